@@ -1,0 +1,19 @@
+/**
+ * Writes what is published about the configuration: headgate.schema.json, docs/configuration.md and .env.example.
+ * `npm run schema`; a test says when they are out of date.
+ */
+import { writeFile } from 'node:fs/promises'
+import { configurationPage, publishedSchema, sampleEnv } from '../src/edge/config/reference.ts'
+import { loadProviders } from '../src/edge/load-providers.ts'
+
+const root = new URL('../', import.meta.url)
+const providers = await loadProviders()
+const files = {
+  'headgate.schema.json': publishedSchema(),
+  'docs/configuration.md': configurationPage(),
+  '.env.example': sampleEnv(providers),
+}
+for (const [path, text] of Object.entries(files)) {
+  await writeFile(new URL(path, root), text)
+  process.stdout.write(`${path}\n`)
+}

@@ -1,0 +1,30 @@
+import type { HeaderLookup } from './protocol.ts'
+
+/** A request as the edge received it: bounded, whole, its path looked at once. Nobody further in sees a socket. */
+export type Received = {
+  /** Ours (`req_` and letters) or the client's own, if it was sane. */
+  readonly id: string
+  readonly method: string
+  /** The path as it was sent, without the query; never decoded twice. */
+  readonly path: string
+  readonly query: string
+  readonly headers: HeaderLookup
+  /** The body, valid UTF-8; empty when there was none. */
+  readonly body: string
+  /** Asked from this machine, without forwarding headers. */
+  readonly local: boolean
+}
+
+/** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */
+export type Reply = {
+  head(status: number, headers: Readonly<Record<string, string>>): void
+  /** Leaves in one write. Answering false: the client reads slower than we write; wait for `onDrain`. */
+  write(text: string): boolean
+  end(text?: string): void
+  /** Breaks the connection, so that nobody takes what was sent for complete. */
+  cut(): void
+  /** Calls once the client has taken what was written. One listener; a later one replaces it. */
+  onDrain(run: () => void): void
+  /** Calls when the client left before the end. One listener; calls at once if it has left already. */
+  onGone(run: () => void): void
+}

@@ -1,0 +1,69 @@
+/**
+ * What happened while a request was served, in order. The log line, the metrics, the trail header and the price are
+ * folds of it: nothing else is written down.
+ */
+import type { Usage } from './chat.ts'
+import type { Failure } from './failure.ts'
+
+export type Fact =
+  | {
+      readonly type: 'received'
+      readonly at: number
+      readonly id: string
+      readonly style: string
+      readonly model: string
+      readonly stream: boolean
+    }
+  | {
+      readonly type: 'attempt'
+      readonly at: number
+      readonly provider: string
+      readonly model: string
+      readonly key: string
+    }
+  /** The attempt of that number (from 0) failed before any content; `status` is the upstream's. */
+  | { readonly type: 'failed'; readonly at: number; readonly attempt: number; readonly failure: Failure }
+  /** The attempt of that number gave its first content, or its whole answer; the choice is made. */
+  | { readonly type: 'committed'; readonly at: number; readonly attempt: number; readonly status: number }
+  | { readonly type: 'dropped'; readonly paths: readonly string[] }
+  | { readonly type: 'usage'; readonly usage: Usage }
+  /** The end, once, whichever way it came. `status` is what the client was told. */
+  | {
+      readonly type: 'ended'
+      readonly at: number
+      readonly how: 'answered' | 'refused' | 'interrupted' | 'client_gone'
+      readonly status: number
+      readonly failure?: Failure
+    }
+
+export type Exchange = readonly Fact[]
+
+/** What is told outside while requests are served: lines of the log, counts of the metrics. */
+export type News =
+  | { readonly event: 'request'; readonly exchange: Exchange }
+  | {
+      readonly event: 'fallback'
+      readonly id: string
+      readonly from: string
+      readonly to: string
+      readonly kind: string
+      readonly detail: string
+    }
+  | {
+      readonly event: 'circuit'
+      readonly what: 'deployment' | 'model' | 'endpoint'
+      readonly name: string
+      readonly from: string
+      readonly to: string
+      readonly why: string
+    }
+  | {
+      readonly event: 'key'
+      readonly provider: string
+      readonly key: string
+      readonly from: string
+      readonly to: string
+      readonly until: string | null
+    }
+  /** A bug of ours, caught at the border. */
+  | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

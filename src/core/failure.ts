@@ -1,0 +1,186 @@
+/**
+ * How things go wrong: one row a kind, and everything else asks the row. A failure is a value; exceptions are for bugs.
+ */
+
+/** Whose fault it was. `client`: the request itself. `gateway`: ours, or our limits. `upstream`: the provider's, or the way there. */
+export type Side = 'client' | 'gateway' | 'upstream'
+
+/** The narrowest thing that explains a failure: what this request need not try again, and what a breaker is charged for. */
+export type Scope = 'deployment' | 'model' | 'endpoint' | 'key' | 'request'
+
+type Row = {
+  readonly side: Side
+  /** What the client is told when this is the end of it. */
+  readonly status: number
+  readonly type: string
+  readonly code: string
+  /** What is out of the question for the rest of this request. `request`: no other target may be tried at all. */
+  readonly condemns: Scope
+  /** Which way to turn first: another key of the same provider, or another provider. */
+  readonly prefer: 'key' | 'provider'
+  /** The breaker this is booked to, if it is a failure of health. */
+  readonly counts: 'deployment' | 'model' | 'endpoint' | null
+  /** What becomes of the key, if it is the key's. */
+  readonly key?: 'rate_limited' | 'quota_exhausted' | 'suspended' | 'model_denied'
+}
+
+const upstream = { side: 'upstream', status: 502, type: 'upstream_error', prefer: 'provider' } as const
+const client = {
+  side: 'client',
+  status: 400,
+  type: 'invalid_request_error',
+  condemns: 'request',
+  prefer: 'provider',
+  counts: null,
+} as const
+const gateway = {
+  side: 'gateway',
+  type: 'server_error',
+  condemns: 'request',
+  prefer: 'provider',
+  counts: null,
+} as const
+
+export const KINDS = {
+  // The way there. The whole endpoint is in doubt, so no other key of it is tried.
+  refused: { ...upstream, code: 'refused', condemns: 'endpoint', counts: 'endpoint' },
+  dns: { ...upstream, code: 'dns', condemns: 'endpoint', counts: 'endpoint' },
+  connect_timeout: { ...upstream, status: 504, code: 'timeout', condemns: 'endpoint', counts: 'endpoint' },
+  tls: { ...upstream, code: 'tls', condemns: 'endpoint', counts: 'endpoint' },
+  reset: { ...upstream, code: 'reset', condemns: 'endpoint', counts: 'endpoint' },
+  not_http: { ...upstream, code: 'not_http', condemns: 'endpoint', counts: 'endpoint' },
+  /** A page where an answer should be: a captive portal, a firewall, a CDN's error. */
+  not_json: { ...upstream, code: 'not_json', condemns: 'endpoint', counts: 'endpoint' },
+
+  // The deployment: this key at this model does not answer, or not well.
+  timeout: { ...upstream, status: 504, code: 'timeout', condemns: 'deployment', counts: 'deployment' },
+  no_first_content: { ...upstream, status: 504, code: 'timeout', condemns: 'deployment', counts: 'deployment' },
+  status: { ...upstream, code: 'status', condemns: 'deployment', counts: 'deployment' },
+  error_in_stream: { ...upstream, code: 'error_in_stream', condemns: 'deployment', counts: 'deployment' },
+  redirect: { ...upstream, code: 'redirect', condemns: 'deployment', counts: 'deployment' },
+  malformed: { ...upstream, code: 'malformed', condemns: 'deployment', counts: 'deployment' },
+  /** The body ended, by whatever means, before the answer did. */
+  truncated: { ...upstream, code: 'truncated', condemns: 'deployment', counts: 'deployment' },
+  /** Bytes stopped, or only keep-alives came, in the middle of an answer. */
+  stalled: { ...upstream, code: 'stalled', condemns: 'deployment', counts: 'deployment' },
+  /** A well-formed answer without any content and without a reason for it. */
+  empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: null },
+  too_large: { ...upstream, code: 'response_too_large', condemns: 'deployment', counts: 'deployment' },
+  conflict: { ...upstream, status: 409, code: 'conflict', condemns: 'deployment', counts: null },
+
+  // The model at this provider, whatever the key.
+  overloaded: { ...upstream, code: 'overloaded', condemns: 'model', counts: 'model' },
+  model_missing: { ...client, status: 404, code: 'model_not_found', condemns: 'model' },
+  token_rate: {
+    ...upstream,
+    status: 429,
+    type: 'rate_limit_error',
+    code: 'rate_limited',
+    condemns: 'model',
+    counts: null,
+  },
+
+  // The key.
+  rate_limited: {
+    ...upstream,
+    status: 429,
+    type: 'rate_limit_error',
+    code: 'rate_limited',
+    condemns: 'deployment',
+    prefer: 'key',
+    counts: null,
+    key: 'rate_limited',
+  },
+  quota: {
+    ...upstream,
+    status: 429,
+    type: 'insufficient_quota',
+    code: 'insufficient_quota',
+    condemns: 'key',
+    prefer: 'key',
+    counts: null,
+    key: 'quota_exhausted',
+  },
+  auth: { ...upstream, code: 'upstream_auth', condemns: 'key', prefer: 'key', counts: null, key: 'suspended' },
+  permission: {
+    ...upstream,
+    code: 'upstream_auth',
+    condemns: 'deployment',
+    prefer: 'key',
+    counts: null,
+    key: 'model_denied',
+  },
+
+  // The request's own fault, found by the upstream or here.
+  invalid_request: { ...client, code: 'invalid_request' },
+  invalid_json: { ...client, code: 'invalid_json' },
+  invalid_value: { ...client, code: 'invalid_value' },
+  missing_parameter: { ...client, code: 'missing_required_parameter' },
+  /** Nothing that could answer can carry what was asked for. */
+  unsupported: { ...client, code: 'unsupported_parameter' },
+  unknown_model: { ...client, status: 404, code: 'model_not_found' },
+  unknown_url: { ...client, status: 404, code: 'unknown_url' },
+  method_not_allowed: { ...client, status: 405, code: 'method_not_allowed' },
+  body_too_large: { ...client, status: 413, code: 'request_too_large' },
+  media_type: { ...client, status: 415, code: 'unsupported_media_type' },
+  upgrade_required: { ...client, status: 426, code: 'upgrade_required' },
+  request_timeout: { ...client, status: 408, code: 'request_timeout' },
+  unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
+  origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },
+  host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
+  /** Too long for this model; a model with a larger window may still take it. */
+  context_length: { ...client, code: 'context_length_exceeded', condemns: 'deployment' },
+  /** Refused for its content. Never asked again elsewhere: that would launder a policy. */
+  content_policy: { ...client, code: 'content_policy_violation' },
+  client_gone: { ...client, status: 499, code: 'client_gone' },
+
+  // Ours.
+  no_target: { ...upstream, status: 503, code: 'no_target_available', condemns: 'request', counts: null },
+  unconfigured: { ...gateway, status: 503, type: 'configuration_error', code: 'no_provider_configured' },
+  busy: { ...gateway, status: 503, type: 'overloaded_error', code: 'overloaded' },
+  draining: { ...gateway, status: 503, type: 'overloaded_error', code: 'draining' },
+  deadline: { ...gateway, status: 504, type: 'upstream_error', code: 'timeout' },
+  shutdown: { ...gateway, status: 503, type: 'server_error', code: 'server_shutdown' },
+  internal: { ...gateway, status: 500, code: 'internal_error' },
+  /** What a client is told, in the stream, of any failure after content has been sent. */
+  interrupted: { ...upstream, code: 'stream_interrupted', condemns: 'request', counts: null },
+} as const satisfies Record<string, Row>
+
+export type FailureKind = keyof typeof KINDS
+
+export type Failure = {
+  readonly kind: FailureKind
+  /** What happened and what to do, in a sentence or two, for the person who reads the error. */
+  readonly message: string
+  /** The upstream's HTTP status, if it gave one. */
+  readonly status?: number
+  /** The upstream's own words for it, kept beside ours; secrets already masked. */
+  readonly upstream?: {
+    readonly type?: string
+    readonly code?: string
+    readonly message?: string
+    readonly requestId?: string
+  }
+  /** The client's field at fault, as a path: `messages[0].content`. */
+  readonly param?: string
+  /** Ms to wait before this can work again, if the upstream said. */
+  readonly retryAfter?: number
+  /** It is the last of several of different kinds: what the client is told is a bad gateway, whatever this one alone would be. */
+  readonly mixed?: boolean
+  /** The way there failed in a manner that proves no byte of the request arrived. */
+  readonly unsent?: boolean
+}
+
+export const fail = (kind: FailureKind, message: string, more: Omit<Failure, 'kind' | 'message'> = {}): Failure => ({
+  kind,
+  message,
+  ...more,
+})
+
+export const rowOf = ({ kind, mixed }: Failure): Row =>
+  mixed ? { ...KINDS[kind], status: upstream.status, type: upstream.type } : KINDS[kind]
+
+/** A value, or how it failed. */
+export type Outcome<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly failure: Failure }
+export const good = <T>(value: T): Outcome<T> => ({ ok: true, value })
+export const bad = (failure: Failure): { readonly ok: false; readonly failure: Failure } => ({ ok: false, failure })

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { isObject, type JsonObject, parseJson } from './json.ts'
+import { rewrite, survey } from './json-text.ts'
+
+const parse = (source: string): JsonObject => {
+  const value = parseJson(source)
+  assert.ok(isObject(value))
+  return value
+}
+
+const change = (source: string, edit: (body: JsonObject) => JsonObject): string => {
+  const walk = survey(source, 64)
+  assert.ok(walk.ok)
+  const before = parse(source)
+  return rewrite(source, walk.members, before, edit(before))
+}
+
+const model = (body: JsonObject): JsonObject => ({ ...body, model: 'new' })
+
+const rewrites = [
+  ['replaces one member', '{"model":"old","a":1}', model, '{"model":"new","a":1}'],
+  [
+    'keeps digits no double holds',
+    '{"seed": 9007199254740993,"model":"x"}',
+    model,
+    '{"seed": 9007199254740993,"model":"new"}',
+  ],
+  [
+    'keeps how numbers and escapes are written',
+    '{"a":1.0,"b":1e2,"c":"\\u00e9","model":"x"}',
+    model,
+    '{"a":1.0,"b":1e2,"c":"\\u00e9","model":"new"}',
+  ],
+  [
+    'keeps white space inside members',
+    '{ "model" : "x" , "t" : [ 1 , 2 ] }',
+    model,
+    '{"model" : "new","t" : [ 1 , 2 ]}',
+  ],
+  ['an escaped key is the same key', '{"mod\\u0065l":"x"}', model, '{"mod\\u0065l":"new"}'],
+  ['adds at the end', '{"a":1}', model, '{"a":1,"model":"new"}'],
+  ['adds to nothing', '{}', model, '{"model":"new"}'],
+  ['removes', '{"a":1,"b":2,"c":3}', ({ b: _, ...rest }: JsonObject) => rest, '{"a":1,"c":3}'],
+  ['braces and quotes in strings', '{"a":"}\\"{,","model":"x"}', model, '{"a":"}\\"{,","model":"new"}'],
+  ['backslashes before a quote', '{"a":"\\\\","model":"x"}', model, '{"a":"\\\\","model":"new"}'],
+  ['nothing changed is nothing written', '{ "model":"x" }', (body: JsonObject) => body, '{ "model":"x" }'],
+] as const
+
+for (const [name, source, edit, wanted] of rewrites)
+  test(`rewrite: ${name}`, () => {
+    assert.equal(change(source, edit), wanted)
+    assert.doesNotThrow(() => JSON.parse(wanted))
+  })
+
+const deep = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+
+const problems = [
+  ['64 levels', deep(64), null],
+  ['65 levels', deep(65), 'too-deep'],
+  ['brackets in a string are no levels', `{"a":"${'['.repeat(500)}"}`, null],
+  ['two models', '{"model":"a","model":"b"}', 'duplicate'],
+  ['two models, one escaped', '{"model":"a","mod\\u0065l":"b"}', 'duplicate'],
+  ['two models, one inside', '{"model":"a","x":{"model":"b","model":"c"}}', null],
+  ['two of another member', '{"a":1,"a":2}', null],
+  ['a number beyond a double', '{"max_tokens":1e400}', 'not-finite'],
+  ['a negative one, nested', '{"a":[{"b":-1E999}]}', 'not-finite'],
+  ['the largest double', '{"a":1.7976931348623157e308}', null],
+  ['such a number in a string', '{"a":"1e400"}', null],
+] as const
+
+for (const [name, source, problem] of problems)
+  test(`survey: ${name}`, () => {
+    const walk = survey(source, 64)
+    assert.equal(walk.ok ? null : walk.problem, problem)
+  })
+
+test('survey: members are found where they are, whatever the object', () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.constantFrom(0, 1, 2), (object, indent) => {
+      const source = JSON.stringify(object, null, indent)
+      const walk = survey(source, 10_000)
+      if (!walk.ok) return walk.problem !== 'too-deep'
+      const read = walk.members.map(({ key, value, end }) => [key, JSON.parse(source.slice(value, end))])
+      assert.deepEqual(read, Object.entries(JSON.parse(source)))
+      return true
+    }),
+  )
+})
+
+test('rewrite: reads back as what was meant', () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), fc.jsonValue(), (object, key, value) => {
+      const source = JSON.stringify(object)
+      if (key === '__proto__' || Object.hasOwn(object, '__proto__')) return
+      const walk = survey(source, 10_000)
+      if (!walk.ok) return
+      const before = parse(source)
+      const after = { ...before, [key]: JSON.parse(JSON.stringify(value)) }
+      assert.deepEqual(JSON.parse(rewrite(source, walk.members, before, after)), JSON.parse(JSON.stringify(after)))
+    }),
+  )
+})
+
+test('parseJson: keeps integers no double holds, leaves the rest as numbers', () => {
+  const source =
+    '{"a":9007199254740993,"b":12345678901234567890,"c":1.5,"d":[9223372036854775807],"e":9007199254740991}'
+  assert.equal(JSON.stringify(parseJson(source)), source)
+  const value = parse(source)
+  assert.equal(value.c, 1.5)
+  assert.equal(value.e, 9007199254740991)
+})

@@ -1,0 +1,114 @@
+/**
+ * Looking at and changing JSON as text, so that what is not changed stays byte for byte: unknown members, the digits
+ * of large numbers, escapes, white space.
+ */
+import type { Json, JsonObject } from './json.ts'
+
+/** A member of the outermost object: where its key begins and where its value lies. */
+export type Span = { readonly key: string; readonly start: number; readonly value: number; readonly end: number }
+
+export type Survey =
+  | { readonly ok: true; readonly members: readonly Span[] }
+  | { readonly ok: false; readonly problem: 'too-deep' | 'duplicate' | 'not-finite'; readonly at: string }
+
+/** Members that decide where a request goes or what it costs: two of them would let policy and upstream read different ones. */
+const NEVER_TWICE = new Set(['model', 'stream'])
+
+const QUOTE = 34
+const BACKSLASH = 92
+
+/** Index just behind the string that begins at `start` (a quote). */
+const stringEnd = (source: string, start: number): number => {
+  let end = source.indexOf('"', start + 1)
+  while (end !== -1) {
+    let slashes = 0
+    while (source.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++
+    if (slashes % 2 === 0) return end + 1
+    end = source.indexOf('"', end + 1)
+  }
+  return source.length
+}
+
+/**
+ * One walk over the text of a JSON object that JSON.parse has accepted: the members of the outermost object, and the
+ * three things JSON.parse lets pass that must not (nesting that overflows a stack later, a deciding member given
+ * twice, a number beyond a double's range, which would be written again as null).
+ */
+export const survey = (source: string, deepest: number): Survey => {
+  const members: Span[] = []
+  const seen = new Set<string>()
+  let depth = 0
+  let key = ''
+  let start = -1
+  let value = -1
+  let expectKey = false
+  const close = (end: number) => {
+    if (start === -1) return
+    let last = end
+    while (isSpace(source.charCodeAt(last - 1))) last--
+    members.push({ key, start, value, end: last })
+    start = -1
+  }
+  for (let at = 0; at < source.length; at++) {
+    const code = source.charCodeAt(at)
+    if (code === QUOTE) {
+      const end = stringEnd(source, at)
+      if (depth === 1 && expectKey) {
+        key = JSON.parse(source.slice(at, end))
+        start = at
+        expectKey = false
+        if (seen.has(key) && NEVER_TWICE.has(key)) return { ok: false, problem: 'duplicate', at: key }
+        seen.add(key)
+        value = source.indexOf(':', end) + 1
+        while (isSpace(source.charCodeAt(value))) value++
+        at = value - 1
+      } else at = end - 1
+    } else if (code === 123 || code === 91) {
+      depth++
+      if (depth > deepest) return { ok: false, problem: 'too-deep', at: key }
+      if (depth === 1) expectKey = code === 123
+    } else if (code === 125 || code === 93) {
+      if (depth === 1) close(at)
+      depth--
+    } else if (code === 44) {
+      if (depth === 1) {
+        close(at)
+        expectKey = true
+      }
+    } else if (code === 45 || (code >= 48 && code <= 57)) {
+      let end = at + 1
+      while (isNumberPart(source.charCodeAt(end))) end++
+      if (end - at > 3 && !Number.isFinite(Number(source.slice(at, end))))
+        return { ok: false, problem: 'not-finite', at: key }
+      at = end - 1
+    }
+  }
+  return { ok: true, members }
+}
+
+const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
+
+/** Digits, sign, point, exponent: enough to find the end of a number known to be well formed. */
+const isNumberPart = (code: number): boolean =>
+  (code >= 48 && code <= 57) || code === 46 || code === 45 || code === 43 || code === 101 || code === 69
+
+/**
+ * Writes the object again with only the differing members changed. `before` is what `source` parses to; `after` shares
+ * with it every member that is to stay as it is (compared by identity, for plain values by value).
+ */
+export const rewrite = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): string => {
+  if (before === after) return source
+  const kept: string[] = []
+  const written = new Set<string>()
+  for (const span of members) {
+    const now = after[span.key]
+    if (now === undefined) continue
+    written.add(span.key)
+    if (now === before[span.key]) kept.push(source.slice(span.start, span.end))
+    else kept.push(source.slice(span.start, span.value) + JSON.stringify(now))
+  }
+  for (const [key, value] of Object.entries(after))
+    if (value !== undefined && !written.has(key))
+      kept.push(`${JSON.stringify(key)}:${JSON.stringify(value satisfies Json)}`)
+  return `{${kept.join(',')}}`
+}

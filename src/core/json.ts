@@ -1,0 +1,49 @@
+/** What JSON can say. Data from outside is `unknown` until a decoder has looked; after that it is this. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject
+export type JsonObject = { readonly [member: string]: Json | undefined }
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !isRaw(value)
+
+export const isList = (value: unknown): value is readonly Json[] => Array.isArray(value)
+
+export const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
+export const number = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined
+export const object = (value: unknown): JsonObject | undefined => (isObject(value) ? value : undefined)
+export const list = (value: unknown): readonly Json[] => (isList(value) ? value : [])
+
+/** ECMAScript's JSON.parse source access and JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
+type SourceJson = {
+  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
+  rawJSON(text: string): object
+  isRawJSON(value: unknown): boolean
+}
+// The cast adds members every supported Node has; see above.
+const json = JSON as unknown as SourceJson
+
+const isRaw = (value: unknown): boolean => json.isRawJSON(value)
+
+/** A number as it was written, where a double would change it: an integer beyond 2^53 (RFC 8259, section 6). */
+export const sourceOf = (value: unknown): string | undefined => {
+  if (!isRaw(value)) return undefined
+  return (value as { rawJSON: string }).rawJSON
+}
+
+const MANY_DIGITS = /[0-9]{16}/
+
+/**
+ * Parses JSON and loses no digit: an integer that a double cannot hold stays as it was written and is written so again.
+ * Throws SyntaxError like JSON.parse.
+ */
+export const parseJson = (source: string): unknown => {
+  if (!MANY_DIGITS.test(source)) return JSON.parse(source)
+  return json.parse(source, (_key, value, context) =>
+    typeof value === 'number' && context.source !== undefined && !sameNumber(value, context.source)
+      ? json.rawJSON(context.source)
+      : value,
+  )
+}
+
+const sameNumber = (value: number, source: string): boolean =>
+  Number.isSafeInteger(value) || !Number.isFinite(value) || !/^-?[0-9]+$/.test(source)

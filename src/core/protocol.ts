@@ -1,0 +1,151 @@
+import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, ProtocolName } from './chat.ts'
+import type { Failure, Outcome } from './failure.ts'
+import type { Json, JsonObject } from './json.ts'
+import type { Stage } from './stage.ts'
+
+/**
+ * One server-sent event. `raw` is its text as read, with the blank line that ends it, for passing on unchanged.
+ * `oversized`: the event was longer than the reader allows; it is lost and nothing follows, which is a `too_large` failure.
+ */
+export type Frame = {
+  readonly event?: string
+  readonly data: string
+  readonly raw?: string
+  readonly oversized?: boolean
+}
+
+/**
+ * One wire format as providers speak it: requests out, answers in. Pure: bytes and time stay outside. A codec never
+ * throws on input: what it cannot read is a `malformed` failure, what it cannot carry is a `Loss`.
+ */
+export type UpstreamProtocol = {
+  readonly name: ProtocolName
+  /** The name in `<PROVIDER>_STYLES` and the style in logs: `chat`, `responses`, `messages`, `gemini`. */
+  readonly style: string
+  /** Path below a provider's base URL: `/chat/completions`. `{model}` stands for the model, where the path names it. */
+  readonly path: string
+  /** The path for a stream, where it is another one. */
+  readonly streamPath?: string
+
+  /** Headers without which an upstream of this format, whoever it is, does not answer. */
+  readonly headers?: { readonly [name: string]: string }
+
+  readonly encodeRequest: (request: ChatRequest, target: EncodeTarget) => Encoded
+
+  /**
+   * For an answer to a request that `encodeRequest` wrote: undoes in its events what that had to do to the tools (names
+   * shortened, free-form input wrapped), behind `decodeAnswer` and `decodeStream`. Undefined, or absent: nothing was done.
+   */
+  readonly restore?: (request: ChatRequest) => Stage<ChatEvent, ChatEvent> | undefined
+
+  /** A whole answer, as the events it would have been. A body that is an error gives a `failure` event. */
+  readonly decodeAnswer: (body: Json) => readonly ChatEvent[]
+  /** Its events stand for themselves: one that cannot be read is a `malformed` failure, and those behind it are read all the same. */
+  readonly looseEvents?: boolean
+  /** Reads a stream. Its `end` gives `truncated` as a failure event if the answer had not finished. */
+  readonly decodeStream: () => Stage<Frame, ChatEvent>
+  /** An error answer (status 400 and up, or an error in a 200 or in a stream), classified in this format's dialect. */
+  readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
+}
+
+/** A wire format in both directions: clients speak it as well, so requests come in by it and answers go out. */
+export type Protocol = UpstreamProtocol & {
+  readonly name: ClientProtocolName
+
+  readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
+  /**
+   * Same format on both sides: what has to change in the body all the same, whatever the provider (the model's name;
+   * asking for usage in a stream). Shares every other member with `body`.
+   */
+  readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
+
+  readonly encodeAnswer: (answer: ChatAnswer, context: AnswerContext) => JsonObject
+  /** Writes a stream in this format from the events alone. */
+  readonly encodeStream: (context: AnswerContext) => StreamWriter
+  /** Same format on both sides: passes the upstream's frames on, without what the client did not ask for. */
+  readonly passStream: (context: AnswerContext) => StreamWriter
+  /** The error body a client of this format is given. */
+  readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
+
+  /** The call that counts a question's tokens instead of answering it, where the format has one. */
+  readonly counting?: Counting
+}
+
+export type Counting = {
+  /** Its path, behind that of the call it counts for: `/count_tokens`. */
+  readonly suffix: string
+  /** As for an answer, save what only an answer needs. */
+  readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
+  /** The count; undefined for a body that is none. */
+  readonly decodeAnswer: (body: Json) => number | undefined
+  readonly encodeAnswer: (tokens: number) => JsonObject
+}
+
+/**
+ * One step of an answer: the upstream's frame, if there was one, and the events it was decoded to. A step without a
+ * frame is the gateway's own (a failure it found) or a whole answer, whose text is then in `whole`.
+ */
+export type Passing = { readonly frame?: Frame; readonly whole?: string; readonly events: readonly ChatEvent[] }
+
+/**
+ * Steps in, wire text out, each event of the wire whole in one piece. After a `failure` event the in-band error has been
+ * written and nothing more comes. `end` gives what a complete answer still lacks (`data: [DONE]`), nothing after a failure.
+ */
+export type StreamWriter = Stage<Passing, string> & {
+  /** Wire text that keeps a client of this format waiting while nothing else is sent. */
+  keepAlive(): string
+}
+
+export type EncodeTarget = {
+  /** The upstream's name for the model. */
+  readonly model: string
+  /** Output limit of the model in tokens, for formats that demand one; from the catalogue. */
+  readonly outputLimit?: number
+  /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
+  readonly takesReasoning?: boolean
+}
+
+export type Encoded = {
+  readonly body: JsonObject
+  readonly losses: readonly Loss[]
+  /** Which client member each member of `body` came from, so that a later change by a provider can be named: `{ stop: 'stop_sequences' }`. A member inside another may have its own: `reasoning.effort`. */
+  readonly from: { readonly [member: string]: string }
+}
+
+/** What could not be carried, by the client's own path. `unfit`: the request would mean something else without it. */
+export type Loss = { readonly at: string; readonly unfit: boolean }
+
+/** What an answer needs to know of the question. */
+export type AnswerContext = {
+  readonly request: ChatRequest
+  /** The client's body as it was, for formats whose answers repeat parts of the question. */
+  readonly body: JsonObject
+  /** Makes a name for something of ours: `id('resp')` is `resp_` and letters. Unique in the process. */
+  readonly id: (prefix: string) => string
+  /** s since 1970, for answers that do not bring their own. */
+  readonly created: number
+  /** What really answers, if the upstream does not say. */
+  readonly model: string
+  /** The id our errors carry: a failure in the middle of a stream is written by the stream's writer. */
+  readonly requestId?: string
+}
+
+export type FailureContext = {
+  readonly requestId: string
+  /** Content has already been sent, so this is told in the stream and its code is `stream_interrupted` (a shutdown keeps its own). */
+  readonly interrupted?: boolean
+  readonly attempts?: readonly AttemptSummary[]
+}
+
+/** A line of the error's `attempts`. */
+export type AttemptSummary = {
+  readonly provider: string
+  readonly model: string
+  readonly key: string
+  readonly status: number | null
+  readonly kind: string
+  readonly ms: number
+}
+
+/** A header's value by lower-case name. */
+export type HeaderLookup = (name: string) => string | undefined

@@ -1,0 +1,111 @@
+import type { ProtocolName, Usage } from './chat.ts'
+import type { Failure } from './failure.ts'
+import type { Json, JsonObject } from './json.ts'
+import type { HeaderLookup } from './protocol.ts'
+import type { Secret } from './secret.ts'
+
+/** Data about one upstream: where it is, which formats it speaks, how to sign in, how it differs. One file each in `providers/`. */
+export type Provider = {
+  /** The name people write: `openai`. Its variables begin with it in capitals: `OPENAI_API_KEY`. */
+  readonly name: string
+  /** Other names for the same: `google`. */
+  readonly aliases?: readonly string[]
+  /** How it is written in a sentence: `OpenAI`. */
+  readonly title: string
+  /** Its place among the configured providers when nobody said an order. Smaller comes first. */
+  readonly order: number
+  /** Its address, version segment included. Absent: the operator must give one. */
+  readonly baseUrl?: string
+  /** Makes the address from the instance's variables (Azure, Cloudflare …) when `_BASE_URL` is not set. */
+  readonly address?: (variables: Variables) => string | undefined
+  /** Mends a base URL people write in more than one way. */
+  readonly normalizeBaseUrl?: (url: string) => string
+  /** The formats its endpoint understands, the best for it first. */
+  readonly speaks: readonly Wire[]
+  /** Formats it is spoken to in only if `_STYLES` says so: it understands them, but less well. */
+  readonly alsoSpeaks?: readonly Wire[]
+  readonly auth: Auth
+  /** Works without a key (a local server): then its base URL is what configures it. */
+  readonly keyless?: boolean
+  /** Part of the gateway itself (`demo`): no variable and no file configures it, and it never stands beside a real one. */
+  readonly builtin?: true
+  /** A kind for names of the operator's own (`kind: openai-compatible`): no variable begins with its name. */
+  readonly generic?: true
+  /** A sentence for the table of providers: what an operator has to know before using it. */
+  readonly note?: string
+  /** What is asked when a request names no model this provider has. Absent: the first of its list, else the client's own word. */
+  readonly defaultModel?: string
+  /** Its list of models. Absent: it has none that can be fetched. */
+  readonly models?: { readonly path: string; readonly decode?: (body: Json) => readonly string[] }
+  /** Models it is known to have, for one whose list cannot be fetched. */
+  readonly listed?: readonly string[]
+  /** More it needs to know, each with its environment name after the prefix: `{ API_VERSION: '2026-05-01' }`; null: no default. */
+  readonly variables?: { readonly [suffix: string]: string | null }
+  /** Further names, whole, under which the environment may hold a variable: `{ REGION: ['AWS_REGION'] }`. The provider's own name wins. */
+  readonly variableAliases?: { readonly [suffix: string]: readonly string[] }
+  /** Headers every call carries. */
+  readonly headers?: { readonly [name: string]: string }
+  /** It reads the reasoning of earlier turns in chat completions (`reasoning_content`), and some of its models insist on it. */
+  readonly takesReasoning?: boolean
+  readonly quirks?: Quirks
+  /** Its name in the model catalogue, where that differs from `name`. */
+  readonly catalogue?: string
+}
+
+export type Variables = { readonly [suffix: string]: string | undefined }
+
+/** A wire format, and how this provider speaks it where that is not as usual. */
+export type Wire = {
+  readonly protocol: ProtocolName
+  /** Its path below the base URL; `{model}` stands for the model. */
+  readonly path?: string
+  /** The same for a stream, where that is another one. */
+  readonly streamPath?: string
+  /** How to sign in to this format's endpoint, if not as to the provider's others. */
+  readonly auth?: Auth
+}
+
+export type Auth = { readonly header: string; readonly prefix?: string } | 'none'
+
+/** How a vendor differs from the format it speaks. Each is a function with a name and a reason, in the provider's own file. */
+export type Quirks = {
+  /**
+   * The last change to the JSON body. Returns the same object when nothing changes; `lost` names a member (a path in
+   * this body) that is given up, `unfit` that the request means something else without it, so that another target has to
+   * be found.
+   */
+  readonly requestBody?: (
+    body: JsonObject,
+    model: string,
+    lost: (path: string, unfit?: boolean) => void,
+    protocol: ProtocolName,
+  ) => JsonObject
+  /** Changes to the path (Azure's deployments, query strings). */
+  readonly path?: (path: string, model: string, variables: Variables) => string
+  /** What its token counts mean, where they do not mean what the format says. */
+  readonly usage?: (usage: Usage) => Usage
+  /** Its own dialect of errors, asked before the format's. Undefined: nothing special. */
+  readonly failure?: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure | undefined
+}
+
+/** One configured upstream: a provider's data with an address, keys and models. Frozen; a new configuration makes new ones. */
+export type Instance = {
+  /** `openai`, `openai-east`, `my-llm`. */
+  readonly id: string
+  readonly provider: Provider
+  /** Without a slash at the end. */
+  readonly baseUrl: string
+  /** Never empty: a keyless server has one key without a secret. */
+  readonly keys: readonly ProviderKey[]
+  /** Configured names; the first is the default. */
+  readonly models: readonly string[]
+  readonly speaks: readonly Wire[]
+  readonly variables: Variables
+}
+
+export type ProviderKey = {
+  /** Hex digits of a keyed hash; what people see instead of the key. */
+  readonly id: string
+  readonly secret: Secret | null
+  readonly weight: number
+}

@@ -1,0 +1,120 @@
+/**
+ * The settings, defined once. From this come the types, the loader, the names in the environment, the messages about
+ * bad values and the published JSON Schema of the file.
+ */
+import { z } from 'zod'
+
+/** 2^31 − 1: the longest a Node timer can wait, in ms; beyond it fires at once. */
+const LONGEST = 2_147_483_647
+
+const ms = (fallback: number, about: string) => z.int().min(0).max(LONGEST).default(fallback).describe(`${about} (ms)`)
+const whole = (fallback: number, least: number, most: number, about: string) =>
+  z.int().min(least).max(most).default(fallback).describe(about)
+
+/**
+ * A section and a name make the environment's name: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. A setting
+ * outside a section is its own name: `keyStrategy` is `KEY_STRATEGY`.
+ */
+export const settingsSchema = z.strictObject({
+  circuit: z
+    .strictObject({
+      timeout: ms(30_000, 'longest an attempt may take to show life; 0 is off'),
+      errorThreshold: whole(50, 1, 100, 'percent of failures in the window at which a circuit opens'),
+      resetTimeout: ms(300_000, 'how long a circuit stays open before one real request probes it'),
+      window: z.int().min(100).max(LONGEST).default(60_000).describe('rolling window of outcomes (ms)'),
+      minRequests: whole(5, 1, 1_000_000, 'outcomes needed in the window before the percentage counts'),
+      consecutiveFailures: whole(
+        5,
+        0,
+        1_000_000,
+        'failures in a row that open a circuit regardless of the window; 0 is off',
+      ),
+      probes: whole(1, 1, 1_000, 'concurrent probes while half open'),
+      whenAllOpen: z
+        .enum(['probe', 'fail', 'try'])
+        .default('probe')
+        .describe('what to do when every circuit a request could use is open'),
+    })
+    .prefault({}),
+  retry: z
+    .strictObject({
+      maxAttempts: whole(6, 1, 100, 'attempts for one request over all targets, the first included'),
+      budgetPercent: whole(
+        20,
+        0,
+        100,
+        'further attempts at the same provider as a share of its first tries, over 10 s',
+      ),
+    })
+    .prefault({}),
+  timeout: z
+    .strictObject({
+      connect: ms(5_000, 'to be connected to an upstream'),
+      firstContent: ms(120_000, 'until the first content of an answer; 0 is off'),
+      idle: ms(60_000, 'without any byte in the middle of an answer; 0 is off'),
+      contentIdle: ms(180_000, 'with nothing but keep-alives in the middle of a stream; 0 is off'),
+      request: ms(600_000, 'for everything, waits and retries included; 0 is off'),
+      clientWrite: ms(120_000, 'for a client that has stopped reading; 0 is off'),
+    })
+    .prefault({}),
+  keepAlive: z
+    .strictObject({ interval: ms(15_000, 'between signs of life to a streaming client; 0 is off') })
+    .prefault({}),
+  drain: z
+    .strictObject({
+      delay: z
+        .int()
+        .min(0)
+        .max(LONGEST)
+        .optional()
+        .describe('to go on serving after SIGTERM before closing (ms); 0, in production 5000'),
+      timeout: ms(30_000, 'for live requests to finish'),
+    })
+    .prefault({}),
+  limit: z
+    .strictObject({
+      body: whole(20_971_520, 1, 1_073_741_824, 'largest request body (bytes)'),
+      concurrent: whole(10_000, 1, 1_000_000, 'requests under way at once'),
+    })
+    .prefault({}),
+  auth: z
+    .strictObject({
+      keys: z.array(z.string().min(1)).default([]).describe('client keys; set: every model call needs one'),
+      admin: z.string().min(1).optional().describe('token of the operator, for status and metrics from elsewhere'),
+    })
+    .prefault({}),
+  cors: z
+    .strictObject({
+      origins: z.array(z.string().min(1)).default([]).describe('web origins that may call, as https://app.example'),
+    })
+    .prefault({}),
+  data: z
+    .strictObject({ dir: z.string().min(1).default('.headgate').describe('folder of the embedded database') })
+    .prefault({}),
+  hosts: z
+    .array(z.string().min(1))
+    .default([])
+    .describe('further Host names accepted while listening on a loopback address'),
+  fallback: z
+    .enum(['any', 'same-model', 'none'])
+    .default('any')
+    .describe('where a request may go when its own targets fail'),
+  unknownModel: z
+    .enum(['route', 'reject'])
+    .default('route')
+    .describe('what a model name nobody knows gets: the default route, or 404'),
+  strategy: z
+    .enum(['priority', 'weighted', 'latency', 'cost'])
+    .default('priority')
+    .describe('how targets of equal claim are ordered'),
+  keyStrategy: z
+    .enum(['spread', 'sticky', 'round-robin'])
+    .default('spread')
+    .describe("how one provider's keys share the load"),
+})
+
+export type Settings = z.output<typeof settingsSchema>
+export type Strategy = Settings['strategy']
+export type CircuitRules = Settings['circuit']
+
+export const defaultSettings: Settings = settingsSchema.parse({})

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Exchange, Fact } from './exchange.ts'
+import { fail } from './failure.ts'
+import { attemptsOf, summarize, trail } from './summary.ts'
+
+const received: Fact = { type: 'received', at: 100, id: 'req_abc', style: 'chat', model: 'fast', stream: true }
+const attempt = (at: number, provider: string, key: string): Fact => ({
+  type: 'attempt',
+  at,
+  provider,
+  model: `${provider}-model`,
+  key,
+})
+
+const trails: readonly (readonly [string, Exchange, string])[] = [
+  ['nothing tried', [received], ''],
+  [
+    'status, timeout, success',
+    [
+      received,
+      attempt(101, 'openai', 'a1f3'),
+      { type: 'failed', at: 110, attempt: 0, failure: fail('status', 'bad', { status: 503 }) },
+      attempt(111, 'groq', '09be'),
+      { type: 'failed', at: 400, attempt: 1, failure: fail('timeout', 'slow') },
+      attempt(401, 'anthropic', '77c0'),
+      { type: 'committed', at: 450, attempt: 2, status: 200 },
+    ],
+    'openai#a1f3:503, groq#09be:timeout, anthropic#77c0:200',
+  ],
+  [
+    'a limit is told by its status',
+    [
+      received,
+      attempt(1, 'a', '0001'),
+      { type: 'failed', at: 2, attempt: 0, failure: fail('rate_limited', '', { status: 429 }) },
+    ],
+    'a#0001:429',
+  ],
+  [
+    'an error behind a 200 is told by its word',
+    [
+      received,
+      attempt(1, 'a', '0001'),
+      { type: 'failed', at: 2, attempt: 0, failure: fail('error_in_stream', '', { status: 200 }) },
+    ],
+    'a#0001:error_in_stream',
+  ],
+  [
+    'every timeout is a timeout',
+    [received, attempt(1, 'a', '1'), { type: 'failed', at: 2, attempt: 0, failure: fail('connect_timeout', '') }],
+    'a#1:timeout',
+  ],
+  ['still under way', [received, attempt(1, 'a', '1')], 'a#1:pending'],
+  [
+    'the client left during an attempt',
+    [received, attempt(1, 'a', '1'), { type: 'ended', at: 5, how: 'client_gone', status: 499 }],
+    'a#1:client_gone',
+  ],
+  [
+    'broken after its first content',
+    [
+      received,
+      attempt(1, 'a', '1'),
+      { type: 'committed', at: 2, attempt: 0, status: 200 },
+      { type: 'ended', at: 9, how: 'interrupted', status: 200, failure: fail('truncated', 'cut') },
+    ],
+    'a#1:truncated',
+  ],
+]
+for (const [name, exchange, expected] of trails) test(`trail: ${name}`, () => assert.equal(trail(exchange), expected))
+
+const whole: Exchange = [
+  received,
+  attempt(103, 'openai', 'a1f3'),
+  { type: 'failed', at: 153, attempt: 0, failure: fail('status', 'bad', { status: 500 }) },
+  attempt(155, 'groq', '09be'),
+  { type: 'committed', at: 196, attempt: 1, status: 200 },
+  { type: 'dropped', paths: ['logprobs'] },
+  { type: 'dropped', paths: ['tools[2]'] },
+  { type: 'usage', usage: { input: 1, output: 1 } },
+  { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4 } },
+  { type: 'ended', at: 512, how: 'answered', status: 200 },
+]
+
+test('summarize: what answered, when, and what it took', () => {
+  const summary = summarize(whole)
+  assert.deepEqual(
+    { ...summary, attempts: summary.attempts.length },
+    {
+      id: 'req_abc',
+      style: 'chat',
+      model: 'fast',
+      stream: true,
+      provider: 'groq',
+      upstreamModel: 'groq-model',
+      key: '09be',
+      status: 200,
+      outcome: 'answered',
+      attempts: 2,
+      committed: true,
+      firstContentMs: 96,
+      totalMs: 412,
+      overheadMs: 5,
+      usage: { input: 9, output: 58, cacheRead: 4 },
+      dropped: ['logprobs', 'tools[2]'],
+      trail: 'openai#a1f3:500, groq#09be:200',
+    },
+  )
+})
+
+test('attemptsOf: a line for each attempt', () => {
+  assert.deepEqual(attemptsOf(whole), [
+    { provider: 'openai', model: 'openai-model', key: 'a1f3', status: 500, kind: 'status', ms: 50 },
+    { provider: 'groq', model: 'groq-model', key: '09be', status: 200, kind: 'ok', ms: 41 },
+  ])
+  assert.deepEqual(
+    attemptsOf([received, attempt(1, 'a', '1'), { type: 'ended', at: 5, how: 'client_gone', status: 499 }]),
+    [{ provider: 'a', model: 'a-model', key: '1', status: null, kind: 'client_gone', ms: 4 }],
+  )
+})
+
+test('summarize: every prefix of an exchange has a summary', () => {
+  for (let length = 0; length <= whole.length; length++) {
+    const summary = summarize(whole.slice(0, length))
+    assert.ok(summary.totalMs >= 0 && summary.overheadMs >= 0)
+    assert.equal(summary.outcome, length === whole.length ? 'answered' : 'open')
+  }
+})

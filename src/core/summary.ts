@@ -1,0 +1,156 @@
+/** Folds of an exchange: what a log line, the trail header, an error's `attempts` and the metrics have to say about it. */
+import type { Usage } from './chat.ts'
+import type { Exchange, Fact } from './exchange.ts'
+import { type Failure, rowOf } from './failure.ts'
+import type { AttemptSummary } from './protocol.ts'
+
+/** One attempt with its end. `pending`: neither failed nor chosen when the exchange was looked at. */
+export type Attempt = {
+  readonly provider: string
+  readonly model: string
+  readonly key: string
+  readonly began: number
+  /** When it failed, gave its first content, or (pending) nothing yet. */
+  readonly settled: number | undefined
+  readonly end: 'failed' | 'committed' | 'pending'
+  /** The upstream's status, if it gave one. */
+  readonly status: number | null
+  readonly failure?: Failure
+}
+
+/** A whole exchange in the words of the log. Times in ms. */
+export type Summary = {
+  readonly id: string
+  readonly style: string
+  /** The model the client asked for; `upstreamModel` is the one that answered. */
+  readonly model: string
+  readonly stream: boolean
+  /** What answered, or what was tried last. */
+  readonly provider?: string
+  readonly upstreamModel?: string
+  readonly key?: string
+  readonly status: number
+  readonly outcome: 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'open'
+  readonly attempts: readonly Attempt[]
+  readonly committed: boolean
+  readonly firstContentMs: number | null
+  readonly totalMs: number
+  /** Time during which no attempt was under way: reading, planning, waiting. */
+  readonly overheadMs: number
+  readonly usage?: Usage
+  readonly failure?: Failure
+  readonly dropped: readonly string[]
+  readonly trail: string
+}
+
+type Ended = Extract<Fact, { type: 'ended' }>
+type Received = Extract<Fact, { type: 'received' }>
+
+const find = <T extends Fact['type']>(exchange: Exchange, type: T): Extract<Fact, { type: T }> | undefined =>
+  // `find` cannot narrow by a generic's value; the comparison in it is the proof.
+  exchange.find((fact) => fact.type === type) as Extract<Fact, { type: T }> | undefined
+
+/** The attempts of an exchange in the order they began, each with how it ended as far as is known. */
+export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
+  const attempts: Attempt[] = []
+  const settle = (index: number, end: Partial<Attempt>) => {
+    const attempt = attempts[index]
+    if (attempt) attempts[index] = { ...attempt, ...end }
+  }
+  for (const fact of exchange)
+    switch (fact.type) {
+      case 'attempt': {
+        const { provider, model, key, at } = fact
+        attempts.push({ provider, model, key, began: at, settled: undefined, end: 'pending', status: null })
+        break
+      }
+      case 'failed':
+        settle(fact.attempt, {
+          end: 'failed',
+          settled: fact.at,
+          status: fact.failure.status ?? null,
+          failure: fact.failure,
+        })
+        break
+      case 'committed':
+        settle(fact.attempt, { end: 'committed', settled: fact.at, status: fact.status })
+        break
+      case 'received':
+      case 'dropped':
+      case 'usage':
+      case 'ended':
+        break
+      default:
+        throw new Error(`unknown fact ${JSON.stringify(fact satisfies never)}`)
+    }
+  return attempts
+}
+
+/** The failure that came after an attempt had been chosen, if the exchange ended so. */
+const interruption = (attempt: Attempt, ended: Ended | undefined): Failure | undefined =>
+  attempt.end === 'committed' && ended?.how === 'interrupted' ? ended.failure : undefined
+
+/** The word for how a failure showed itself: the code its error would have. */
+const wordFor = (failure: Failure): string => rowOf(failure).code
+
+/** A bad status is told by its number; what never became a status, or hid behind a good one, by its word. */
+const resultOf = (attempt: Attempt, ended: Ended | undefined): string => {
+  const failure = attempt.failure ?? interruption(attempt, ended)
+  if (failure) return failure.status !== undefined && failure.status >= 400 ? String(failure.status) : wordFor(failure)
+  if (attempt.end === 'committed') return String(attempt.status)
+  return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
+}
+
+const trailOf = (attempts: readonly Attempt[], ended: Ended | undefined): string =>
+  attempts.map((attempt) => `${attempt.provider}#${attempt.key}:${resultOf(attempt, ended)}`).join(', ')
+
+/** Every attempt so far as `openai#a1f3:503, groq#09be:timeout, anthropic#77c0:200`: provider, key id, result. */
+export const trail = (exchange: Exchange): string => trailOf(attemptsIn(exchange), find(exchange, 'ended'))
+
+/** The attempts so far as an error body lists them. */
+export const attemptsOf = (exchange: Exchange): readonly AttemptSummary[] => {
+  const ended = find(exchange, 'ended')
+  return attemptsIn(exchange).map((attempt) => {
+    const failure = attempt.failure ?? interruption(attempt, ended)
+    const { provider, model, key, status, began, settled } = attempt
+    const kind = failure ? wordFor(failure) : attempt.end === 'committed' ? 'ok' : resultOf(attempt, ended)
+    const until = settled ?? ended?.at ?? began
+    return { provider, model, key, status, kind, ms: Math.round(until - began) }
+  })
+}
+
+const nobody: Received = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
+
+/** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
+export const summarize = (exchange: Exchange): Summary => {
+  const received = find(exchange, 'received') ?? nobody
+  const ended = find(exchange, 'ended')
+  const attempts = attemptsIn(exchange)
+  const chosen = attempts.find((attempt) => attempt.end === 'committed')
+  const last = chosen ?? attempts.at(-1)
+  const end = ended?.at ?? received.at
+  const usage = exchange.findLast((fact) => fact.type === 'usage')?.usage
+  const busy = attempts.reduce((sum, attempt) => {
+    const until = attempt.end === 'failed' ? (attempt.settled ?? end) : end
+    return sum + Math.max(0, until - attempt.began)
+  }, 0)
+  const totalMs = Math.max(0, end - received.at)
+  return {
+    id: received.id,
+    style: received.style,
+    model: received.model,
+    stream: received.stream,
+    ...(last && { provider: last.provider, upstreamModel: last.model, key: last.key }),
+    status: ended?.status ?? 0,
+    outcome: ended?.how ?? 'open',
+    attempts,
+    committed: chosen !== undefined,
+    firstContentMs: chosen?.settled === undefined ? null : Math.max(0, chosen.settled - received.at),
+    totalMs,
+    overheadMs: Math.max(0, totalMs - busy),
+    ...(usage && { usage }),
+    ...(ended?.failure && { failure: ended.failure }),
+    dropped: exchange.flatMap((fact) => (fact.type === 'dropped' ? fact.paths : [])),
+    trail: trailOf(attempts, ended),
+  }
+}

@@ -1,0 +1,30 @@
+import type { Instance, ProviderKey } from './provider.ts'
+
+/** A model at a provider where a request may go; which of the provider's keys is chosen when it is tried. */
+export type Candidate = {
+  readonly instance: Instance
+  readonly model: string
+  /** Because of what it is in the plan: `the route "fast"`, `openai lists it`, `fallback: any`. */
+  readonly because: string
+  readonly weight: number
+}
+
+/** A candidate with its key: what one attempt is made at. */
+export type Target = { readonly candidate: Candidate; readonly key: ProviderKey }
+
+/** Where a request may go, in order, and why; and where it may not, and why not. */
+export type Plan = {
+  /** How the model name was understood: `route`, `provider/model`, `listed`, `default route`. */
+  readonly by: 'route' | 'provider' | 'listed' | 'default'
+  readonly candidates: readonly Candidate[]
+  readonly skipped: readonly Skipped[]
+}
+
+export type Skipped = { readonly provider: string; readonly model: string; readonly key?: string; readonly why: string }
+
+/** Names of the things states are kept for. */
+export const deploymentId = ({ candidate, key }: Target): string =>
+  `${candidate.instance.id} ${key.id} ${candidate.model}`
+export const modelId = ({ instance, model }: Candidate): string => `${instance.id} ${model}`
+export const keyId = (instance: Instance, key: ProviderKey): string => `${instance.id} ${key.id}`
+export const endpointId = (instance: Instance): string => instance.baseUrl

@@ -1,0 +1,45 @@
+import type { Failure } from './failure.ts'
+import type { HeaderLookup } from './protocol.ts'
+
+/** Everything the middle needs from outside: time, chance, timers, the way upstream. An argument, never ambient. */
+export type World = {
+  /** ms, monotonic, of no particular origin. */
+  readonly now: () => number
+  /** ms since 1970. */
+  readonly date: () => number
+  /** In [0, 1). */
+  readonly random: () => number
+  /** Runs once after so many ms unless cancelled first. */
+  readonly later: (ms: number, run: () => void) => Cancel
+  readonly dial: Dial
+}
+
+export type Cancel = () => void
+
+/** Starts a call upstream. Never throws: whatever goes wrong reaches `failed`. */
+export type Dial = (call: UpstreamCall, listener: UpstreamListener) => Ongoing
+
+export type UpstreamCall = {
+  readonly method: 'GET' | 'POST'
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+  /** ms to be connected in, TLS included; 0 is without limit. */
+  readonly connectTimeout: number
+}
+
+/** `head` once, then `bytes` any number of times, then exactly one of `end` and `failed`; nothing after `abort`. */
+export type UpstreamListener = {
+  head(status: number, headers: HeaderLookup): void
+  /** The chunk is valid only during the call. Answering false pauses until `resume`. */
+  bytes(chunk: Uint8Array): boolean
+  end(): void
+  /** The way there, or back, broke: `refused`, `dns`, `connect_timeout`, `tls`, `reset`, `not_http`. */
+  failed(failure: Failure): void
+}
+
+export type Ongoing = {
+  /** Ends it now, whatever its state; the listener hears nothing more. */
+  abort(): void
+  resume(): void
+}

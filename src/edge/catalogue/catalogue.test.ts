@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { loadProviders } from '../load-providers.ts'
+import { CATALOGUE_FILE, decodeCatalogue, lookUp, openCatalogue } from './catalogue.ts'
+
+const body = {
+  providers: {
+    one: {
+      'big-1': { context: 1000, output: 100, price: [250, 2000, 25], can: ['tools'] },
+      'big-1-2025-01-01': { price: [300, null] },
+      small: { price: [37.5, 150, null, 40] },
+    },
+    two: { 'vendor/big-1': { context: 5 } },
+  },
+}
+const known = lookUp(decodeCatalogue(body).entries)
+const big = {
+  contextWindow: 1000,
+  maxOutputTokens: 100,
+  inputPrice: 250,
+  outputPrice: 2000,
+  cacheReadPrice: 25,
+  capabilities: ['tools'],
+}
+const { inputPrice: _, outputPrice: __, cacheReadPrice: ___, ...unpriced } = big
+
+const lookups = [
+  ['its name', 'one', 'big-1', big],
+  ['a snapshot with facts of its own', 'one', 'big-1-2025-01-01', { inputPrice: 300 }],
+  ['a snapshot without', 'one', 'big-1-2025-09-30', big],
+  ['a snapshot, written together', 'one', 'big-1-20250930', big],
+  ['a snapshot, as Vertex writes it', 'one', 'big-1@20250930', big],
+  ['no date, though digits', 'one', 'big-1-20259999', undefined],
+  ['a variant at another price', 'one', 'big-1:free', unpriced],
+  ['with the word before it', 'one', 'models/small', { inputPrice: 37.5, outputPrice: 150, cacheWritePrice: 40 }],
+  ['a name that only begins alike', 'one', 'big-10', undefined],
+  ['what only another provider has', 'one', 'vendor/big-1', undefined],
+  ['a vendor in front', 'two', 'big-1', undefined],
+  ['a provider nobody knows', 'three', 'big-1', undefined],
+  ['a name of the language', 'constructor', 'constructor', undefined],
+  ['a name of the language, as a model', 'one', '__proto__', undefined],
+  ['nothing', 'one', '', undefined],
+] as const
+
+for (const [what, provider, model, facts] of lookups)
+  test(`catalogue: ${what}`, () => assert.deepEqual(known(provider, model), facts))
+
+const wrong = [
+  ['a price of zero', { price: [0, 1] }],
+  ['a price below zero', { price: [-1, 1] }],
+  ['a price in words', { price: ['1', 1] }],
+  ['five prices', { price: [1, 1, 1, 1, 1] }],
+  ['half a token', { context: 0.5 }],
+  ['no window', { context: 0 }],
+  ['capabilities that are no words', { can: [1] }],
+  ['no entry', 7],
+] as const
+
+for (const [what, entry] of wrong)
+  test(`catalogue: ${what} is named and left out`, () => {
+    const { entries, problems } = decodeCatalogue({ providers: { one: { bad: entry, good: { context: 5 } } } })
+    assert.deepEqual(problems, ['one bad is not an entry'])
+    assert.deepEqual([...(entries.get('one')?.keys() ?? [])], ['good'])
+  })
+
+test('catalogue: a file that cannot be read is told once, and everything is unknown', () => {
+  const problems: string[] = []
+  const catalogue = openCatalogue((problem) => problems.push(problem), new URL('nowhere.json', import.meta.url))
+  assert.deepEqual(problems, [])
+  assert.equal(catalogue('openai', 'gpt-4o'), undefined)
+  assert.equal(catalogue('openai', 'gpt-4o'), undefined)
+  assert.equal(problems.length, 1)
+})
+
+const file = JSON.parse(readFileSync(CATALOGUE_FILE, 'utf8'))
+const providers = await loadProviders()
+
+test('catalogue: the committed file is whole, small, and says where it is from', () => {
+  assert.deepEqual(decodeCatalogue(file).problems, [])
+  assert.ok(readFileSync(CATALOGUE_FILE).length < 400 * 1024)
+  assert.match(file.made, /^20[0-9]{2}-[0-9]{2}-[0-9]{2}$/)
+  assert.ok(file.sources.length > 0)
+  const notice = readFileSync(new URL('CATALOGUE-LICENSE', CATALOGUE_FILE), 'utf8')
+  for (const { name, version, licence, copyright } of file.sources) {
+    assert.ok(name && version)
+    assert.equal(licence, 'MIT')
+    assert.ok(notice.includes(copyright), `${copyright} is not in the notice`)
+  }
+})
+
+test('catalogue: it is about providers there are, by the name they look themselves up with', () => {
+  const names = new Set([...providers.values()].map(({ catalogue, name }) => catalogue ?? name))
+  for (const name of Object.keys(file.providers)) assert.ok(names.has(name), name)
+})
+
+test("catalogue: a provider's default model is known, with prices and, where calls need it, with its limit", () => {
+  const catalogue = openCatalogue((problem) => assert.fail(problem))
+  for (const { name, catalogue: called, defaultModel, speaks } of providers.values()) {
+    if (defaultModel === undefined || !(name in file.providers)) continue
+    const facts = catalogue(called ?? name, defaultModel)
+    assert.ok(facts?.inputPrice && facts.outputPrice && facts.contextWindow, `${name} ${defaultModel}`)
+    if (speaks[0]?.protocol === 'anthropic-messages') assert.ok(facts.maxOutputTokens)
+  }
+})

@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Json } from '../../core/json.ts'
+import { loadProviders } from '../load-providers.ts'
+import { decodeCatalogue } from './catalogue.ts'
+import { catalogueText, importCatalogue, joinCatalogues } from './import.ts'
+import { served, sourceNames } from './names.ts'
+
+const names = (theirs: string) => ({ openai: 'openai', anthropic: 'anthropic', mistral: 'mistral' })[theirs]
+const read = (body: Json, version = '1') =>
+  importCatalogue(body, { names, served: () => true, today: '2026-11-21', version })
+const models = (body: Json) =>
+  Object.fromEntries([...(read(body)?.models ?? [])].map(([provider, of]) => [provider, Object.fromEntries(of)]))
+
+// Shapes as the sources publish them; names and figures are made up.
+const litellm = {
+  sample_spec: { litellm_provider: 'one of the providers', mode: 'one of the modes' },
+  'm-1': {
+    litellm_provider: 'openai',
+    mode: 'chat',
+    max_input_tokens: 272000,
+    max_output_tokens: 128000,
+    input_cost_per_token: 2.5e-7,
+    output_cost_per_token: 2e-6,
+    cache_read_input_token_cost: 2.5e-8,
+    supports_function_calling: true,
+    supports_vision: false,
+    supports_pdf_input: true,
+  },
+  'mistral/m-2': {
+    litellm_provider: 'mistral',
+    mode: 'chat',
+    input_cost_per_token: 0,
+    output_cost_per_token: 0,
+    max_input_tokens: 32000,
+  },
+  'm-3': {
+    litellm_provider: 'openai',
+    mode: 'responses',
+    input_cost_per_token: 3.75e-8,
+    cache_creation_input_token_cost: 5e-8,
+  },
+  'm-4': {
+    litellm_provider: 'openai',
+    mode: 'chat',
+    tiered_pricing: [
+      { input_cost_per_token: 1e-6, output_cost_per_token: 4e-6, range: [0, 32000] },
+      { input_cost_per_token: 2e-6 },
+    ],
+  },
+  'gone-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5, deprecation_date: '2026-11-20' },
+  'going-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5, deprecation_date: '2026-12-11' },
+  'embed-1': { litellm_provider: 'openai', mode: 'embedding', input_cost_per_token: 1e-7 },
+  'other/x': { litellm_provider: 'other', mode: 'chat', max_input_tokens: 5 },
+  'ft:m-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5 },
+  'empty-1': { litellm_provider: 'openai', mode: 'chat' },
+}
+
+const modelsDev = {
+  openai: {
+    id: 'openai',
+    env: ['OPENAI_API_KEY'],
+    name: 'OpenAI',
+    models: {
+      'm-1': {
+        id: 'm-1',
+        name: 'M 1',
+        attachment: true,
+        reasoning: true,
+        tool_call: true,
+        structured_output: true,
+        modalities: { input: ['text', 'image', 'pdf'], output: ['text'] },
+        cost: { input: 0.25, output: 2, cache_read: 0.025 },
+        limit: { context: 400000, input: 272000, output: 128000 },
+      },
+      'draw-1': { id: 'draw-1', modalities: { input: ['text'], output: ['image'] }, limit: { context: 5, output: 5 } },
+      'old-1': { id: 'old-1', status: 'deprecated', limit: { context: 5, output: 5 } },
+    },
+  },
+  other: { id: 'other', models: { x: { id: 'x', limit: { context: 5 } } } },
+}
+
+const genaiPrices = [
+  {
+    id: 'openai',
+    name: 'OpenAI',
+    models: [
+      {
+        id: 'm-1',
+        match: { or: [{ equals: 'm-1' }, { equals: 'm-1-preview' }, { starts_with: 'm-1-' }] },
+        context_window: 400000,
+        prices: {
+          input_mtok: { base: 0.25, tiers: [{ start: 200000, price: 0.5 }] },
+          output_mtok: 2,
+          web_searches_kcount: 10,
+        },
+      },
+      {
+        id: 'm-5',
+        match: { equals: 'm-5' },
+        prices: [
+          { prices: { input_mtok: 9, output_mtok: 9 } },
+          { constraint: { type: 'start_date', start_date: '2026-03-01' }, prices: { input_mtok: 1, output_mtok: 2 } },
+          { constraint: { type: 'start_date', start_date: '2027-01-01' }, prices: { input_mtok: 7, output_mtok: 7 } },
+          {
+            constraint: { type: 'time_of_date', start_time: '00:30', end_time: '16:30' },
+            prices: { input_mtok: 5, output_mtok: 5 },
+          },
+        ],
+      },
+      { id: 'embed-1', match: { equals: 'embed-1' }, prices: { input_mtok: 0.1 } },
+      { id: 'old-1', match: { equals: 'old-1' }, deprecated: true, prices: { output_mtok: 1 } },
+    ],
+  },
+]
+
+const imports = [
+  [
+    'LiteLLM',
+    litellm,
+    {
+      openai: {
+        'm-1': { context: 272000, output: 128000, price: [250, 2000, 25], can: ['tools', 'file_input'] },
+        'm-3': { price: [37.5, null, null, 50] },
+        'm-4': { price: [1000, 4000] },
+        'going-1': { context: 5 },
+      },
+      mistral: { 'm-2': { context: 32000 } },
+    },
+  ],
+  [
+    'models.dev',
+    modelsDev,
+    {
+      openai: {
+        'm-1': {
+          context: 272000,
+          output: 128000,
+          price: [250, 2000, 25],
+          can: ['tools', 'vision', 'structured_output', 'reasoning', 'file_input'],
+        },
+      },
+    },
+  ],
+  [
+    'genai-prices',
+    genaiPrices,
+    {
+      openai: {
+        'm-1': { context: 400000, price: [250, 2000] },
+        'm-1-preview': { context: 400000, price: [250, 2000] },
+        'm-5': { price: [1000, 2000] },
+      },
+    },
+  ],
+] as const
+
+for (const [name, body, expected] of imports)
+  test(`catalogue import: ${name}`, () => assert.deepEqual(models(body), expected))
+
+for (const body of [
+  null,
+  'x',
+  7,
+  [],
+  {},
+  { a: 1 },
+  { a: { b: 1 } },
+  [{ models: 'x' }],
+  { error: { message: 'rate limited' } },
+])
+  test(`catalogue import: ${JSON.stringify(body)} is no catalogue`, () => assert.equal(read(body), undefined))
+
+test('catalogue import: bad values inside are left out, not passed on', () => {
+  const odd = {
+    'm-1': {
+      litellm_provider: 'openai',
+      mode: 'chat',
+      max_input_tokens: 'many',
+      max_output_tokens: -5,
+      input_cost_per_token: '1',
+      output_cost_per_token: -1,
+      supports_vision: 'yes',
+    },
+  }
+  assert.deepEqual(models(odd), {})
+})
+
+test('catalogue import: earlier sources win, later ones fill gaps and add whole providers, and disagreements are told', () => {
+  const early = read(
+    { a: { litellm_provider: 'openai', mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 } },
+    '1',
+  )
+  const late = read(
+    [
+      {
+        id: 'openai',
+        models: [
+          { id: 'a', context_window: 9, prices: { input_mtok: 3, output_mtok: 2 } },
+          { id: 'gone', prices: { output_mtok: 1 } },
+        ],
+      },
+      { id: 'mistral', models: [{ id: 'b', prices: { output_mtok: 1 } }] },
+    ],
+    '2',
+  )
+  assert.ok(early && late)
+  const { file, disagreements } = joinCatalogues([early, late], '2026-11-21')
+  assert.deepEqual(file.providers, {
+    mistral: { b: { price: [null, 1000] } },
+    openai: { a: { context: 9, price: [1000, 2000] } },
+  })
+  assert.deepEqual(disagreements, [
+    {
+      provider: 'openai',
+      model: 'a',
+      prices: [
+        [1000, 2000],
+        [3000, 2000],
+      ],
+    },
+  ])
+  assert.deepEqual(JSON.parse(catalogueText(file)), file)
+  assert.deepEqual(decodeCatalogue(JSON.parse(catalogueText(file))).problems, [])
+  assert.deepEqual(
+    file.sources.map(({ version }) => version),
+    ['1', '2'],
+  )
+})
+
+const called = [
+  ['openai', 'openai'],
+  ['together_ai', 'together'],
+  ['google', 'gemini'],
+  ['dashscope', 'alibaba'],
+  ['moonshotai', 'moonshot'],
+  ['ollama', undefined],
+  ['openai-compatible', undefined],
+  ['demo', undefined],
+  ['vertex_ai', undefined],
+] as const
+const ours = sourceNames(await loadProviders())
+
+for (const [theirs, name] of called)
+  test(`catalogue import: ${theirs} is ${name ?? 'nobody'}`, () => assert.equal(ours(theirs), name))
+
+test('catalogue import: what another endpoint of a provider has is not taken for its own', () => {
+  assert.deepEqual(
+    [
+      served('perplexity', 'sonar-pro'),
+      served('perplexity', 'openai/gpt-5.2'),
+      served('bedrock', 'openai.gpt-oss-120b-1:0'),
+      served('bedrock', 'anthropic.claude-opus-4-8'),
+      served('openai', 'gpt-4o'),
+    ],
+    [true, false, true, false, true],
+  )
+})

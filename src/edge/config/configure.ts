@@ -1,0 +1,246 @@
+/** From texts to a configuration, whole or not at all. No I/O: what was read comes in, what is wrong comes out. */
+import { parseEnv } from 'node:util'
+import type { Config, Route, RouteTarget } from '../../core/config.ts'
+import { nearest } from '../../core/nearest.ts'
+import type { Instance, Provider } from '../../core/provider.ts'
+import { type Settings, settingsSchema } from '../../core/settings.ts'
+import { launchRows, settingRows } from './definition.ts'
+import { type Env, type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
+import { commaList, emptyFile, type FileContent, type RouteEntry, readFile } from './file.ts'
+import { instanceName, keyless } from './ids.ts'
+import { maskerFor, type Problem, quote } from './problem.ts'
+import { readTree, type Tree } from './tree.ts'
+import { upstreamsFrom } from './upstreams.ts'
+
+/** Where a configuration came from, by the names people use for the files. */
+export type Sources = { readonly dotenv: string | null; readonly file: string | null }
+
+export type Loaded =
+  | {
+      readonly ok: true
+      readonly config: Config
+      readonly launch: Launch
+      readonly warnings: readonly string[]
+      readonly sources: Sources
+    }
+  | {
+      readonly ok: false
+      readonly problems: readonly Problem[]
+      /** Known all the same if the fault lies elsewhere: how to write the log depends on it. */
+      readonly launch: Launch | undefined
+      readonly warnings: readonly string[]
+    }
+
+export type Texts = {
+  readonly env: Env
+  /** The text of the `.env` file, if there is one. */
+  readonly dotenv?: string | undefined
+  readonly file?: { readonly name: string; readonly text: string } | undefined
+  readonly providers: ReadonlyMap<string, Provider>
+}
+
+/** The environment with what `.env` adds; the real one wins, also where it says that something is empty. */
+export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
+  if (dotenv === undefined) return env
+  const added = parseEnv(dotenv.replace(/^\ufeff/, ''))
+  const joined: Record<string, string | undefined> = Object.create(null)
+  for (const [name, value] of [...Object.entries(added), ...Object.entries(env)])
+    if (value !== undefined) joined[name] = value
+  return joined
+}
+
+type PlaceOf = Extract<Tree, { ok: true }>['placeOf']
+
+const readTarget = (
+  written: RouteEntry['targets'][number],
+  instances: readonly Instance[],
+): { readonly target: RouteTarget; readonly known: boolean } => {
+  const target = typeof written === 'string' ? { provider: written, model: undefined, weight: 1 } : written
+  const slash = typeof written === 'string' ? written.indexOf('/') : -1
+  const provider = instanceName(slash === -1 ? target.provider : target.provider.slice(0, slash))
+  const model = slash === -1 ? target.model : target.provider.slice(slash + 1)
+  return {
+    target: { provider, ...(model !== undefined && model !== '' && { model }), weight: target.weight },
+    known: instances.some(
+      ({ id, provider: kind }) => id === provider || (id === kind.name && kind.aliases?.includes(provider)),
+    ),
+  }
+}
+
+const routesFrom = (
+  entries: FileContent['routes'],
+  instances: readonly Instance[],
+  leftOut: readonly string[],
+  placeOf: PlaceOf,
+): { readonly routes: ReadonlyMap<string, Route>; readonly problems: readonly Problem[] } => {
+  const problems: Problem[] = []
+  const routes = new Map<string, Route>()
+  const names = instances.map(({ id }) => id)
+  for (const [name, entry] of entries) {
+    const read = (section: 'targets' | 'fallback'): readonly RouteTarget[] =>
+      entry[section].map((written, index) => {
+        const { target, known } = readTarget(written, instances)
+        const path = ['routes', name, section, index]
+        if (!known) {
+          const [meant] = nearest(target.provider, names)
+          problems.push({
+            where: placeOf(typeof written === 'string' ? path : [...path, 'provider']).value,
+            what: path.join('.'),
+            found: leftOut.includes(target.provider)
+              ? `the provider ${quote(target.provider)}, which PROVIDERS leaves out`
+              : `the provider ${quote(target.provider)}, which is not configured`,
+            allowed:
+              names.length === 0
+                ? 'a configured provider; there is none'
+                : `${meant ? `did you mean ${meant}? ` : ''}${names.join(', ')}`,
+          })
+        }
+        const owner = instances.find(
+          ({ id, provider }) =>
+            id === target.provider || (id === provider.name && provider.aliases?.includes(target.provider)),
+        )
+        return owner ? { ...target, provider: owner.id } : target
+      })
+    const route = { name, targets: read('targets'), fallback: read('fallback') }
+    routes.set(name, entry.strategy === undefined ? route : { ...route, strategy: entry.strategy })
+  }
+  return { routes, problems }
+}
+
+/** The provider that is there when there is no other, and its route that shows a fallback. Never in production, never beside a real one. */
+const demonstration = (providers: Texts['providers']): Pick<Config, 'instances' | 'routes'> => {
+  const provider = [...providers.values()].find(({ builtin }) => builtin)
+  if (!provider) return { instances: [], routes: new Map() }
+  const { name, speaks } = provider
+  const instance: Instance = {
+    id: name,
+    provider,
+    baseUrl: provider.baseUrl ?? `${name}:`,
+    keys: keyless(name),
+    models: [],
+    speaks,
+    variables: {},
+  }
+  const chain: Route = {
+    name: `${name}/chain`,
+    strategy: 'priority',
+    targets: ['down', 'flaky', 'echo'].map((model) => ({ provider: name, model, weight: 1 })),
+    fallback: [],
+  }
+  return { instances: [instance], routes: new Map([[chain.name, chain]]) }
+}
+
+type Nested = Readonly<Record<string, unknown>>
+const isNested = (value: unknown): value is Nested =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** `above` over `below`, section by section. */
+const over = (above: Nested, below: Nested): Nested => {
+  const out: Record<string, unknown> = { ...below }
+  for (const [name, value] of Object.entries(above)) {
+    const under = out[name]
+    out[name] = isNested(value) && isNested(under) ? over(value, under) : value
+  }
+  return out
+}
+
+/** Freezes what is data; functions, maps and providers (shared with every other configuration) stay as they are. */
+const frozen = <T>(value: T): T => {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  const plain = Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype
+  if (!plain) return value
+  for (const [name, inner] of Object.entries(value)) if (name !== 'provider' || typeof inner === 'string') frozen(inner)
+  return Object.freeze(value)
+}
+
+const HARMLESS = new Set([...settingRows, ...launchRows].filter(({ secret }) => !secret).map(({ env }) => env))
+
+const DRAIN_DELAY_IN_PRODUCTION = 5000
+
+const byPlace = (a: Problem, b: Problem): number => {
+  const key = ({ where }: Problem) => where.split(':')
+  const [fileA, lineA = '', colA = ''] = key(a)
+  const [fileB, lineB = '', colB = ''] = key(b)
+  if (fileA !== fileB) return (fileA ?? '') < (fileB ?? '') ? -1 : 1
+  return Number(lineA) - Number(lineB) || Number(colA) - Number(colB)
+}
+
+/** One line for each place: the first thing said about it is the cause of the others. */
+const tidy = (problems: readonly Problem[], mask: (text: string) => string): readonly Problem[] => {
+  const seen = new Set<string>()
+  return problems
+    .filter(({ where, found }) => {
+      const key = /:\d+:\d+$/.test(where) ? where : `${where} ${found}`
+      return !seen.has(key) && seen.add(key)
+    })
+    .map(({ where, what, found, allowed }) => ({
+      where,
+      ...(what !== undefined && { what: mask(what) }),
+      found: mask(found),
+      allowed: mask(allowed),
+    }))
+    .sort(byPlace)
+}
+
+/** Values of the file that may be secrets written out in it. */
+const secretsIn = ({ providers, settings }: FileContent): readonly string[] => {
+  const auth = settings.auth
+  const clientKeys = isNested(auth) ? [auth.keys, auth.admin].flat() : []
+  const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
+  return [...clientKeys, ...keys.map((key) => (typeof key === 'string' ? key : key.value))].filter(
+    (value) => typeof value === 'string',
+  )
+}
+
+export const configure = ({ env: real, dotenv, file, providers }: Texts): Loaded => {
+  const env = environmentOf(real, dotenv)
+  const { launch, problems: launchProblems } = launchFrom(env)
+  const above = settingsFrom(env)
+  const problems: Problem[] = [...launchProblems, ...above.problems]
+
+  const tree = file === undefined ? undefined : readTree(file.text, file.name, env)
+  let content = emptyFile
+  if (tree && !tree.ok) problems.push(...tree.problems)
+  if (tree?.ok) {
+    const read = readFile(tree)
+    content = read.content
+    problems.push(...read.problems)
+  }
+  const placeOf: PlaceOf = tree?.ok ? tree.placeOf : () => ({ name: '', value: '', written: '', filled: false })
+  const mask = maskerFor(env, secretsIn(content), HARMLESS)
+
+  const order = variable(env, 'PROVIDERS')
+  const upstreams = upstreamsFrom(
+    env,
+    { entries: content.providers, placeOf },
+    providers,
+    order === undefined ? undefined : commaList(order),
+    launch?.port ?? 0,
+  )
+  const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
+  const warnings = [...misspelledSettings(env), ...upstreams.warnings].map(mask)
+  problems.push(...upstreams.problems)
+  // A provider that is refused is no provider a route could name: only what is wrong with the provider is said.
+  const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
+  if (!refused) problems.push(...routes.problems)
+  if (problems.length > 0 || launch === undefined)
+    return { ok: false, problems: tidy(problems, mask), launch, warnings }
+
+  const parsed = settingsSchema.parse(over(above.values, content.settings))
+  const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
+  const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }
+  const alone = upstreams.instances.length === 0 && !launch.production
+  const demo = alone ? demonstration(providers) : undefined
+  const config: Config = {
+    settings,
+    instances: demo?.instances ?? upstreams.instances,
+    routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
+  }
+  return {
+    ok: true,
+    config: frozen(config),
+    launch,
+    warnings,
+    sources: { dotenv: dotenv === undefined ? null : '.env', file: file?.name ?? null },
+  }
+}

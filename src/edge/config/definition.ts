@@ -1,0 +1,135 @@
+/**
+ * Everything that can be set, derived from the two schemas: the settings (environment and file) and what is needed to
+ * launch (environment only). Names in the environment, messages, documentation and the published schema come from here.
+ */
+import { z } from 'zod'
+import type { ProtocolName } from '../../core/chat.ts'
+import { settingsSchema } from '../../core/settings.ts'
+
+/** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
+export const launchSchema = z.strictObject({
+  port: z.int().min(0).max(65_535).default(3000).describe('port to listen on; 0 picks a free one'),
+  host: z
+    .string()
+    .regex(/^[A-Za-z0-9_.:%-]+$/)
+    .optional()
+    .describe('address to listen on; 127.0.0.1, in production all interfaces')
+    .meta({ allowed: 'a host name or an address, without port' }),
+  nodeEnv: z
+    .string()
+    .optional()
+    .describe('`production`: JSON logs, no demo provider, all interfaces, waits before it closes'),
+  logLevel: z.enum(['debug', 'info', 'warn', 'error']).default('info').describe('least level of the log lines written'),
+  logFormat: z.enum(['pretty', 'json']).optional().describe('`pretty` on a terminal, else `json`'),
+  headgateConfig: z
+    .string()
+    .optional()
+    .describe('path of the configuration file; `headgate.yaml` in the working folder'),
+  providers: z.array(z.string()).optional().describe('these providers in this order; unset: every provider with a key'),
+})
+
+/** JSON Schema, as far as it is read here. */
+export type Schema = {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly minimum?: number
+  readonly exclusiveMinimum?: number
+  readonly maximum?: number
+  readonly minItems?: number
+  readonly pattern?: string
+  readonly enum?: readonly string[]
+  readonly properties?: { readonly [name: string]: Schema }
+  readonly additionalProperties?: boolean | Schema
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  /** Our own: what is allowed, in words, where the keywords do not say it to a person. */
+  readonly allowed?: string
+}
+
+// The library's own type for JSON Schema admits boolean schemas at every place; ours have none.
+export const jsonSchemaOf = (schema: z.ZodType): Schema => z.toJSONSchema(schema, { io: 'input' }) as Schema
+
+/** One thing that can be set. */
+export type Row = {
+  readonly path: readonly string[]
+  /** `circuit.resetTimeout` */
+  readonly name: string
+  /** `CIRCUIT_RESET_TIMEOUT` */
+  readonly env: string
+  readonly schema: Schema
+  /** Its value is never shown. */
+  readonly secret: boolean
+}
+
+const capitals = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()
+
+/** `['circuit', 'resetTimeout']` is `CIRCUIT_RESET_TIMEOUT`. */
+export const envName = (path: readonly string[]): string => path.map(capitals).join('_')
+
+/** `API_VERSION` is `apiVersion`. */
+export const camelCase = (name: string): string =>
+  name.toLowerCase().replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+
+const rowsOf = (schema: Schema, path: readonly string[] = []): readonly Row[] =>
+  schema.properties
+    ? Object.entries(schema.properties).flatMap(([name, inner]) => rowsOf(inner, [...path, name]))
+    : [{ path, name: path.join('.'), env: envName(path), schema, secret: path[0] === 'auth' }]
+
+export const settingRows: readonly Row[] = rowsOf(jsonSchemaOf(settingsSchema))
+export const launchRows: readonly Row[] = rowsOf(jsonSchemaOf(launchSchema))
+
+/** Wire formats by the words of `<PROVIDER>_STYLES`. Every format has one; words of formats not built yet are refused. */
+export const styleNames = {
+  'openai-chat': 'chat',
+  'openai-responses': 'responses',
+  'anthropic-messages': 'messages',
+  gemini: 'gemini',
+} as const satisfies Record<ProtocolName, string>
+
+export const protocolOf = (style: string): ProtocolName | undefined =>
+  // The keys of the table are exactly the protocol names.
+  (Object.keys(styleNames) as ProtocolName[]).find((name) => styleNames[name] === style)
+
+/** What a list holds. */
+const manyOf = (schema: Schema): string =>
+  schema.enum ? `any of ${schema.enum.join(', ')}` : schema.type === 'string' ? 'texts' : 'values'
+
+/** What a schema allows, in words. */
+export const allowedBy = (schema: Schema): string => {
+  if (schema.allowed) return schema.allowed
+  if (schema.anyOf) return schema.anyOf.map(allowedBy).join(', or ')
+  if (schema.enum) return `one of ${schema.enum.join(', ')}`
+  switch (schema.type) {
+    case 'integer':
+      return `a whole number from ${schema.minimum ?? 0} to ${schema.maximum ?? Number.MAX_SAFE_INTEGER}`
+    case 'number':
+      if (schema.exclusiveMinimum !== undefined)
+        return `a number above ${schema.exclusiveMinimum}${schema.maximum === undefined ? '' : `, ${schema.maximum} at most`}`
+      return schema.minimum === undefined ? 'a number' : `a number from ${schema.minimum}`
+    case 'string':
+      return 'a text that is not empty'
+    case 'array':
+      return `a list of ${schema.items ? manyOf(schema.items) : 'values'}${schema.minItems ? ', not empty' : ''}`
+    case 'object':
+      return schema.properties
+        ? `a section with ${Object.keys(schema.properties).join(', ')}`
+        : 'a section of names and values'
+    case 'boolean':
+      return 'true or false'
+    default:
+      return 'another value'
+  }
+}
+
+/** The schemas that may hold at a path below a schema: several where alternatives fork. */
+export const schemasAt = (schema: Schema, path: readonly PropertyKey[]): readonly Schema[] => {
+  if (schema.anyOf) return schema.anyOf.flatMap((one) => schemasAt(one, path))
+  const [step, ...rest] = path
+  if (step === undefined) return [schema]
+  if (typeof step === 'number') return schema.items ? schemasAt(schema.items, rest) : []
+  const properties = schema.properties
+  const inner = properties && Object.hasOwn(properties, step) ? properties[String(step)] : undefined
+  if (inner) return schemasAt(inner, rest)
+  return typeof schema.additionalProperties === 'object' ? schemasAt(schema.additionalProperties, rest) : []
+}

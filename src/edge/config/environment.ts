@@ -1,0 +1,111 @@
+/** Settings and launch values from the environment: text to values, and what is wrong by the variable's name. */
+import type { z } from 'zod'
+import { nearest } from '../../core/nearest.ts'
+import { settingsSchema } from '../../core/settings.ts'
+import { allowedBy, launchRows, launchSchema, type Row, schemasAt, settingRows } from './definition.ts'
+import { commaList } from './file.ts'
+import { type Problem, quote } from './problem.ts'
+
+export type Env = Readonly<Record<string, string | undefined>>
+
+/** A variable's value without the space around it; an empty one is as good as not set. */
+export const variable = (env: Env, name: string): string | undefined => {
+  if (!Object.hasOwn(env, name)) return undefined
+  const value = env[name]?.trim()
+  return value === '' ? undefined : value
+}
+
+const WHOLE = /^[0-9]{1,15}$/
+
+/** The text of a variable as the kind of value its row wants; what cannot be one stays text, and is refused by the schema. */
+const typed = (row: Row, text: string): unknown => {
+  if (row.schema.type === 'integer') return WHOLE.test(text) ? Number(text) : text
+  if (row.schema.type === 'array') return commaList(text)
+  return row.schema.enum ? text.toLowerCase() : text
+}
+
+type Nested = { [name: string]: unknown }
+
+const put = (into: Nested, [step, ...rest]: readonly string[], value: unknown): void => {
+  if (step === undefined) return
+  if (rest.length === 0) {
+    into[step] = value
+    return
+  }
+  const inner = (into[step] ?? {}) as Nested // only ever made by the next line
+  into[step] = inner
+  put(inner, rest, value)
+}
+
+const read = (env: Env, rows: readonly Row[], schema: z.ZodType): { values: Nested; problems: readonly Problem[] } => {
+  const values: Nested = {}
+  for (const row of rows) {
+    const text = variable(env, row.env)
+    if (text !== undefined) put(values, row.path, typed(row, text))
+  }
+  const result = schema.safeParse(values)
+  if (result.success) return { values, problems: [] }
+  const faulty = new Map<string, Row>()
+  for (const { path } of result.error.issues) {
+    const row = rows.find((one) => one.path.every((step, index) => step === path[index]))
+    if (row) faulty.set(row.env, row)
+  }
+  const problems = [...faulty.values()].map((row) => ({
+    where: row.env,
+    found: row.secret ? 'a value that is not shown, for it is a secret' : quote(variable(env, row.env) ?? ''),
+    allowed: schemasAt(row.schema, []).map(allowedBy).join(', or '),
+  }))
+  return { values, problems }
+}
+
+/** The settings the environment gives, and nothing else: no defaults. */
+export const settingsFrom = (env: Env) => read(env, settingRows, settingsSchema)
+
+export type Launch = {
+  readonly port: number
+  /** Undefined: all interfaces. */
+  readonly host: string | undefined
+  readonly production: boolean
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
+  /** Undefined: `pretty` on a terminal, else `json`. */
+  readonly logFormat: 'pretty' | 'json' | undefined
+  /** As given in `HEADGATE_CONFIG`. */
+  readonly configPath: string | undefined
+}
+
+export const launchFrom = (
+  env: Env,
+): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
+  const { values, problems } = read(env, launchRows, launchSchema)
+  if (problems.length > 0) return { launch: undefined, problems }
+  const { port, host, nodeEnv, logLevel, logFormat, headgateConfig } = launchSchema.parse(values)
+  const production = nodeEnv === 'production'
+  return {
+    launch: {
+      port,
+      host: host ?? (production ? undefined : '127.0.0.1'),
+      production,
+      logLevel,
+      logFormat: logFormat ?? (production ? 'json' : undefined),
+      configPath: headgateConfig,
+    },
+    problems,
+  }
+}
+
+const SECTIONS = [...new Set(settingRows.filter(({ path }) => path.length > 1).map(({ path }) => `${path[0]}`))].map(
+  (section) => `${section.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}_`,
+)
+
+/** Variables that begin like a setting, are none, and are one letter or two away from one. */
+export const misspelledSettings = (env: Env): readonly string[] => {
+  const known = settingRows.map((row) => row.env)
+  return Object.keys(env)
+    .filter((name) => SECTIONS.some((section) => name.startsWith(section)) && !known.includes(name))
+    .flatMap((name) => {
+      const [meant] = nearest(name, known)
+      return meant !== undefined && variable(env, meant) === undefined
+        ? [`${name} is set, which nothing reads; did you mean ${meant}?`]
+        : []
+    })
+}

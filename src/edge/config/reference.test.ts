@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { readdir, readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { parse } from 'yaml'
+import { loadProviders } from '../load-providers.ts'
+import { configure } from './configure.ts'
+import { settingRows } from './definition.ts'
+import { configurationPage, publishedSchema, sampleEnv } from './reference.ts'
+import { load } from './testing.ts'
+
+const root = new URL('../../../', import.meta.url)
+const text = (path: string): Promise<string> => readFile(new URL(path, root), 'utf8')
+const real = await loadProviders()
+
+const published: readonly (readonly [string, string])[] = [
+  ['headgate.schema.json', publishedSchema()],
+  ['docs/configuration.md', configurationPage()],
+  ['.env.example', sampleEnv(real)],
+]
+for (const [path, expected] of published)
+  test(`${path} is up to date`, async () => {
+    assert.equal(await text(path), expected, `${path} is out of date: npm run schema`)
+  })
+
+const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(JSON.parse(publishedSchema()))
+
+test('the published schema asks for nothing, and knows every setting', () => {
+  assert.ok(validate({}))
+  const page = configurationPage()
+  for (const { name, env } of settingRows) assert.ok(page.includes(`| \`${name}\` | \`${env}\` |`), name)
+})
+
+// The schema in the editor and the loader must agree about what is good.
+const files: readonly (readonly [string, boolean])[] = [
+  ['circuit: { timeout: 1 }', true],
+  ['circuit: { timeout: 30s }', false],
+  ['circuit: { timeout: -1 }', false],
+  ['circuit: { timeout: 2147483648 }', false],
+  ['circuit: { tiemout: 1 }', false],
+  ['nothing: 1', false],
+  ['strategy: weighted\nfallback: none\nhosts: [a]', true],
+  ['strategy: often', false],
+  ['providers: { vllm: {} }', true],
+  ['providers: { vllm: { keys: [a, { value: b, weight: 2 }, { value: c }] } }', true],
+  ['providers: { vllm: { keys: [{ weight: 2 }] } }', false],
+  ['providers: { vllm: { keys: [{ value: b, weight: 0 }] } }', false],
+  ['providers: { vllm: { styles: [chat] } }', true],
+  ['providers: { vllm: { styles: [] } }', false],
+  ['providers: { vllm: {} }\nroutes: { r: { targets: [vllm, vllm/x, { provider: vllm }] } }', true],
+  ['routes: { r: {} }', false],
+  ['routes: { r: { targets: [] } }', false],
+]
+for (const [yaml, good] of files)
+  test(`the schema and the loader agree: ${yaml.replace(/\n/g, ' ')}`, () => {
+    assert.equal(validate(parse(yaml)), good)
+    assert.equal(load({ env: {}, yaml }).ok, good)
+  })
+
+test('every example is a configuration, in the schema and for the loader', async () => {
+  const names = (await readdir(new URL('examples/', root))).filter((name) => name.endsWith('.yaml'))
+  assert.ok(names.length >= 3)
+  for (const name of names) {
+    const yaml = await text(`examples/${name}`)
+    const env = Object.fromEntries(
+      [...yaml.matchAll(/\$\{(\w+)\}/g)].map(([, variable]) => [variable, `key-of-${variable}`]),
+    )
+    const result = configure({ env, file: { name, text: yaml }, providers: real })
+    assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.problems))
+    assert.ok(result.config.instances.length >= 2 && result.config.routes.size === 1)
+    const { auth, ...others } = parse(yaml)
+    // `auth.keys` is a list that comes from one variable, which an editor's schema cannot know.
+    assert.ok(validate(others), `${name}: ${JSON.stringify(validate.errors)}`)
+    assert.ok(auth === undefined || typeof auth.keys === 'string')
+  }
+})
+
+test('the sample .env sets nothing, and every line of it may be used', async () => {
+  const { parseEnv } = await import('node:util')
+  const sample = await text('.env.example')
+  assert.deepEqual(parseEnv(sample), {})
+  const used = sample.replace(/^#([A-Z0-9_]+=)/gm, '$1')
+  assert.ok(Object.keys(parseEnv(used)).length > 60)
+  const result = configure({ env: {}, dotenv: used, providers: real })
+  assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.problems))
+})

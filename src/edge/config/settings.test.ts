@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultSettings } from '../../core/settings.ts'
+import { allowedBy, envName, launchRows, type Row, settingRows } from './definition.ts'
+import { misspelledSettings } from './environment.ts'
+import { lines, load, loaded } from './testing.ts'
+
+const at = (root: unknown, path: readonly string[]): unknown =>
+  path.reduce<unknown>((value, step) => Object.entries(value ?? {}).find(([name]) => name === step)?.[1], root)
+
+const yamlOf = ({ path }: Row, value: string): string =>
+  `${path.map((step, depth) => `${'  '.repeat(depth)}${step}:`).join('\n')} ${value}\n`
+
+const setBy = (row: Row, env: string): unknown => at(loaded({ env: { [row.env]: env } }).config.settings, row.path)
+
+test('every setting that was promised is there, under its name and its default', () => {
+  const documented = [
+    ['circuit.timeout', 'CIRCUIT_TIMEOUT', 30000],
+    ['circuit.errorThreshold', 'CIRCUIT_ERROR_THRESHOLD', 50],
+    ['circuit.resetTimeout', 'CIRCUIT_RESET_TIMEOUT', 300000],
+    ['circuit.window', 'CIRCUIT_WINDOW', 60000],
+    ['circuit.minRequests', 'CIRCUIT_MIN_REQUESTS', 5],
+    ['circuit.consecutiveFailures', 'CIRCUIT_CONSECUTIVE_FAILURES', 5],
+    ['circuit.probes', 'CIRCUIT_PROBES', 1],
+    ['circuit.whenAllOpen', 'CIRCUIT_WHEN_ALL_OPEN', 'probe'],
+    ['retry.maxAttempts', 'RETRY_MAX_ATTEMPTS', 6],
+    ['retry.budgetPercent', 'RETRY_BUDGET_PERCENT', 20],
+    ['timeout.connect', 'TIMEOUT_CONNECT', 5000],
+    ['timeout.firstContent', 'TIMEOUT_FIRST_CONTENT', 120000],
+    ['timeout.idle', 'TIMEOUT_IDLE', 60000],
+    ['timeout.contentIdle', 'TIMEOUT_CONTENT_IDLE', 180000],
+    ['timeout.request', 'TIMEOUT_REQUEST', 600000],
+    ['timeout.clientWrite', 'TIMEOUT_CLIENT_WRITE', 120000],
+    ['keepAlive.interval', 'KEEP_ALIVE_INTERVAL', 15000],
+    ['fallback', 'FALLBACK', 'any'],
+    ['unknownModel', 'UNKNOWN_MODEL', 'route'],
+    ['strategy', 'STRATEGY', 'priority'],
+    ['keyStrategy', 'KEY_STRATEGY', 'spread'],
+    ['drain.delay', 'DRAIN_DELAY', 0],
+    ['drain.timeout', 'DRAIN_TIMEOUT', 30000],
+    ['limit.body', 'LIMIT_BODY', 20971520],
+    ['limit.concurrent', 'LIMIT_CONCURRENT', 10000],
+    ['auth.keys', 'AUTH_KEYS', []],
+    ['auth.admin', 'AUTH_ADMIN', undefined],
+    ['cors.origins', 'CORS_ORIGINS', []],
+    ['hosts', 'HOSTS', []],
+    ['data.dir', 'DATA_DIR', '.headgate'],
+  ] as const
+  const { settings } = loaded({ env: {} }).config
+  for (const [name, env, value] of documented) {
+    const row = settingRows.find((one) => one.name === name)
+    assert.equal(row?.env, env)
+    assert.deepEqual(at(settings, row?.path ?? []), value, name)
+  }
+  assert.deepEqual(settingRows.map((row) => row.name).sort(), documented.map(([name]) => name).sort())
+})
+
+for (const row of settingRows) {
+  const { schema, env, path, name } = row
+  const fallback = at(defaultSettings, path)
+
+  test(`${env}: an empty or blank variable is not set`, () => {
+    for (const empty of ['', '  ', '\t']) assert.deepEqual(setBy(row, empty), name === 'drain.delay' ? 0 : fallback)
+  })
+
+  if (schema.type === 'integer') {
+    const { minimum = 0, maximum = 0 } = schema
+    test(`${env}: takes whole numbers from ${minimum} to ${maximum}`, () => {
+      for (const good of [minimum, minimum + 1, maximum]) {
+        assert.equal(setBy(row, String(good)), good)
+        assert.equal(setBy(row, ` ${good} `), good)
+        assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, String(good)) }).config.settings, path), good)
+      }
+    })
+    test(`${env}: refuses everything else by name`, () => {
+      const bad = [
+        '30s',
+        '-1',
+        '1.5',
+        'NaN',
+        'Infinity',
+        '2147483648',
+        '99999999999999999999',
+        '1e3',
+        '0x10',
+        '1_000',
+        '1,000',
+        'true',
+        `${maximum + 1}`,
+      ]
+      if (minimum > 0) bad.push(String(minimum - 1))
+      for (const text of bad)
+        assert.deepEqual(
+          lines({ env: { [env]: text } }),
+          [`${env}: found "${text}"; allowed: a whole number from ${minimum} to ${maximum}`],
+          text,
+        )
+    })
+    test(`${name} in the file: refuses everything else with its place`, () => {
+      const depth = path.length
+      const column = (depth - 1) * 2 + (path.at(-1) ?? '').length + 3
+      for (const text of ['30s', '-1', '1.5', '.nan', '2147483648', 'true', 'a text', `${maximum + 1}`])
+        assert.deepEqual(
+          lines({ env: {}, yaml: yamlOf(row, text) }),
+          [
+            `headgate.yaml:${depth}:${column}: ${name}: found "${text}"; allowed: a whole number from ${minimum} to ${maximum}`,
+          ],
+          text,
+        )
+    })
+  } else if (schema.enum) {
+    const values = schema.enum
+    test(`${env}: takes ${values.join(', ')}`, () => {
+      for (const value of values) {
+        assert.equal(setBy(row, value), value)
+        assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, value) }).config.settings, path), value)
+      }
+      assert.deepEqual(lines({ env: { [env]: 'sometimes' } }), [
+        `${env}: found "sometimes"; allowed: one of ${values.join(', ')}`,
+      ])
+      assert.match(
+        lines({ env: {}, yaml: yamlOf(row, 'sometimes') }).join(),
+        /^headgate\.yaml:\d:\d+: .*found "sometimes"; allowed: one of /,
+      )
+    })
+  } else if (schema.type === 'array') {
+    test(`${env}: takes a comma list`, () => {
+      assert.deepEqual(setBy(row, ' a, b ,,a,'), ['a', 'b'])
+      assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, '[a, b]') }).config.settings, path), ['a', 'b'])
+      assert.match(lines({ env: {}, yaml: yamlOf(row, 'a') }).join(), /allowed: a list of texts/)
+    })
+  } else
+    test(`${env}: takes a text`, () => {
+      assert.equal(setBy(row, ' some text '), 'some text')
+      assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), /allowed: a text that is not empty/)
+    })
+
+  test(`${env}: wins over the file`, () => {
+    const [inFile, inEnv, expected] =
+      schema.type === 'integer'
+        ? [String(schema.minimum ?? 0), String((schema.minimum ?? 0) + 1), (schema.minimum ?? 0) + 1]
+        : schema.enum
+          ? [schema.enum[0] ?? '', schema.enum[1] ?? '', schema.enum[1]]
+          : schema.type === 'array'
+            ? ['[a]', 'b,c', ['b', 'c']]
+            : ['a', 'b', 'b']
+    const { config } = loaded({ env: { [env]: inEnv }, yaml: yamlOf(row, inFile) })
+    assert.deepEqual(at(config.settings, path), expected)
+    const { config: other } = loaded({ env: { [env]: '' }, yaml: yamlOf(row, inFile) })
+    assert.notDeepEqual(at(other.settings, path), expected)
+  })
+}
+
+test('a problem in the file is said although the environment overrides it', () => {
+  assert.equal(lines({ env: { CIRCUIT_TIMEOUT: '1' }, yaml: 'circuit: { timeout: 30s }\n' }).length, 1)
+})
+
+test('the value of a secret setting is never shown', () => {
+  for (const yaml of [
+    'auth: { keys: canary-secret }',
+    'auth: { keys: [{a: canary-secret}] }',
+    'auth: { admin: [canary-secret] }',
+  ]) {
+    const said = lines({ env: {}, yaml }).join('\n')
+    assert.match(said, /^headgate\.yaml:1:/)
+    assert.doesNotMatch(said, /canary/)
+  }
+})
+
+const launches = [
+  [{}, { port: 3000, host: '127.0.0.1', production: false, logLevel: 'info', logFormat: undefined }],
+  [{ PORT: '0' }, { port: 0 }],
+  [
+    { PORT: '65535', HOST: '::1' },
+    { port: 65535, host: '::1' },
+  ],
+  [{ NODE_ENV: 'production' }, { production: true, host: undefined, logFormat: 'json' }],
+  [
+    { NODE_ENV: 'production', HOST: '127.0.0.1', LOG_FORMAT: 'pretty' },
+    { host: '127.0.0.1', logFormat: 'pretty' },
+  ],
+  [{ NODE_ENV: 'development' }, { production: false }],
+  [
+    { LOG_LEVEL: 'DEBUG', LOG_FORMAT: 'json' },
+    { logLevel: 'debug', logFormat: 'json' },
+  ],
+  [{ HEADGATE_CONFIG: 'a.yaml' }, { configPath: 'a.yaml' }],
+] as const
+for (const [env, expected] of launches)
+  test(`launch: ${JSON.stringify(env)}`, () => {
+    const { launch } = loaded({ env })
+    assert.deepEqual({ ...launch, ...expected }, launch)
+  })
+
+const refusedLaunches = [
+  ['PORT', '65536', 'a whole number from 0 to 65535'],
+  ['PORT', '-1', 'a whole number from 0 to 65535'],
+  ['PORT', 'tcp://10.0.0.1:3000', 'a whole number from 0 to 65535'],
+  ['PORT', '3000.5', 'a whole number from 0 to 65535'],
+  ['HOST', 'http://x', 'a host name or an address, without port'],
+  ['HOST', 'a b', 'a host name or an address, without port'],
+  ['LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],
+  ['LOG_FORMAT', 'xml', 'one of pretty, json'],
+] as const
+for (const [name, text, allowed] of refusedLaunches)
+  test(`launch: ${name}=${text} is refused`, () =>
+    assert.deepEqual(lines({ env: { [name]: text } }), [`${name}: found "${text}"; allowed: ${allowed}`]))
+
+test('launch: what the log looks like is known although something else is wrong', () => {
+  const result = load({ env: { LOG_FORMAT: 'json', CIRCUIT_TIMEOUT: 'x' } })
+  assert.equal(result.ok, false)
+  assert.equal(result.launch?.logFormat, 'json')
+})
+
+test('draining waits in production, unless told otherwise', () => {
+  const delay = (env: Record<string, string>) => loaded({ env }).config.settings.drain.delay
+  assert.equal(delay({}), 0)
+  assert.equal(delay({ NODE_ENV: 'production' }), 5000)
+  assert.equal(delay({ NODE_ENV: 'production', DRAIN_DELAY: '0' }), 0)
+  assert.equal(delay({ DRAIN_DELAY: '7' }), 7)
+})
+
+test('no two things that can be set share a name', () => {
+  const names = [...settingRows, ...launchRows].map(({ env }) => env)
+  assert.equal(new Set(names).size, names.length)
+  for (const { schema, env } of [...settingRows, ...launchRows]) {
+    assert.ok(schema.description, `${env} says what it is`)
+    assert.notEqual(allowedBy(schema), 'another value')
+  }
+  assert.equal(envName(['keepAlive', 'interval']), 'KEEP_ALIVE_INTERVAL')
+})
+
+const misspellings = [
+  [{ CIRCUIT_TIMOUT: '1' }, ['CIRCUIT_TIMOUT is set, which nothing reads; did you mean CIRCUIT_TIMEOUT?']],
+  [{ CIRCUIT_TIMOUT: '1', CIRCUIT_TIMEOUT: '1' }, []],
+  [{ AUTH_SOMETHING_ELSE: '1', DATA_LAKE: '1', LIMIT_X: '' }, []],
+] as const
+for (const [env, expected] of misspellings)
+  test(`misspelled settings: ${Object.keys(env).join(' ')}`, () => assert.deepEqual(misspelledSettings(env), expected))
+
+test('dotenv: adds to the environment, which wins even where it is empty', () => {
+  const dotenv =
+    '\ufeffCIRCUIT_TIMEOUT=1\r\nexport CIRCUIT_WINDOW="200"\r\n# comment\r\nRETRY_MAX_ATTEMPTS=3\nCIRCUIT_PROBES=\nHOSTS=\'a,b\'\n'
+  const { config, sources } = loaded({ env: { CIRCUIT_TIMEOUT: '5', RETRY_MAX_ATTEMPTS: '' }, dotenv })
+  const { circuit, retry, hosts } = config.settings
+  assert.deepEqual([circuit.timeout, circuit.window, circuit.probes, retry.maxAttempts], [5, 200, 1, 6])
+  assert.deepEqual(hosts, ['a', 'b'])
+  assert.equal(sources.dotenv, '.env')
+})
+
+test('a configuration cannot be changed once it is made', () => {
+  const { config } = loaded({ env: { OPENAI_API_KEY: 'k', HOSTS: 'a' } })
+  assert.throws(() => Object.assign(config.settings.circuit, { timeout: 1 }), TypeError)
+  assert.throws(() => Object.assign(config, { instances: [] }), TypeError)
+  assert.throws(() => Object.assign(config.instances[0] ?? {}, { baseUrl: 'x' }), TypeError)
+  assert.ok(Object.isFrozen(config.instances[0]?.keys))
+})

@@ -1,0 +1,66 @@
+/** What the tests of this folder share: providers of every kind, with data of their own. */
+import assert from 'node:assert/strict'
+import type { Provider } from '../../core/provider.ts'
+import { configure, type Loaded, type Texts } from './configure.ts'
+import { problemLine } from './problem.ts'
+
+const provider = (name: string, order: number, more: Partial<Provider> = {}): Provider => ({
+  name,
+  title: name,
+  order,
+  baseUrl: `https://api.${name}.example/v1`,
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  ...more,
+})
+
+const { baseUrl: _, ...withoutAddress } = provider('azure-openai', 40)
+
+const all: readonly Provider[] = [
+  provider('openai', 10, {
+    speaks: [{ protocol: 'openai-responses' }, { protocol: 'openai-chat', path: '/own/chat' }],
+    defaultModel: 'gpt-test',
+  }),
+  provider('anthropic', 20, {
+    speaks: [{ protocol: 'anthropic-messages' }],
+    normalizeBaseUrl: (url) => (url.endsWith('/v1') ? url : `${url}/v1`),
+  }),
+  provider('gemini', 30, { aliases: ['google'] }),
+  {
+    ...withoutAddress,
+    variables: { ENDPOINT: null, API_VERSION: '2026-05-01' },
+    variableAliases: { ENDPOINT: ['AZURE_ENDPOINT'] },
+    address: ({ ENDPOINT }) => (ENDPOINT ? `${ENDPOINT.replace(/\/$/, '')}/openai` : undefined),
+  },
+  provider('mistral', 50),
+  provider('groq', 60),
+  { ...provider('vllm', 70, { keyless: true }), baseUrl: 'http://127.0.0.1:8000/v1' },
+  {
+    ...withoutAddress,
+    name: 'openai-compatible',
+    title: 'compatible',
+    order: 900,
+    generic: true,
+    keyless: true,
+  },
+  provider('demo', 990, { builtin: true, keyless: true, auth: 'none', baseUrl: 'demo://echo', defaultModel: 'echo' }),
+]
+
+export const providers: ReadonlyMap<string, Provider> = new Map(all.map((one) => [one.name, one]))
+
+type Given = Omit<Texts, 'providers' | 'file'> & { readonly yaml?: string }
+
+export const load = ({ yaml, ...texts }: Given): Loaded =>
+  configure({ ...texts, file: yaml === undefined ? undefined : { name: 'headgate.yaml', text: yaml }, providers })
+
+export const loaded = (given: Given): Extract<Loaded, { ok: true }> => {
+  const result = load(given)
+  if (result.ok) return result
+  return assert.fail(result.problems.map(problemLine).join('\n'))
+}
+
+/** The problems as the lines a person reads. */
+export const lines = (given: Given): readonly string[] => {
+  const result = load(given)
+  return result.ok ? [] : result.problems.map(problemLine)
+}

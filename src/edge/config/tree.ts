@@ -1,0 +1,174 @@
+/**
+ * A YAML text as plain values that remember where they were written. Bounded in size, depth and in what aliases can
+ * blow it up to; `${NAME}` inside a value is replaced from the environment.
+ */
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { type Problem, quote } from './problem.ts'
+
+export const LONGEST_FILE = 1_048_576
+const MOST_NODES = 50_000
+const DEEPEST = 32
+
+/** Where a value and its name are, as `headgate.yaml:3:12`, and how the value was written. */
+type Place = {
+  readonly name: string
+  readonly value: string
+  readonly written: string
+  /** Parts of it came from the environment: the value is then text, whatever it looks like. */
+  readonly filled: boolean
+}
+
+export type Tree =
+  | { readonly ok: false; readonly problems: readonly Problem[] }
+  | {
+      readonly ok: true
+      /** Objects without a prototype, lists, strings, numbers and booleans; null where nothing was written. */
+      readonly value: unknown
+      /** The place of a path; of the nearest thing above it, where the path itself was not written. */
+      readonly placeOf: (path: readonly PropertyKey[]) => Place
+      /** Names in the environment that the text refers to. */
+      readonly names: ReadonlySet<string>
+      readonly problems: readonly Problem[]
+    }
+
+type Env = Readonly<Record<string, string | undefined>>
+
+const pathKey = (path: readonly PropertyKey[]): string => JSON.stringify(path.map(String))
+
+const REFERENCE = /\$(\$\{)|\$\{([^}]*)\}/g
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+export const readTree = (text: string, file: string, env: Env): Tree => {
+  if (text.length > LONGEST_FILE)
+    return {
+      ok: false,
+      problems: [{ where: file, found: `${text.length} characters`, allowed: `${LONGEST_FILE} at most` }],
+    }
+  const lines = new LineCounter()
+  const at = (offset: number): string => {
+    const { line, col } = lines.linePos(offset)
+    return `${file}:${line}:${col}`
+  }
+  let document: Document
+  try {
+    document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: false, strict: true })
+  } catch (error) {
+    // The parser is recursive: only nesting without end makes it throw instead of reporting.
+    const found = error instanceof RangeError ? 'brackets nested without end' : 'text that cannot be read'
+    return { ok: false, problems: [{ where: file, found, allowed: `YAML, nested ${DEEPEST} deep at most` }] }
+  }
+  const faults = [...document.errors, ...document.warnings]
+  if (faults.length > 0)
+    return {
+      ok: false,
+      problems: faults.slice(0, 10).map(({ pos, message }) => ({
+        where: at(pos[0]),
+        found: `text that is not YAML (${message.replace(/\s+/g, ' ').slice(0, 160)})`,
+        allowed: 'YAML',
+      })),
+    }
+
+  const problems: Problem[] = []
+  const places = new Map<string, Place>()
+  const names = new Set<string>()
+  let nodes = 0
+  let tooDeep = false
+
+  const fill = (written: string, where: string): { text: string; filled: boolean } => {
+    let filled = false
+    const replaced = written.replace(REFERENCE, (whole, escaped: string | undefined, name: string | undefined) => {
+      if (escaped) return escaped
+      if (name === undefined || !VARIABLE.test(name)) {
+        problems.push({ where, found: quote(whole), allowed: `\${NAME}, a variable's name; $\${ for the characters` })
+        return ''
+      }
+      names.add(name)
+      filled = true
+      const value = Object.hasOwn(env, name) ? env[name]?.trim() : undefined
+      if (value) return value
+      problems.push({ where, found: `\${${name}}, which is not set`, allowed: 'a variable that is set (also in .env)' })
+      return ''
+    })
+    return { text: replaced, filled }
+  }
+
+  const convert = (node: Node | null, path: readonly PropertyKey[], name: string): unknown => {
+    nodes++
+    if (nodes > MOST_NODES) return null
+    const start = node?.range?.[0]
+    const where = start === undefined ? name : at(start)
+    if (path.length > DEEPEST) {
+      if (!tooDeep)
+        problems.push({ where, found: 'a value too deep inside others', allowed: `${DEEPEST} levels at most` })
+      tooDeep = true
+      return null
+    }
+    const place = (written: string, filled = false) =>
+      places.set(pathKey(path), { name, value: where, written, filled })
+    if (isAlias(node)) {
+      const target = node.resolve(document)
+      if (target) return convert(target, path, where)
+      place(`*${node.source}`)
+      problems.push({ where, found: `*${node.source}, which no anchor names`, allowed: 'an anchor written above' })
+      return null
+    }
+    if (isMap(node)) {
+      place('a section')
+      // A name from outside must not reach a prototype, so the object has none.
+      const out: Record<string, unknown> = Object.create(null)
+      for (const pair of node.items) {
+        // The parser's pairs are untyped; what they hold are nodes.
+        const key = pair.key as Node | null
+        const value = pair.value as Node | null
+        const keyAt = key?.range ? at(key.range[0]) : where
+        if (!isScalar(key) || key.value === null) {
+          problems.push({
+            where: keyAt,
+            found: 'a name that is not a plain text',
+            allowed: 'a plain text before the colon',
+          })
+          continue
+        }
+        const member = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value))
+        const converted = convert(value, [...path, member], keyAt)
+        if (!places.has(pathKey([...path, member])))
+          places.set(pathKey([...path, member]), { name: keyAt, value: keyAt, written: '', filled: false })
+        out[member] = converted
+      }
+      return out
+    }
+    if (isSeq(node)) {
+      place('a list')
+      return node.items.map((item, index) => convert(item as Node | null, [...path, index], where))
+    }
+    if (isScalar(node)) {
+      const { value } = node
+      if (typeof value === 'string') {
+        const { text, filled } = fill(value, where)
+        place(value, filled)
+        return text
+      }
+      place(node.source ?? String(value))
+      if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
+      problems.push({ where, found: 'a value of a special kind', allowed: 'text, a number, true or false' })
+      return null
+    }
+    return null
+  }
+
+  const value = convert(document.contents as Node | null, [], `${file}:1:1`)
+  if (nodes > MOST_NODES)
+    return {
+      ok: false,
+      problems: [{ where: file, found: `more than ${MOST_NODES} values`, allowed: 'fewer (aliases count each time)' }],
+    }
+  const nowhere: Place = { name: `${file}:1:1`, value: `${file}:1:1`, written: '', filled: false }
+  const placeOf = (path: readonly PropertyKey[]): Place => {
+    for (let length = path.length; length >= 0; length--) {
+      const place = places.get(pathKey(path.slice(0, length)))
+      if (place) return place
+    }
+    return nowhere
+  }
+  return { ok: true, value, placeOf, names, problems }
+}

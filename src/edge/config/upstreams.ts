@@ -1,0 +1,452 @@
+/**
+ * Which upstreams there are: the environment's and the file's, joined. The environment's address, models and styles
+ * win over the file's; the keys of both are used.
+ */
+import { nearest } from '../../core/nearest.ts'
+import type { Instance, Provider, Variables, Wire } from '../../core/provider.ts'
+import { camelCase, protocolOf, styleNames } from './definition.ts'
+import { type Env, variable } from './environment.ts'
+import { commaList, type ProviderEntry } from './file.ts'
+import { envPrefix, instanceName, type KeyDraft, keyless, keysFrom, NAME, NAME_ALLOWED } from './ids.ts'
+import { type Problem, quote } from './problem.ts'
+
+/** A value and the place it is from: a variable's name or `headgate.yaml:3:12`. */
+type Said<T> = { readonly value: T; readonly from: string }
+
+/** What is known of an instance before it is complete. */
+type Draft = {
+  readonly id: string
+  readonly provider: Provider
+  /** Its variables begin so: `OPENAI_EAST`. */
+  readonly prefix: string
+  readonly keys: readonly Said<KeyDraft>[]
+  readonly baseUrl?: Said<string>
+  readonly models: readonly string[]
+  readonly styles?: Said<readonly string[]>
+  readonly variables: Readonly<Record<string, string>>
+  /** Where the file has it; such a one must work, or the start is refused. */
+  readonly inFile?: string
+}
+
+export type FileProviders = {
+  readonly entries: ReadonlyMap<string, ProviderEntry>
+  readonly placeOf: (path: readonly PropertyKey[]) => { readonly name: string; readonly value: string }
+}
+
+export type Upstreams = {
+  readonly instances: readonly Instance[]
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly string[]
+  /** Instances that exist, but are left out by `PROVIDERS`. */
+  readonly leftOut: readonly string[]
+}
+
+type Providers = ReadonlyMap<string, Provider>
+
+const KEY = /^(.+)_API_KEY(?:_([1-9][0-9]{0,3}))?$/
+const BASE_URL = /^(.+)_(?:BASE_URL|API_BASE)$/
+// Other programs' habits of naming a key or an address, which here mean nothing.
+const NEAR_KEY = /^(.+?)_(?:APIKEY|API_KEYS|KEY|KEYS|TOKEN|API_TOKEN|SECRET_KEY|AUTH_TOKEN|ACCESS_TOKEN)$/
+const NEAR_URL = /^(.+?)_(?:URL|BASEURL|API_URL|API_BASE_URL|API_ENDPOINT)$/
+const HEAD = /^[A-Z0-9][A-Z0-9_]*$/
+
+const uniqueProviders = (providers: Providers): readonly Provider[] => [...new Set(providers.values())]
+
+/** What may be configured by variables that begin with its name. */
+const nameable = (providers: Providers): readonly Provider[] =>
+  uniqueProviders(providers).filter(({ builtin, generic }) => !builtin && !generic)
+
+const prefixesOf = ({ name, aliases = [] }: Provider): readonly string[] => [name, ...aliases].map(envPrefix)
+
+/** The kind that stands for servers known by nothing but the format they speak. */
+const genericOf = (providers: Providers): Provider | undefined =>
+  uniqueProviders(providers).find(({ generic }) => generic)
+
+const byName = (providers: Providers, written: string): Provider | undefined => {
+  const name = instanceName(written)
+  return uniqueProviders(providers).find((one) => one.name === name || one.aliases?.includes(name))
+}
+
+type Heads = { readonly keys: ReadonlySet<string>; readonly urls: ReadonlySet<string> }
+
+const headsIn = (env: Env): Heads => {
+  const keys = new Set<string>()
+  const urls = new Set<string>()
+  for (const name of Object.keys(env)) {
+    if (variable(env, name) === undefined) continue
+    const key = KEY.exec(name)?.[1]
+    const url = BASE_URL.exec(name)?.[1]
+    if (key && HEAD.test(key)) keys.add(key)
+    if (url && HEAD.test(url)) urls.add(url)
+  }
+  return { keys, urls }
+}
+
+/** The keys under a prefix, in the order of their numbers; each variable may hold several. */
+const keysUnder = (env: Env, prefix: string): readonly Said<KeyDraft>[] =>
+  Object.keys(env)
+    .flatMap((name) => {
+      const [, head, number = '1'] = KEY.exec(name) ?? []
+      return head === prefix ? [{ name, order: Number(number) }] : []
+    })
+    .sort((a, b) => a.order - b.order || a.name.length - b.name.length)
+    .flatMap(({ name }) =>
+      commaList(variable(env, name) ?? '').map((value) => ({ value: { value, weight: 1 }, from: name })),
+    )
+
+const said = (env: Env, ...names: readonly string[]): Said<string> | undefined => {
+  for (const name of names) {
+    const value = variable(env, name)
+    if (value !== undefined) return { value, from: name }
+  }
+  return undefined
+}
+
+/** The first of these prefixes under which a key or an address is set: a provider's own name before its other names. */
+const prefixInUse = (prefixes: readonly string[], heads: Heads): string | undefined =>
+  prefixes.find((prefix) => heads.keys.has(prefix)) ?? prefixes.find((prefix) => heads.urls.has(prefix))
+
+/** What the environment says of an instance whose variables begin with `prefix`. */
+const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: string): Omit<Draft, 'inFile'> => {
+  const variables: Record<string, string> = {}
+  const own = id === provider.name
+  for (const [suffix, fallback] of Object.entries(provider.variables ?? {})) {
+    const alternatives = own ? prefixesOf(provider).map((one) => `${one}_${suffix}`) : []
+    const aliases = provider.variableAliases?.[suffix] ?? []
+    const value = said(env, `${prefix}_${suffix}`, ...alternatives, ...aliases)?.value ?? fallback
+    if (value !== null) variables[suffix] = value
+  }
+  const baseUrl = said(env, `${prefix}_BASE_URL`, `${prefix}_API_BASE`)
+  const models = said(env, `${prefix}_MODELS`)
+  const styles = said(env, `${prefix}_STYLES`)
+  return {
+    id,
+    provider,
+    prefix,
+    keys: keysUnder(env, prefix),
+    ...(baseUrl && { baseUrl }),
+    models: models ? commaList(models.value) : [],
+    ...(styles && { styles: { value: commaList(styles.value.toLowerCase()), from: styles.from } }),
+    variables,
+  }
+}
+
+/** An instance of the file, with what the environment says of it on top. */
+const fromFile = (
+  env: Env,
+  heads: Heads,
+  name: string,
+  entry: ProviderEntry,
+  provider: Provider,
+  placeOf: FileProviders['placeOf'],
+): { readonly draft: Draft; readonly problems: readonly Problem[] } => {
+  const id = byFileName(name, provider)
+  const prefixes = id === provider.name ? prefixesOf(provider) : [envPrefix(id)]
+  const above = fromEnvironment(env, id, provider, prefixInUse(prefixes, heads) ?? envPrefix(id))
+  const path = ['providers', name]
+  const problems: Problem[] = []
+  const variables: Record<string, string> = { ...above.variables }
+  const known = Object.keys(provider.variables ?? {})
+  for (const [written, value] of Object.entries(entry.variables ?? {})) {
+    const suffix = known.find((one) => one === written || camelCase(one) === written)
+    if (suffix === undefined)
+      problems.push({
+        where: placeOf([...path, 'variables', written]).name,
+        what: [...path, 'variables'].join('.'),
+        found: `the unknown name ${quote(written)}`,
+        allowed: known.length === 0 ? `nothing: ${provider.name} has none` : known.map(camelCase).join(', '),
+      })
+    else variables[suffix] = said(env, `${above.prefix}_${suffix}`)?.value ?? value
+  }
+  const keys = (entry.keys ?? []).map((key, index) => ({
+    value: typeof key === 'string' ? { value: key.trim(), weight: 1 } : { ...key, value: key.value.trim() },
+    from: placeOf([...path, 'keys', index]).value,
+  }))
+  // A key that is in both is the file's: there it may have a weight.
+  const further = above.keys.filter(({ value }) => !keys.some((key) => key.value.value === value.value))
+  const baseUrl =
+    above.baseUrl ??
+    (entry.baseUrl === undefined ? undefined : { value: entry.baseUrl, from: placeOf([...path, 'baseUrl']).value })
+  const styles =
+    above.styles ??
+    (entry.styles === undefined ? undefined : { value: entry.styles, from: placeOf([...path, 'styles']).value })
+  return {
+    draft: {
+      ...above,
+      keys: [...keys, ...further],
+      ...(baseUrl && { baseUrl }),
+      models: above.models.length > 0 ? above.models : [...new Set(entry.models ?? [])],
+      ...(styles && { styles }),
+      variables,
+      inFile: placeOf(path).name,
+    },
+    problems,
+  }
+}
+
+const byFileName = (name: string, provider: Provider): string => {
+  const id = instanceName(name)
+  return provider.aliases?.includes(id) ? provider.name : id
+}
+
+/** A key goes into a header: only what a header may hold, and no white space in the middle. */
+const HEADER_VALUE = /^[\x21-\x7e]+$/
+const LONGEST_KEY = 16_384
+
+const checkKey = ({ value: { value }, from }: Said<KeyDraft>): Problem | undefined => {
+  const found = !HEADER_VALUE.test(value)
+    ? 'a key with white space or characters outside ASCII'
+    : value.length > LONGEST_KEY
+      ? `a key of ${value.length} characters`
+      : /^["'`].*["'`]$/.test(value)
+        ? 'a key within quotation marks'
+        : undefined
+  return found === undefined ? undefined : { where: from, found, allowed: 'the key alone, as the provider gave it' }
+}
+
+const LOOPBACK = /^(?:localhost|127(?:\.[0-9]+){3}|\[::1\]|0\.0\.0\.0|\[::\])$/
+
+const readBaseUrl = (
+  { value, from }: Said<string>,
+  provider: Provider,
+  ownPort: number,
+): { readonly url: string } | { readonly problem: Problem } => {
+  const refuse = (found: string, allowed: string) => ({ problem: { where: from, found, allowed } })
+  const example = 'an address such as https://llm.example/v1'
+  if (!URL.canParse(value)) return refuse(quote(value.replace(/\/\/[^/]*@/, '//…@')), example)
+  const url = new URL(value)
+  if (url.username !== '' || url.password !== '')
+    return refuse('an address with a name or password in it', 'the address alone; the key goes into its own variable')
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return refuse(quote(value), `${example}, http or https`)
+  if (url.search !== '' || url.hash !== '')
+    return refuse(quote(`…${url.search ? '?' : '#'}…`), `${example}, without ? and #`)
+  if (
+    ownPort !== 0 &&
+    LOOPBACK.test(url.hostname) &&
+    Number(url.port || (url.protocol === 'http:' ? 80 : 443)) === ownPort
+  )
+    return refuse(`${quote(value)}, where this gateway itself listens`, 'the address of another server')
+  const bare = url.href.replace(/\/+$/, '')
+  return { url: (provider.normalizeBaseUrl?.(bare) ?? bare).replace(/\/+$/, '') }
+}
+
+const speaksOf = (
+  styles: Said<readonly string[]>,
+  provider: Provider,
+): { readonly speaks: readonly Wire[] } | { readonly problem: Problem } => {
+  const speaks: Wire[] = []
+  for (const style of styles.value) {
+    const protocol = protocolOf(style)
+    if (protocol === undefined) {
+      const allowed = `a list of any of ${Object.values(styleNames).join(', ')}`
+      return { problem: { where: styles.from, found: quote(style), allowed } }
+    }
+    const known = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]
+    speaks.push(known.find((wire) => wire.protocol === protocol) ?? { protocol })
+  }
+  return { speaks }
+}
+
+type Completed =
+  | { readonly instance: Instance }
+  | { readonly problems: readonly Problem[] }
+  /** It cannot work, and nobody asked for it by name: it is left out, and said so. */
+  | { readonly missing: string }
+
+const isKeyless = (provider: Provider): boolean => provider.keyless === true || provider.auth === 'none'
+
+/** A draft with everything it needs; `wanted`: asked for by name, so that it may go without a key if it has an address. */
+const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => {
+  const { id, provider, prefix, keys } = draft
+  const problems = keys.flatMap((key) => checkKey(key) ?? [])
+  if (keys.length === 0 && !isKeyless(provider) && !(wanted && draft.baseUrl))
+    return { missing: `${id} has no key: set ${prefix}_API_KEY` }
+
+  const variables: Variables = draft.variables
+  const suffixes = Object.keys(provider.variables ?? {})
+  const address = draft.baseUrl ?? undefined
+  const made = address ? undefined : (provider.address?.(variables) ?? provider.baseUrl)
+  const source =
+    address ??
+    (made === undefined
+      ? undefined
+      : { value: made, from: suffixes.map((one) => `${prefix}_${one}`).join(', ') || prefix })
+  if (source === undefined) {
+    const needed = suffixes.filter((suffix) => draft.variables[suffix] === undefined)
+    const others = needed.map((suffix) => `${prefix}_${suffix}`).join(' and ')
+    return { missing: `${id} has no address: set ${prefix}_BASE_URL${others ? `, or ${others}` : ''}` }
+  }
+  const read = readBaseUrl(source, provider, ownPort)
+  if ('problem' in read) problems.push(read.problem)
+  const spoken = draft.styles ? speaksOf(draft.styles, provider) : { speaks: provider.speaks }
+  if ('problem' in spoken) problems.push(spoken.problem)
+  if (problems.length > 0 || 'problem' in read || 'problem' in spoken) return { problems }
+  return {
+    instance: {
+      id,
+      provider,
+      baseUrl: read.url,
+      keys: keys.length > 0 ? keysFrom(keys.map(({ value }) => value)) : keyless(id),
+      models: draft.models,
+      speaks: spoken.speaks,
+      variables,
+    },
+  }
+}
+
+/** Instances the environment alone describes. */
+const environmentDrafts = (
+  env: Env,
+  heads: Heads,
+  providers: Providers,
+  taken: ReadonlySet<string>,
+): readonly Draft[] => {
+  const known = nameable(providers)
+  const drafts: Draft[] = []
+  const used = new Set<string>([...taken].map(envPrefix))
+  const add = (id: string, provider: Provider, prefix: string) => {
+    used.add(prefix)
+    if (!taken.has(id)) drafts.push(fromEnvironment(env, id, provider, prefix))
+  }
+  for (const provider of known) {
+    const prefixes = prefixesOf(provider)
+    const inUse = prefixInUse(prefixes, heads)
+    // Names of one provider never name another instance, whether they are in use or not.
+    for (const prefix of prefixes) used.add(prefix)
+    if (inUse !== undefined) add(provider.name, provider, inUse)
+  }
+  const generic = genericOf(providers)
+  for (const head of [...new Set([...heads.keys, ...heads.urls])].sort()) {
+    if (used.has(head)) continue
+    // The longest name that fits: AZURE_OPENAI is not OPENAI. Labels go with a provider's own name, never with another
+    // one of it: GOOGLE_MAPS_API_KEY is a map's.
+    const provider = known
+      .filter(({ name }) => head.startsWith(`${envPrefix(name)}_`))
+      .sort((a, b) => b.name.length - a.name.length)[0]
+    const id = instanceName(head)
+    if (!NAME.test(id)) continue
+    if (provider && (heads.keys.has(head) || isKeyless(provider))) add(id, provider, head)
+    else if (generic && heads.keys.has(head) && heads.urls.has(head)) add(id, generic, head)
+  }
+  return drafts
+}
+
+/** Variables that look as if they were meant for a provider, and are read by nothing. */
+const misspelled = (env: Env, providers: Providers): readonly string[] =>
+  Object.keys(env).flatMap((name) => {
+    if (variable(env, name) === undefined || KEY.test(name) || BASE_URL.test(name)) return []
+    const [suffix, head] = NEAR_KEY.test(name)
+      ? ['API_KEY', NEAR_KEY.exec(name)?.[1]]
+      : ['BASE_URL', NEAR_URL.exec(name)?.[1]]
+    const provider = nameable(providers).find((one) => head !== undefined && prefixesOf(one).includes(head))
+    if (!provider || head === undefined) return []
+    const meant = `${head}_${suffix}`
+    const own = name.slice(head.length + 1)
+    const isVariable =
+      Object.hasOwn(provider.variables ?? {}, own) ||
+      Object.values(provider.variableAliases ?? {}).some((names) => names.includes(name))
+    return isVariable || variable(env, meant) !== undefined
+      ? []
+      : [`${name} is set, which nothing reads; did you mean ${meant}?`]
+  })
+
+export const upstreamsFrom = (
+  env: Env,
+  file: FileProviders,
+  providers: Providers,
+  order: readonly string[] | undefined,
+  ownPort: number,
+): Upstreams => {
+  const problems: Problem[] = []
+  const warnings: string[] = [...misspelled(env, providers)]
+  const heads = headsIn(env)
+  const drafts = new Map<string, Draft>()
+
+  for (const [name, entry] of file.entries) {
+    const where = file.placeOf(['providers', name])
+    const kind = byName(providers, entry.kind ?? name)
+    const id = kind ? byFileName(name, kind) : instanceName(name)
+    const known = [
+      ...nameable(providers).map((one) => one.name),
+      ...(genericOf(providers) ? [genericOf(providers)?.name ?? ''] : []),
+    ]
+    const refuse = (found: string, allowed: string, place = where.name) =>
+      problems.push({ where: place, what: `providers.${name}`, found, allowed })
+    if (!NAME.test(id)) refuse(`the name ${quote(name)}`, NAME_ALLOWED)
+    else if (drafts.has(id)) refuse(`the name ${quote(name)} a second time`, 'each provider once')
+    else if (kind?.builtin || byName(providers, id)?.builtin)
+      refuse(
+        `the name ${quote(name)}`,
+        'another name; this one is built in and comes by itself when there is no provider',
+      )
+    else if (entry.kind === undefined && (!kind || kind.generic)) {
+      const [meant] = nearest(id, known)
+      refuse(
+        `the name ${quote(name)}, which is no known provider's`,
+        `${meant ? `did you mean ${meant}? ` : ''}a known name, or kind: with one of ${known.join(', ')}`,
+      )
+    } else if (!kind) {
+      const [meant] = nearest(entry.kind ?? '', known)
+      refuse(
+        `the kind ${quote(entry.kind ?? '')}`,
+        `${meant ? `did you mean ${meant}? ` : ''}one of ${known.join(', ')}`,
+        file.placeOf(['providers', name, 'kind']).value,
+      )
+    } else {
+      const { draft, problems: further } = fromFile(env, heads, name, entry, kind, file.placeOf)
+      drafts.set(id, draft)
+      problems.push(...further)
+    }
+  }
+  const builtins = uniqueProviders(providers)
+    .filter(({ builtin }) => builtin)
+    .map(({ name }) => name)
+  for (const draft of [...environmentDrafts(env, heads, providers, new Set(drafts.keys()))].sort(
+    (a, b) => a.provider.order - b.provider.order || (a.id < b.id ? -1 : 1),
+  ))
+    if (builtins.includes(draft.id))
+      problems.push({
+        where: `${draft.prefix}_API_KEY`,
+        found: `a provider called ${draft.id}`,
+        allowed: 'another name; this one is built in',
+      })
+    else drafts.set(draft.id, draft)
+
+  const wanted = order?.map((written) => byName(providers, written)?.name ?? instanceName(written))
+  const instances: Instance[] = []
+  const finish = (draft: Draft, byOrder: boolean) => {
+    const result = complete(draft, byOrder || draft.inFile !== undefined, ownPort)
+    if ('instance' in result) instances.push(result.instance)
+    else if ('problems' in result) problems.push(...result.problems)
+    else if (byOrder || draft.inFile !== undefined)
+      problems.push({
+        where: draft.inFile ?? 'PROVIDERS',
+        ...(draft.inFile !== undefined && { what: `providers.${draft.id}` }),
+        found: `${draft.id} without ${draft.keys.length === 0 ? 'key or address' : 'address'}`,
+        allowed: `a provider that can be reached (${result.missing})`,
+      })
+    else warnings.push(`${result.missing}; it is left out`)
+  }
+  if (wanted === undefined) {
+    for (const draft of drafts.values()) finish(draft, false)
+    return { instances, problems, warnings, leftOut: [] }
+  }
+  for (const id of new Set(wanted)) {
+    const draft = drafts.get(id)
+    if (draft) finish(draft, true)
+    else {
+      const provider = byName(providers, id)
+      const known = [...drafts.keys(), ...nameable(providers).map(({ name }) => name)]
+      const [meant] = nearest(
+        id,
+        known.filter((one) => one !== id),
+      )
+      const hint =
+        provider && !provider.builtin && !provider.generic
+          ? `a provider with a key or an address (set ${envPrefix(id)}_API_KEY)`
+          : `${meant ? `did you mean ${meant}? ` : ''}providers that are configured${drafts.size > 0 ? `: ${[...drafts.keys()].join(', ')}` : ''}`
+      problems.push({ where: 'PROVIDERS', found: quote(id), allowed: hint })
+    }
+  }
+  return { instances, problems, warnings, leftOut: [...drafts.keys()].filter((id) => !wanted.includes(id)) }
+}

@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
+import type { Cancel, Ongoing } from '../../core/world.ts'
+import { demoDial } from './demo.ts'
+import { dialer } from './dial.ts'
+
+/** Timers that run when the test says so. */
+const still = () => {
+  const waiting: { ms: number; run: () => void }[] = []
+  const later = (ms: number, run: () => void): Cancel => {
+    const entry = { ms, run }
+    waiting.push(entry)
+    return () => {
+      const at = waiting.indexOf(entry)
+      if (at !== -1) waiting.splice(at, 1)
+    }
+  }
+  const run = () => {
+    let waited = 0
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      waited += next.ms
+      next.run()
+    }
+    return waited
+  }
+  return { later, run, waiting }
+}
+
+type Heard = { status: number; type: string; pieces: string[]; ended: boolean; waited: number; text: string }
+
+const ask = (
+  dial: ReturnType<typeof demoDial>,
+  clock: ReturnType<typeof still>,
+  body: unknown,
+  path = '/chat/completions',
+  method: 'GET' | 'POST' = 'POST',
+) => {
+  const heard: Heard = { status: 0, type: '', pieces: [], ended: false, waited: 0, text: '' }
+  const decoder = new TextDecoder()
+  dial(
+    {
+      method,
+      url: `demo:/v1${path}`,
+      headers: {},
+      connectTimeout: 0,
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    },
+    {
+      head(status, headers) {
+        heard.status = status
+        heard.type = headers('content-type') ?? ''
+      },
+      bytes(chunk) {
+        heard.pieces.push(decoder.decode(chunk))
+        return true
+      },
+      end() {
+        heard.ended = true
+      },
+      failed(failure) {
+        throw new Error(failure.message)
+      },
+    },
+  )
+  heard.waited = clock.run()
+  heard.text = heard.pieces.join('')
+  return heard
+}
+
+const given = () => {
+  const clock = still()
+  const dial = demoDial({ later: clock.later, date: () => 1_700_000_000_000 })
+  return {
+    clock,
+    dial,
+    ask: (body: unknown, path?: string, method?: 'GET' | 'POST') => ask(dial, clock, body, path, method),
+  }
+}
+
+const hello = { model: 'echo', messages: [{ role: 'user', content: 'hello   there' }] }
+const parse = (text: string): JsonObject => {
+  const value: unknown = JSON.parse(text)
+  assert.ok(isObject(value))
+  return value
+}
+const choice = (body: JsonObject, index = 0): JsonObject => object(list(body.choices)[index]) ?? {}
+const chunksOf = (text: string): JsonObject[] =>
+  text
+    .split('\n\n')
+    .filter((event) => event.startsWith('data: {'))
+    .map((event) => parse(event.slice(6)))
+
+test('demo: says that no model was called, repeats the prompt, and names a variable to set', () => {
+  const heard = given().ask(hello)
+  const body = parse(heard.text)
+  const content = String(object(choice(body).message)?.content)
+  assert.equal(heard.status, 200)
+  assert.equal(heard.type, 'application/json')
+  assert.ok(heard.ended)
+  assert.ok(content.startsWith('[demo] No model was called.'))
+  assert.match(content, /"hello there"/)
+  assert.match(content, /OPENAI_API_KEY/)
+  assert.equal(choice(body).finish_reason, 'stop')
+  const usage = object(body.usage)
+  assert.equal(usage?.prompt_tokens, 2)
+  assert.equal(Number(usage?.prompt_tokens) + Number(usage?.completion_tokens), usage?.total_tokens)
+})
+
+test('demo: a stream says the same in several pieces and ends with usage and [DONE]', () => {
+  const { ask } = given()
+  const plain = object(choice(parse(ask(hello).text)).message)?.content
+  const heard = ask({ ...hello, stream: true, stream_options: { include_usage: true } })
+  assert.match(heard.type, /^text\/event-stream/)
+  assert.ok(heard.pieces.length > 5)
+  assert.ok(heard.text.endsWith('data: [DONE]\n\n'))
+  const chunks = chunksOf(heard.text)
+  assert.equal(chunks.map((chunk) => object(choice(chunk).delta)?.content ?? '').join(''), plain)
+  assert.deepEqual(list(chunks.at(-1)?.choices), [])
+  assert.ok(object(chunks.at(-1)?.usage))
+  assert.equal(choice(chunks.at(-2) ?? {}).finish_reason, 'stop')
+  assert.equal(object(choice(chunksOf(ask({ ...hello, stream: true }).text).at(-1) ?? {}).delta)?.content, undefined)
+})
+
+test('demo: n choices, and an answer that is cut by its limit', () => {
+  const { ask } = given()
+  const body = parse(ask({ ...hello, n: 3, max_tokens: 4 }).text)
+  assert.equal(list(body.choices).length, 3)
+  assert.equal(choice(body, 2).index, 2)
+  assert.equal(choice(body, 2).finish_reason, 'length')
+  assert.equal(object(choice(body).message)?.content, '[demo] No model was')
+  assert.equal(object(body.usage)?.completion_tokens, 12)
+})
+
+test('demo: tools are never called, parts of text are read, a long prompt is repeated shortly', () => {
+  const { ask } = given()
+  const heard = ask({
+    model: 'demo/echo',
+    messages: [
+      { role: 'system', content: 'be brief' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'é'.repeat(500) },
+          { type: 'image_url', image_url: { url: 'data:' } },
+        ],
+      },
+    ],
+    tools: [{ type: 'function', function: { name: 'f', parameters: {} } }],
+    tool_choice: 'required',
+    response_format: { type: 'json_object' },
+  })
+  const message = object(choice(parse(heard.text)).message)
+  assert.equal(message?.tool_calls, undefined)
+  assert.match(String(message?.content), /é{200}…/)
+  assert.doesNotMatch(String(message?.content), /é{201}/)
+})
+
+test('demo: slow takes its time, echo does not', () => {
+  const { ask } = given()
+  assert.ok(ask({ ...hello, stream: true }).waited < 1_000)
+  assert.ok(ask({ ...hello, model: 'slow', stream: true }).waited > 3_000)
+  assert.ok(ask({ ...hello, model: 'slow' }).waited >= 2_000)
+})
+
+test('demo: down always fails, flaky every third time', () => {
+  const { ask } = given()
+  for (let i = 0; i < 3; i++) assert.equal(ask({ ...hello, model: 'down' }).status, 503)
+  const statuses = [1, 2, 3, 4, 5, 6, 7].map(() => ask({ ...hello, model: 'flaky' }).status)
+  assert.deepEqual(statuses, [200, 200, 503, 200, 200, 503, 200])
+  assert.match(String(object(parse(ask({ ...hello, model: 'down' }).text).error)?.message), /^\[demo\]/)
+})
+
+test('demo: its models are listed as its own', () => {
+  const heard = given().ask('', '/models', 'GET')
+  const data = list(parse(heard.text).data).map((model: Json) => object(model))
+  assert.deepEqual(
+    data.map((model) => model?.id),
+    ['echo', 'slow', 'flaky', 'down'],
+  )
+  for (const model of data) assert.equal(model?.owned_by, 'demo')
+})
+
+for (const [name, status, body, path, method] of [
+  ['not JSON', 400, '{', '/chat/completions', 'POST'],
+  ['not an object', 400, '[]', '/chat/completions', 'POST'],
+  ['no messages', 400, { model: 'echo' }, '/chat/completions', 'POST'],
+  ['half an answer', 400, { ...hello, n: 1.5 }, '/chat/completions', 'POST'],
+  ['a million answers', 400, { ...hello, n: 1_000_000 }, '/chat/completions', 'POST'],
+  ['a model it does not have', 404, { ...hello, model: 'constructor' }, '/chat/completions', 'POST'],
+  ['another path', 404, hello, '/embeddings', 'POST'],
+  ['another method', 404, '', '/chat/completions', 'GET'],
+] as const)
+  test(`demo: ${name} is ${status}`, () => {
+    const heard = given().ask(body, path, method)
+    assert.equal(heard.status, status)
+    assert.ok(object(parse(heard.text).error)?.message)
+    assert.ok(heard.ended)
+  })
+
+test('demo: abort leaves no timer, at whatever moment', () => {
+  for (let steps = 0; steps < 6; steps++) {
+    const { clock, dial } = given()
+    let heard = 0
+    const call = dial(
+      {
+        method: 'POST',
+        url: 'demo:/chat/completions',
+        headers: {},
+        connectTimeout: 0,
+        body: JSON.stringify({ ...hello, stream: true }),
+      },
+      { head: () => heard++, bytes: () => heard++ >= 0, end: () => heard++, failed: () => heard++ },
+    )
+    for (let i = 0; i < steps; i++) clock.waiting.shift()?.run()
+    const before = heard
+    call.abort()
+    call.resume()
+    assert.equal(clock.waiting.length, 0)
+    clock.run()
+    assert.equal(heard, before)
+  }
+})
+
+test('demo: holds still while the listener is full', () => {
+  const { clock, dial } = given()
+  let pieces = 0
+  let ended = false
+  let room = false
+  const call: Ongoing = dial(
+    {
+      method: 'POST',
+      url: 'demo:/chat/completions',
+      headers: {},
+      connectTimeout: 0,
+      body: JSON.stringify({ ...hello, stream: true }),
+    },
+    {
+      head() {},
+      bytes() {
+        pieces++
+        return room
+      },
+      end() {
+        ended = true
+      },
+      failed() {},
+    },
+  )
+  clock.run()
+  assert.equal(pieces, 1)
+  call.resume()
+  clock.run()
+  assert.equal(pieces, 2)
+  room = true
+  call.resume()
+  clock.run()
+  assert.ok(ended)
+})
+
+test('demo: is dialled like any other upstream', async () => {
+  const { dial, close } = dialer({ demo: { pace: { piece: 0, slowPiece: 0, slowStart: 0 } } })
+  const text = await new Promise<string>((resolve) => {
+    let said = ''
+    dial(
+      { method: 'POST', url: 'demo:/v1/chat/completions', headers: {}, connectTimeout: 0, body: JSON.stringify(hello) },
+      {
+        head() {},
+        bytes(chunk) {
+          said += new TextDecoder().decode(chunk)
+          return true
+        },
+        end: () => resolve(said),
+        failed: ({ message }) => resolve(message),
+      },
+    )
+  })
+  assert.match(text, /No model was called/)
+  await close()
+})

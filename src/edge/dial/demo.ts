@@ -1,0 +1,247 @@
+/**
+ * The upstream of the built-in `demo` provider: chat completions in the process, without a model and without a network,
+ * answered over the same road as any other upstream's. It never pretends: each text says that no model was called.
+ */
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import type { Dial, UpstreamCall, UpstreamListener, World } from '../../core/world.ts'
+
+export type DemoOptions = {
+  readonly later?: World['later']
+  readonly date?: () => number
+  /** ms between two pieces of a streamed answer, and what the slow model takes for each and before the first. */
+  readonly pace?: { readonly piece: number; readonly slowPiece: number; readonly slowStart: number }
+}
+
+const MODELS = ['echo', 'slow', 'flaky', 'down'] as const
+type Model = (typeof MODELS)[number]
+
+const HOW_TO =
+  'Set OPENAI_API_KEY, ANTHROPIC_API_KEY or the key of another provider, and restart, to get a real answer.'
+/** Longest piece of the prompt that is repeated. */
+const LONGEST_ECHO = 200
+const MOST_CHOICES = 128
+
+const realLater: World['later'] = (ms, run) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
+}
+
+/** Dials `demo:` URLs. */
+export const demoDial = (options: DemoOptions = {}): Dial => {
+  const later = options.later ?? realLater
+  const date = options.date ?? Date.now
+  const pace = options.pace ?? { piece: 15, slowPiece: 120, slowStart: 2_000 }
+  let calls = 0
+  let flaky = 0
+
+  return (call, listener) => {
+    calls++
+    const made = answerTo(call, `chatcmpl-demo-${calls}`, Math.floor(date() / 1000), () => ++flaky % 3 === 0)
+    const slow = made.model === 'slow'
+    return play(made, listener, later, slow ? pace.slowStart : 0, slow ? pace.slowPiece : pace.piece)
+  }
+}
+
+type Made = {
+  readonly model?: Model
+  readonly status: number
+  readonly type: string
+  /** What is sent, piece by piece. */
+  readonly pieces: readonly string[]
+}
+
+const whole = (status: number, body: JsonObject, model?: Model): Made => ({
+  ...(model && { model }),
+  status,
+  type: 'application/json',
+  pieces: [JSON.stringify(body)],
+})
+
+const refusal = (status: number, message: string, type: string, code: string, param: string | null = null): Made =>
+  whole(status, { error: { message: `[demo] ${message}`, type, param, code } })
+
+const invalid = (message: string, param: string | null = null) =>
+  refusal(400, message, 'invalid_request_error', 'invalid_value', param)
+
+const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: () => boolean): Made => {
+  const path = new URL(call.url).pathname
+  if (call.method === 'GET' && path.endsWith('/models'))
+    return whole(200, {
+      object: 'list',
+      data: MODELS.map((model) => ({ id: model, object: 'model', created, owned_by: 'demo' })),
+    })
+  if (call.method !== 'POST' || !path.endsWith('/chat/completions'))
+    return refusal(404, `${call.method} ${path} does not exist here.`, 'invalid_request_error', 'unknown_url')
+
+  const body = parsed(call.body)
+  if (!body) return invalid('The body is not a JSON object.')
+  const asked = text(body.model)?.replace(/^demo\//, '') ?? ''
+  const model = MODELS.find((known) => known === asked)
+  if (!model)
+    return refusal(
+      404,
+      `There is no model ${asked}; there are ${MODELS.join(', ')}.`,
+      'invalid_request_error',
+      'model_not_found',
+      'model',
+    )
+  const messages = list(body.messages)
+  if (messages.length === 0) return invalid('There are no messages.', 'messages')
+  const choices = body.n === undefined || body.n === null ? 1 : number(body.n)
+  if (choices === undefined || !Number.isInteger(choices) || choices < 1 || choices > MOST_CHOICES)
+    return invalid(`n must be a whole number from 1 to ${MOST_CHOICES}.`, 'n')
+  if (model === 'down') return unavailable('The model down always fails: that is what it is for.', model)
+  if (model === 'flaky' && flakyFails()) return unavailable('The model flaky fails every third call.', model)
+
+  const said = words(`[demo] No model was called. You said: ${JSON.stringify(lastPrompt(messages))}. ${HOW_TO}`)
+  const most = number(body.max_completion_tokens) ?? number(body.max_tokens) ?? Number.POSITIVE_INFINITY
+  const kept = said.slice(0, Math.max(0, most))
+  const answer: Answer = {
+    id,
+    created,
+    model,
+    choices,
+    pieces: kept,
+    finish: kept.length < said.length ? 'length' : 'stop',
+    input: Math.max(
+      1,
+      messages.reduce<number>((sum, message) => sum + words(contentText(message)).length, 0),
+    ),
+  }
+  if (body.stream !== true) return whole(200, completion(answer), model)
+  const wantsUsage = object(body.stream_options)?.include_usage === true
+  return { model, status: 200, type: 'text/event-stream; charset=utf-8', pieces: chunks(answer, wantsUsage) }
+}
+
+const unavailable = (message: string, model: Model): Made => ({
+  ...refusal(503, message, 'server_error', 'service_unavailable'),
+  model,
+})
+
+const parsed = (body: string | undefined): JsonObject | undefined => {
+  try {
+    const value: unknown = JSON.parse(body ?? '')
+    return isObject(value) ? value : undefined
+  } catch {
+    // Not JSON: the caller answers 400, as any upstream would.
+    return undefined
+  }
+}
+
+const contentText = (message: Json | undefined): string => {
+  const content = object(message)?.content
+  if (typeof content === 'string') return content
+  return list(content)
+    .map((part) => text(object(part)?.text) ?? '')
+    .join(' ')
+}
+
+const lastPrompt = (messages: readonly Json[]): string => {
+  const last = messages.findLast((message) => object(message)?.role === 'user') ?? messages.at(-1)
+  const prompt = contentText(last).replace(/\s+/g, ' ').trim()
+  const characters = [...prompt]
+  return characters.length > LONGEST_ECHO ? `${characters.slice(0, LONGEST_ECHO).join('')}…` : prompt
+}
+
+/** Words with the space before them: near enough to tokens to count by. */
+const words = (said: string): string[] => said.match(/\s*\S+/g) ?? []
+
+type Answer = {
+  readonly id: string
+  readonly created: number
+  readonly model: Model
+  readonly choices: number
+  readonly pieces: readonly string[]
+  readonly finish: 'stop' | 'length'
+  readonly input: number
+}
+
+const usageOf = ({ input, pieces, choices }: Answer): JsonObject => ({
+  prompt_tokens: input,
+  completion_tokens: pieces.length * choices,
+  total_tokens: input + pieces.length * choices,
+})
+
+const indices = (count: number): number[] => Array.from({ length: count }, (_, index) => index)
+
+const completion = (answer: Answer): JsonObject => ({
+  id: answer.id,
+  object: 'chat.completion',
+  created: answer.created,
+  model: answer.model,
+  choices: indices(answer.choices).map((index) => ({
+    index,
+    message: { role: 'assistant', content: answer.pieces.join(''), refusal: null },
+    logprobs: null,
+    finish_reason: answer.finish,
+  })),
+  usage: usageOf(answer),
+})
+
+const chunks = (answer: Answer, wantsUsage: boolean): string[] => {
+  const { id, created, model } = answer
+  const chunk = (choices: Json, more: JsonObject = {}) =>
+    `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, choices, ...more })}\n\n`
+  const forAll = (delta: JsonObject, finish: string | null) =>
+    indices(answer.choices)
+      .map((index) =>
+        chunk([{ index, delta, logprobs: null, finish_reason: finish }], wantsUsage ? { usage: null } : {}),
+      )
+      .join('')
+  return [
+    forAll({ role: 'assistant', content: '' }, null),
+    ...answer.pieces.map((piece) => forAll({ content: piece }, null)),
+    forAll({}, answer.finish),
+    ...(wantsUsage ? [chunk([], { usage: usageOf(answer) })] : []),
+    'data: [DONE]\n\n',
+  ]
+}
+
+/** Plays an answer to a listener in time: head, pieces, end; holds still while the listener is full. */
+const play = (made: Made, listener: UpstreamListener, later: World['later'], wait: number, piece: number) => {
+  const encoder = new TextEncoder()
+  let at = 0
+  let live = true
+  let paused = false
+  let due = false
+  const next = (ms: number) => {
+    cancel = later(ms, step)
+  }
+  const step = () => {
+    if (!live) return
+    if (paused) {
+      due = true
+      return
+    }
+    const said = made.pieces[at]
+    if (said === undefined) {
+      live = false
+      listener.end()
+      return
+    }
+    at++
+    paused = !listener.bytes(encoder.encode(said))
+    if (live) next(at < made.pieces.length ? piece : 0)
+  }
+  let cancel = later(wait, () => {
+    listener.head(made.status, headersOf(made))
+    if (live) step()
+  })
+  return {
+    abort() {
+      live = false
+      cancel()
+    },
+    resume() {
+      paused = false
+      if (!due) return
+      due = false
+      next(0)
+    },
+  }
+}
+
+const headersOf =
+  ({ type }: Made) =>
+  (name: string): string | undefined =>
+    name === 'content-type' ? type : undefined

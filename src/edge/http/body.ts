@@ -1,0 +1,58 @@
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+
+/** What a request's headers say against reading its body as JSON; null: nothing. */
+export const bodyProblem = (req: IncomingMessage, most: number): Failure | null => {
+  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = req.headers
+  // A few hundred bytes can unpack to a hundred million; nobody needs it for a prompt.
+  if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
+    return fail('media_type', 'The body is compressed. Send it as it is, without Content-Encoding.')
+  if (type !== undefined && !isJson(type))
+    return fail('media_type', 'The Content-Type must be application/json (in UTF-8), or be left out.')
+  if (length !== undefined && Number(length) > most) return tooLarge(most)
+  return null
+}
+
+const isJson = (type: string): boolean => {
+  const [media = '', ...parameters] = type.toLowerCase().split(';')
+  const charset = parameters.map((one) => one.trim()).find((one) => one.startsWith('charset='))
+  const named = charset?.slice('charset='.length).replaceAll('"', '')
+  return (
+    /^application\/(?:[a-z0-9.-]+\+)?json$/.test(media.trim()) &&
+    (named === undefined || named === 'utf-8' || named === 'utf8')
+  )
+}
+
+const tooLarge = (most: number): Failure =>
+  fail('body_too_large', `The body is larger than this gateway takes (${inUnits(most)}; limit.body, LIMIT_BODY).`)
+
+const inUnits = (bytes: number): string =>
+  bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
+
+/** Reads a body to its end, counting as it comes; calls `done` once, or never if the client leaves first. */
+export const collect = (req: IncomingMessage, most: number, done: (body: Outcome<string>) => void): void => {
+  const parts: Buffer[] = []
+  let size = 0
+  const take = (part: Buffer) => {
+    size += part.length
+    if (size <= most) {
+      parts.push(part)
+      return
+    }
+    req.off('data', take)
+    req.off('end', end)
+    done(bad(tooLarge(most)))
+  }
+  const end = () => {
+    const [first] = parts
+    const whole = parts.length === 1 && first ? first : Buffer.concat(parts, size)
+    if (!isUtf8(whole)) done(bad(fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')))
+    else done(good(withoutMark(whole.toString('utf8'))))
+  }
+  req.on('data', take)
+  req.on('end', end)
+}
+
+/** Some Windows tools put a byte order mark before JSON (RFC 8259, section 8.1: parsers may ignore it). */
+const withoutMark = (text: string): string => (text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)

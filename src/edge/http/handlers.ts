@@ -1,0 +1,88 @@
+/** From a route to what answers it. */
+import type { Received, Reply } from '../../core/call.ts'
+import type { ProtocolName } from '../../core/chat.ts'
+import { fail } from '../../core/failure.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { nearest } from '../../core/nearest.ts'
+import { count } from '../../gateway/count.ts'
+import { explain } from '../../gateway/explain.ts'
+import { type Gateway, handle } from '../../gateway/handle.ts'
+import { healthPage, modelPage, modelsPage, statusPage } from '../../gateway/pages.ts'
+import { listModels } from '../../policy/models.ts'
+import { protocols } from '../../protocols/index.ts'
+import { METRICS_TYPE } from '../observe/metrics.ts'
+import { openapi } from './openapi.ts'
+import { refusalOf } from './refusal.ts'
+import { type Handlers, ROUTES } from './routes.ts'
+
+export type Home = {
+  readonly gateway: Gateway
+  readonly version: string
+  /** s since 1970. */
+  readonly started: number
+  readonly uptime: () => number
+  readonly draining: () => boolean
+  readonly metrics: () => string
+}
+
+export const handlersFor = (home: Home): Handlers => {
+  const { gateway, version, started } = home
+  const spoken = (name: ProtocolName) => {
+    const protocol = protocols.get(name)
+    if (!protocol) throw new Error(`no codec for ${name}`)
+    return protocol
+  }
+  const call = (name: ProtocolName) => {
+    const protocol = spoken(name)
+    return (received: Received, reply: Reply) => handle(gateway, protocol, received, reply)
+  }
+  const ready = (reply: Reply) =>
+    json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
+  return {
+    chat: call(ROUTES.chat.protocol),
+    responses: call(ROUTES.responses.protocol),
+    messages: call(ROUTES.messages.protocol),
+    countTokens: (received, reply) => count(gateway, spoken(ROUTES.countTokens.protocol), received, reply),
+    explain: (received, reply) => {
+      const answer = explain(gateway, received)
+      if (answer.ok) return json(reply, 200, answer.value)
+      refuse(reply, answer.failure, received)
+    },
+    models: (_received, reply) => json(reply, 200, modelsPage(gateway, started)),
+    model: (received, reply, id) => {
+      const entry = modelPage(gateway, id, started)
+      if (entry) return json(reply, 200, entry)
+      const names = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) => model.id)
+      const [near] = nearest(id, names.slice(0, 2_000))
+      const hint = near === undefined ? 'GET /v1/models lists those there are.' : `Did you mean "${near}"?`
+      refuse(
+        reply,
+        fail('unknown_model', `There is no model of that name in the list. ${hint}`, { param: 'model' }),
+        received,
+      )
+    },
+    health: (_received, reply) => {
+      const draining = home.draining()
+      json(reply, draining ? 503 : 200, healthPage(gateway, { version, uptime: home.uptime(), draining }))
+    },
+    live: (_received, reply) => json(reply, 200, { status: 'ok' }),
+    ready: (_received, reply) => ready(reply),
+    providersStatus: (_received, reply) => json(reply, 200, statusPage(gateway)),
+    metrics: (_received, reply) => {
+      reply.head(200, { 'content-type': METRICS_TYPE })
+      reply.end(home.metrics())
+    },
+    openapi: (_received, reply) => json(reply, 200, openapi(version)),
+  }
+}
+
+const json = (reply: Reply, status: number, body: JsonObject): void => {
+  reply.head(status, { 'content-type': 'application/json' })
+  reply.end(JSON.stringify(body))
+}
+
+const refuse = (reply: Reply, failure: Parameters<typeof refusalOf>[0], { id, path }: Received): void => {
+  const { status, headers, body } = refusalOf(failure, id, path)
+  reply.head(status, headers)
+  reply.end(body)
+}

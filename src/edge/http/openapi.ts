@@ -1,0 +1,538 @@
+/** This API described by itself: OpenAPI 3.1, made from the table of routes, so that neither can have what the other lacks. */
+import { KINDS } from '../../core/failure.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { pathsOf, protocolAt, ROUTES, type RouteName } from './routes.ts'
+
+type Operation = {
+  readonly summary: string
+  readonly description?: string
+  /** Name of the schema of the body. */
+  readonly takes?: string
+  readonly gives: { readonly [status: string]: { readonly description: string; readonly content: JsonObject } }
+  /** Statuses of errors it may have, beside those every path has. */
+  readonly errors?: readonly number[]
+}
+
+const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
+const asJson = (name: string): JsonObject => ({ 'application/json': { schema: ref(name) } })
+const asEither = (name: string, about: string): JsonObject => ({
+  ...asJson(name),
+  'text/event-stream': { schema: { type: 'string', description: about } },
+})
+
+/** What a call of a model can end with: its own fault, a busy gateway, and whatever is left when every upstream failed. */
+const MODEL_ERRORS = [400, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
+
+const OPERATIONS: { readonly [name in RouteName]: Operation } = {
+  chat: {
+    summary: 'Answer in the chat completions style',
+    description:
+      'Any member OpenAI’s API knows is accepted; members nobody knows reach an upstream of the same style unchanged.',
+    takes: 'ChatCompletionRequest',
+    gives: {
+      '200': {
+        description: 'The answer; with `stream: true` as chunks, ending in `data: [DONE]`.',
+        content: asEither(
+          'ChatCompletion',
+          'Chunks as server-sent events; an error in the middle is a chunk with `error`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  responses: {
+    summary: 'Answer in the responses style',
+    takes: 'ResponseRequest',
+    gives: {
+      '200': {
+        description: 'The response; with `stream: true` as named events with a gapless `sequence_number`.',
+        content: asEither(
+          'Response',
+          'Named events, ending in `response.completed`, `.incomplete` or `.failed`, then `data: [DONE]`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  messages: {
+    summary: 'Answer in the style of Anthropic’s messages',
+    description:
+      'Members nobody knows and the header `anthropic-beta` reach an upstream of the same style unchanged. Errors have Anthropic’s shape.',
+    takes: 'MessageRequest',
+    gives: {
+      '200': {
+        description: 'The message; with `stream: true` as named events.',
+        content: asEither(
+          'Message',
+          'Named events from `message_start` to `message_stop`, `ping` among them; an error in the middle is `event: error`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  countTokens: {
+    summary: 'Count the tokens of a request in the style of Anthropic’s messages',
+    description:
+      'Asked of the upstream that would be asked first, if it speaks this style; otherwise, or if it cannot say, estimated from the characters, and `x-headgate-estimated` says so.',
+    takes: 'TokenCountRequest',
+    gives: { '200': { description: 'The count.', content: asJson('TokenCount') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  models: {
+    summary: 'List the models that can be asked for',
+    gives: { '200': { description: 'The list, as last fetched from the providers.', content: asJson('ModelList') } },
+  },
+  model: {
+    summary: 'One model of the list',
+    gives: { '200': { description: 'The model.', content: asJson('Model') } },
+    errors: [400, 404],
+  },
+  explain: {
+    summary: 'Explain where a request would go',
+    description:
+      'The body of a model call; nothing is sent upstream. Its style is told by members only that style has, or by the header `anthropic-version`; `?style=chat`, `responses` or `messages` says it outright.',
+    takes: 'AnyRequest',
+    gives: { '200': { description: 'The plan.', content: asJson('Plan') } },
+    errors: [400, 404, 408, 413, 415, 503],
+  },
+  health: {
+    summary: 'How the gateway is',
+    gives: {
+      '200': { description: 'It serves.', content: asJson('Health') },
+      '503': { description: 'It is shutting down.', content: asJson('Health') },
+    },
+  },
+  live: {
+    summary: 'Whether the process lives',
+    gives: { '200': { description: 'It does.', content: asJson('State') } },
+  },
+  ready: {
+    summary: 'Whether new requests should be sent here',
+    gives: {
+      '200': { description: 'They should.', content: asJson('State') },
+      '503': { description: 'It is shutting down.', content: asJson('State') },
+    },
+  },
+  providersStatus: {
+    summary: 'Circuits, keys and models of every provider',
+    gives: { '200': { description: 'All providers in their order.', content: asJson('ProviderList') } },
+  },
+  metrics: {
+    summary: 'Counts and times for Prometheus',
+    gives: { '200': { description: 'The text format.', content: { 'text/plain': { schema: { type: 'string' } } } } },
+  },
+  openapi: {
+    summary: 'This description',
+    gives: { '200': { description: 'OpenAPI 3.1.', content: { 'application/json': { schema: { type: 'object' } } } } },
+  },
+}
+
+const nullable = (type: string): JsonObject => ({ type: [type, 'null'] })
+const open = (properties: JsonObject, required: readonly string[]): JsonObject => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: true,
+})
+const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
+const oneOf = (...values: readonly string[]): JsonObject => ({ type: 'string', enum: values })
+
+const MODEL_NAME = {
+  type: 'string',
+  minLength: 1,
+  description: 'A route’s name, `provider/model`, a listed model, or anything else for the default route.',
+}
+
+const circuit = open(
+  {
+    state: oneOf('closed', 'open', 'half_open'),
+    failures: { type: 'integer' },
+    successes: { type: 'integer' },
+    error_rate: { type: 'number', description: 'In percent.' },
+    opened_at: nullable('string'),
+    retry_at: nullable('string'),
+  },
+  ['state'],
+)
+
+const MESSAGE_QUESTION: JsonObject = {
+  model: MODEL_NAME,
+  messages: {
+    ...listOf(
+      open(
+        {
+          role: oneOf('user', 'assistant', 'system'),
+          content: { anyOf: [{ type: 'string' }, listOf({ type: 'object' })] },
+        },
+        ['role', 'content'],
+      ),
+    ),
+    minItems: 1,
+  },
+  system: { anyOf: [{ type: 'string' }, listOf({ type: 'object' })] },
+  temperature: { type: 'number' },
+  top_p: { type: 'number' },
+  top_k: { type: 'integer' },
+  stop_sequences: listOf({ type: 'string' }),
+  tools: listOf({ type: 'object' }),
+  tool_choice: { type: 'object' },
+  thinking: { type: 'object' },
+  output_config: { type: 'object' },
+  metadata: { type: 'object' },
+}
+
+const SCHEMAS: { readonly [name: string]: JsonObject } = {
+  ChatCompletionRequest: open(
+    {
+      model: MODEL_NAME,
+      messages: {
+        ...listOf(
+          open(
+            {
+              role: oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function'),
+              content: { anyOf: [{ type: 'string' }, listOf({ type: 'object' }), { type: 'null' }] },
+            },
+            ['role'],
+          ),
+        ),
+        minItems: 1,
+      },
+      stream: nullable('boolean'),
+      stream_options: { type: ['object', 'null'] },
+      temperature: nullable('number'),
+      top_p: nullable('number'),
+      max_completion_tokens: nullable('integer'),
+      max_tokens: nullable('integer'),
+      n: nullable('integer'),
+      stop: { anyOf: [{ type: 'string' }, listOf({ type: 'string' }), { type: 'null' }] },
+      seed: nullable('integer'),
+      tools: listOf({ type: 'object' }),
+      tool_choice: { anyOf: [{ type: 'string' }, { type: 'object' }] },
+      parallel_tool_calls: { type: 'boolean' },
+      response_format: { type: 'object' },
+      reasoning_effort: nullable('string'),
+    },
+    ['model', 'messages'],
+  ),
+  ChatCompletion: open(
+    {
+      id: { type: 'string' },
+      object: { const: 'chat.completion' },
+      created: { type: 'integer' },
+      model: { type: 'string', description: 'What really answered.' },
+      choices: listOf(
+        open({ index: { type: 'integer' }, message: { type: 'object' }, finish_reason: nullable('string') }, [
+          'index',
+          'message',
+          'finish_reason',
+        ]),
+      ),
+      usage: open({ prompt_tokens: { type: 'integer' }, completion_tokens: { type: 'integer' } }, []),
+    },
+    ['id', 'object', 'created', 'model', 'choices'],
+  ),
+  ResponseRequest: open(
+    {
+      model: MODEL_NAME,
+      input: { anyOf: [{ type: 'string' }, listOf({ type: 'object' })] },
+      instructions: nullable('string'),
+      stream: nullable('boolean'),
+      temperature: nullable('number'),
+      top_p: nullable('number'),
+      max_output_tokens: nullable('integer'),
+      tools: listOf({ type: 'object' }),
+      tool_choice: { anyOf: [{ type: 'string' }, { type: 'object' }] },
+      parallel_tool_calls: nullable('boolean'),
+      text: { type: 'object' },
+      reasoning: { type: ['object', 'null'] },
+    },
+    ['model'],
+  ),
+  Response: open(
+    {
+      id: { type: 'string' },
+      object: { const: 'response' },
+      created_at: { type: 'number' },
+      status: oneOf('completed', 'incomplete', 'failed', 'in_progress', 'cancelled', 'queued'),
+      model: { type: 'string' },
+      output: listOf({ type: 'object' }),
+      usage: { type: ['object', 'null'] },
+    },
+    ['id', 'object', 'created_at', 'status', 'model', 'output'],
+  ),
+  MessageRequest: open({ ...MESSAGE_QUESTION, max_tokens: { type: 'integer' }, stream: { type: 'boolean' } }, [
+    'model',
+    'messages',
+    'max_tokens',
+  ]),
+  Message: open(
+    {
+      id: { type: 'string' },
+      type: { const: 'message' },
+      role: { const: 'assistant' },
+      model: { type: 'string', description: 'What really answered.' },
+      content: listOf({ type: 'object' }),
+      stop_reason: nullable('string'),
+      stop_sequence: nullable('string'),
+      usage: open({ input_tokens: { type: 'integer' }, output_tokens: { type: 'integer' } }, []),
+    },
+    ['id', 'type', 'role', 'model', 'content', 'stop_reason', 'usage'],
+  ),
+  TokenCountRequest: open(MESSAGE_QUESTION, ['model', 'messages']),
+  TokenCount: open({ input_tokens: { type: 'integer' } }, ['input_tokens']),
+  AnyRequest: { anyOf: [ref('ChatCompletionRequest'), ref('ResponseRequest'), ref('MessageRequest')] },
+  Model: open(
+    {
+      id: { type: 'string' },
+      object: { const: 'model' },
+      created: { type: 'integer' },
+      owned_by: { type: 'string' },
+      type: { const: 'model' },
+      display_name: { type: 'string' },
+      created_at: { type: 'string' },
+      context_window: { type: 'integer' },
+      max_output_tokens: { type: 'integer' },
+      capabilities: listOf({ type: 'string' }),
+      pricing: { type: 'object' },
+    },
+    ['id', 'object', 'created', 'owned_by'],
+  ),
+  ModelList: open(
+    {
+      object: { const: 'list' },
+      data: listOf(ref('Model')),
+      has_more: { type: 'boolean' },
+      first_id: nullable('string'),
+      last_id: nullable('string'),
+      models: { type: 'array', maxItems: 0 },
+    },
+    ['object', 'data'],
+  ),
+  Plan: open(
+    {
+      object: { const: 'route' },
+      model: { type: 'string' },
+      by: { type: 'string', description: 'How the name was understood.' },
+      style: { type: 'string', description: 'Which call the body belongs to.' },
+      targets: {
+        ...listOf(
+          open(
+            {
+              provider: { type: 'string' },
+              model: { type: 'string' },
+              because: { type: 'string' },
+              fit: { type: 'boolean', description: 'Whether it can carry all that must not be lost.' },
+              unfit_for: listOf({ type: 'string' }),
+              dropped: listOf({ type: 'string' }),
+              keys: listOf({ type: 'object' }),
+            },
+            ['provider', 'model', 'because'],
+          ),
+        ),
+        description: 'In the order in which they would be tried.',
+      },
+      skipped: listOf(
+        open({ provider: { type: 'string' }, model: { type: 'string' }, why: { type: 'string' } }, ['provider', 'why']),
+      ),
+    },
+    ['object', 'model', 'by', 'targets', 'skipped'],
+  ),
+  Health: open(
+    {
+      status: oneOf('ok', 'degraded', 'unconfigured', 'draining'),
+      version: { type: 'string' },
+      uptime_ms: { type: 'integer' },
+      auth: oneOf('open', 'keys'),
+      providers: open({ configured: { type: 'integer' }, available: { type: 'integer' } }, ['configured', 'available']),
+    },
+    ['status', 'version', 'uptime_ms', 'auth', 'providers'],
+  ),
+  State: open({ status: { type: 'string' } }, ['status']),
+  ProviderList: open(
+    {
+      object: { const: 'list' },
+      data: listOf(
+        open(
+          {
+            id: { type: 'string' },
+            kind: { type: 'string' },
+            status: oneOf('available', 'degraded', 'unavailable'),
+            circuit,
+            keys: listOf(
+              open(
+                {
+                  id: { type: 'string', description: 'Digits of a keyed hash, never the key.' },
+                  status: oneOf('active', 'rate_limited', 'quota_exhausted', 'suspended', 'disabled'),
+                },
+                ['id', 'status'],
+              ),
+            ),
+            models: listOf(open({ id: { type: 'string' }, status: { type: 'string' }, circuit }, ['id', 'status'])),
+            latency_ms: { type: 'object' },
+            last_error: { type: ['object', 'null'] },
+          },
+          ['id', 'kind', 'status', 'circuit', 'keys', 'models'],
+        ),
+      ),
+    },
+    ['object', 'data'],
+  ),
+  MessageError: open(
+    {
+      type: { const: 'error' },
+      error: open(
+        { type: { type: 'string' }, message: { type: 'string', description: 'What happened and what to do.' } },
+        ['type', 'message'],
+      ),
+      request_id: { type: 'string' },
+    },
+    ['type', 'error', 'request_id'],
+  ),
+  Error: open(
+    {
+      error: open(
+        {
+          message: { type: 'string', description: 'What happened and what to do.' },
+          type: { type: 'string', enum: [...new Set(Object.values(KINDS).map(({ type }) => type))].sort() },
+          code: { type: ['string', 'null'] },
+          param: { type: ['string', 'null'], description: 'The member at fault.' },
+          request_id: { type: 'string' },
+          attempts: {
+            ...listOf(
+              open(
+                {
+                  provider: { type: 'string' },
+                  model: { type: 'string' },
+                  key: { type: 'string' },
+                  status: nullable('integer'),
+                  kind: { type: 'string' },
+                  ms: { type: 'integer' },
+                },
+                ['provider', 'model', 'key', 'status', 'kind', 'ms'],
+              ),
+            ),
+            description: 'On errors that may be tried again: what was tried.',
+          },
+        },
+        ['message', 'type', 'code', 'param', 'request_id'],
+      ),
+    },
+    ['error'],
+  ),
+}
+
+const ABOUT: { readonly [status: number]: string } = {
+  400: 'The request’s own fault.',
+  401: 'No key, or one that is not known.',
+  403: 'From a web page or under a host name that may not call.',
+  404: 'No such model.',
+  408: 'The request took too long to arrive.',
+  409: 'Two changes met upstream.',
+  413: 'The body is too large.',
+  415: 'The body is not plain JSON.',
+  422: 'The upstream found the request’s fault.',
+  426: 'This path speaks HTTP, not WebSocket.',
+  429: 'Every target is at its limit, or has no quota left.',
+  500: 'The gateway made a mistake of its own.',
+  502: 'Every target failed.',
+  503: 'Nothing may be tried now, nothing is configured, or the gateway is too busy.',
+  504: 'Every target was too slow.',
+}
+
+const header = (description: string): JsonObject => ({ description, schema: { type: 'string' } })
+const REQUEST_ID = { 'x-request-id': header('The client’s own, if it was sane; else one of ours.') }
+const ERROR_HEADERS = {
+  ...REQUEST_ID,
+  'x-should-retry': header('`true` or `false`: whether coming back may help. The official SDKs obey it.'),
+  'retry-after': header('Seconds, on 429 and 503.'),
+}
+const CALL_HEADERS = {
+  ...REQUEST_ID,
+  'x-headgate-provider': header('Who answered.'),
+  'x-headgate-model': header('The model that answered.'),
+  'x-headgate-attempts': header('How many attempts it took.'),
+  'x-headgate-trail': header('Each attempt: provider, key id, status or kind of failure.'),
+  'x-headgate-dropped': header('Members of the request that could not be carried over.'),
+}
+/** Beside the others on the paths of Anthropic's style. */
+const MESSAGE_HEADERS = {
+  'request-id': header('The same as `x-request-id`, by the name Anthropic’s clients look for.'),
+}
+const COUNT_HEADERS = {
+  ...MESSAGE_HEADERS,
+  'x-headgate-estimated': header('`true`: nobody could be asked, and the count is an estimate.'),
+}
+
+const operation = (name: RouteName, path: string): JsonObject => {
+  const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
+  const { access, model } = ROUTES[name]
+  const anthropic = protocolAt(path) === 'anthropic-messages'
+  const more = name === 'countTokens' ? COUNT_HEADERS : anthropic ? MESSAGE_HEADERS : {}
+  const always = access === 'open' ? [400, 403, 500] : [400, 401, 403, 500]
+  const failures = [...new Set([...always, ...errors])]
+    .filter((status) => gives[status] === undefined)
+    .sort((a, b) => a - b)
+  return {
+    // Twins have names of their own; generators of clients want every name once.
+    operationId: path === ROUTES[name].path ? name : `${name}Unprefixed`,
+    summary,
+    ...(description && { description }),
+    ...(access !== 'open' && { security: [{ bearer: [] }, { apiKey: [] }, {}] }),
+    ...(path.includes('{id}') && {
+      parameters: [
+        {
+          name: 'id',
+          in: 'path',
+          required: true,
+          description: 'May contain a slash, encoded or not.',
+          schema: { type: 'string' },
+        },
+      ],
+    }),
+    ...(takes && { requestBody: { required: true, content: asJson(takes) } }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(gives).map(([status, answer]) => [
+          status,
+          { ...answer, headers: { ...(model ? CALL_HEADERS : REQUEST_ID), ...more } },
+        ]),
+      ),
+      ...Object.fromEntries(
+        failures.map((status) => [
+          status,
+          {
+            description: ABOUT[status] ?? 'An error.',
+            headers: { ...ERROR_HEADERS, ...(anthropic && MESSAGE_HEADERS) },
+            content: asJson(anthropic ? 'MessageError' : 'Error'),
+          },
+        ]),
+      ),
+    },
+  }
+}
+
+export const openapi = (version: string): JsonObject => {
+  const paths: { [path: string]: JsonObject } = {}
+  // The names of an object literal's own members, which the type of Object.keys does not keep.
+  for (const name of Object.keys(ROUTES) as RouteName[])
+    for (const path of pathsOf(ROUTES[name].path))
+      paths[path] = { ...paths[path], [ROUTES[name].method.toLowerCase()]: operation(name, path) }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Headgate',
+      version,
+      description: 'One address for text-generation models of every provider. HEAD works wherever GET does.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      schemas: SCHEMAS,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer' },
+        apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
+      },
+    },
+  }
+}

@@ -1,0 +1,26 @@
+import { STATUS_CODES } from 'node:http'
+import type { Failure } from '../../core/failure.ts'
+import { type Refusal, refusalOf as refusalIn } from '../../gateway/refusal.ts'
+import { protocols } from '../../protocols/index.ts'
+import { openaiChat } from '../../protocols/openai-chat/index.ts'
+import { protocolAt } from './routes.ts'
+
+/** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
+export const refusalOf = (failure: Failure, requestId: string, path: string): Refusal => {
+  const protocol = protocols.get(protocolAt(path)) ?? openaiChat
+  const refusal = refusalIn(protocol, failure, { requestId, soonest: 0 })
+  return { ...refusal, headers: { ...refusal.headers, ...idHeaders(path, requestId) } }
+}
+
+/** The headers that carry a request's id. Anthropic's clients look for it under a name of their own. */
+export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> => ({
+  'x-request-id': requestId,
+  ...(protocolAt(path) === 'anthropic-messages' && { 'request-id': requestId }),
+})
+
+/** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
+export const refusalText = ({ status, headers, body }: Refusal): string => {
+  const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), connection: 'close' }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`
+}

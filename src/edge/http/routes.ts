@@ -1,0 +1,120 @@
+/** The paths the gateway answers, and who may ask each. */
+import type { Received, Reply } from '../../core/call.ts'
+import type { ProtocolName } from '../../core/chat.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import { nearest } from '../../core/nearest.ts'
+
+/** `rest` is what the path's `{…}` stood for, decoded; empty where there is none. Errors are caught and told as ours. */
+type Handler = (received: Received, reply: Reply, rest: string) => void | Promise<void>
+
+/**
+ * `client`: whoever may call models. `operator`: those, the operator, and anybody on this machine. `open`: everybody.
+ * `model`: one of the calls that are counted, and that clients may first try over a WebSocket. `protocol`: the format of
+ * a call, and so of every error on its path, whoever writes it.
+ */
+type Row = {
+  readonly path: string
+  readonly method: 'GET' | 'POST'
+  readonly access: 'client' | 'operator' | 'open'
+  readonly model: boolean
+  readonly protocol?: ProtocolName
+}
+
+export const ROUTES = {
+  chat: { path: '/v1/chat/completions', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
+  responses: { path: '/v1/responses', method: 'POST', access: 'client', model: true, protocol: 'openai-responses' },
+  messages: { path: '/v1/messages', method: 'POST', access: 'client', model: true, protocol: 'anthropic-messages' },
+  countTokens: {
+    path: '/v1/messages/count_tokens',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'anthropic-messages',
+  },
+  models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
+  model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
+  explain: { path: '/v1/route', method: 'POST', access: 'client', model: false },
+  health: { path: '/health', method: 'GET', access: 'open', model: false },
+  live: { path: '/health/live', method: 'GET', access: 'open', model: false },
+  ready: { path: '/health/ready', method: 'GET', access: 'open', model: false },
+  providersStatus: { path: '/providers/status', method: 'GET', access: 'operator', model: false },
+  metrics: { path: '/metrics', method: 'GET', access: 'operator', model: false },
+  openapi: { path: '/openapi.json', method: 'GET', access: 'open', model: false },
+} as const satisfies { readonly [name: string]: Row }
+
+export type RouteName = keyof typeof ROUTES
+export type Handlers = { readonly [name in RouteName]: Handler }
+export type Route = Row & { readonly name: RouteName }
+export type Found = { readonly route: Route; readonly rest: string }
+
+/** Clients differ in what they call the base URL: every `/v1/x` also answers at `/x`. */
+export const pathsOf = (path: string): readonly string[] => (path.startsWith('/v1/') ? [path, path.slice(3)] : [path])
+
+const PARAMETER = '{id}'
+
+const exact = new Map<string, Route>()
+const prefixes: { readonly prefix: string; readonly route: Route }[] = []
+// The names of an object literal's own members, which the type of Object.entries does not keep.
+for (const [name, row] of Object.entries(ROUTES) as [RouteName, Row][])
+  for (const path of pathsOf(row.path)) {
+    const route = { ...row, name }
+    if (path.endsWith(PARAMETER)) prefixes.push({ prefix: path.slice(0, -PARAMETER.length), route })
+    else exact.set(path, route)
+  }
+
+/** Looked up by the path as it was sent, the same text every check before has seen. One slash at its end does not matter. */
+export const findRoute = (path: string): Found | Failure => {
+  const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
+  const route = exact.get(plain)
+  if (route) return { route, rest: '' }
+  for (const { prefix, route } of prefixes)
+    if (plain.startsWith(prefix) && plain.length > prefix.length) {
+      const rest = decoded(plain.slice(prefix.length))
+      return rest === undefined
+        ? fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
+        : { route, rest }
+    }
+  return unknown(plain)
+}
+
+const spoken = [...exact].flatMap(([path, { protocol }]) => (protocol ? [{ path, protocol }] : []))
+
+/**
+ * The format of errors on this path, known before anything else about the request is: that of the call there, also below
+ * it, where there is nothing (`/v1/messages/batches`). OpenAI's everywhere else.
+ */
+export const protocolAt = (path: string): ProtocolName =>
+  spoken.find((one) => path === one.path || path.startsWith(`${one.path}/`))?.protocol ?? 'openai-chat'
+
+const decoded = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    // Malformed escapes; the caller says so.
+    return undefined
+  }
+}
+
+export const isModelPath = (path: string): boolean => exact.get(path)?.model === true
+
+/** Longest piece of a path that is repeated in an error. */
+const LONGEST_SHOWN = 200
+
+const unknown = (path: string): Failure => {
+  const shown = path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path
+  const [near] = nearest(path, exact.keys())
+  const route = near === undefined ? undefined : exact.get(near)
+  return fail(
+    'unknown_url',
+    route
+      ? `${shown} does not exist. Did you mean ${route.method} ${near}?`
+      : `${shown} does not exist. What does is listed at /openapi.json; clients want a base URL that ends in /v1.`,
+  )
+}
+
+/** The `Allow` of a path. */
+export const allowed = ({ method }: Route): string => (method === 'GET' ? 'GET, HEAD, OPTIONS' : `${method}, OPTIONS`)
+
+/** HEAD works where GET does. */
+export const takes = (route: Route, method: string): boolean =>
+  method === route.method || (method === 'HEAD' && route.method === 'GET')

@@ -1,0 +1,162 @@
+/** The first thing a person sees: what runs, where, with what, and one line that shows it works. */
+import type { Config } from '../../core/config.ts'
+import type { Instance } from '../../core/provider.ts'
+import { noPaint, type Paint } from './colour.ts'
+import { type Fields, plain } from './line.ts'
+
+export type Facts = {
+  readonly version: string
+  /** ms from the start of the process until it listened. */
+  readonly readyMs: number
+  /** Where it really listens. */
+  readonly address: { readonly host: string; readonly port: number }
+  readonly config: Config
+  readonly production: boolean
+  /** The file the configuration came from, if there is one. */
+  readonly file: string | null
+  readonly warnings: readonly string[]
+}
+
+const MOST_LINES = 20
+const ANY = new Set(['0.0.0.0', '::', ''])
+const LOOPBACK = /^(?:127\.|::1$|localhost$)/
+
+/** An address for this machine to use, whatever it listens on. */
+export const urlOf = ({ host, port }: Facts['address']): string => {
+  const name = ANY.has(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
+  return `http://${name}:${port}`
+}
+
+const isDemo = ({ provider }: Instance): boolean => provider.builtin === true
+
+const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
+
+const keysText = (instance: Instance): string => {
+  const secret = instance.keys.filter((key) => key.secret !== null).length
+  return isDemo(instance) ? 'built in' : secret === 0 ? 'no key' : counted(secret, 'key')
+}
+
+const defaultModel = ({ models, provider }: Instance): string => models[0] ?? provider.defaultModel ?? 'its own choice'
+
+const seconds = (ms: number): string => (ms % 1000 === 0 ? `${ms / 1000} s` : `${ms} ms`)
+
+const breakerText = ({ settings: { circuit } }: Config): string => {
+  const rules = [
+    `opens at ${circuit.errorThreshold} % of ${circuit.minRequests} or more in ${seconds(circuit.window)}`,
+    ...(circuit.consecutiveFailures > 0 ? [`or ${circuit.consecutiveFailures} failures in a row`] : []),
+  ].join(' ')
+  const timeout = circuit.timeout === 0 ? 'timeout off' : `timeout ${seconds(circuit.timeout)}`
+  return `${timeout}, ${rules}, for ${seconds(circuit.resetTimeout)}`
+}
+
+const authText = ({ config, address }: Facts): string => {
+  const { keys } = config.settings.auth
+  if (keys.length > 0) return `${counted(keys.length, 'client key')} (AUTH_KEYS)`
+  return LOOPBACK.test(address.host)
+    ? 'off, only this machine can call'
+    : 'OFF, and other machines can call: set AUTH_KEYS'
+}
+
+/** One line that works when pasted, in every shell people use. JSON has to be said, for curl would say it is a form. */
+export const curlLine = (facts: Facts): string => {
+  const { config, address } = facts
+  const [first] = config.instances
+  const model = first && isDemo(first) ? `${first.id}/${defaultModel(first)}` : 'auto'
+  const body = `{"model":"${model}","messages":[{"role":"user","content":"hello"}]}`
+  const key = config.settings.auth.keys.length > 0 ? " -H 'authorization: Bearer YOUR_CLIENT_KEY'" : ''
+  return `curl ${urlOf(address)}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`
+}
+
+const block = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
+  lines.map((line, index) => `  ${paint.dim((index === 0 ? title : '').padEnd(10))} ${line}`)
+
+const providerLines = (config: Config, room: number, paint: Paint): readonly string[] => {
+  if (config.instances.length === 0)
+    return [
+      paint.bad('none is configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another'),
+      'model calls are answered 503 until then',
+    ]
+  const [first] = config.instances
+  if (first && isDemo(first))
+    return [
+      `${first.id}  built in; answers without calling a model`,
+      paint.warn('no provider is configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another'),
+    ]
+  const wide = Math.max(...config.instances.map(({ id }) => id.length))
+  const all = config.instances.map(
+    (instance) => `${instance.id.padEnd(wide)}  ${keysText(instance).padEnd(7)}  ${plain(defaultModel(instance))}`,
+  )
+  return all.length <= room ? all : [...all.slice(0, room - 1), `and ${all.length - room + 1} more`]
+}
+
+/** At most 20 lines, for a terminal. */
+export const banner = (facts: Facts, paint: Paint = noPaint): string => {
+  const { version, readyMs, address, config, production, file } = facts
+  const url = urlOf(address)
+  const fixed = [...block('Address', [`${url}/v1${paint.dim('   for OPENAI_BASE_URL')}`], paint)]
+  const routes = [...config.routes.keys()]
+  const after = [
+    ...block('Circuits', [breakerText(config)], paint),
+    ...block(
+      'Clients',
+      [
+        `auth ${config.settings.auth.keys.length === 0 && !LOOPBACK.test(address.host) ? paint.bad(authText(facts)) : authText(facts)}`,
+      ],
+      paint,
+    ),
+    ...block(
+      'Config',
+      [
+        `${file ?? 'environment only'}${production ? ', production' : ''}${routes.length > 0 ? `, ${counted(routes.length, 'route')}` : ''}`,
+      ],
+      paint,
+    ),
+    ...block('Data', [plain(config.settings.data.dir)], paint),
+  ]
+  const warnings = facts.warnings.slice(0, 3).map((warning) => `  ${paint.warn('!')} ${plain(warning)}`)
+  if (facts.warnings.length > 3) warnings.push(`  ${paint.warn('!')} and ${facts.warnings.length - 3} more, in the log`)
+  // Title and its empty line, the empty lines before and after the curl line, and the line itself.
+  const others = 6 + fixed.length + after.length + warnings.length
+  const providers = block('Providers', providerLines(config, MOST_LINES - others, paint), paint)
+  return [
+    '',
+    `  ${paint.bold(`headgate ${version}`)}   ${paint.dim(`ready in ${Math.round(readyMs)} ms`)}`,
+    '',
+    ...fixed,
+    ...providers,
+    ...after,
+    ...warnings,
+    '',
+    `  ${curlLine(facts)}`,
+    '',
+  ].join('\n')
+}
+
+/** The same for a log: the fields of the line `{"event":"ready"}`. */
+export const readyFields = (facts: Facts): Fields => {
+  const { version, readyMs, address, config, production, file } = facts
+  const { circuit, auth, data } = config.settings
+  return {
+    version,
+    ready_ms: Math.round(readyMs),
+    url: urlOf(address),
+    host: address.host,
+    port: address.port,
+    production,
+    providers: config.instances.map(({ id }) => id),
+    keys: config.instances.map(({ keys }) => keys.filter(({ secret }) => secret !== null).length),
+    models: config.instances.map(defaultModel),
+    routes: [...config.routes.keys()],
+    circuit_timeout: circuit.timeout,
+    circuit_error_threshold: circuit.errorThreshold,
+    circuit_reset_timeout: circuit.resetTimeout,
+    auth: auth.keys.length > 0 ? 'keys' : 'open',
+    admin: auth.admin !== undefined,
+    data_dir: data.dir,
+    config: file,
+    ...(config.instances.length === 0 && {
+      message:
+        'no provider is configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another; model calls are answered 503 until then',
+    }),
+  }
+}

@@ -1,0 +1,80 @@
+/** A log line: what happened, in named fields. Fields come from outside too, so everything is escaped and cut. */
+
+export type Level = 'debug' | 'info' | 'warn' | 'error'
+export const LEVELS = ['debug', 'info', 'warn', 'error'] as const satisfies readonly Level[]
+
+export type Field = string | number | boolean | null | undefined | readonly (string | number)[]
+export type Fields = { readonly [name: string]: Field }
+
+export type Line = {
+  readonly level: Level
+  readonly event: string
+  /** ms since 1970. */
+  readonly at: number
+  readonly fields: Fields
+}
+
+/** Longest field, in bytes of UTF-8. */
+const LONGEST = 2048
+const MOST_ITEMS = 64
+// Beyond what JSON escapes: what a terminal obeys (C1 controls, DEL) or what breaks or turns round a line for its reader.
+const HARMFUL = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
+// The same for text that is not JSON: C0 too.
+const HARMFUL_AS_TEXT = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu
+
+const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+const encoder = new TextEncoder()
+
+/** A text of at most 2 KiB; one that is longer ends in `…`. */
+export const cut = (text: string, longest = LONGEST): string => {
+  // Three bytes at most for each UTF-16 unit.
+  if (text.length * 3 <= longest) return text
+  const room = new Uint8Array(longest)
+  const { read } = encoder.encodeInto(text, room)
+  if (read === text.length) return text
+  const { read: less } = encoder.encodeInto(text, room.subarray(0, longest - 3))
+  return `${text.slice(0, less)}…`
+}
+
+const bounded = (field: Field): Field => {
+  if (typeof field === 'string') return cut(field)
+  if (typeof field === 'number') return Number.isFinite(field) ? field : null
+  if (!Array.isArray(field)) return field
+  const out: (string | number)[] = []
+  let room = LONGEST
+  for (const item of field.slice(0, MOST_ITEMS)) {
+    const text = typeof item === 'string' ? cut(item, Math.max(4, room)) : item
+    room -= typeof text === 'string' ? text.length * 3 : 8
+    if (room <= 0) break
+    out.push(text)
+  }
+  return out
+}
+
+const WRITTEN_FIRST = new Set(['time', 'level', 'event'])
+// Text that JSON writes as it is, which nearly all of it is: looking is a third of the price of escaping.
+const SIMPLE = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
+
+const jsonText = (text: string): string =>
+  SIMPLE.test(text) ? `"${text}"` : JSON.stringify(text).replace(HARMFUL, escaped)
+
+const jsonField = (field: Field): string => {
+  const value = bounded(field)
+  if (typeof value === 'string') return jsonText(value)
+  return Array.isArray(value) ? JSON.stringify(value).replace(HARMFUL, escaped) : String(value)
+}
+
+/** One line of JSON, without its end. Fields that are undefined are left out. */
+export const jsonLine = ({ level, event, at, fields }: Line): string => {
+  let line = `{"time":"${new Date(at).toISOString()}","level":"${level}","event":${jsonText(event)}`
+  for (const name of Object.keys(fields)) {
+    const field = fields[name]
+    // A field never takes the place of the three that every line has.
+    if (field !== undefined && !WRITTEN_FIRST.has(name)) line += `,${jsonText(name)}:${jsonField(field)}`
+  }
+  return `${line}}`
+}
+
+/** Text for a terminal: nothing in it moves the cursor, colours, or begins a new line. */
+export const plain = (text: string): string => cut(text).replace(HARMFUL_AS_TEXT, escaped)

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Exchange, Fact } from '../../core/exchange.ts'
+import { fail } from '../../core/failure.ts'
+import { createMetrics, type MetricsOptions } from './metrics.ts'
+import { createRegistry } from './registry.ts'
+
+const received: Fact = { type: 'received', at: 0, id: 'req_a', style: 'chat', model: 'anything', stream: true }
+const answered: Exchange = [
+  received,
+  { type: 'attempt', at: 2, provider: 'openai', model: 'gpt-x', key: 'a1f3' },
+  { type: 'failed', at: 52, attempt: 0, failure: fail('status', 'no', { status: 503 }) },
+  { type: 'attempt', at: 53, provider: 'groq', model: 'llama', key: '09be' },
+  { type: 'committed', at: 96, attempt: 1, status: 200 },
+  { type: 'dropped', paths: ['logprobs'] },
+  { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4 } },
+  { type: 'ended', at: 412, how: 'answered', status: 200 },
+]
+
+const metricsWith = (options: Partial<MetricsOptions> = {}) =>
+  createMetrics({ version: '1.2.3', started: 7, ...options })
+
+/** Every line of the page must be of the format; gives them without the comments. */
+const samples = (page: string): readonly string[] => {
+  const name = '[a-zA-Z_:][a-zA-Z0-9_:]*'
+  const label = '[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\\\\n]|\\\\[\\\\n"])*"'
+  const sample = new RegExp(`^${name}(?:\\{${label}(?:,${label})*\\})? (?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|[-+]Inf|NaN)$`)
+  assert.ok(page.endsWith('\n'))
+  const lines = page.slice(0, -1).split('\n')
+  const seen = new Set<string>()
+  let current = ''
+  for (const line of lines) {
+    const type = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line)
+    if (type?.[1]) {
+      assert.ok(!seen.has(type[1]), `${type[1]} twice`)
+      seen.add(type[1])
+      current = type[1]
+    } else if (!line.startsWith('# HELP ')) {
+      assert.match(line, sample)
+      assert.ok(line.startsWith(current), `${line} belongs to ${current}`)
+    }
+  }
+  const data = lines.filter((line) => !line.startsWith('#'))
+  const ids = data.map((line) => line.slice(0, line.lastIndexOf(' ')))
+  assert.equal(new Set(ids).size, ids.length, 'a series twice')
+  return data
+}
+
+test('metrics: a request that was answered after a fallback', () => {
+  const metrics = metricsWith({ costOf: () => 0.25 })
+  metrics.news({ event: 'request', exchange: answered })
+  metrics.news({
+    event: 'fallback',
+    id: 'req_a',
+    from: 'openai#a1f3/gpt-x',
+    to: 'groq#09be/llama',
+    kind: 'status',
+    detail: 'no',
+  })
+  const lines = samples(metrics.text())
+  const expected = [
+    'headgate_requests_total{style="chat",stream="true",outcome="answered",status="200",provider="groq"} 1',
+    'headgate_attempts_total{provider="openai",model="gpt-x",class="status"} 1',
+    'headgate_attempts_total{provider="groq",model="llama",class="ok"} 1',
+    'headgate_failovers_total{from="openai",to="groq",class="status"} 1',
+    'headgate_tokens_total{provider="groq",model="llama",type="input"} 9',
+    'headgate_tokens_total{provider="groq",model="llama",type="output"} 58',
+    'headgate_tokens_total{provider="groq",model="llama",type="cache_read"} 4',
+    'headgate_cost_dollars_total{provider="groq",model="llama"} 0.25',
+    'headgate_dropped_total{style="chat"} 1',
+    'headgate_ttft_seconds_bucket{provider="groq",model="llama",le="0.08"} 0',
+    'headgate_ttft_seconds_bucket{provider="groq",model="llama",le="0.16"} 1',
+    'headgate_ttft_seconds_bucket{provider="groq",model="llama",le="+Inf"} 1',
+    'headgate_ttft_seconds_sum{provider="groq",model="llama"} 0.096',
+    'headgate_ttft_seconds_count{provider="groq",model="llama"} 1',
+    'headgate_gateway_overhead_seconds_sum 0.003',
+    'gen_ai_server_request_duration_seconds_sum{gen_ai_operation_name="chat",gen_ai_provider_name="groq",gen_ai_request_model="llama",error_type=""} 0.412',
+    'gen_ai_client_token_usage_bucket{gen_ai_operation_name="chat",gen_ai_provider_name="groq",gen_ai_request_model="llama",gen_ai_token_type="output",le="64"} 1',
+    'headgate_info{version="1.2.3"} 1',
+    'process_start_time_seconds 7',
+  ]
+  for (const line of expected) assert.ok(lines.includes(line), line)
+  assert.ok(lines.some((line) => /^process_resident_memory_bytes [1-9]/.test(line)))
+})
+
+const others: readonly (readonly [string, Exchange, string])[] = [
+  [
+    'a stream that broke off',
+    [
+      received,
+      { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
+      { type: 'committed', at: 2, attempt: 0, status: 200 },
+      { type: 'ended', at: 3, how: 'interrupted', status: 200, failure: fail('truncated', 'cut') },
+    ],
+    'headgate_stream_interrupted_total{provider="p",model="m",reason="truncated"} 1',
+  ],
+  [
+    'a client that left while waiting',
+    [received, { type: 'ended', at: 3, how: 'client_gone', status: 499 }],
+    'headgate_client_aborts_total{phase="waiting"} 1',
+  ],
+  [
+    'too busy',
+    [received, { type: 'ended', at: 3, how: 'refused', status: 503, failure: fail('busy', 'full') }],
+    'headgate_shed_total{why="overloaded"} 1',
+  ],
+]
+for (const [name, exchange, expected] of others)
+  test(`metrics: ${name}`, () => {
+    const metrics = metricsWith()
+    metrics.news({ event: 'request', exchange })
+    assert.ok(samples(metrics.text()).includes(expected))
+  })
+
+test('metrics: changes of circuits and keys, and bugs', () => {
+  const metrics = metricsWith()
+  metrics.news({ event: 'circuit', what: 'endpoint', name: 'http://x', from: 'closed', to: 'open', why: 'x' })
+  metrics.news({ event: 'key', provider: 'p', key: 'k', from: 'active', to: 'suspended', until: null })
+  metrics.news({ event: 'error', error: new Error('x') })
+  const lines = samples(metrics.text())
+  assert.ok(lines.includes('headgate_breaker_transitions_total{what="endpoint",from="closed",to="open"} 1'))
+  assert.ok(lines.includes('headgate_key_transitions_total{provider="p",from="active",to="suspended"} 1'))
+  assert.ok(lines.includes('headgate_errors_total 1'))
+})
+
+test('metrics: what is so at the moment is read anew, and may be unreadable', () => {
+  let names = ['a', 'b']
+  let broken = false
+  const metrics = metricsWith({
+    readings: () => {
+      if (broken) throw new Error('EMFILE')
+      return names.map((provider) => ({ name: 'inflight', help: 'Under way.', labels: { provider }, value: 2 }))
+    },
+    usage: () => {
+      throw Object.assign(new Error('too many open files'), { code: 'EMFILE' })
+    },
+  })
+  const states = () => samples(metrics.text()).filter((line) => line.startsWith('headgate_inflight'))
+  assert.deepEqual(states(), ['headgate_inflight{provider="a"} 2', 'headgate_inflight{provider="b"} 2'])
+  names = ['b']
+  assert.deepEqual(states(), ['headgate_inflight{provider="b"} 2'])
+  broken = true
+  assert.deepEqual(states(), [])
+  assert.doesNotMatch(metrics.text(), /process_resident/)
+})
+
+test('metrics: names clients send cannot make the page long, nor break it', () => {
+  const metrics = metricsWith()
+  for (let count = 0; count < 3000; count++) {
+    const model = count === 0 ? 'a"b\\c\nd\u0000e\ud800' : `m${count}`.repeat(60)
+    metrics.news({
+      event: 'request',
+      exchange: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
+    })
+  }
+  const page = metrics.text()
+  const lines = samples(page)
+  const of = (start: string) => lines.filter((line) => line.startsWith(start))
+  assert.equal(of('headgate_tokens_total{provider="groq"').filter((line) => line.includes('type="input"')).length, 1001)
+  assert.ok(lines.includes('headgate_tokens_total{provider="groq",model="other",type="input"} 18000'))
+  assert.ok(of('gen_ai_server_request_duration_seconds').length <= 20_000)
+  assert.ok(page.isWellFormed())
+  assert.ok(lines.every((line) => line.length < 1000))
+})
+
+test('registry: a counter only goes up, a histogram takes only numbers', () => {
+  const registry = createRegistry()
+  const counter = registry.counter('c', 'a "help"\nof \\ two lines', ['x'])
+  counter.add({ x: 'a' }, 2)
+  counter.add({ x: 'a' }, -1)
+  counter.add({ x: 'a' }, Number.NaN)
+  counter.add({})
+  const histogram = registry.histogram('h', 'h', [], [1, 2])
+  for (const value of [0.5, 1, 1.5, 2, 3, Number.NaN, Number.POSITIVE_INFINITY]) histogram.record({}, value)
+  registry.gauge('g', 'g', []).set({}, Number.POSITIVE_INFINITY)
+  assert.equal(
+    registry.text(),
+    `# HELP c a "help"\\nof \\\\ two lines
+# TYPE c counter
+c{x="a"} 2
+c{x=""} 1
+# HELP h h
+# TYPE h histogram
+h_bucket{le="1"} 2
+h_bucket{le="2"} 4
+h_bucket{le="+Inf"} 5
+h_sum 8
+h_count 5
+# HELP g g
+# TYPE g gauge
+g +Inf
+`,
+  )
+})

@@ -1,0 +1,219 @@
+/** The metrics page: counts and times folded from the news, and the state of things at the moment it is asked for. */
+import type { News } from '../../core/exchange.ts'
+import { rowOf } from '../../core/failure.ts'
+import { type Summary, summarize } from '../../core/summary.ts'
+import type { CostOf } from './news-lines.ts'
+import { createRegistry, type Labels } from './registry.ts'
+
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** A state at this moment; those of one name belong together. Without `headgate_`. */
+export type Reading = { readonly name: string; readonly help: string; readonly labels: Labels; readonly value: number }
+
+export type Metrics = {
+  news(news: News): void
+  /** The page. Never throws: what cannot be read at the moment is left out. */
+  text(): string
+}
+
+export type MetricsOptions = {
+  readonly version: string
+  /** s since 1970 when the process began. */
+  readonly started: number
+  /** What is so at the moment: circuits, keys, requests under way. */
+  readonly readings?: () => Iterable<Reading>
+  readonly costOf?: CostOf
+  /** What the process uses; may throw, as it does when no file can be opened any more. */
+  readonly usage?: () => { readonly rss: number; readonly heap: number; readonly cpu: number }
+}
+
+// The bounds the OpenTelemetry GenAI conventions state: seconds doubling from 10 ms, tokens quadrupling from 1.
+const SECONDS = Array.from({ length: 14 }, (_, power) => Math.round(0.01 * 2 ** power * 100) / 100)
+const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
+// What we add ourselves is far below what a model takes.
+const OVERHEAD = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+const processUsage = () => {
+  const { rss, heapUsed } = process.memoryUsage()
+  const { user, system } = process.cpuUsage()
+  return { rss, heap: heapUsed, cpu: (user + system) / 1e6 }
+}
+
+/** Runs what may fail for want of file handles; then its part of the page is missing, not the page. */
+const attempt = <T>(run: () => T): T | undefined => {
+  try {
+    return run()
+  } catch {
+    return undefined
+  }
+}
+
+/** `openai#a1f3/gpt-x` is openai: who took over from whom is told by provider, keys and models would make it long. */
+const providerIn = (target: string): string => target.split(/[#/]/, 1)[0] ?? target
+
+export const createMetrics = ({
+  version,
+  started,
+  readings = () => [],
+  costOf = () => undefined,
+  usage = processUsage,
+}: MetricsOptions): Metrics => {
+  const registry = createRegistry()
+  const target = ['provider', 'model']
+  const requests = registry.counter('headgate_requests_total', 'Requests, by how they ended.', [
+    'style',
+    'stream',
+    'outcome',
+    'status',
+    'provider',
+  ])
+  const attempts = registry.counter('headgate_attempts_total', 'Attempts at upstreams, by result.', [
+    ...target,
+    'class',
+  ])
+  const failovers = registry.counter('headgate_failovers_total', 'Times a request went on to another target.', [
+    'from',
+    'to',
+    'class',
+  ])
+  const transitions = registry.counter('headgate_breaker_transitions_total', 'Changes of circuits.', [
+    'what',
+    'from',
+    'to',
+  ])
+  const keyChanges = registry.counter('headgate_key_transitions_total', 'Changes of keys.', ['provider', 'from', 'to'])
+  const interrupted = registry.counter(
+    'headgate_stream_interrupted_total',
+    'Answers that broke off after their first content.',
+    [...target, 'reason'],
+  )
+  const aborts = registry.counter('headgate_client_aborts_total', 'Clients that left before the end.', ['phase'])
+  const shed = registry.counter('headgate_shed_total', 'Requests refused for our own limits.', ['why'])
+  const dropped = registry.counter('headgate_dropped_total', 'Requests of which something could not be carried.', [
+    'style',
+  ])
+  const tokens = registry.counter('headgate_tokens_total', 'Tokens, as the upstreams count them.', [...target, 'type'])
+  const cost = registry.counter('headgate_cost_dollars_total', 'Cost of answers whose price is known.', target)
+  const errors = registry.counter('headgate_errors_total', 'Bugs of ours, caught.', [])
+  const first = registry.histogram(
+    'headgate_ttft_seconds',
+    'From a request to the first content of its answer.',
+    target,
+    SECONDS,
+  )
+  const overhead = registry.histogram(
+    'headgate_gateway_overhead_seconds',
+    'Time of a request during which no attempt was under way.',
+    [],
+    OVERHEAD,
+  )
+  const genAi = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model']
+  const duration = registry.histogram(
+    'gen_ai_server_request_duration_seconds',
+    'From a request to the end of its answer.',
+    [...genAi, 'error_type'],
+    SECONDS,
+  )
+  const firstToken = registry.histogram(
+    'gen_ai_server_time_to_first_token_seconds',
+    'From a request to the first content of its streamed answer.',
+    genAi,
+    SECONDS,
+  )
+  const tokenUsage = registry.histogram(
+    'gen_ai_client_token_usage',
+    'Tokens of an answer, as its upstream counts them.',
+    [...genAi, 'gen_ai_token_type'],
+    TOKENS,
+  )
+
+  const countAttempts = (summary: Summary) => {
+    for (const { provider, model, end, failure } of summary.attempts) {
+      const result = failure ? rowOf(failure).code : end === 'committed' ? 'ok' : 'aborted'
+      attempts.add({ provider, model, class: result })
+    }
+  }
+
+  const countRequest = (summary: Summary) => {
+    const {
+      provider = '',
+      upstreamModel = '',
+      style,
+      stream,
+      outcome,
+      status,
+      failure,
+      usage,
+      firstContentMs,
+    } = summary
+    const reason = failure ? rowOf(failure).code : ''
+    requests.add({ style, stream: String(stream), outcome, status, provider })
+    countAttempts(summary)
+    if (outcome === 'interrupted') interrupted.add({ provider, model: upstreamModel, reason })
+    if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
+    if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: reason })
+    if (summary.dropped.length > 0) dropped.add({ style })
+    overhead.record({}, summary.overheadMs / 1000)
+    // The model is the one asked of the upstream: the client's own word may be anything it can think of.
+    if (!summary.provider) return
+    const names = {
+      gen_ai_operation_name: 'chat',
+      gen_ai_provider_name: provider,
+      gen_ai_request_model: upstreamModel,
+    }
+    duration.record({ ...names, error_type: reason }, summary.totalMs / 1000)
+    if (firstContentMs !== null) {
+      first.record({ provider, model: upstreamModel }, firstContentMs / 1000)
+      if (stream) firstToken.record(names, firstContentMs / 1000)
+    }
+    if (!usage) return
+    const { input, output, cacheRead, cacheWrite, reasoning } = usage
+    const counts = { input, output, cache_read: cacheRead, cache_write: cacheWrite, reasoning }
+    for (const [type, count] of Object.entries(counts))
+      if (count !== undefined) tokens.add({ provider, model: upstreamModel, type }, count)
+    tokenUsage.record({ ...names, gen_ai_token_type: 'input' }, input)
+    tokenUsage.record({ ...names, gen_ai_token_type: 'output' }, output)
+    const dollars = costOf(summary)
+    if (dollars !== undefined) cost.add({ provider, model: upstreamModel }, dollars)
+  }
+
+  /** States are read anew each time, so that what has gone is gone. */
+  const moment = (): string => {
+    const now = createRegistry()
+    now.gauge('headgate_info', 'The version that runs.', ['version']).set({ version }, 1)
+    now.gauge('process_start_time_seconds', 'When the process began, in s since 1970.', []).set({}, started)
+    const used = attempt(usage)
+    if (used) {
+      now.counter('process_cpu_seconds_total', 'CPU time used.', []).add({}, used.cpu)
+      now.gauge('process_resident_memory_bytes', 'Memory held.', []).set({}, used.rss)
+      now.gauge('nodejs_heap_size_used_bytes', 'Memory of objects.', []).set({}, used.heap)
+    }
+    const gauges = new Map<string, ReturnType<typeof now.gauge>>()
+    for (const { name, help, labels, value } of attempt(() => [...readings()]) ?? []) {
+      const gauge = gauges.get(name) ?? now.gauge(`headgate_${name}`, help, Object.keys(labels))
+      gauges.set(name, gauge)
+      gauge.set(labels, value)
+    }
+    return now.text()
+  }
+
+  return {
+    news(news) {
+      switch (news.event) {
+        case 'request':
+          return countRequest(summarize(news.exchange))
+        case 'fallback':
+          return failovers.add({ from: providerIn(news.from), to: providerIn(news.to), class: news.kind })
+        case 'circuit':
+          return transitions.add({ what: news.what, from: news.from, to: news.to })
+        case 'key':
+          return keyChanges.add({ provider: news.provider, from: news.from, to: news.to })
+        case 'error':
+          return errors.add({})
+        default:
+          throw new Error(`unknown news ${JSON.stringify(news satisfies never)}`)
+      }
+    },
+    text: () => `${registry.text()}${moment()}`,
+  }
+}

@@ -1,0 +1,80 @@
+/** What is told of the requests served, as log lines: a fold of each piece of news. No prompt, no answer, no secret. */
+import type { News } from '../../core/exchange.ts'
+import { type Summary, summarize } from '../../core/summary.ts'
+import { cut, type Field, type Fields, type Level } from './line.ts'
+
+export type Told = { readonly level: Level; readonly event: string; readonly fields: Fields }
+
+/** Cost in dollars of a request, if it is known. */
+export type CostOf = (summary: Summary) => number | undefined
+
+const whole = (ms: number): number => Math.round(ms)
+
+const levelOf = ({ outcome, failure, status }: Summary): Level => {
+  if (outcome === 'answered' || outcome === 'client_gone') return 'info'
+  if (failure?.kind === 'internal') return 'error'
+  return outcome === 'interrupted' || status >= 500 ? 'warn' : 'info'
+}
+
+/** The request line's fields. */
+export const requestFields = (summary: Summary, cost: number | undefined): Fields => {
+  const { usage, failure, firstContentMs } = summary
+  return {
+    id: summary.id,
+    style: summary.style,
+    stream: summary.stream,
+    model: summary.model,
+    provider: summary.provider,
+    upstream_model: summary.upstreamModel,
+    key: summary.key,
+    status: summary.status,
+    outcome: summary.outcome,
+    attempts: summary.attempts.length,
+    first_content_ms: firstContentMs === null ? null : whole(firstContentMs),
+    total_ms: whole(summary.totalMs),
+    input_tokens: usage?.input,
+    output_tokens: usage?.output,
+    cached_tokens: usage?.cacheRead,
+    reasoning_tokens: usage?.reasoning,
+    cost: cost === undefined ? undefined : Number(cost.toPrecision(12)),
+    error: failure?.kind,
+    error_status: failure?.status,
+    detail: failure && summary.outcome !== 'client_gone' ? failure.message : undefined,
+    upstream_request_id: failure?.upstream?.requestId,
+    dropped: summary.dropped.length > 0 ? summary.dropped : undefined,
+    trail: summary.trail,
+  }
+}
+
+/** An exception in one line; its stack ends at a bound. */
+export const errorFields = (error: unknown): Fields => {
+  if (!(error instanceof Error)) return { message: typeof error === 'string' ? error : `thrown: ${typeof error}` }
+  const code: Field = 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  const cause = error.cause instanceof Error ? `${error.cause.name}: ${error.cause.message}` : undefined
+  return { name: error.name, message: error.message, code, cause, stack: cut(error.stack ?? '') }
+}
+
+export const toldBy = (news: News, costOf: CostOf): Told => {
+  switch (news.event) {
+    case 'request': {
+      const summary = summarize(news.exchange)
+      return { level: levelOf(summary), event: 'request', fields: requestFields(summary, costOf(summary)) }
+    }
+    case 'fallback': {
+      const { id, from, to, kind, detail } = news
+      return { level: 'warn', event: 'fallback', fields: { id, from, to, kind, detail } }
+    }
+    case 'circuit': {
+      const { what, name, from, to, why } = news
+      return { level: to === 'open' ? 'warn' : 'info', event: 'circuit', fields: { what, name, from, to, why } }
+    }
+    case 'key': {
+      const { provider, key, from, to, until } = news
+      return { level: to === 'active' ? 'info' : 'warn', event: 'key', fields: { provider, key, from, to, until } }
+    }
+    case 'error':
+      return { level: 'error', event: 'error', fields: { id: news.id, ...errorFields(news.error) } }
+    default:
+      throw new Error(`unknown news ${JSON.stringify(news satisfies never)}`)
+  }
+}

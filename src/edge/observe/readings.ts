@@ -1,0 +1,38 @@
+/** The state of things as the metrics page reads it: circuits, keys and load at the moment it is asked for. */
+import { endpointId, keyId } from '../../core/target.ts'
+import type { Gateway } from '../../gateway/handle.ts'
+import type { Reading } from './metrics.ts'
+
+const STATES = { closed: 0, half_open: 1, open: 2 } as const
+
+export const readingsOf = (gateway: Gateway): Reading[] => {
+  const { board } = gateway
+  const { instances, settings } = gateway.config()
+  const readings: Reading[] = [
+    { name: 'in_flight', help: 'Model calls under way.', labels: {}, value: gateway.live.size },
+  ]
+  const add = (name: string, help: string, labels: Reading['labels'], value: number) => {
+    readings.push({ name, help, labels, value })
+  }
+  for (const instance of instances) {
+    const provider = instance.id
+    const state = STATES[board.phase(endpointId(instance), settings).at]
+    add('circuit_state', 'Circuit of a provider’s endpoint: 0 closed, 1 half open, 2 open.', { provider }, state)
+  }
+  for (const instance of instances)
+    for (const key of instance.keys) {
+      const labels = { provider: instance.id, key: key.id }
+      add(
+        'key_active',
+        'Whether a key may be used: 1 yes, 0 resting.',
+        labels,
+        board.gate(keyId(instance, key)) ? 0 : 1,
+      )
+    }
+  for (const instance of instances)
+    for (const key of instance.keys) {
+      const labels = { provider: instance.id, key: key.id }
+      add('key_in_flight', 'Calls under way with a key.', labels, board.inFlight(instance, key))
+    }
+  return readings
+}

@@ -1,0 +1,166 @@
+/**
+ * Counters, gauges and histograms with labels, and their text for Prometheus. Labels may hold what clients send, so
+ * every label has a ceiling of values and every metric one of series; what is beyond is counted under `other`.
+ */
+
+export type Labels = { readonly [name: string]: string | number }
+
+type Kind = 'counter' | 'gauge' | 'histogram'
+type Series = { readonly values: readonly string[]; value: number; buckets: number[] }
+
+export type Counter = { add(labels: Labels, by?: number): void }
+export type Gauge = { set(labels: Labels, value: number): void }
+export type Histogram = { record(labels: Labels, value: number): void }
+
+export type Registry = {
+  counter(name: string, help: string, labels: readonly string[]): Counter
+  gauge(name: string, help: string, labels: readonly string[]): Gauge
+  histogram(name: string, help: string, labels: readonly string[], bounds: readonly number[]): Histogram
+  /** The text format, version 0.0.4. */
+  text(): string
+}
+
+const MOST_VALUES = 1000
+/** Lines of one metric on the page; a histogram's series has one for each bucket. */
+const MOST_LINES = 20_000
+const LONGEST_VALUE = 200
+const OTHER = 'other'
+// Cannot be in a label's value after cleaning, so values joined by it cannot be confused.
+const JOINT = '\u0000'
+
+// A lone half of a pair has no UTF-8; control characters would break the page for its readers.
+const clean = (value: string | number): string =>
+  String(value)
+    .slice(0, LONGEST_VALUE)
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, '\u{fffd}')
+
+const escapeLabel = (value: string): string => value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n')
+const escapeHelp = (value: string): string => value.replace(/\\/g, '\\\\').replace(/\n/g, '\\n')
+
+const numberText = (value: number): string =>
+  value === Number.POSITIVE_INFINITY ? '+Inf' : value === Number.NEGATIVE_INFINITY ? '-Inf' : String(value)
+
+class Metric {
+  readonly name: string
+  readonly help: string
+  readonly kind: Kind
+  readonly labels: readonly string[]
+  readonly bounds: readonly number[]
+  readonly #most: number
+  readonly #seen: readonly Set<string>[]
+  readonly #series = new Map<string, Series>()
+  /** Series by labels as they were given: cleaning and bounding is dear, and nearly always was done before. */
+  readonly #given = new Map<string, Series>()
+
+  constructor(name: string, help: string, kind: Kind, labels: readonly string[], bounds: readonly number[] = []) {
+    this.name = name
+    this.help = help
+    this.kind = kind
+    this.labels = labels
+    this.bounds = bounds
+    this.#most = Math.floor(MOST_LINES / (bounds.length + 3))
+    this.#seen = labels.map(() => new Set())
+  }
+
+  #bounded(index: number, given: string | number | undefined): string {
+    const seen = this.#seen[index]
+    const value = clean(given ?? '')
+    if (!seen || seen.has(value)) return value
+    if (seen.size >= MOST_VALUES) return OTHER
+    seen.add(value)
+    return value
+  }
+
+  series(labels: Labels): Series {
+    let given = ''
+    for (const name of this.labels) given += `${labels[name]}${JOINT}`
+    const before = this.#given.get(given)
+    if (before) return before
+    const values = this.labels.map((name, index) => this.#bounded(index, labels[name]))
+    const series =
+      this.#series.has(values.join(JOINT)) || this.#series.size < this.#most
+        ? this.#make(values)
+        : this.#make(this.labels.map(() => OTHER))
+    // A value that holds the joint could be taken for two; such are looked up anew each time.
+    const plain = given.split(JOINT).length === this.labels.length + 1
+    if (plain && given.length <= LONGEST_VALUE * this.labels.length && this.#given.size < this.#most)
+      this.#given.set(given, series)
+    return series
+  }
+
+  #make(values: readonly string[]): Series {
+    const key = values.join(JOINT)
+    const known = this.#series.get(key)
+    if (known) return known
+    const made: Series = { values, value: 0, buckets: this.bounds.map(() => 0) }
+    this.#series.set(key, made)
+    return made
+  }
+
+  lines(): readonly string[] {
+    const lines = [`# HELP ${this.name} ${escapeHelp(this.help)}`, `# TYPE ${this.name} ${this.kind}`]
+    for (const series of this.#series.values()) {
+      const named = this.labels.map((label, index) => `${label}="${escapeLabel(series.values[index] ?? '')}"`)
+      const line = (name: string, more: readonly string[], value: number) => {
+        const all = [...named, ...more]
+        lines.push(`${name}${all.length === 0 ? '' : `{${all.join(',')}}`} ${numberText(value)}`)
+      }
+      if (this.kind !== 'histogram') {
+        line(this.name, [], series.value)
+        continue
+      }
+      let total = 0
+      for (const [index, bound] of this.bounds.entries()) {
+        total += series.buckets[index] ?? 0
+        line(`${this.name}_bucket`, [`le="${numberText(bound)}"`], total)
+      }
+      const count = total + (series.buckets[this.bounds.length] ?? 0)
+      line(`${this.name}_bucket`, ['le="+Inf"'], count)
+      line(`${this.name}_sum`, [], series.value)
+      line(`${this.name}_count`, [], count)
+    }
+    return lines
+  }
+}
+
+export const createRegistry = (): Registry => {
+  const metrics: Metric[] = []
+  const make = (...arguments_: ConstructorParameters<typeof Metric>): Metric => {
+    const metric = new Metric(...arguments_)
+    metrics.push(metric)
+    return metric
+  }
+  return {
+    counter(name, help, labels) {
+      const metric = make(name, help, 'counter', labels)
+      return {
+        add(given, by = 1) {
+          if (by >= 0 && Number.isFinite(by)) metric.series(given).value += by
+        },
+      }
+    },
+    gauge(name, help, labels) {
+      const metric = make(name, help, 'gauge', labels)
+      return {
+        set(given, value) {
+          metric.series(given).value = value
+        },
+      }
+    },
+    histogram(name, help, labels, bounds) {
+      const metric = make(name, help, 'histogram', labels, bounds)
+      return {
+        record(given, value) {
+          if (!Number.isFinite(value)) return
+          const series = metric.series(given)
+          series.value += value
+          const found = bounds.findIndex((bound) => value <= bound)
+          const at = found === -1 ? bounds.length : found
+          series.buckets[at] = (series.buckets[at] ?? 0) + 1
+        },
+      }
+    },
+    text: () => `${metrics.flatMap((metric) => metric.lines()).join('\n')}\n`,
+  }
+}

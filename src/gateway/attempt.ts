@@ -1,0 +1,308 @@
+/**
+ * One attempt at one target: from the call upstream to the first content, and on to the end. It owns the clocks of its
+ * phases and the one way to abort it. Callbacks push; there is one promise for the attempt and none for a chunk.
+ */
+import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../core/chat.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import type { HeaderLookup, Passing, UpstreamProtocol } from '../core/protocol.ts'
+import type { ProviderKey, Quirks } from '../core/provider.ts'
+import type { Settings } from '../core/settings.ts'
+import type { Sink } from '../core/stage.ts'
+import type { Cancel, Ongoing, UpstreamListener, World } from '../core/world.ts'
+import { type Reader, readerFor } from './reader.ts'
+import { redacted } from './redact.ts'
+
+export type AttemptInput = {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly protocol: UpstreamProtocol
+  readonly quirks: Quirks | undefined
+  readonly translated: ChatRequest | null
+  /** Signed in with; taken out of whatever the upstream says. */
+  readonly key: ProviderKey
+  /** The client wants a stream: the attempt opens at the first content. Otherwise it opens once the answer is whole. */
+  readonly stream: boolean
+  /** A malformed event in the middle of plain text is left out; where every byte has a meaning it is a failure. */
+  readonly forgiving: boolean
+  readonly settings: Settings
+  /** The upstream's head has come. */
+  readonly heard: (headers: HeaderLookup) => void
+}
+
+/** An answer whose first content has come. */
+export type Flow = {
+  readonly status: number
+  /** The answer's text, if it came as one JSON body. */
+  readonly whole: string | null
+  /** The answer has been read to its end; only the body's own end may still be missing. */
+  finished(): boolean
+  /** The last record of tokens so far. */
+  usage(): Usage | null
+  /** Gives out what was held and then everything that comes, until the sink's `end`. Once. */
+  pour(sink: Sink<Passing>): void
+  /** The far side has room again. */
+  resume(): void
+  abort(): void
+  giveUp(failure: Failure): void
+}
+
+export type Opened =
+  | { readonly ok: true; readonly flow: Flow }
+  /** `flow`: of an empty answer, the answer itself; if every target answers so, it is given honestly. */
+  | { readonly ok: false; readonly failure: Failure; readonly flow?: Flow }
+
+/** Lifecycle events are held back until content comes, up to this many characters: some repeat the whole question. */
+const MOST_HELD = 8 * 1024 * 1024
+
+/** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
+const GRACE = 2_000
+
+export class Attempt implements UpstreamListener {
+  readonly opened: Promise<Opened>
+  readonly #world: World
+  readonly #input: AttemptInput
+  readonly #started: number
+  readonly #call: Ongoing
+  readonly #clocks: Clocks
+  #settle: ((opened: Opened) => void) | null = null
+  #status = 0
+  #reader: Reader | null = null
+  /** Steps before the choice is made; then there is a sink. */
+  #held: Passing[] = []
+  #heldSize = 0
+  #sink: Sink<Passing> | null = null
+  #alive = false
+  /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
+  #dropped = false
+  #content = false
+  #finish: (ChatEvent & { type: 'finish' }) | null = null
+  #usage: Usage | null = null
+  #paused = false
+  #over: { readonly failure?: Failure } | null = null
+
+  constructor(world: World, input: AttemptInput) {
+    this.#world = world
+    this.#input = input
+    this.#started = world.now()
+    this.#clocks = new Clocks(world)
+    this.opened = new Promise((resolve) => {
+      this.#settle = resolve
+    })
+    const { circuit, timeout } = input.settings
+    this.#clocks.limit(circuit.timeout, () => {
+      if (!this.#alive) this.#end(fail('timeout', `no sign of life within ${circuit.timeout} ms`))
+    })
+    if (input.stream)
+      this.#clocks.limit(timeout.firstContent, () => {
+        if (!this.#content && !this.#finish)
+          this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
+      })
+    const { url, headers, body } = input
+    this.#call = world.dial({ method: 'POST', url, headers, body, connectTimeout: timeout.connect }, this)
+  }
+
+  /** ms since it began. */
+  get age(): number {
+    return this.#world.now() - this.#started
+  }
+
+  /** Ends it without a verdict: the client left. Nothing is heard of it any more. */
+  abort(): void {
+    this.#over ??= {}
+    this.#sink = null
+    this.#clocks.stop()
+    this.#call.abort()
+  }
+
+  /** Ends it from our side with a failure the client is told: the time for everything is over, or the process ends. */
+  giveUp(failure: Failure): void {
+    // An answer that has finished is complete, whatever ends the waiting for its body's end.
+    this.#end(this.#finish ? undefined : failure)
+  }
+
+  // ── What the upstream does ─────────────────────────────────────────────────────────────────────────────────────
+
+  head(status: number, headers: HeaderLookup): void {
+    if (this.#over) return
+    const { protocol, quirks, translated, stream, settings } = this.#input
+    this.#status = status
+    this.#input.heard(headers)
+    this.#reader = readerFor({ status, headers }, { protocol, quirks, translated, stream, date: this.#world.date() })
+    // A stream shows life with its first bytes: many a server sends its head at once and thinks afterwards.
+    if (!stream) this.#alive = true
+    const { idle } = settings.timeout
+    this.#clocks.silence(idle, 'bytes', () => this.#end(fail('stalled', `no byte for ${idle} ms`)))
+  }
+
+  bytes(chunk: Uint8Array): boolean {
+    if (this.#over || !this.#reader) return true
+    this.#alive = true
+    this.#clocks.heard('bytes')
+    for (const passing of this.#reader.push(chunk)) this.#step(passing)
+    return !this.#paused
+  }
+
+  end(): void {
+    if (this.#over) return
+    for (const passing of this.#reader?.end() ?? []) this.#step(passing)
+    this.#end(this.#finish ? undefined : fail('truncated', 'the answer ended before it was complete'))
+  }
+
+  failed(failure: Failure): void {
+    // What breaks off after the answer has finished takes nothing with it.
+    if (this.#finish) return this.#end(undefined)
+    if (this.#status === 0) return this.#end(failure)
+    // The endpoint did answer: what broke off is this answer.
+    this.#end({ ...failure, kind: failure.kind === 'reset' ? 'truncated' : failure.kind, status: this.#status })
+  }
+
+  // ── What it means ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  #step(passing: Passing): void {
+    if (this.#over) return
+    for (const event of passing.events) {
+      if (event.type === 'failure') {
+        if (event.failure.kind === 'malformed' && this.#input.forgiving && this.#content && passing.frame) {
+          this.#dropped = true
+          return
+        }
+        return this.#end(event.failure)
+      }
+      if (isContent(event)) this.#hearContent()
+      else if (event.type === 'usage') this.#usage = event.usage
+      else if (event.type === 'finish') this.#finished(event)
+    }
+    if (this.#over) return
+    if (this.#sink) {
+      if (!this.#sink.push(passing)) this.#pause()
+      return
+    }
+    this.#held.push(passing)
+    this.#heldSize += passing.frame?.data.length ?? 0
+    if (this.#content && this.#input.stream) this.#open({ ok: true, flow: this.#flow() })
+    else if (this.#input.stream && this.#heldSize > MOST_HELD)
+      this.#end(fail('too_large', `no content within ${MOST_HELD} characters of stream`))
+  }
+
+  #hearContent(): void {
+    if (this.#content) return this.#clocks.heard('content')
+    this.#content = true
+    const { contentIdle } = this.#input.settings.timeout
+    if (this.#input.stream && !this.#finish)
+      this.#clocks.silence(contentIdle, 'content', () =>
+        this.#end(fail('stalled', `nothing but keep-alives for ${contentIdle} ms`)),
+      )
+  }
+
+  #finished(event: ChatEvent & { type: 'finish' }): void {
+    if (this.#finish) return
+    if (this.#dropped && event.finish.raw === null)
+      return this.#end(fail('truncated', 'an event of the answer could not be read, and its end is missing'))
+    this.#finish = event
+    this.#clocks.stop()
+    this.#clocks.limit(GRACE, () => this.end())
+  }
+
+  /** The choice is made, or the attempt has failed while another could still be tried. */
+  #open(opened: Opened): void {
+    this.#settle?.(opened)
+    this.#settle = null
+  }
+
+  #end(cause: Failure | undefined): void {
+    if (this.#over) return
+    const failure = cause && redacted(this.#status === 0 ? cause : { status: this.#status, ...cause }, this.#input.key)
+    this.#over = failure ? { failure } : {}
+    this.#clocks.stop()
+    this.#call?.abort()
+    if (this.#sink) return this.#sink.end(failure)
+    if (failure) return this.#open({ ok: false, failure })
+    const empty = !this.#content && this.#finish?.finish.kind === 'stop' && (this.#usage?.output ?? 0) === 0
+    if (!empty) return this.#open({ ok: true, flow: this.#flow() })
+    const nothing = fail('empty', 'the model answered with nothing', { status: this.#status })
+    this.#open({ ok: false, failure: nothing, flow: this.#flow() })
+  }
+
+  #flow(): Flow {
+    return {
+      status: this.#status,
+      whole: this.#held[0]?.whole ?? null,
+      finished: () => this.#finish !== null,
+      usage: () => this.#usage,
+      pour: (sink) => {
+        let room = true
+        for (const passing of this.#held) room = sink.push(passing)
+        this.#held = []
+        if (this.#over) return sink.end(this.#over.failure)
+        this.#sink = sink
+        if (!room) this.#pause()
+      },
+      resume: () => {
+        if (!this.#paused) return
+        this.#paused = false
+        this.#clocks.go()
+        this.#call.resume()
+      },
+      abort: () => this.abort(),
+      giveUp: (failure) => this.giveUp(failure),
+    }
+  }
+
+  /** A pause of ours is not the upstream's silence: its clocks stand still. */
+  #pause(): void {
+    this.#paused = true
+    this.#clocks.hold()
+  }
+}
+
+type Sound = 'bytes' | 'content'
+
+/** The clocks of one attempt. Silence is looked at when it could at the earliest have lasted too long: no timer is set or moved for a chunk. */
+class Clocks {
+  readonly #world: World
+  readonly #last: Record<Sound, number>
+  #held = false
+  #timers: Cancel[] = []
+
+  constructor(world: World) {
+    this.#world = world
+    const now = world.now()
+    this.#last = { bytes: now, content: now }
+  }
+
+  /** Runs once after so many ms; 0 is never. */
+  limit(ms: number, run: () => void): void {
+    if (ms > 0) this.#timers.push(this.#world.later(ms, run))
+  }
+
+  /** Runs when nothing of this kind has been heard for so long; 0 is never. */
+  silence(ms: number, of: Sound, run: () => void): void {
+    this.heard(of)
+    const look = () => {
+      const left = this.#held ? ms : this.#last[of] + ms - this.#world.now()
+      if (left > 0) this.limit(left, look)
+      else run()
+    }
+    this.limit(ms, look)
+  }
+
+  heard(of: Sound): void {
+    this.#last[of] = this.#world.now()
+  }
+
+  hold(): void {
+    this.#held = true
+  }
+
+  go(): void {
+    this.#held = false
+    this.heard('bytes')
+    this.heard('content')
+  }
+
+  stop(): void {
+    for (const cancel of this.#timers) cancel()
+    this.#timers = []
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * A streaming answer on its way to the client: when the head goes out, what is sent while nothing else is, how a full
+ * client holds the upstream back, and how a failure is told once content has gone out.
+ */
+
+import type { Reply } from '../core/call.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import type { Passing, StreamWriter } from '../core/protocol.ts'
+import type { Settings } from '../core/settings.ts'
+import type { Sink } from '../core/stage.ts'
+import type { Cancel, World } from '../core/world.ts'
+import type { Flow } from './attempt.ts'
+
+const HEAD = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  // Buffering proxies hold a stream back until it is over (nginx's own switch against it).
+  'x-accel-buffering': 'no',
+}
+
+export class ClientStream implements Sink<Passing> {
+  readonly #world: World
+  readonly #reply: Reply
+  readonly #settings: Settings
+  #ended: (failure: Failure | null) => void = () => {}
+  #writer: StreamWriter | null = null
+  #flow: Flow | null = null
+  #begun = false
+  #over = false
+  /** Nobody reads any more; the answer was complete. */
+  #gone = false
+  #lastWrite: number
+  #timer: Cancel = () => {}
+  /** Gives up on a client that reads no more; null while it reads. */
+  #stuck: Cancel | null = null
+
+  /** `headers` are those of ours that do not depend on who answers. */
+  constructor(world: World, reply: Reply, settings: Settings, headers: Readonly<Record<string, string>>) {
+    this.#world = world
+    this.#reply = reply
+    this.#settings = settings
+    this.#lastWrite = world.now()
+    this.#keepAlive(headers)
+  }
+
+  /** The head has gone out: from now on whatever happens is told in the stream. */
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  /**
+   * The choice is made: sends the head, or, where a keep-alive has already sent it, what it would have said as a comment,
+   * and pours the answer through. Resolves when everything has been said: with the failure that broke it off, or null.
+   */
+  pour(writer: StreamWriter, flow: Flow, headers: Readonly<Record<string, string>>): Promise<Failure | null> {
+    return new Promise((resolve) => {
+      if (this.#over) return resolve(fail('client_gone', 'the client left before the answer began'))
+      this.#ended = resolve
+      this.#start(writer, headers)
+      this.#flow = flow
+      flow.pour(this)
+    })
+  }
+
+  /** No target could answer, and the head is already out: says so in the stream. */
+  refuse(writer: StreamWriter, failure: Failure, headers: Readonly<Record<string, string>>): void {
+    this.#start(writer, headers)
+    this.end(failure)
+  }
+
+  /**
+   * The client left. Official SDKs do at `[DONE]`, before the body's end: whoever has taken an answer to its end was
+   * answered, and the upstream may end its body too, so that its connection can be used again.
+   */
+  left(reason: Failure): void {
+    if (!this.#flow?.finished() || this.#stuck) return this.abandon(reason)
+    this.#gone = true
+    this.#timer()
+  }
+
+  /** The client is gone, or reads no more: the upstream is let go and nothing more is said. */
+  abandon(reason: Failure): void {
+    if (this.#over) return
+    this.#flow?.abort()
+    this.stop()
+    this.#reply.cut()
+    this.#ended(reason)
+  }
+
+  /** Nothing more is to be said here. */
+  stop(): void {
+    this.#over = true
+    this.#timer()
+    this.#stuck?.()
+  }
+
+  push(passing: Passing): boolean {
+    if (this.#over || this.#gone || !this.#writer) return true
+    return this.#write(this.#writer.push(passing).join(''))
+  }
+
+  end(failure?: Failure): void {
+    if (this.#over || !this.#writer) return
+    const last = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
+    const rest = this.#writer.end()
+    this.stop()
+    if (!this.#gone) this.#reply.end([...last, ...rest].join(''))
+    this.#ended(failure ?? null)
+  }
+
+  #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
+    this.#writer = writer
+    if (this.#begun) this.#write(`: headgate ${comment(headers)}\n`)
+    else this.#reply.head(200, { ...HEAD, ...headers })
+    this.#begun = true
+  }
+
+  #write(text: string): boolean {
+    if (text === '') return true
+    this.#lastWrite = this.#world.now()
+    if (this.#reply.write(text)) return true
+    this.#wait()
+    return false
+  }
+
+  /** The client reads slower than we write: the upstream is held back until it has caught up, or given up on. */
+  #wait(): void {
+    if (this.#stuck) return
+    const { clientWrite } = this.#settings.timeout
+    const giveUp = () => this.abandon(fail('client_gone', `the client read nothing for ${clientWrite} ms`))
+    this.#stuck = clientWrite > 0 ? this.#world.later(clientWrite, giveUp) : () => {}
+    this.#reply.onDrain(() => {
+      this.#stuck?.()
+      this.#stuck = null
+      this.#flow?.resume()
+    })
+  }
+
+  /** Looks once an interval whether there was silence, instead of moving a timer with every write. */
+  #keepAlive(headers: Readonly<Record<string, string>>): void {
+    const { interval } = this.#settings.keepAlive
+    if (interval === 0) return
+    const look = () => {
+      const left = this.#lastWrite + interval - this.#world.now()
+      // Behind the terminator nothing may stand; what is missing then is short of the upstream's own end.
+      if (left <= 0 && !this.#stuck && !this.#flow?.finished()) {
+        if (!this.#begun) this.#reply.head(200, { ...HEAD, ...headers })
+        this.#begun = true
+        this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
+      }
+      this.#timer = this.#world.later(left > 0 ? left : interval, look)
+    }
+    this.#timer = this.#world.later(interval, look)
+  }
+}
+
+/** What the head could not say any more. */
+const comment = (headers: Readonly<Record<string, string>>): string =>
+  ['provider', 'model', 'trail', 'dropped']
+    .map((name) => [name, headers[`x-headgate-${name}`]])
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ')

@@ -1,0 +1,42 @@
+/** The frame around every call: it can be stopped from outside, it is written down, and a bug of ours ends it as an error. */
+import type { Received, Reply } from '../core/call.ts'
+import { fail } from '../core/failure.ts'
+import type { Protocol } from '../core/protocol.ts'
+import { statusOf } from '../policy/verdict.ts'
+import type { Gateway } from './handle.ts'
+import { Recorder, refuse } from './record.ts'
+import { Stop } from './stop.ts'
+
+export type Call = {
+  readonly gateway: Gateway
+  /** The client's format. */
+  readonly protocol: Protocol
+  /** The kind of call, as the log calls it. */
+  readonly style: string
+  readonly received: Received
+  readonly reply: Reply
+}
+
+export const conduct = async (
+  { gateway, protocol, style, received, reply }: Call,
+  serve: (stop: Stop, record: Recorder) => Promise<void>,
+): Promise<void> => {
+  const { live } = gateway
+  const stop = new Stop()
+  const record = new Recorder(gateway, received, style)
+  live.add(stop)
+  reply.onGone(() => stop.now(fail('client_gone', 'the client left before the end')))
+  try {
+    await serve(stop, record)
+  } catch (error) {
+    gateway.tell({ event: 'error', id: received.id, error })
+    const failure = fail('internal', 'The gateway made a mistake of its own; it is in its log under this request id.')
+    if (record.over) return
+    if (record.begun) reply.cut()
+    else refuse(protocol, reply, record, failure, 0)
+    record.end('refused', statusOf(failure), failure)
+  } finally {
+    live.delete(stop)
+    stop.means(() => {})
+  }
+}

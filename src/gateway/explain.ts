@@ -1,0 +1,102 @@
+/** Where a request would go and why, without sending anything: the same plan, the same bodies, the same gates. */
+import type { Received } from '../core/call.ts'
+import type { ProtocolName } from '../core/chat.ts'
+import { bad, fail, good, type Outcome } from '../core/failure.ts'
+import { isObject, type Json, type JsonObject, list, parseJson } from '../core/json.ts'
+import type { Protocol } from '../core/protocol.ts'
+import type { Candidate } from '../core/target.ts'
+import { factsOf } from '../policy/models.ts'
+import { explain as explained } from '../policy/plan.ts'
+import { byStyle, protocols } from '../protocols/index.ts'
+import type { Gateway } from './handle.ts'
+import { keyOrder, planFor } from './planning.ts'
+import { prepare, type Question } from './prepare.ts'
+import { ask } from './question.ts'
+
+export const explain = (gateway: Gateway, received: Received): Outcome<JsonObject> => {
+  const style = styleOf(received)
+  if (!style.ok) return style
+  const protocol = style.value
+  const asked = ask(protocol, received.body, received.headers)
+  if (!asked.ok) return asked
+  const question = asked.value
+  const config = gateway.config()
+  const plan = planFor(gateway, config, question.request.model)
+  if (!plan.ok) return plan
+  const keysOf = keyOrder(gateway, config, question)
+  const now = (candidate: Candidate): JsonObject => ({
+    ...fit(gateway, question, candidate),
+    keys: keysOf(candidate).map((key): Json => {
+      const refusal = gateway.board.peek({ candidate, key }, config.settings)
+      return {
+        id: key.id,
+        may_be_tried: refusal === null,
+        ...(refusal && { because: refusal.why, until: gateway.board.iso(refusal.until) }),
+      }
+    }),
+  })
+  return good({ ...explained(question.request.model, plan.value, now), style: protocol.style })
+}
+
+/** What the candidate would be sent, and what it could not be. */
+const fit = ({ catalogue }: Gateway, question: Question, candidate: Candidate): JsonObject => {
+  const prepared = prepare(
+    question,
+    candidate,
+    factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens,
+  )
+  if (!prepared) return { fit: false, unfit_for: [] }
+  return {
+    fit: prepared.unfit.length === 0,
+    style: prepared.protocol.style,
+    unfit_for: prepared.unfit,
+    dropped: prepared.dropped,
+  }
+}
+
+/** Which call's body it is: as the query says, or by what only that style has. What could be either is chat completions. */
+const styleOf = ({ body, query, headers }: Received): Outcome<Protocol> => {
+  const said = new URLSearchParams(query).get('style')
+  if (said !== null) {
+    const named = byStyle.get(said)
+    if (named) return good(named)
+    const names = [...byStyle.keys()].join(', ')
+    return bad(
+      fail('invalid_value', `The query's \`style\` is none there is. It must be one of ${names}.`, { param: 'style' }),
+    )
+  }
+  const name = headers('anthropic-version') === undefined ? markedAs(body) : 'anthropic-messages'
+  const protocol = protocols.get(name)
+  if (!protocol) throw new Error(`no codec for ${name}`)
+  return good(protocol)
+}
+
+const markedAs = (source: string): ProtocolName => {
+  try {
+    const body = parseJson(source)
+    if (!isObject(body)) return 'openai-chat'
+    if (body.input !== undefined || body.instructions !== undefined) return 'openai-responses'
+    return isMessages(body) ? 'anthropic-messages' : 'openai-chat'
+  } catch {
+    // Not JSON: the chat reader says where.
+    return 'openai-chat'
+  }
+}
+
+/** Members that messages have and chat completions have not, at the top, in tools and in content. */
+const isMessages = ({ system, stop_sequences, tools, messages }: JsonObject): boolean =>
+  system !== undefined ||
+  stop_sequences !== undefined ||
+  list(tools).some((tool) => isObject(tool) && tool.input_schema !== undefined) ||
+  list(messages).some((message) => isObject(message) && list(message.content).some(isTheirBlock))
+
+const THEIRS: ReadonlySet<Json | undefined> = new Set([
+  'tool_use',
+  'tool_result',
+  'thinking',
+  'redacted_thinking',
+  'image',
+  'document',
+])
+
+const isTheirBlock = (block: Json): boolean => isObject(block) && THEIRS.has(block.type)

@@ -1,0 +1,172 @@
+/**
+ * The path of one model call, from what the edge received to what the client is sent: read, plan, try, answer, record.
+ * Each is decided elsewhere; here they meet in order.
+ */
+import type { Received, Reply } from '../core/call.ts'
+import { fold } from '../core/chat.ts'
+import type { Config } from '../core/config.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import type { AnswerContext, Passing, Protocol, StreamWriter } from '../core/protocol.ts'
+import type { World } from '../core/world.ts'
+import { statusOf } from '../policy/verdict.ts'
+import { ClientStream } from './client-stream.ts'
+import { conduct } from './conduct.ts'
+import { firstToOpen, type Lost, type Tools, type Won } from './first-to-open.ts'
+import { keyOrder, planFor } from './planning.ts'
+import type { Question } from './prepare.ts'
+import { ask } from './question.ts'
+import { type Recorder, refuseAndRecord } from './record.ts'
+import type { Stop } from './stop.ts'
+
+export type Gateway = Tools & {
+  /** The configuration now; a request keeps the one it began with. */
+  readonly config: () => Config
+  /** The providers' own lists of models, as last fetched, by instance. */
+  readonly lists: () => ReadonlyMap<string, readonly string[]>
+  /** Every request under way: how the process ends them all. */
+  readonly live: Set<Stop>
+}
+
+export const handle = (gateway: Gateway, protocol: Protocol, received: Received, reply: Reply): Promise<void> =>
+  conduct({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
+    serve(gateway, protocol, received, reply, stop, record),
+  )
+
+const serve = async (
+  gateway: Gateway,
+  protocol: Protocol,
+  received: Received,
+  reply: Reply,
+  stop: Stop,
+  record: Recorder,
+): Promise<void> => {
+  const { world } = gateway
+  const config = gateway.config()
+  const { settings } = config
+  const asked = ask(protocol, received.body, received.headers)
+  if (!asked.ok) return refuseAndRecord(protocol, reply, record, asked.failure, null)
+  const question = { ...asked.value, query: received.query }
+  const { request } = question
+  record.received(request.model, request.stream)
+  const plan = planFor(gateway, config, request.model)
+  if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
+
+  const limit = settings.timeout.request
+  const endTimer =
+    limit > 0
+      ? world.later(limit, () => stop.now(fail('deadline', `The answer was not complete within ${limit / 1000} s.`)))
+      : () => {}
+  const stream = request.stream ? new ClientStream(world, reply, settings, { 'x-request-id': received.id }) : null
+  try {
+    const opened = await firstToOpen(gateway, {
+      id: received.id,
+      question,
+      plan: plan.value,
+      config,
+      deadline: limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY,
+      stop,
+      keysOf: keyOrder(gateway, config, question),
+      note: (fact) => record.note(fact),
+    })
+    const context = contextFor(world, question, received.id, opened.ok ? opened.target.candidate.model : request.model)
+    if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, record, stop.reason)
+    if (!opened.ok) {
+      if (!stream?.begun) {
+        stream?.stop()
+        return refuseAndRecord(protocol, reply, record, opened.failure, opened.soonest)
+      }
+      const failure = opened.failure
+      stream.refuse(protocol.encodeStream(context), failure, record.headers())
+      return record.end('refused', statusOf(failure), failure)
+    }
+    record.answeredBy(opened)
+    if (stream) await pour(stream, opened, question, context, stop, record)
+    else await whole(reply, opened, question, context, record)
+  } finally {
+    endTimer()
+    stream?.stop()
+  }
+}
+
+/** A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events. */
+const pour = async (
+  stream: ClientStream,
+  won: Won,
+  question: Question,
+  context: AnswerContext,
+  stop: Stop,
+  record: Recorder,
+): Promise<void> => {
+  const { protocol } = question
+  const same = won.prepared.protocol.name === protocol.name && won.flow.whole === null
+  const writer: StreamWriter = same ? protocol.passStream(context) : protocol.encodeStream(context)
+  stop.means((reason) => {
+    if (reason.kind === 'client_gone') stream.left(reason)
+    else won.flow.giveUp(reason)
+  })
+  record.begun = true
+  const failure = await stream.pour(writer, won.flow, record.headers())
+  if (failure && failure.kind !== 'client_gone') won.ticket.failed(failure)
+  else if (failure) won.ticket.release()
+  else won.ticket.done()
+  record.usage(won.flow.usage())
+  if (!failure) return record.end('answered', 200)
+  record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
+}
+
+/** A whole answer: nothing has been sent before all of it was here. */
+const whole = async (
+  reply: Reply,
+  won: Won,
+  question: Question,
+  context: AnswerContext,
+  record: Recorder,
+): Promise<void> => {
+  const { protocol } = question
+  const same = won.prepared.protocol.name === protocol.name
+  const steps: Passing[] = []
+  won.flow.pour({
+    push: (passing) => {
+      steps.push(passing)
+      return true
+    },
+    end: () => {},
+  })
+  const answer = fold(steps.flatMap(({ events }) => events))
+  const body = same && won.flow.whole !== null ? won.flow.whole : JSON.stringify(protocol.encodeAnswer(answer, context))
+  won.ticket.done()
+  record.usage(won.flow.usage())
+  record.begun = true
+  reply.head(200, { 'content-type': 'application/json', ...record.headers() })
+  reply.end(body)
+  record.end('answered', 200)
+}
+
+/** The client is gone: whatever was opened for it is let go, and it is nobody's failure. */
+const leave = (
+  opened: Won | Lost,
+  stream: ClientStream | null,
+  reply: Reply,
+  record: Recorder,
+  reason: Failure,
+): void => {
+  if (opened.ok) {
+    opened.flow.abort()
+    opened.ticket.release()
+  }
+  stream?.stop()
+  reply.cut()
+  record.end('client_gone', statusOf(reason), reason)
+}
+
+const contextFor = (world: World, question: Question, requestId: string, model: string): AnswerContext => ({
+  request: question.request,
+  body: question.body,
+  model,
+  requestId,
+  created: Math.floor(world.date() / 1000),
+  id: (prefix) => `${prefix}_${letters(world, 24)}`,
+})
+
+const letters = (world: World, length: number): string =>
+  Array.from({ length }, () => String.fromCharCode(97 + Math.floor(world.random() * 26))).join('')

@@ -1,0 +1,60 @@
+/** Asks the policies for a plan and for the order of keys, with what the board knows at this moment. */
+import type { Config } from '../core/config.ts'
+import type { Outcome } from '../core/failure.ts'
+import type { ProviderKey } from '../core/provider.ts'
+import type { Candidate, Plan } from '../core/target.ts'
+import { orderKeys } from '../policy/order.ts'
+import { plan } from '../policy/plan.ts'
+import type { Tools } from './first-to-open.ts'
+import type { Question } from './prepare.ts'
+
+export type Planner = Tools & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
+
+export const planFor = (gateway: Planner, config: Config, model: string): Outcome<Plan> =>
+  plan({
+    model,
+    config,
+    lists: gateway.lists(),
+    catalogue: gateway.catalogue,
+    view: { latency: (candidate) => gateway.board.slowness(candidate) },
+    random: gateway.world.random,
+  })
+
+/** The order in which a candidate's keys are tried by this request: drawn once, the same for all its attempts. */
+export const keyOrder = (
+  { board, world }: Tools,
+  { settings }: Config,
+  question: Question,
+): ((candidate: Candidate) => readonly ProviderKey[]) => {
+  const drawn = new Map<Candidate, readonly ProviderKey[]>()
+  const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0
+  const affinity = settings.keyStrategy === 'sticky' ? affinityOf(question) : undefined
+  return (candidate) => {
+    const known = drawn.get(candidate)
+    if (known) return known
+    const { instance } = candidate
+    const view = {
+      inFlight: (key: ProviderKey) => board.inFlight(instance, key),
+      remaining: (key: ProviderKey) => board.remaining(instance, key),
+      turn,
+      ...(affinity !== undefined && { affinity }),
+    }
+    const keys = orderKeys(instance.keys, settings.keyStrategy, view, world.random)
+    drawn.set(candidate, keys)
+    return keys
+  }
+}
+
+/** So many characters of each message say which conversation, and so which prompt cache, it is. */
+const PREFIX = 2_048
+
+/** What requests of one conversation share: the client's own word for it, or the tools and the first two messages. */
+const affinityOf = ({ request }: Question): string => {
+  const { promptCacheKey } = request.settings
+  if (promptCacheKey) return promptCacheKey.value
+  const tools = request.tools.map((tool) => ('name' in tool ? tool.name : ''))
+  const opening = request.messages
+    .slice(0, 2)
+    .map(({ content }) => content.map((part) => (part.type === 'text' ? part.text.slice(0, PREFIX) : part.type)).join())
+  return JSON.stringify([tools, opening])
+}

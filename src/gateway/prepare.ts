@@ -1,0 +1,128 @@
+/** What one candidate would be sent: which format, which body, which headers, and what cannot be carried there. */
+import type { ChatRequest } from '../core/chat.ts'
+import type { JsonObject } from '../core/json.ts'
+import { rewrite, type Span } from '../core/json-text.ts'
+import type { HeaderLookup, Loss, Protocol, UpstreamProtocol } from '../core/protocol.ts'
+import type { Auth, Instance, ProviderKey, Wire } from '../core/provider.ts'
+import type { Candidate } from '../core/target.ts'
+import { wireFor } from '../policy/wire.ts'
+import { upstreamProtocols } from '../protocols/index.ts'
+
+/** The client's request, read once. */
+export type Question = {
+  readonly protocol: Protocol
+  readonly request: ChatRequest
+  /** As it came, and parsed; `members` says where in the text each outermost member lies. */
+  readonly source: string
+  readonly body: JsonObject
+  readonly members: readonly Span[]
+  readonly headers: HeaderLookup
+  /** What stood behind the path's question mark. */
+  readonly query?: string
+}
+
+export type Prepared = {
+  readonly protocol: UpstreamProtocol
+  readonly url: string
+  readonly auth: Auth
+  readonly body: string
+  /** Client paths of what was given up. */
+  readonly dropped: readonly string[]
+  /** Client paths of what the target cannot carry and the request cannot do without. Not empty: unfit. */
+  readonly unfit: readonly string[]
+}
+
+/** The body for this candidate, by the client's own format if it is spoken there. */
+export const prepare = (question: Question, candidate: Candidate, outputLimit: number | undefined): Prepared | null => {
+  const { instance, model } = candidate
+  const wire = wireFor(question.protocol.name, instance)
+  const protocol = wire && upstreamProtocols.get(wire.protocol)
+  if (!protocol) return null
+  const { takesReasoning = false } = instance.provider
+  const target = { model, takesReasoning, ...(outputLimit !== undefined && { outputLimit }) }
+  const quirk = instance.provider.quirks?.requestBody
+  const given: Loss[] = []
+  const mend = (body: JsonObject) =>
+    quirk?.(body, model, (path, unfit = false) => given.push({ at: path, unfit }), protocol.name) ?? body
+  const path = pathOf(wire, protocol, model, question.request.stream)
+  const url = instance.baseUrl + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
+  const auth = wire.auth ?? instance.provider.auth
+
+  if (protocol.name === question.protocol.name) {
+    const after = mend(question.protocol.adaptRequest(question.body, target))
+    const body = rewrite(question.source, question.members, question.body, after)
+    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given) }
+  }
+  const encoded = protocol.encodeRequest(question.request, target)
+  const after = mend(encoded.body)
+  const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
+  return { protocol, url, auth, body: JSON.stringify(after), ...sorted([...encoded.losses, ...byClientsName]) }
+}
+
+/** The path of this call: the provider's own if it has one for this format, the model's name written into it. */
+const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
+  const { path = protocol.path, streamPath } = wire.path === undefined ? { ...protocol, ...wire } : wire
+  return (stream ? (streamPath ?? path) : path).replace('{model}', () => encodeURIComponent(model))
+}
+
+const sorted = (losses: readonly Loss[]): Pick<Prepared, 'dropped' | 'unfit'> => {
+  const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
+  return { dropped: paths(false), unfit: paths(true) }
+}
+
+/** A path in the upstream's body, as the client would write it: by the longest part of it whose origin is known. */
+const original = (path: string, from: { readonly [member: string]: string }): string => {
+  for (let head = path; head !== ''; head = head.slice(0, Math.max(0, head.search(/[.[][^.[]*$/)))) {
+    const client = Object.hasOwn(from, head) ? from[head] : undefined
+    if (client !== undefined) return client + path.slice(head.length)
+  }
+  return path
+}
+
+/**
+ * The headers of the call upstream: ours, the provider's, the credential, and from the client only what a provider of
+ * the same format understands. Never its authorization, cookies or forwarding headers.
+ */
+export const headersFor = (
+  instance: Instance,
+  key: ProviderKey,
+  question: Question,
+  prepared: Prepared,
+): Record<string, string> => {
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    accept: question.request.stream ? 'text/event-stream' : 'application/json',
+    ...prepared.protocol.headers,
+    ...ownHeaders(instance, key, prepared.auth),
+  }
+  if (prepared.protocol.name === question.protocol.name)
+    for (const [name, isSane] of PASSED) {
+      const value = question.headers(name)
+      if (value !== undefined && isSane(value)) headers[name] = value
+    }
+  return headers
+}
+
+/** What every call to a provider carries, whatever it asks: its own headers and the credential. */
+export const ownHeaders = (
+  { provider }: Instance,
+  key: ProviderKey,
+  auth: Auth = provider.auth,
+): Record<string, string> => ({
+  'accept-encoding': 'identity',
+  'user-agent': 'headgate',
+  ...provider.headers,
+  ...(auth !== 'none' && key.secret && { [auth.header]: (auth.prefix ?? '') + key.secret.reveal() }),
+})
+
+/** Client headers that mean something to the model's provider and carry nothing of the client's identity. */
+const PASSED: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [
+  ['anthropic-beta', () => true],
+  ['openai-beta', () => true],
+  // A date; what came before this one has streams of another form, which nobody here reads.
+  ['anthropic-version', (value) => /^20\d\d-\d\d-\d\d$/.test(value) && value >= '2023-06-01'],
+]
+
+/** Anthropic's SDKs mark their beta calls in the query too. That mark passes, and nothing else of a query does. */
+const passedQuery = ({ query = '' }: Question, url: string): string =>
+  new URLSearchParams(query).get('beta') === 'true' ? `${url.includes('?') ? '&' : '?'}beta=true` : ''

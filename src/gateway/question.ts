@@ -1,0 +1,56 @@
+/** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
+import { bad, fail, good, type Outcome } from '../core/failure.ts'
+import { isObject, type JsonObject, parseJson } from '../core/json.ts'
+import { survey } from '../core/json-text.ts'
+import type { HeaderLookup, Protocol } from '../core/protocol.ts'
+import type { Question } from './prepare.ts'
+
+/** Deeper JSON is refused: writing it again overflows a stack at a few thousand levels, and nobody asks that deep. */
+const DEEPEST = 64
+
+export const ask = (protocol: Protocol, source: string, headers: HeaderLookup): Outcome<Question> => {
+  const body = parse(source)
+  if (!body.ok) return body
+  const walk = survey(source, DEEPEST)
+  if (!walk.ok) return bad(refusal(walk.problem, walk.at))
+  const request = protocol.decodeRequest(body.value)
+  if (!request.ok) return request
+  return good({ protocol, request: request.value, source, body: body.value, members: walk.members, headers })
+}
+
+const parse = (source: string): Outcome<JsonObject> => {
+  if (source.trim() === '') return bad(fail('invalid_json', 'The body is empty. Send a JSON object.'))
+  try {
+    const value = parseJson(source)
+    if (isObject(value)) return good(value)
+    return bad(
+      fail('invalid_json', 'The body is JSON, but not an object. Send an object with "model" and what to answer.'),
+    )
+  } catch (error) {
+    return bad(fail('invalid_json', `The body is not valid JSON${place(error, source)}.`))
+  }
+}
+
+/** Line and column of a syntax error where V8's message has them, else the character it stumbled over; never more of the body. */
+const place = (error: unknown, source: string): string => {
+  const message = error instanceof Error ? error.message : ''
+  const token = /^Unexpected token (.{1,4}?), /su.exec(message)?.[1]
+  if (token !== undefined) return `: ${token} is not expected where it stands`
+  const position = /position (\d+)/.exec(message)?.[1]
+  if (position === undefined) return ': it ends before it is complete'
+  const before = source.slice(0, Number(position)).split('\n')
+  return `: see line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`
+}
+
+const refusal = (problem: 'too-deep' | 'duplicate' | 'not-finite', at: string) => {
+  switch (problem) {
+    case 'too-deep':
+      return fail('invalid_value', `The body is nested deeper than ${DEEPEST} levels.`, { param: at })
+    case 'duplicate':
+      return fail('invalid_value', `"${at}" is given more than once; leave one.`, { param: at })
+    case 'not-finite':
+      return fail('invalid_value', `A number in "${at}" is too large for any model to mean it.`, { param: at })
+    default:
+      throw new Error(`unknown problem ${problem satisfies never}`)
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * From an upstream's bytes to steps of an answer, in whichever form they come: a stream of events, one JSON body, or an
+ * error. What cannot be read, or is not there, is a `failure` event like any other.
+ */
+import type { ChatEvent, ChatRequest } from '../core/chat.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import { type Json, parseJson } from '../core/json.ts'
+import type { Frame, HeaderLookup, Passing, UpstreamProtocol } from '../core/protocol.ts'
+import type { Quirks } from '../core/provider.ts'
+import type { Stage } from '../core/stage.ts'
+import { retryAfter } from '../policy/wait.ts'
+import { sseFrames } from '../protocols/sse.ts'
+import { utf8 } from '../protocols/text.ts'
+
+export type Reader = Stage<Uint8Array, Passing>
+
+export type Head = { readonly status: number; readonly headers: HeaderLookup }
+
+export type Dialect = {
+  readonly protocol: UpstreamProtocol
+  readonly quirks: Quirks | undefined
+  /** The question, if it was translated for this upstream: what that changed in the tools is undone in the answer. */
+  readonly translated: ChatRequest | null
+  /** A stream was asked for. */
+  readonly stream: boolean
+  /** ms since 1970, for waits given as dates. */
+  readonly date: number
+}
+
+/** Largest of each kind, in bytes: one event of a stream (some repeat the question, or carry an image), an answer, a stream, an error's body. */
+const MOST = { event: 8 * 1024 * 1024, whole: 32 * 1024 * 1024, stream: 64 * 1024 * 1024, error: 1024 * 1024 }
+
+export const readerFor = (head: Head, dialect: Dialect): Reader => {
+  const type = head.headers('content-type') ?? ''
+  if (head.status < 200 || head.status >= 400) return errorReader(head, dialect)
+  if (head.status >= 300)
+    return refuse(
+      fail('redirect', `the upstream redirects (status ${head.status}); check its base URL`, { status: head.status }),
+    )
+  if (type.includes('html')) return refuse(webPage(head.status))
+  if (type.includes('event-stream')) return streamReader(dialect)
+  return dialect.stream ? eitherReader(head, dialect) : wholeReader(head, dialect)
+}
+
+/** The first letters of an event stream: a field's name, or a comment. No JSON begins so. */
+const STREAM_BEGINS = new Set([...'deir:'].map((letter) => letter.charCodeAt(0)))
+const isBlank = (byte: number): boolean => byte <= 0x20
+
+/** A stream was asked for and none is announced: an answer come whole, or a stream under another name (OpenAI's own was JSON, in 2023). */
+const eitherReader = (head: Head, dialect: Dialect): Reader => {
+  let chosen: Reader | undefined
+  return {
+    push(chunk) {
+      if (chosen) return chosen.push(chunk)
+      const first = chunk.find((byte) => !isBlank(byte))
+      if (first === undefined) return []
+      chosen = STREAM_BEGINS.has(first) ? streamReader(dialect) : wholeReader(head, dialect)
+      return chosen.push(chunk)
+    },
+    end: () => (chosen ?? wholeReader(head, dialect)).end(),
+  }
+}
+
+const webPage = (status: number): Failure =>
+  fail('not_json', 'the upstream answered with a web page instead of an answer', { status })
+
+const refuse = (failure: Failure): Reader => ({
+  push: () => [{ events: [{ type: 'failure', failure }] }],
+  end: () => [{ events: [{ type: 'failure', failure }] }],
+})
+
+const streamReader = (dialect: Dialect): Reader => {
+  const text = utf8()
+  const frames = sseFrames(MOST.event)
+  const events = dialect.protocol.decodeStream()
+  let size = 0
+  const mend = mender(dialect)
+  const read = (found: readonly Frame[]): Passing[] =>
+    found.map((frame) => ({ frame, events: mend(events.push(frame)) }))
+  return {
+    push(chunk) {
+      size += chunk.length
+      if (size > MOST.stream) return tooLarge(MOST.stream)
+      return text.push(chunk).flatMap((piece) => read(frames.push(piece)))
+    },
+    end() {
+      const last = [...text.end().flatMap((piece) => read(frames.push(piece))), ...read(frames.end())]
+      const rest = mend(events.end())
+      return rest.length > 0 ? [...last, { events: rest }] : last
+    },
+  }
+}
+
+const wholeReader = (head: Head, dialect: Dialect): Reader =>
+  collecting(MOST.whole, (text) => {
+    const body = readJson(text)
+    if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
+    const events = mender(dialect)(dialect.protocol.decodeAnswer(body))
+    const failed = events.some((event) => event.type === 'failure')
+    const failure = failed ? dialect.quirks?.failure?.(head.status, body, head.headers) : undefined
+    return failure ? { events: [{ type: 'failure', failure }] } : { whole: text, events }
+  })
+
+const unreadable = (text: string, status: number): Failure => {
+  if (text.trimStart().startsWith('<')) return webPage(status)
+  const message = text === '' ? 'the upstream answered with nothing' : 'the answer is not complete JSON'
+  return fail('malformed', message, { status })
+}
+
+/** The provider's own dialect is asked first, then the format's; the wait it asks for may be in head or body. */
+const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader =>
+  collecting(MOST.error, (text) => {
+    const body = readJson(text)
+    const said = quirks?.failure?.(status, body, headers) ?? protocol.decodeFailure(status, body, headers)
+    const wait = said.retryAfter ?? retryAfter(headers, body, date)
+    const failure = { ...said, status: said.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
+    return { events: [{ type: 'failure', failure }] }
+  })
+
+/** Keeps the body until its end, up to a limit, and reads it then. */
+const collecting = (most: number, read: (text: string) => Passing): Reader => {
+  const text = utf8()
+  const pieces: string[] = []
+  let size = 0
+  return {
+    push(chunk) {
+      size += chunk.length
+      if (size > most) return tooLarge(most)
+      pieces.push(...text.push(chunk))
+      return []
+    },
+    end() {
+      pieces.push(...text.end())
+      return [read(pieces.join(''))]
+    },
+  }
+}
+
+const tooLarge = (most: number): Passing[] => [
+  { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },
+]
+
+/** What a provider means by its token counts, and what translating the question did to its tools. */
+const mender = ({
+  protocol,
+  quirks,
+  translated,
+}: Dialect): ((events: readonly ChatEvent[]) => readonly ChatEvent[]) => {
+  const usage = quirks?.usage
+  const restore = translated ? protocol.restore?.(translated) : undefined
+  if (!usage && !restore) return (events) => events
+  const counted = (event: ChatEvent): ChatEvent =>
+    usage && event.type === 'usage' ? { type: 'usage', usage: usage(event.usage) } : event
+  return (events) => events.map(counted).flatMap((event) => restore?.push(event) ?? [event])
+}
+
+const readJson = (text: string): Json | undefined => {
+  try {
+    // JSON.parse gives nothing but JSON.
+    return parseJson(text) as Json
+  } catch {
+    return undefined
+  }
+}

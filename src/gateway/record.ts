@@ -1,0 +1,112 @@
+/** What is written down of one call while it is served, and how it ends when nobody could answer it. */
+import type { Received, Reply } from '../core/call.ts'
+import type { Exchange, Fact } from '../core/exchange.ts'
+import type { Failure } from '../core/failure.ts'
+import type { Protocol } from '../core/protocol.ts'
+import { attemptsOf, trail } from '../core/summary.ts'
+import { statusOf } from '../policy/verdict.ts'
+import type { Tools, Won } from './first-to-open.ts'
+import { refusalOf } from './refusal.ts'
+
+type Teller = Pick<Tools, 'world' | 'tell'>
+
+/** What happens to one request, written down once: the log line, the metrics and the headers are folds of it. */
+export class Recorder {
+  readonly id: string
+  readonly #gateway: Teller
+  readonly #facts: Fact[] = []
+  #dropped: readonly string[] = []
+  #answeredBy: { readonly provider: string; readonly model: string } | null = null
+  /** The head has gone out: an error can no longer be a response of its own. */
+  begun = false
+  over = false
+
+  /** `style`: the kind of call, as the log calls it. */
+  constructor(gateway: Teller, received: Received, style: string) {
+    this.#gateway = gateway
+    this.id = received.id
+    const at = gateway.world.now()
+    this.#facts.push({ type: 'received', at, id: received.id, style, model: '', stream: false })
+  }
+
+  get exchange(): Exchange {
+    return this.#facts
+  }
+
+  /** What the request turned out to ask, once it could be read. */
+  received(model: string, stream: boolean): void {
+    const first = this.#facts[0]
+    if (first?.type === 'received') this.#facts[0] = { ...first, model, stream }
+  }
+
+  note(fact: Fact): void {
+    this.#facts.push(fact)
+  }
+
+  answeredBy(won: Pick<Won, 'target' | 'prepared'>): void {
+    const { instance, model } = won.target.candidate
+    this.#answeredBy = { provider: instance.id, model }
+    this.#dropped = won.prepared.dropped
+    if (this.#dropped.length > 0) this.note({ type: 'dropped', paths: this.#dropped })
+  }
+
+  usage(usage: ReturnType<Won['flow']['usage']>): void {
+    if (usage) this.note({ type: 'usage', usage })
+  }
+
+  headers(): { readonly [name: string]: string } {
+    const attempts = this.#facts.filter((fact) => fact.type === 'attempt')
+    // An error names whom it was tried at last.
+    const by = this.#answeredBy ?? attempts.at(-1)
+    const line = trail(this.#facts)
+    return {
+      'x-request-id': this.id,
+      'x-headgate-attempts': String(attempts.length),
+      ...(by && { 'x-headgate-provider': printable(by.provider), 'x-headgate-model': printable(by.model) }),
+      ...(line !== '' && { 'x-headgate-trail': printable(line) }),
+      ...(this.#dropped.length > 0 && { 'x-headgate-dropped': printable(this.#dropped.join(', ')) }),
+    }
+  }
+
+  end(how: (Fact & { type: 'ended' })['how'], status: number, failure?: Failure): void {
+    if (this.over) return
+    this.over = true
+    this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...(failure && { failure }) })
+    this.#gateway.tell({ event: 'request', exchange: this.#facts })
+  }
+}
+
+/** Longest value of a header of ours: proxies refuse heads of more than a few thousand bytes. */
+const LONGEST = 1_024
+
+/** A header's value in visible ASCII (RFC 9110, section 5.5): names come from clients and from configuration. */
+const printable = (value: string): string => {
+  const safe = value.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char.isWellFormed() ? char : '\ufffd'))
+  return safe.length > LONGEST ? `${safe.slice(0, LONGEST - 3)}...` : safe
+}
+
+/** The client is told, and it is written down that it was. */
+export const refuseAndRecord = (
+  protocol: Protocol,
+  reply: Reply,
+  record: Recorder,
+  failure: Failure,
+  soonest: number | null,
+): void => {
+  refuse(protocol, reply, record, failure, soonest)
+  record.end('refused', statusOf(failure), failure)
+}
+
+/** An error as the whole answer. */
+export const refuse = (
+  protocol: Protocol,
+  reply: Reply,
+  record: Recorder,
+  failure: Failure,
+  soonest: number | null,
+): void => {
+  const refusal = refusalOf(protocol, failure, { requestId: record.id, soonest, attempts: attemptsOf(record.exchange) })
+  record.begun = true
+  reply.head(refusal.status, { ...record.headers(), ...refusal.headers })
+  reply.end(refusal.body)
+}

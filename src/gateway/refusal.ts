@@ -1,0 +1,37 @@
+/** An error as the client's style has it: status, headers and body, in one place for the whole gateway. */
+import type { Failure } from '../core/failure.ts'
+import type { AttemptSummary, Protocol } from '../core/protocol.ts'
+import { comeBack, statusOf } from '../policy/verdict.ts'
+import { quiet } from './quiet.ts'
+
+export type Refusal = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+export type RefusalContext = {
+  readonly requestId: string
+  /** ms until another try could go better: 0 is now, null never as things stand. */
+  readonly soonest: number | null
+  readonly attempts?: readonly AttemptSummary[]
+}
+
+export const refusalOf = (
+  protocol: Protocol,
+  failure: Failure,
+  { requestId, soonest, attempts = [] }: RefusalContext,
+): Refusal => {
+  const { retry, after } = comeBack(failure, soonest)
+  const body = protocol.encodeFailure(failure, { requestId, ...(retry && attempts.length > 0 && { attempts }) })
+  return {
+    status: statusOf(failure),
+    headers: {
+      'content-type': 'application/json',
+      'x-request-id': requestId,
+      'x-should-retry': String(retry),
+      ...(after !== null && { 'retry-after': String(after) }),
+    },
+    body: quiet(JSON.stringify(body), retry),
+  }
+}

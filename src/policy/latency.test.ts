@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { cost, type Ewma, observe, quantiles } from './latency.ts'
+
+const close = (actual: number, expected: number) =>
+  assert.ok(Math.abs(actual - expected) < 1e-6 * Math.max(1, expected), `${actual} is not ${expected}`)
+
+test('latency: the first observation is the average', () =>
+  assert.deepEqual(observe(undefined, 300, 5), { ms: 300, at: 5 }))
+
+test('latency: a slower one counts at once', () =>
+  assert.deepEqual(observe({ ms: 300, at: 0 }, 5_000, 1_000), { ms: 5_000, at: 1_000 }))
+
+test('latency: a quicker one counts by and by', () => {
+  let ewma: Ewma = { ms: 5_000, at: 0 }
+  ewma = observe(ewma, 300, 1_000)
+  assert.ok(ewma.ms > 4_800 && ewma.ms < 5_000, `after one second ${ewma.ms}`)
+  for (let at = 2_000; at <= 600_000; at += 1_000) ewma = observe(ewma, 300, at)
+  assert.ok(ewma.ms < 310, `after ten minutes ${ewma.ms}`)
+})
+
+test('latency: two at the same moment are as one', () => close(observe({ ms: 500, at: 9 }, 100, 9).ms, 500))
+
+test('latency: costs what everybody who waits there waits', () => {
+  close(cost({ ms: 300, at: 0 }, 0, 0), 300)
+  close(cost({ ms: 300, at: 0 }, 4, 0), 1_500)
+})
+
+test('latency: without news it fades, so that the slow is tried again', () => {
+  const slow = { ms: 10_000, at: 0 }
+  close(cost(slow, 0, 60_000), 10_000 / Math.E)
+  assert.ok(cost(slow, 0, 600_000) < 1)
+})
+
+test('latency: never tried costs nothing, but not for everybody at once', () => {
+  assert.equal(cost(undefined, 0, 0), 0)
+  assert.ok(cost(undefined, 3, 0) > cost({ ms: 500, at: 0 }, 0, 0))
+})
+
+test('latency: a clock that stands or goes back a little harms nothing', () => {
+  assert.deepEqual(observe({ ms: 300, at: 1_000 }, 200, 999), { ms: 300, at: 999 })
+  close(cost({ ms: 300, at: 1_000 }, 0, 999), 300)
+})
+
+const hundred = Array.from({ length: 100 }, (_, n) => 100 - n)
+const samples: readonly [string, readonly number[], readonly number[], readonly number[]][] = [
+  ['nothing', [], [0.5, 0.95], []],
+  ['one', [312], [0.5, 0.95], [312, 312]],
+  ['two', [20, 10], [0.5, 0.95], [10, 20]],
+  ['a hundred', hundred, [0, 0.5, 0.95, 1], [1, 50, 95, 100]],
+  ['by size, not by spelling', [9, 10, 100], [0.5], [10]],
+]
+for (const [name, values, shares, expected] of samples)
+  test(`latency: quantiles of ${name}`, () => {
+    const before = [...values]
+    assert.deepEqual(quantiles(values, shares), expected)
+    assert.deepEqual(values, before, 'the values stay as they were')
+  })

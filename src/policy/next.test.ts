@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type FailureKind, fail } from '../core/failure.ts'
+import type { Instance, ProviderKey } from '../core/provider.ts'
+import type { Candidate, Plan, Target } from '../core/target.ts'
+import { met, nothingMet, onceMore, remaining } from './next.ts'
+
+const key = (id: string): ProviderKey => ({ id, secret: null, weight: 1 })
+const instance = (id: string, keys: readonly string[]): Instance => ({
+  id,
+  provider: { name: id, title: id, order: 1, speaks: [], auth: 'none' },
+  baseUrl: `http://${id}.example`,
+  keys: keys.map(key),
+  models: [],
+  speaks: [],
+  variables: {},
+})
+const at = (where: Instance, model: string): Candidate => ({ instance: where, model, because: '', weight: 1 })
+
+const a = instance('a', ['1', '2'])
+const b = instance('b', ['3'])
+const plan: Plan = { by: 'default', candidates: [at(a, 'm'), at(a, 'n'), at(b, 'm')], skipped: [] }
+const windows: Record<string, number> = { 'a m': 8_000, 'a n': 32_000, 'b m': 8_000 }
+const windowOf = ({ instance: { id }, model }: Candidate) => windows[`${id} ${model}`]
+const names = (targets: readonly Target[]) =>
+  targets.map(({ candidate, key: { id } }) => `${candidate.instance.id}${id}/${candidate.model}`)
+const left = (...failed: readonly (readonly [number, string, FailureKind])[]) => {
+  let history = nothingMet
+  for (const [index, id, kind] of failed) {
+    const candidate = plan.candidates[index]
+    assert.ok(candidate)
+    history = met(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
+  }
+  return names(remaining(plan, history, ({ instance: { keys } }) => keys, windowOf))
+}
+
+const cases: readonly (readonly [string, ReturnType<typeof left>, readonly string[]])[] = [
+  ['everything, in the plan’s order', left(), ['a1/m', 'a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  ['a bad status: elsewhere first, its other key last', left([0, '1', 'status']), ['a1/n', 'a2/n', 'b3/m', 'a2/m']],
+  ['a rate limit: the other key first', left([0, '1', 'rate_limited']), ['a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  ['a dead key: not for another model either', left([0, '1', 'auth']), ['a2/m', 'a2/n', 'b3/m']],
+  ['overload: no other key of the model', left([0, '1', 'overloaded']), ['a1/n', 'a2/n', 'b3/m']],
+  ['the endpoint is down: nothing of it', left([0, '1', 'refused']), ['b3/m']],
+  ['the request’s fault: nothing at all', left([0, '1', 'invalid_request']), []],
+  ['content policy: nothing at all', left([0, '1', 'content_policy']), []],
+  ['too long: only where there is more room', left([0, '1', 'context_length']), ['a1/n', 'a2/n']],
+  ['too long even there', left([0, '1', 'context_length'], [1, '1', 'context_length']), []],
+  ['one after another', left([0, '1', 'status'], [2, '3', 'timeout']), ['a1/n', 'a2/n', 'a2/m']],
+]
+
+for (const [name, found, wanted] of cases)
+  test(`next: ${name}`, () => {
+    assert.deepEqual(found, wanted)
+  })
+
+test('next: nothing failed is tried again, however they fail', () => {
+  const kinds: FailureKind[] = ['status', 'timeout', 'rate_limited', 'truncated', 'empty', 'malformed', 'permission']
+  for (const kind of kinds) assert.ok(!left([0, '1', kind]).includes('a1/m'), kind)
+})
+
+test('next: once more only what may be over in a moment, and only if time is left', () => {
+  const half = () => 0.5
+  assert.deepEqual(onceMore(fail('status', ''), 60_000, half), { wait: 625 })
+  assert.equal(onceMore(fail('status', ''), 1_000, half), null)
+  assert.deepEqual(onceMore(fail('rate_limited', '', { retryAfter: 1_500 }), 60_000, half), { wait: 1_500 })
+  assert.equal(onceMore(fail('rate_limited', '', { retryAfter: 2_500 }), 60_000, half), null)
+  assert.equal(onceMore(fail('rate_limited', ''), 60_000, half), null)
+  assert.equal(onceMore(fail('timeout', ''), 60_000, half), null)
+})

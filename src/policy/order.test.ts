@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Instance, ProviderKey } from '../core/provider.ts'
+import type { Candidate } from '../core/target.ts'
+import { type KeyView, order, orderKeys, type View } from './order.ts'
+
+/** A generator of its own for each test (mulberry32), so that figures stay what they are. */
+const seeded = (seed: number) => {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const instance = (id: string): Instance => ({
+  id,
+  provider: { name: id, title: id, order: 0, speaks: [], auth: 'none' },
+  baseUrl: `http://${id}.example`,
+  keys: [],
+  models: [],
+  speaks: [],
+  variables: {},
+})
+const candidate = (id: string, weight = 1): Candidate => ({ instance: instance(id), model: 'm', because: '', weight })
+const named = (weights: Record<string, number>) => Object.entries(weights).map(([id, weight]) => candidate(id, weight))
+const ids = (candidates: readonly Candidate[]) => candidates.map((one) => one.instance.id).join('')
+const view = (more: Partial<View> = {}): View => ({ latency: () => 0, price: () => undefined, ...more })
+
+const keyOf = (id: string, weight = 1): ProviderKey => ({ id, secret: null, weight })
+const keyView = (more: Partial<KeyView> = {}): KeyView => ({
+  inFlight: () => 0,
+  remaining: () => undefined,
+  turn: 0,
+  ...more,
+})
+
+/** How often each comes first. */
+const firsts = (times: number, draw: (n: number) => string | undefined): Record<string, number> => {
+  const seen: Record<string, number> = {}
+  for (let n = 0; n < times; n++) {
+    const id = draw(n) ?? ''
+    seen[id] = (seen[id] ?? 0) + 1
+  }
+  return seen
+}
+
+/** Within three standard deviations of the share it should have. */
+const fair = (seen: Record<string, number>, shares: Record<string, number>, times: number) => {
+  for (const [id, share] of Object.entries(shares)) {
+    const [expected, spread] = [times * share, 3 * Math.sqrt(times * share * (1 - share))]
+    assert.ok(Math.abs((seen[id] ?? 0) - expected) <= spread, `${id}: ${seen[id]} of ${times}, expected ${expected}`)
+  }
+}
+
+const anyCandidates = fc
+  .array(
+    fc.record({ weight: fc.constantFrom(0, 0.5, 1, 3, 1e9), figure: fc.option(fc.double({ min: 0, noNaN: true })) }),
+    {
+      maxLength: 9,
+    },
+  )
+  .map((rows) =>
+    rows.map(({ weight, figure }, n) => ({ one: candidate(`c${n}`, weight), figure: figure ?? undefined })),
+  )
+const chance = fc.integer().map(seeded)
+
+for (const strategy of ['priority', 'weighted', 'latency', 'cost'] as const)
+  test(`order: ${strategy} loses and doubles nobody, and leaves what it was given as it was`, () => {
+    fc.assert(
+      fc.property(anyCandidates, chance, (rows, random) => {
+        const given = rows.map(({ one }) => one)
+        const before = [...given]
+        const figure = (wanted: Candidate) => rows.find(({ one }) => one === wanted)?.figure
+        const after = order(given, strategy, { latency: (one) => figure(one) ?? 0, price: figure }, random)
+        assert.deepEqual(given, before)
+        assert.equal(after.length, given.length)
+        assert.deepEqual(new Set(after), new Set(given))
+      }),
+    )
+  })
+
+test('order: priority is the order given', () => {
+  const given = named({ b: 1, a: 9, c: 5 })
+  assert.equal(ids(order(given, 'priority', view(), seeded(1))), 'bac')
+})
+
+test('order: weighted puts each first in proportion to its weight, and the rest likewise', () => {
+  const random = seeded(2)
+  const given = named({ a: 1, b: 3, c: 6 })
+  const times = 20_000
+  const drawn = Array.from({ length: times }, () => ids(order(given, 'weighted', view(), random)))
+  fair(
+    firsts(times, (n) => drawn[n]?.[0]),
+    { a: 0.1, b: 0.3, c: 0.6 },
+    times,
+  )
+  const afterC = drawn.filter((one) => one.startsWith('c'))
+  fair(
+    firsts(afterC.length, (n) => afterC[n]?.[1]),
+    { a: 0.25, b: 0.75 },
+    afterC.length,
+  )
+})
+
+test('order: weight 0 is tried last, and only then', () => {
+  const random = seeded(3)
+  for (let n = 0; n < 200; n++)
+    assert.match(ids(order(named({ x: 0, a: 1, y: 0, b: 5 }), 'weighted', view(), random)), /^(ab|ba)xy$/)
+  assert.equal(ids(order(named({ x: 0, y: 0 }), 'weighted', view(), random)), 'xy')
+})
+
+test('order: latency takes the better of two, so the best is first most often and the worst never', () => {
+  const waits: Record<string, number> = { a: 300, b: 200, c: 900, d: 100 }
+  const latency = ({ instance: { id } }: Candidate) => waits[id] ?? 0
+  const random = seeded(4)
+  const times = 20_000
+  const seen = firsts(
+    times,
+    () => ids(order(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[0],
+  )
+  // Of the six pairs d is in three, b is the better in two, a in one, c in none.
+  fair(seen, { d: 1 / 2, b: 1 / 3, a: 1 / 6 }, times)
+  assert.equal(seen.c, undefined)
+})
+
+test('order: latency with two is simply the better first, and what is configured first when they are alike', () => {
+  const random = seeded(5)
+  const latency = ({ instance: { id } }: Candidate) => (id === 'a' ? 300 : 200)
+  for (let n = 0; n < 50; n++) {
+    assert.equal(ids(order(named({ a: 1, b: 1 }), 'latency', view({ latency }), random)), 'ba')
+    assert.equal(ids(order(named({ a: 1, b: 1 }), 'latency', view(), random)), 'ab')
+  }
+})
+
+test('order: cost is by price, unknown last, ties as given', () => {
+  const prices: Record<string, number | undefined> = { a: 5, b: undefined, c: 1, d: 5, e: undefined, f: 0 }
+  const price = ({ instance: { id } }: Candidate) => prices[id]
+  const given = named({ a: 1, b: 1, c: 1, d: 1, e: 1, f: 1 })
+  assert.equal(ids(order(given, 'cost', view({ price }), seeded(6))), 'fcadbe')
+})
+
+const anyKeys = fc
+  .array(
+    fc.record({
+      weight: fc.constantFrom(0, 0.5, 1, 3),
+      load: fc.nat(5),
+      left: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
+    }),
+    {
+      maxLength: 9,
+    },
+  )
+  .map((rows) =>
+    rows.map(({ weight, load, left }, n) => ({ key: keyOf(`k${n}`, weight), load, left: left ?? undefined })),
+  )
+
+for (const strategy of ['spread', 'round-robin', 'sticky'] as const)
+  test(`order: keys, ${strategy} loses and doubles none`, () => {
+    fc.assert(
+      fc.property(
+        anyKeys,
+        chance,
+        fc.nat(),
+        fc.option(fc.string(), { nil: undefined }),
+        (rows, random, turn, affinity) => {
+          const given = rows.map(({ key }) => key)
+          const row = (wanted: ProviderKey) => rows.find(({ key }) => key === wanted)
+          const after = orderKeys(
+            given,
+            strategy,
+            {
+              inFlight: (key) => row(key)?.load ?? 0,
+              remaining: (key) => row(key)?.left,
+              turn,
+              ...(affinity !== undefined && { affinity }),
+            },
+            random,
+          )
+          assert.equal(after.length, given.length)
+          assert.deepEqual(new Set(after), new Set(given))
+          const dead = after.findIndex(({ weight }) => weight === 0)
+          assert.ok(dead === -1 || after.slice(dead).every(({ weight }) => weight === 0), 'weight 0 comes last')
+        },
+      ),
+    )
+  })
+
+test('order: idle keys share in proportion to their weight', () => {
+  const random = seeded(7)
+  const keys = [keyOf('a'), keyOf('b', 2), keyOf('c', 5)]
+  const times = 20_000
+  fair(
+    firsts(times, () => orderKeys(keys, 'spread', keyView(), random)[0]?.id),
+    { a: 1 / 8, b: 2 / 8, c: 5 / 8 },
+    times,
+  )
+})
+
+test('order: of two keys the one with less to do for its weight', () => {
+  const random = seeded(8)
+  const busy: Record<string, number> = { a: 1, b: 3 }
+  const inFlight = ({ id }: ProviderKey) => busy[id] ?? 0
+  for (let n = 0; n < 50; n++) {
+    assert.equal(orderKeys([keyOf('a'), keyOf('b')], 'spread', keyView({ inFlight }), random)[0]?.id, 'a')
+    assert.equal(orderKeys([keyOf('a'), keyOf('b', 4)], 'spread', keyView({ inFlight }), random)[0]?.id, 'b')
+  }
+})
+
+test('order: a key with a tenth of its quota left is chosen a tenth as often', () => {
+  const random = seeded(9)
+  const remaining = ({ id }: ProviderKey) => (id === 'a' ? 0.1 : undefined)
+  const times = 20_000
+  fair(
+    firsts(times, () => orderKeys([keyOf('a'), keyOf('b')], 'spread', keyView({ remaining }), random)[0]?.id),
+    { a: 1 / 11, b: 10 / 11 },
+    times,
+  )
+})
+
+test('order: load spreads evenly while requests last', () => {
+  const random = seeded(10)
+  const keys = [keyOf('a'), keyOf('b'), keyOf('c'), keyOf('d')]
+  const busy: Record<string, number> = {}
+  for (let n = 0; n < 400; n++) {
+    const id = orderKeys(keys, 'spread', keyView({ inFlight: (key) => busy[key.id] ?? 0 }), random)[0]?.id ?? ''
+    busy[id] = (busy[id] ?? 0) + 1
+  }
+  for (const { id } of keys) assert.ok(Math.abs((busy[id] ?? 0) - 100) <= 3, `${id} has ${busy[id]} of 400`)
+})
+
+const rounds: readonly [string, Record<string, number>, string][] = [
+  ['equal', { a: 1, b: 1, c: 1 }, 'abcabc'],
+  ['one of twice the weight', { a: 1, b: 2 }, 'abbabb'],
+  ['fractions', { a: 0.5, b: 1 }, 'abbabb'],
+  ['one out of use', { a: 1, b: 0, c: 1 }, 'acacac'],
+  ['all out of use', { a: 0, b: 0 }, 'aaaaaa'],
+]
+for (const [name, weights, expected] of rounds)
+  test(`order: keys take turns, ${name}`, () => {
+    const keys = Object.entries(weights).map(([id, weight]) => keyOf(id, weight))
+    const turns = [0, 1, 2, 3, 4, 5].map(
+      (turn) => orderKeys(keys, 'round-robin', keyView({ turn }), seeded(1))[0]?.id ?? '?',
+    )
+    assert.equal(turns.join(''), expected)
+  })
+
+test('order: in a turn the others follow in their order', () => {
+  const keys = [keyOf('a'), keyOf('b'), keyOf('c')]
+  assert.deepEqual(
+    orderKeys(keys, 'round-robin', keyView({ turn: 1 }), seeded(1)).map(({ id }) => id),
+    ['b', 'c', 'a'],
+  )
+})
+
+test('order: the same prefix keeps its key, prefixes share by weight, and a lost key moves only its own', () => {
+  const keys = [keyOf('a1f3'), keyOf('09be'), keyOf('77c0', 2)]
+  const first = (affinity: string, among = keys) =>
+    orderKeys(among, 'sticky', keyView({ affinity }), seeded(Math.floor(affinity.length)))[0]?.id
+  const times = 20_000
+  const affinities = Array.from({ length: times }, (_, n) => `prompt ${n}`)
+  fair(
+    firsts(times, (n) => first(affinities[n] ?? '')),
+    { a1f3: 0.25, '09be': 0.25, '77c0': 0.5 },
+    times,
+  )
+  const without = keys.slice(1)
+  for (const affinity of affinities.slice(0, 2_000)) {
+    const was = first(affinity)
+    assert.equal(first(affinity), was)
+    if (was !== 'a1f3') assert.equal(first(affinity, without), was)
+  }
+})
+
+test('order: without anything in common sticky is spread', () => {
+  const random = seeded(12)
+  const keys = [keyOf('a'), keyOf('b')]
+  const times = 5_000
+  fair(
+    firsts(times, () => orderKeys(keys, 'sticky', keyView(), random)[0]?.id),
+    { a: 0.5, b: 0.5 },
+    times,
+  )
+})

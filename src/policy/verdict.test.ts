@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Failure, type FailureKind, fail, KINDS } from '../core/failure.ts'
+import { comeBack, type LeftOut, statusOf, verdict } from './verdict.ts'
+
+const of = (...kinds: FailureKind[]): Failure[] =>
+  kinds.map((kind) => fail(kind, `it was ${kind.replaceAll('_', ' ')}`))
+
+const cases: readonly (readonly [string, readonly Failure[], readonly LeftOut[], number, string])[] = [
+  ['one timeout', of('timeout'), [], 504, 'timeout'],
+  ['timeouts of every kind', of('timeout', 'no_first_content', 'connect_timeout', 'stalled'), [], 504, 'timeout'],
+  ['a timeout and a bad status', of('timeout', 'status'), [], 502, 'status'],
+  ['a bad status and a timeout', of('status', 'timeout'), [], 502, 'timeout'],
+  ['rate limits', of('rate_limited', 'rate_limited'), [], 429, 'rate_limited'],
+  ['a rate limit, and one resting', of('rate_limited'), [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
+  ['all resting', [], [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
+  ['quota everywhere', of('quota', 'quota'), [], 429, 'insufficient_quota'],
+  ['quota remembered', [], [{ why: 'quota_exhausted', wait: 900_000 }], 429, 'insufficient_quota'],
+  ['quota here, a limit there', of('quota', 'rate_limited'), [], 429, 'rate_limited'],
+  ['a rate limit and a bad status', of('rate_limited', 'status'), [], 502, 'status'],
+  ['keys refused', of('auth', 'auth'), [], 502, 'upstream_auth'],
+  ['keys resting', [], [{ why: 'suspended', wait: 60_000 }], 502, 'upstream_auth'],
+  ['circuits open', [], [{ why: 'circuit', wait: 20_000 }], 503, 'no_target_available'],
+  [
+    'circuits and limits',
+    [],
+    [
+      { why: 'circuit', wait: 20_000 },
+      { why: 'rate_limited', wait: 3_000 },
+    ],
+    503,
+    'no_target_available',
+  ],
+  ['the request’s own fault', of('status', 'invalid_request'), [], 400, 'invalid_request'],
+  ['no model anywhere', of('model_missing', 'model_missing'), [], 404, 'model_not_found'],
+  ['refused for content', of('content_policy'), [], 400, 'content_policy_violation'],
+  ['nothing can carry it', [], [{ why: 'unfit', paths: ['n'] }], 400, 'unsupported_parameter'],
+  ['one cannot carry it, one failed', of('status'), [{ why: 'unfit', paths: ['n'] }], 502, 'status'],
+  ['time is over', of('deadline'), [], 504, 'timeout'],
+]
+
+for (const [name, failures, leftOut, status, code] of cases)
+  test(`verdict: ${name}`, () => {
+    const failure = verdict(failures, leftOut)
+    assert.equal(statusOf(failure), status)
+    assert.equal(KINDS[failure.kind].code, code)
+  })
+
+test('verdict: the wait is the soonest', () => {
+  assert.equal(
+    verdict([fail('rate_limited', '', { retryAfter: 9_000 })], [{ why: 'rate_limited', wait: 4_000 }]).retryAfter,
+    4_000,
+  )
+})
+
+test('verdict: what cannot be carried is named', () => {
+  const failure = verdict([], [{ why: 'unfit', paths: ['tools[1]', 'n'] }])
+  assert.equal(failure.param, 'tools[1]')
+  assert.match(failure.message, /tools\[1\], n/)
+})
+
+const returns: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
+  ['the request’s fault', fail('invalid_request', ''), 0, false, null],
+  ['a limit for 3 s', fail('rate_limited', '', { retryAfter: 2_400 }), 0, true, 3],
+  ['a limit for an hour', fail('rate_limited', '', { retryAfter: 3_600_000 }), 0, false, 3_600],
+  ['a limit for just 60 s', fail('rate_limited', '', { retryAfter: 60_000 }), 0, true, 60],
+  ['a limit of unknown length', fail('rate_limited', ''), 0, true, 1],
+  ['quota', fail('quota', ''), 0, false, null],
+  ['upstream auth', fail('auth', ''), 0, false, null],
+  ['unconfigured', fail('unconfigured', ''), null, false, null],
+  ['a bad gateway, another try is possible', fail('status', ''), 0, true, null],
+  ['a bad gateway, everything is out for long', fail('status', ''), 300_000, false, null],
+  ['a timeout', fail('timeout', ''), 0, true, null],
+  ['circuits for 20 s', fail('no_target', '', { retryAfter: 20_000 }), 20_000, true, 20],
+  ['circuits for 5 min', fail('no_target', '', { retryAfter: 300_000 }), 300_000, false, 300],
+  ['too busy', fail('busy', '', { retryAfter: 1_000 }), 0, true, 1],
+  ['conflict', fail('conflict', ''), 0, true, null],
+]
+
+for (const [name, failure, soonest, retry, after] of returns)
+  test(`come back: ${name}`, () => {
+    assert.deepEqual(comeBack(failure, soonest), { retry, after })
+  })
+
+test('come back: never a wait above 60 s with a yes, never a yes to another 4xx', () => {
+  for (const kind of Object.keys(KINDS) as FailureKind[])
+    for (const retryAfter of [undefined, 0, 59_000, 61_000, 4_000_000])
+      for (const soonest of [null, 0, 1_000, 70_000]) {
+        const failure = fail(kind, '', retryAfter === undefined ? {} : { retryAfter })
+        const { retry, after } = comeBack(failure, soonest)
+        const status = statusOf(failure)
+        if (after !== null && after > 60) assert.equal(retry, false, kind)
+        if (status < 500 && ![408, 409, 429].includes(status)) assert.equal(retry, false, kind)
+      }
+})

@@ -1,0 +1,122 @@
+/** What a client is told when no target could answer, and whether it should come back. */
+import { type Failure, fail, rowOf } from '../core/failure.ts'
+
+/** A target that was left out, and until when (ms from now; null: unknown). `unfit`: it cannot carry what was asked. */
+export type LeftOut =
+  | { readonly why: 'unfit'; readonly paths: readonly string[] }
+  | { readonly why: 'circuit' | 'budget'; readonly wait: number | null }
+  | { readonly why: string; readonly wait: number | null }
+
+const RATE = new Set(['rate_limited', 'token_rate'])
+const MONEY = new Set(['quota', 'quota_exhausted'])
+/** Every timer that can end an attempt. */
+const TIME = new Set(['timeout', 'no_first_content', 'connect_timeout', 'stalled', 'deadline'])
+const DOOR = new Set(['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
+const MISSING = new Set(['model_missing'])
+
+/**
+ * The one failure that stands for all. The request's own fault is told as it is. Otherwise what was tried decides, and
+ * where nothing was tried, what kept it from being tried; a mixture is a bad gateway with the last failure's kind.
+ */
+export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[]): Failure => {
+  const last = failures.at(-1)
+  if (last && rowOf(last).condemns === 'request') return last
+  const soonest = soonestOf(failures, leftOut)
+  const more = soonest === null ? {} : { retryAfter: soonest }
+  const kinds = [
+    ...failures.map(({ kind }) => kind as string),
+    ...leftOut.map(({ why }) => why).filter((why) => why !== 'unfit' && (!last || RATE.has(why) || MONEY.has(why))),
+  ]
+  const only = (...sets: ReadonlySet<string>[]) =>
+    kinds.length > 0 && kinds.every((kind) => sets.some((set) => set.has(kind)))
+
+  if (only(MONEY))
+    return { ...fail('quota', `No key has credit or quota left. ${quoted(last)}`), ...origin(last), ...more }
+  if (only(RATE, MONEY))
+    return {
+      ...fail('rate_limited', `Every upstream is at its limit for now. ${quoted(last)}`),
+      ...origin(last),
+      ...more,
+    }
+  if (last) {
+    if (only(MISSING))
+      return fail('model_missing', `No provider has this model. ${quoted(last)}`, { param: 'model', ...origin(last) })
+    if (only(TIME)) return fail('timeout', `No upstream answered in time. ${quoted(last)}`, more)
+    if (last.kind === 'context_length') return last
+    const text =
+      failures.length === 1 ? 'The upstream could not answer.' : `${counted(failures.length)} attempts failed.`
+    // A missing model among other failures is not the client's fault: another target might have had it.
+    const kind = last.kind === 'model_missing' ? 'status' : last.kind
+    const mixed = kinds.some((one) => one !== last.kind)
+    return { ...last, kind, message: `${text} ${quoted(last)}`, ...more, ...(mixed && { mixed }) }
+  }
+  const unfit = leftOut.flatMap((left) => ('paths' in left ? left.paths : []))
+  if (leftOut.every(({ why }) => why === 'unfit') && unfit[0] !== undefined)
+    return fail(
+      'unsupported',
+      `No configured provider can carry ${unique(unfit).join(', ')}. Leave it out, or add a provider that speaks this style.`,
+      { param: unfit[0] },
+    )
+  if (only(DOOR))
+    return fail('auth', 'No key of the configured providers is accepted at the moment. Check the keys.', more)
+  return fail(
+    'no_target',
+    'No upstream may be tried at the moment: circuits are open or keys are resting. See /providers/status.',
+    more,
+  )
+}
+
+const quoted = (failure: Failure | undefined): string => (failure ? `Last: ${failure.message}` : '')
+const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})
+const unique = (items: readonly string[]): string[] => [...new Set(items)]
+
+/** In words, so that no number in an error's text can be read as a status. */
+const counted = (n: number): string =>
+  ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine'][n] ?? 'Many'
+
+/** ms until the first of them could work again; null: nobody knows. */
+const soonestOf = (failures: readonly Failure[], leftOut: readonly LeftOut[]): number | null => {
+  const waits = [
+    ...failures.map(({ retryAfter }) => retryAfter ?? null),
+    ...leftOut.map((left) => ('wait' in left ? left.wait : null)),
+  ].filter((wait) => wait !== null)
+  return waits.length === 0 ? null : Math.max(0, Math.min(...waits))
+}
+
+/** The status a client is given: the row's, save where the upstream's own says more exactly what is wrong with the request. */
+export const statusOf = (failure: Failure): number => {
+  const { status } = failure
+  return failure.kind === 'invalid_request' &&
+    status !== undefined &&
+    status >= 400 &&
+    status < 500 &&
+    status !== 401 &&
+    status !== 403
+    ? status
+    : rowOf(failure).status
+}
+
+/** Longest wait (s) an SDK heeds: beyond it they come back at once, so they are told not to. */
+const LONGEST_WAIT = 60
+
+/**
+ * Whether coming back can help, and when (whole s, at least 1). `soonest`: ms until some target may be tried, 0 if one
+ * may be now, null if none ever will as things stand.
+ */
+export const comeBack = (
+  failure: Failure,
+  soonest: number | null,
+): { readonly retry: boolean; readonly after: number | null } => {
+  const status = statusOf(failure)
+  const wait = failure.retryAfter ?? (status === 503 && soonest !== null && soonest > 0 ? soonest : undefined)
+  const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
+  const { kind } = failure
+  const never = kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured'
+  const worth = status === 408 || status === 409 || status === 429 || status >= 500
+  if (never || !worth) return { retry: false, after: status === 429 || status === 503 ? after : null }
+  if (after !== null) return { retry: after <= LONGEST_WAIT, after: status === 429 || status === 503 ? after : null }
+  return {
+    retry: soonest !== null && soonest <= LONGEST_WAIT * 1000,
+    after: status === 503 || status === 429 ? 1 : null,
+  }
+}

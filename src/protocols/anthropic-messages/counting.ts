@@ -1,0 +1,14 @@
+import { isObject } from '../../core/json.ts'
+import type { Counting } from '../../core/protocol.ts'
+import { decodeRequest } from './decode-request.ts'
+
+/** Anthropic's `/messages/count_tokens`. Its body is a request's without what limits the answer. */
+export const counting: Counting = {
+  suffix: '/count_tokens',
+  decodeRequest: (body) => decodeRequest({ ...body, max_tokens: body.max_tokens ?? 1 }),
+  decodeAnswer(body) {
+    const tokens = isObject(body) ? body.input_tokens : undefined
+    return typeof tokens === 'number' && Number.isFinite(tokens) && tokens >= 0 ? tokens : undefined
+  },
+  encodeAnswer: (tokens) => ({ input_tokens: tokens }),
+}

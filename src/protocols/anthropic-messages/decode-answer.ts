@@ -1,0 +1,29 @@
+import type { ChatEvent } from '../../core/chat.ts'
+import { isList, isObject, type Json, text } from '../../core/json.ts'
+import { decodeBlock, isBlock, malformed, refusal } from './decode-blocks.ts'
+import { decodeFinish, decodeUsage, explanationIn } from './ending.ts'
+import { decodeFailure } from './failure.ts'
+
+/** A whole answer as the events it would have been. */
+export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
+  if (isObject(body) && (body.type === 'error' || isObject(body.error)))
+    return [{ type: 'failure', failure: decodeFailure(200, body, () => undefined) }]
+  if (!isObject(body) || !isList(body.content)) return [{ type: 'failure', failure: malformed('it is no message') }]
+  const id = text(body.id)
+  const model = text(body.model)
+  const events: ChatEvent[] = [{ type: 'start', ...(id && { id }), ...(model && { model }) }]
+  let calledTools = false
+  for (const [index, block] of body.content.entries()) {
+    if (!isBlock(block)) return [{ type: 'failure', failure: malformed('a content block without a type') }]
+    const told = decodeBlock(block, [id ?? '', index])
+    const last = told.at(-1)
+    if (last?.type === 'failure') return [last]
+    calledTools ||= block.type === 'tool_use'
+    events.push(...told)
+  }
+  events.push(...refusal(explanationIn(body)))
+  const usage = decodeUsage(body.usage)
+  if (usage) events.push({ type: 'usage', usage })
+  events.push({ type: 'finish', finish: decodeFinish(body, calledTools) })
+  return events
+}

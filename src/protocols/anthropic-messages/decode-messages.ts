@@ -1,0 +1,185 @@
+/** A client's conversation in the middle's words. */
+import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { argumentsOf } from '../arguments.ts'
+import { toBase64 } from '../media.ts'
+import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { proofIn } from './proof.ts'
+
+/** The top-level system prompt: one message, whatever its number of blocks. */
+export const decodeSystem = (fields: Fields, problems: Problems): readonly Message[] => {
+  const system = fields.any('system')
+  if (system === undefined) return []
+  if (typeof system === 'string')
+    return [{ role: 'system', at: 'system', as: 'system', content: [{ type: 'text', at: 'system', text: system }] }]
+  if (!isList(system)) {
+    fields.wrong('system', 'a string or a list of text blocks')
+    return []
+  }
+  const content = system.flatMap((block, index) => decodeBlock(block, `system[${index}]`, problems))
+  return [{ role: 'system', at: 'system', as: 'system', content }]
+}
+
+/** One message of the wire. The results of calls in a user's turn become messages of their own. */
+export const decodeMessage = (message: Json, at: string, problems: Problems): readonly Message[] => {
+  const fields = fieldsOf(isObject(message) ? message : {}, at, problems)
+  const role = fields.string('role')
+  const content = fields.any('content')
+  const blocks = typeof content === 'string' ? content : isList(content) ? content : undefined
+  if (blocks === undefined) fields.wrong('content', 'a string or a list of content blocks')
+  const parts = typeof blocks === 'string' ? [{ type: 'text', text: blocks } as const] : (blocks ?? [])
+  const path = (index: number) => (typeof blocks === 'string' ? `${at}.content` : `${at}.content[${index}]`)
+  const extras = fields.rest()
+  switch (role) {
+    case 'user':
+      return decodeUser(parts, path, at, extras, problems)
+    case 'assistant':
+    // Newer models take a system message in the middle, though no published schema has it.
+    case 'system': {
+      const marks: Extra[] = []
+      const inner = parts.flatMap((part, index) => decodeBlock(part, path(index), problems, marks))
+      const more = [...extras, ...marks]
+      const rest = { at, content: inner, ...(more.length > 0 && { extras: more }) }
+      return [role === 'assistant' ? { role, ...rest } : { role, as: 'system', ...rest }]
+    }
+    default:
+      fields.wrong('role', 'user or assistant')
+      return []
+  }
+}
+
+const decodeUser = (
+  parts: readonly Json[],
+  path: (index: number) => string,
+  at: string,
+  extras: readonly Extra[],
+  problems: Problems,
+): Message[] => {
+  const messages: Message[] = []
+  let own: Part[] = []
+  const flush = () => {
+    if (own.length > 0) messages.push({ role: 'user', at, content: own })
+    own = []
+  }
+  for (const [index, part] of parts.entries())
+    if (isObject(part) && part.type === 'tool_result') {
+      flush()
+      messages.push(decodeResult(part, path(index), problems))
+    } else own.push(...decodeBlock(part, path(index), problems))
+  flush()
+  const last = messages.at(-1)
+  if (!last || extras.length === 0) return messages
+  return [...messages.slice(0, -1), { ...last, extras: [...(last.extras ?? []), ...extras] }]
+}
+
+const decodeResult = (block: JsonObject, at: string, problems: Problems): Message => {
+  const fields = fieldsOf(block, at, problems)
+  fields.string('type')
+  const callId = fields.string('tool_use_id')
+  if (!callId) fields.missing('tool_use_id', 'the id of the call it answers')
+  const content = fields.any('content')
+  if (content !== undefined && typeof content !== 'string' && !isList(content))
+    fields.wrong('content', 'a string or a list of content blocks')
+  const isError = fields.flag('is_error')
+  const extras = fields.rest()
+  return {
+    role: 'tool',
+    at,
+    callId: callId ?? '',
+    content:
+      typeof content === 'string'
+        ? [{ type: 'text', at: `${at}.content`, text: content }]
+        : (isList(content) ? content : []).flatMap((part, index) =>
+            decodeBlock(part, `${at}.content[${index}]`, problems),
+          ),
+    ...(isError && { isError }),
+    ...(extras.length > 0 && { extras }),
+  }
+}
+
+const withExtras = (extras: readonly Extra[]): { extras?: readonly Extra[] } => (extras.length > 0 ? { extras } : {})
+
+/** `marks` takes what the middle has no place for on the part itself. */
+const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[] = []): Part[] => {
+  const fields = fieldsOf(isObject(block) ? block : {}, at, problems)
+  const type = fields.string('type')
+  if (!isObject(block) || type === undefined) {
+    fields.wrong('type', 'the type of a content block')
+    return []
+  }
+  switch (type) {
+    case 'text': {
+      const text = fields.string('text')
+      if (text === undefined) fields.missing('text', 'a string')
+      return [{ type: 'text', at, text: text ?? '', ...withExtras(fields.rest()) }]
+    }
+    case 'image': {
+      const source = decodeSource(fields)
+      return source ? [{ type: 'image', at, source, ...withExtras(fields.rest()) }] : [foreign(block, at)]
+    }
+    case 'document': {
+      const source = decodeSource(fields)
+      if (!source) return [foreign(block, at)]
+      const filename = fields.string('title')
+      return [{ type: 'file', at, source, ...(filename && { filename }), ...withExtras(fields.rest()) }]
+    }
+    case 'thinking': {
+      const proof = proofIn(fields.string('signature') ?? '')
+      const text = fields.string('thinking') ?? ''
+      marks.push(...fields.rest())
+      return [{ type: 'reasoning', at, text, ...(proof && { proof }) }]
+    }
+    case 'redacted_thinking': {
+      const value = fields.string('data') ?? ''
+      marks.push(...fields.rest())
+      return [{ type: 'reasoning', at, text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }]
+    }
+    case 'tool_use':
+      return decodeCall(fields, block, marks)
+    default:
+      return [foreign(block, at)]
+  }
+}
+
+const foreign = (raw: JsonObject, at: string): Part => ({ type: 'foreign', at, protocol: 'anthropic-messages', raw })
+
+/** A call made by the model. One made by code that runs at the provider belongs to that code, so it stays there. */
+const decodeCall = (fields: Fields, block: JsonObject, marks: Extra[]): Part[] => {
+  const caller = fields.fields('caller')
+  if (caller && caller.string('type') !== 'direct') return [foreign(block, fields.at)]
+  const id = fields.string('id')
+  const name = fields.string('name')
+  if (!id) fields.missing('id', 'the id of the call')
+  if (!name) fields.missing('name', 'the name of the tool')
+  const text = argumentsOf(fields.object('input'))
+  if (text === undefined) fields.wrong('input', 'an object that is not nested so deep')
+  marks.push(...fields.rest())
+  return [{ type: 'tool-call', at: fields.at, id: id ?? '', name: name ?? '', arguments: text ?? '{}' }]
+}
+
+/** Undefined: a kind of source only this format has. */
+const decodeSource = (fields: Fields): Source | undefined => {
+  const source = fields.fields('source')
+  if (!source) {
+    fields.missing('source', 'where the bytes are')
+    return undefined
+  }
+  const type = source.string('type')
+  const string = (name: string): string => {
+    const value = source.string(name)
+    if (value === undefined) source.missing(name, 'a string')
+    return value ?? ''
+  }
+  switch (type) {
+    case 'base64':
+      return { kind: 'data', mediaType: string('media_type'), data: string('data') }
+    case 'text':
+      return { kind: 'data', mediaType: source.string('media_type') ?? 'text/plain', data: toBase64(string('data')) }
+    case 'url':
+      return { kind: 'url', url: string('url') }
+    case 'file':
+      return { kind: 'id', id: string('file_id'), protocol: 'anthropic-messages' }
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,189 @@
+import type { ChatRequest, Extra, OutputFormat, Setting, Settings, Tool, ToolChoice } from '../../core/chat.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
+import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { decodeMessage, decodeSystem } from './decode-messages.ts'
+import { UNNAMED_FORMAT } from './encode-request.ts'
+import { isStrict } from './schema.ts'
+
+/** Members whose loss changes what is asked: tools and files by other names, and a wish about where data may go. */
+const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
+
+/** A client's request of this format. The first thing wrong in it is named by its path. */
+export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
+  const problems: Problems = {}
+  const fields = fieldsOf(body, '', problems)
+  const model = fields.string('model')
+  if (!model) fields.missing('model', 'the name of a model')
+  if (!fields.has('max_tokens')) fields.missing('max_tokens', 'the longest answer in tokens')
+  const list = fields.list('messages')
+  if (!list) fields.missing('messages', 'a list of messages')
+  else if (list.length === 0) fields.wrong('messages', 'a list with at least one message')
+  const system = decodeSystem(fields, problems)
+  const messages = (list ?? []).flatMap((message, index) => decodeMessage(message, `messages[${index}]`, problems))
+  const tools = (fields.list('tools') ?? []).flatMap((tool, index) => decodeTool(tool, `tools[${index}]`, problems))
+  const { settings, extras } = decodeSettings(fields)
+  const stream = fields.flag('stream') ?? false
+  // After everything is read: the rest is what nobody has asked for.
+  const rest = fields.rest((name) => ESSENTIAL.has(name)).filter(isSaid)
+  if (problems.first) return bad(problems.first)
+  return good({
+    model: model ?? '',
+    stream,
+    messages: [...system, ...messages],
+    tools,
+    settings,
+    extras: [...extras, ...rest],
+  })
+}
+
+/** An empty list of servers asks for nothing. */
+const isSaid = ({ value }: Extra): boolean => !isList(value) || value.length > 0
+
+const setting = <Name extends keyof Settings>(
+  name: Name,
+  value: NonNullable<Settings[Name]>['value'] | undefined,
+  at: string,
+): Settings => (value === undefined ? {} : { [name]: { value, at } })
+
+const decodeSettings = (fields: Fields): { settings: Settings; extras: readonly Extra[] } => {
+  const metadata = fields.fields('metadata')
+  const choice = fields.fields('tool_choice')
+  const config = fields.fields('output_config')
+  const thinking = decodeThinking(fields)
+  const effort = config?.string('effort')
+  if (config && effort !== undefined && !isEffort(effort)) config.wrong('effort', 'low, medium, high, xhigh or max')
+  const format = decodeFormat(config, 'format') ?? decodeFormat(fields, 'output_format')
+  const single = choice?.flag('disable_parallel_tool_use')
+  const stop = fields.list('stop_sequences')
+  if (stop && !stop.every((sequence) => typeof sequence === 'string'))
+    fields.wrong('stop_sequences', 'a list of strings')
+  const tier = fields.string('service_tier')
+  const settings: Settings = {
+    ...setting('maxOutputTokens', fields.number('max_tokens', { least: 0, whole: true }), 'max_tokens'),
+    ...setting('temperature', fields.number('temperature', { least: 0, most: 1 }), 'temperature'),
+    ...setting('topP', fields.number('top_p', { least: 0, most: 1 }), 'top_p'),
+    ...setting('topK', fields.number('top_k', { least: 0, whole: true }), 'top_k'),
+    ...(stop &&
+      stop.length > 0 && {
+        stop: { value: stop.filter((sequence) => typeof sequence === 'string'), at: 'stop_sequences' },
+      }),
+    ...setting('user', metadata?.string('user_id'), 'metadata.user_id'),
+    ...setting('toolChoice', choice && decodeChoice(choice), 'tool_choice'),
+    ...setting(
+      'parallelToolCalls',
+      single === undefined ? undefined : !single,
+      'tool_choice.disable_parallel_tool_use',
+    ),
+    ...(effort !== undefined && isEffort(effort) && { effort: { value: effort, at: 'output_config.effort' } }),
+    ...(format && { format }),
+    // The standard capacity is called `default` elsewhere.
+    ...setting('serviceTier', tier === 'standard_only' ? 'default' : tier, 'service_tier'),
+    ...thinking.settings,
+  }
+  const rest = [metadata, choice, config].flatMap((inner) => inner?.rest() ?? [])
+  return { settings, extras: [...thinking.extras, ...rest] }
+}
+
+const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
+const isEffort = (word: string): word is (typeof EFFORTS)[number] => EFFORTS.some((effort) => effort === word)
+
+/**
+ * A budget has a word in the middle. "As you see fit" has none: it says no more than that thinking is on, which models
+ * that think do anyway, so it travels as an extra.
+ */
+const decodeThinking = (fields: Fields): { settings: Settings; extras: readonly Extra[] } => {
+  const raw = fields.object('thinking')
+  const thinking = fields.fields('thinking')
+  if (!raw || !thinking) return { settings: {}, extras: [] }
+  const type = thinking.string('type')
+  const budget = thinking.number('budget_tokens', { least: 1, whole: true })
+  const display = thinking.string('display')
+  const whole = (at: string): Extra => ({ at, name: 'thinking', value: raw, essential: false })
+  switch (type) {
+    case 'disabled':
+      return { settings: setting('thinkingBudget', 0, 'thinking'), extras: thinking.rest() }
+    case 'enabled':
+      if (budget === undefined) thinking.missing('budget_tokens', 'the number of tokens to think with')
+      return {
+        settings: {
+          ...setting('thinkingBudget', budget, 'thinking.budget_tokens'),
+          ...setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
+        },
+        extras: [...(display === 'omitted' ? [whole('thinking.display')] : []), ...thinking.rest()],
+      }
+    case 'adaptive':
+      return {
+        settings: setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
+        extras: [whole('thinking'), ...thinking.rest()],
+      }
+    default:
+      thinking.wrong('type', 'enabled, adaptive or disabled')
+      return { settings: {}, extras: [] }
+  }
+}
+
+const decodeFormat = (fields: Fields | undefined, name: string): Setting<OutputFormat> | undefined => {
+  const format = fields?.fields(name)
+  if (!format) return undefined
+  const type = format.string('type')
+  if (type !== 'json_schema') format.wrong('type', 'json_schema')
+  const schema = format.object('schema')
+  if (!schema) format.missing('schema', 'a JSON Schema')
+  if (!schema) return undefined
+  const title = typeof schema.title === 'string' ? schema.title.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) : ''
+  return {
+    at: format.at,
+    // Held to its schema always; `strict` elsewhere means more, that every member is required.
+    value: { kind: 'schema', name: title || UNNAMED_FORMAT, schema, ...(isStrict(schema) && { strict: true }) },
+  }
+}
+
+const decodeChoice = (choice: Fields): ToolChoice | undefined => {
+  switch (choice.string('type')) {
+    case 'auto':
+      return { kind: 'auto' }
+    case 'any':
+      return { kind: 'required' }
+    case 'none':
+      return { kind: 'none' }
+    case 'tool': {
+      const name = choice.string('name')
+      if (!name) choice.missing('name', 'the name of a tool')
+      return { kind: 'tool', name: name ?? '' }
+    }
+    default:
+      choice.wrong('type', 'auto, any, tool or none')
+      return undefined
+  }
+}
+
+/** Members of a tool that decide who may call it, and so whether it is a plain function at all. */
+const isCallable = (name: string, value: Json): boolean =>
+  name === 'allowed_callers' && isList(value) && !value.includes('direct')
+
+const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
+  const fields = fieldsOf(isObject(tool) ? tool : {}, at, problems)
+  const type = fields.string('type')
+  // Anything with a type of its own is Anthropic's: run there, or known to its models only.
+  if (isObject(tool) && type !== undefined && type !== 'custom')
+    return [{ kind: 'foreign', at, protocol: 'anthropic-messages', raw: tool }]
+  const name = fields.string('name')
+  if (!name) fields.missing('name', 'the name of the tool')
+  const description = fields.string('description')
+  const parameters = fields.object('input_schema')
+  if (!parameters) fields.missing('input_schema', 'a JSON Schema')
+  const strict = fields.flag('strict') ?? false
+  const extras = fields.rest(isCallable)
+  return [
+    {
+      kind: 'function',
+      at,
+      name: name ?? '',
+      ...(description !== undefined && { description }),
+      ...(parameters && { parameters }),
+      strict,
+      ...(extras.length > 0 && { extras }),
+    },
+  ]
+}

@@ -1,0 +1,74 @@
+import type { AnswerBlock, ChatAnswer } from '../../core/chat.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { AnswerContext } from '../../core/protocol.ts'
+import { inputOf, wrapInput } from '../arguments.ts'
+import { encodeCitation } from './citations.ts'
+import { encodeFinish, encodeUsage } from './ending.ts'
+import { toolUseId } from './ids.ts'
+import { sign } from './proof.ts'
+
+/** The head every answer of this format has, streamed or not. */
+export const messageHead = (
+  { id, model }: { readonly id?: string; readonly model?: string },
+  context: AnswerContext,
+): JsonObject => ({
+  id: id?.startsWith('msg_') ? id : context.id('msg'),
+  type: 'message',
+  role: 'assistant',
+  model: model ?? context.model,
+})
+
+/** A whole answer in this format. */
+export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
+  const content = answer.blocks.flatMap(encodeBlock)
+  const calledTools = content.some(({ type }) => type === 'tool_use')
+  return {
+    ...messageHead(answer, context),
+    content,
+    ...(answer.finish ? encodeFinish(ending(answer), calledTools) : { stop_reason: null, stop_sequence: null }),
+    usage: encodeUsage(answer.usage),
+  }
+}
+
+/** A refusal is told as one, though other formats end it like any answer. */
+const ending = ({ finish, blocks }: ChatAnswer): NonNullable<ChatAnswer['finish']> => {
+  const refused = blocks.some(({ type }) => type === 'refusal')
+  return refused && finish?.kind === 'stop'
+    ? { kind: 'refusal', raw: finish.raw }
+    : (finish ?? { kind: 'stop', raw: null })
+}
+
+const encodeBlock = (block: AnswerBlock): JsonObject[] => {
+  const { text } = block
+  switch (block.type) {
+    case 'text': {
+      const citations = (block.citations ?? []).map(encodeCitation)
+      // A client sends this back as history, where an empty text is refused.
+      if (text === '' && citations.length === 0) return []
+      return [{ type: 'text', text, ...(citations.length > 0 && { citations }) }]
+    }
+    // This format has no block for it; what the model said is shown, and the end says what it is.
+    case 'refusal':
+      return text === '' ? [] : [{ type: 'text', text }]
+    case 'reasoning': {
+      const { proof } = block
+      if (proof?.redacted && proof.origin === 'anthropic-messages')
+        return [{ type: 'redacted_thinking', data: proof.value }]
+      if (text === '' && !proof) return []
+      return [{ type: 'thinking', thinking: text, signature: proof ? sign(proof) : '' }]
+    }
+    case 'tool-call':
+      return [
+        {
+          type: 'tool_use',
+          id: toolUseId(block.id),
+          name: block.name,
+          input: block.custom ? wrapInput(text) : inputOf(text),
+        },
+      ]
+    case 'foreign':
+      return block.protocol === 'anthropic-messages' ? [block.raw] : []
+    default:
+      throw new Error(`unknown block ${JSON.stringify(block satisfies never)}`)
+  }
+}

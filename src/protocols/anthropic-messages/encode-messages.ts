@@ -1,0 +1,341 @@
+/** The conversation as this format wants it: system apart, then user and assistant in turn. */
+import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { inputOf, wrapInput } from '../arguments.ts'
+import type { Losses } from '../losses.ts'
+import { fromBase64, fromDataUrl, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
+import { toolName, toolUseId } from './ids.ts'
+
+export type Turn = { readonly role: 'user' | 'assistant'; readonly blocks: readonly JsonObject[] }
+
+export type Conversation = {
+  readonly system: readonly JsonObject[]
+  readonly turns: readonly Turn[]
+}
+
+/** Said in the client's place where a conversation begins with the assistant, which this format refuses. */
+const GREETING = 'Hello.'
+const LONGEST_TITLE = 500
+
+/**
+ * System messages go to the front in their order, wherever they stood; neighbours of one role become one turn; the
+ * results of a turn's calls stand first in the next. What had to be changed beyond that is among the losses.
+ */
+export const encodeConversation = (messages: readonly Message[], losses: Losses): Conversation => {
+  const systems = messages.filter((message) => message.role === 'system')
+  const system = systems.flatMap((message) => encodeSystem(message, losses))
+  const turns = trimmed(gathered(messages, losses))
+  const first = turns[0]
+  if (!first) {
+    // A prompt of system messages alone: the last of them is what the model shall answer.
+    const last = system.at(-1)
+    const from = systems.at(-1)
+    if (!last || !from) return { system, turns }
+    losses.lose(`${from.at}.role`)
+    return { system: system.slice(0, -1), turns: [{ role: 'user', blocks: [last] }] }
+  }
+  if (first.role === 'user') return { system, turns }
+  // Chat clients open with the assistant's greeting. A turn of ours before it keeps all they said, and is told of.
+  losses.lose(messages.find(({ role }) => role === 'assistant')?.at ?? 'messages')
+  return { system, turns: [{ role: 'user', blocks: [textBlock(GREETING)] }, ...turns] }
+}
+
+const textBlock = (text: string): JsonObject => ({ type: 'text', text })
+
+const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
+  marked(
+    message,
+    message.content.map((part) => {
+      if (part.type === 'text') return encodeText(part, losses)
+      // There is no place for anything but text in the system prompt.
+      losses.unfit(part.at)
+      return []
+    }),
+    losses,
+  )
+
+type Growing = { readonly role: 'user' | 'assistant'; readonly results: JsonObject[]; readonly rest: JsonObject[] }
+
+const gathered = (messages: readonly Message[], losses: Losses): Turn[] => {
+  const turns: Growing[] = []
+  /** The turn of this role that the next blocks belong to. */
+  const turn = (role: Growing['role']): Growing => {
+    const last = turns.at(-1)
+    if (last?.role === role) return last
+    const next = { role, results: [], rest: [] }
+    turns.push(next)
+    return next
+  }
+  for (const message of messages)
+    switch (message.role) {
+      case 'system':
+        break
+      case 'tool':
+        turn('user').results.push(encodeResult(message, losses))
+        break
+      case 'user':
+      case 'assistant': {
+        const blocks = encodeContent(message, losses)
+        if (blocks.length > 0) turn(message.role).rest.push(...blocks)
+        break
+      }
+      default:
+        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
+    }
+  return turns.map(({ role, results, rest }) => ({ role, blocks: [...results, ...rest] }))
+}
+
+/** A final assistant turn is continued by the model; this format refuses white space at its end. */
+const trimmed = (turns: Turn[]): Turn[] => {
+  const last = turns.at(-1)
+  const block = last?.blocks.at(-1)
+  if (last?.role !== 'assistant' || block?.type !== 'text' || typeof block.text !== 'string') return turns
+  const text = block.text.trimEnd()
+  if (text === block.text) return turns
+  return [...turns.slice(0, -1), { ...last, blocks: [...last.blocks.slice(0, -1), { ...block, text }] }]
+}
+
+const encodeResult = (message: Message & { role: 'tool' }, losses: Losses): JsonObject => {
+  const blocks = message.content.flatMap((part) => encodeInResult(part, losses))
+  const [only] = blocks
+  const content =
+    blocks.length === 1 && only?.type === 'text' && Object.keys(only).length === 2 ? (only.text ?? null) : blocks
+  return {
+    type: 'tool_result',
+    tool_use_id: toolUseId(message.callId),
+    ...(blocks.length > 0 && { content }),
+    ...(message.isError && { is_error: true }),
+    ...carried(message.extras, CACHED, losses),
+  }
+}
+
+const encodeInResult = (part: Part, losses: Losses): JsonObject[] => {
+  switch (part.type) {
+    case 'text':
+      return encodeText(part, losses)
+    case 'refusal':
+      return hasWords(part.text) ? [textBlock(part.text)] : []
+    case 'image':
+      return encodeImage(part, losses)
+    case 'file':
+      return encodeFile(part, losses)
+    case 'foreign':
+      return encodeForeign(part, losses)
+    default:
+      losses.unfit(part.at)
+      return []
+  }
+}
+
+const encodeContent = (message: Message & { role: 'user' | 'assistant' }, losses: Losses): JsonObject[] =>
+  marked(
+    message,
+    message.content.map((part) =>
+      message.role === 'user' ? encodeByUser(part, losses) : encodeByAssistant(part, losses),
+    ),
+    losses,
+  )
+
+/**
+ * The blocks of a message's parts. A mark for the cache lies on a block here; elsewhere it may be the message's, which
+ * means its last block, or that of a call, which has no extras of its own in the middle.
+ */
+const marked = (message: Message, made: readonly (readonly JsonObject[])[], losses: Losses): JsonObject[] => {
+  const blocks = made.flat()
+  for (const extra of message.extras ?? []) {
+    const owner = message.content.findIndex((part) => extra.at === `${part.at}.cache_control`)
+    const block = owner === -1 ? blocks.at(-1) : made[owner]?.[0]
+    const index = block ? blocks.indexOf(block) : -1
+    const markable = extra.name === 'cache_control' && CACHED.cache_control(extra.value)
+    if (markable && block && index !== -1 && !UNMARKABLE.has(block.type))
+      blocks[index] = { ...block, cache_control: extra.value }
+    else losses.loseExtra(extra)
+  }
+  return blocks
+}
+
+const UNMARKABLE: ReadonlySet<Json | undefined> = new Set(['thinking', 'redacted_thinking'])
+
+const encodeByUser = (part: Part, losses: Losses): JsonObject[] => {
+  switch (part.type) {
+    case 'text':
+      return encodeText(part, losses)
+    case 'refusal':
+      return hasWords(part.text) ? [textBlock(part.text)] : []
+    case 'image':
+      return encodeImage(part, losses)
+    case 'file':
+      return encodeFile(part, losses)
+    case 'foreign':
+      return encodeForeign(part, losses)
+    case 'audio':
+    case 'tool-call':
+      losses.unfit(part.at)
+      return []
+    case 'reasoning':
+      losses.lose(part.at)
+      return []
+    default:
+      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+  }
+}
+
+const encodeByAssistant = (part: Part, losses: Losses): JsonObject[] => {
+  switch (part.type) {
+    case 'text':
+      return encodeText(part, losses)
+    case 'refusal':
+      return hasWords(part.text) ? [textBlock(part.text)] : []
+    case 'tool-call':
+      return [
+        {
+          type: 'tool_use',
+          id: toolUseId(part.id),
+          name: toolName(part.name),
+          input: part.custom ? wrapInput(part.arguments) : inputOf(part.arguments),
+        },
+      ]
+    case 'reasoning': {
+      const { proof } = part
+      // Unsigned thoughts, and thoughts another maker signed, are refused with the whole request.
+      if (proof?.origin !== 'anthropic-messages' || proof.value === '') {
+        losses.lose(part.at)
+        return []
+      }
+      return [
+        proof.redacted
+          ? { type: 'redacted_thinking', data: proof.value }
+          : { type: 'thinking', thinking: part.text, signature: proof.value },
+      ]
+    }
+    case 'foreign':
+      return encodeForeign(part, losses)
+    // The assistant's turns hold no images and no files here.
+    case 'image':
+    case 'file':
+    case 'audio':
+      losses.unfit(part.at)
+      return []
+    default:
+      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+  }
+}
+
+const encodeForeign = (part: Part & { type: 'foreign' }, losses: Losses): JsonObject[] => {
+  if (part.protocol === 'anthropic-messages') return [part.raw]
+  losses.unfit(part.at)
+  return []
+}
+
+const hasWords = (text: string): boolean => text.trim() !== ''
+
+/** Text blocks without words are refused; nothing is lost with them. */
+const encodeText = (part: Part & { type: 'text' }, losses: Losses): JsonObject[] => {
+  const extras = carried(part.extras, CITING, losses)
+  return hasWords(part.text) ? [{ type: 'text', text: part.text, ...extras }] : []
+}
+
+const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject[] => {
+  const source = imageSource(part.source)
+  if (!source) {
+    losses.unfit(part.at)
+    return []
+  }
+  if (part.detail !== undefined && part.detail !== 'auto') losses.lose(`${part.at}.detail`)
+  return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
+}
+
+const imageSource = (source: Source): JsonObject | undefined => {
+  const inline = inlined(source)
+  switch (inline.kind) {
+    case 'data': {
+      const media_type = typeOf(inline.mediaType, inline.data)
+      return isImageType(media_type) ? { type: 'base64', media_type, data: standardBase64(inline.data) } : undefined
+    }
+    case 'url':
+      return fetchable(inline.url)
+    case 'id':
+      return inline.protocol === 'anthropic-messages' ? { type: 'file', file_id: inline.id } : undefined
+    default:
+      throw new Error(`unknown source ${JSON.stringify(inline satisfies never)}`)
+  }
+}
+
+/** Only addresses with https are fetched there. */
+const fetchable = (url: string): JsonObject | undefined => (/^https:\/\//i.test(url) ? { type: 'url', url } : undefined)
+
+/** A data URL is data, whoever left it as it was. */
+const inlined = (source: Source): Source => (source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source)
+
+const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[] => {
+  const inline = inlined(part.source)
+  if (inline.kind === 'data') {
+    const mediaType = typeOf(inline.mediaType, inline.data, part.filename)
+    if (isImageType(mediaType)) {
+      if (part.filename !== undefined) losses.lose(`${part.at}.filename`)
+      const source = { type: 'base64', media_type: mediaType, data: standardBase64(inline.data) }
+      return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
+    }
+  }
+  const source = documentSource(inline, part.filename)
+  if (!source) {
+    losses.unfit(part.at)
+    return []
+  }
+  return [{ type: 'document', source, ...titled(part, losses), ...carried(part.extras, DOCUMENT, losses) }]
+}
+
+const titled = ({ at, filename }: Part & { type: 'file' }, losses: Losses): JsonObject => {
+  if (filename === undefined || filename === '') return {}
+  if (filename.length <= LONGEST_TITLE) return { title: filename }
+  losses.lose(`${at}.filename`)
+  return { title: filename.slice(0, LONGEST_TITLE) }
+}
+
+const documentSource = (source: Source, filename: string | undefined): JsonObject | undefined => {
+  switch (source.kind) {
+    case 'data': {
+      const mediaType = typeOf(source.mediaType, source.data, filename)
+      if (mediaType === 'application/pdf')
+        return { type: 'base64', media_type: mediaType, data: standardBase64(source.data) }
+      const data = isTextType(mediaType) ? fromBase64(standardBase64(source.data)) : undefined
+      return data === undefined ? undefined : { type: 'text', media_type: 'text/plain', data }
+    }
+    case 'url':
+      return fetchable(source.url)
+    case 'id':
+      return source.protocol === 'anthropic-messages' ? { type: 'file', file_id: source.id } : undefined
+    default:
+      throw new Error(`unknown source ${JSON.stringify(source satisfies never)}`)
+  }
+}
+
+// Members clients of other formats also send, because they know who is behind the gateway. By name, and only when sane.
+
+type Check = (value: Json) => boolean
+
+const CACHED = {
+  cache_control: (value: Json) => isObject(value) && value.type === 'ephemeral',
+} satisfies { [name: string]: Check }
+const CITING = { ...CACHED, citations: isList } satisfies { [name: string]: Check }
+const DOCUMENT = {
+  ...CACHED,
+  citations: isObject,
+  context: (value: Json) => typeof value === 'string' && value !== '',
+} satisfies { [name: string]: Check }
+
+/** The extras these checks know, as members; the others are losses. */
+export const carried = (
+  extras: readonly Extra[] | undefined,
+  checks: { readonly [name: string]: Check },
+  losses: Losses,
+): JsonObject => {
+  if (!extras) return {}
+  const members: { [name: string]: Json } = {}
+  for (const extra of extras) {
+    const check = Object.hasOwn(checks, extra.name) ? checks[extra.name] : undefined
+    if (check?.(extra.value)) members[extra.name] = extra.value
+    else losses.loseExtra(extra)
+  }
+  return members
+}

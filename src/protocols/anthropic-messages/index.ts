@@ -1,0 +1,33 @@
+import type { Protocol } from '../../core/protocol.ts'
+import { restoring } from '../restore.ts'
+import { adaptRequest } from './adapt-request.ts'
+import { counting } from './counting.ts'
+import { decodeAnswer } from './decode-answer.ts'
+import { decodeRequest } from './decode-request.ts'
+import { decodeStream } from './decode-stream.ts'
+import { encodeAnswer } from './encode-answer.ts'
+import { encodeRequest } from './encode-request.ts'
+import { encodeStream } from './encode-stream.ts'
+import { decodeFailure, encodeFailure } from './failure.ts'
+import { toolName } from './ids.ts'
+import { passStream } from './pass-stream.ts'
+
+/** Anthropic's messages. */
+export const anthropicMessages: Protocol = {
+  name: 'anthropic-messages',
+  style: 'messages',
+  path: '/messages',
+  headers: { 'anthropic-version': '2023-06-01' },
+  decodeRequest,
+  encodeRequest,
+  adaptRequest,
+  restore: restoring(toolName),
+  decodeAnswer,
+  encodeAnswer,
+  decodeStream,
+  encodeStream,
+  passStream,
+  decodeFailure,
+  encodeFailure,
+  counting,
+}

@@ -1,0 +1,105 @@
+/** The tools a model may call, and how freely. */
+import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
+import { isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { freeInput } from '../arguments.ts'
+import type { Losses } from '../losses.ts'
+import { allowsStrict } from '../openai-responses/strict.ts'
+import { toolName } from './ids.ts'
+
+export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly config?: JsonObject }
+
+export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): EncodedTools => {
+  const { toolChoice, parallelToolCalls } = settings
+  const choice = toolChoice?.value
+  const offered = permitted(tools, choice)
+  const declared = offered.flatMap((tool) => encodeTool(tool, losses))
+  const strict = offered.some(isStrict)
+  // Nothing chosen and nothing strict is what goes without saying.
+  const config = choice || strict ? configOf(choice ?? { kind: 'auto' }, strict) : undefined
+  if (declared.length === 0) {
+    if (toolChoice && choice?.kind !== 'auto' && choice?.kind !== 'none') losses.lose(toolChoice.at)
+    return { tools: [] }
+  }
+  if (parallelToolCalls?.value === false && choice?.kind !== 'none') losses.lose(parallelToolCalls.at)
+  return {
+    tools: [{ functionDeclarations: declared }],
+    ...(config && { config: { functionCallingConfig: config } }),
+  }
+}
+
+/** Names can be allowed only to a call that has to be made; for the others, sending only those tools says the same. */
+const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
+  choice?.kind === 'allowed' && choice.mode === 'auto'
+    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
+    : tools
+
+/** A schema with open objects is not enforced by the other formats either. */
+const isStrict = (tool: Tool): boolean =>
+  tool.kind === 'function' && tool.strict === true && hasArguments(tool.parameters) && allowsStrict(tool.parameters)
+
+/** Calls that have to be made are held to their schemas; one that may be made is only if it is asked for, for all of them. */
+const configOf = (choice: ToolChoice, strict: boolean): JsonObject => {
+  const free = strict ? 'VALIDATED' : 'AUTO'
+  switch (choice.kind) {
+    case 'auto':
+      return { mode: free }
+    case 'none':
+      return { mode: 'NONE' }
+    case 'required':
+      return { mode: 'ANY' }
+    case 'tool':
+      return { mode: 'ANY', allowedFunctionNames: [toolName(choice.name)] }
+    case 'allowed':
+      return choice.mode === 'required'
+        ? { mode: 'ANY', allowedFunctionNames: choice.names.map(toolName) }
+        : { mode: free }
+    default:
+      throw new Error(`unknown choice ${JSON.stringify(choice satisfies never)}`)
+  }
+}
+
+const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
+  switch (tool.kind) {
+    case 'function':
+      return encodeFunction(tool, losses)
+    case 'custom':
+      return [encodeCustom(tool, losses)]
+    case 'foreign':
+      losses.unfit(tool.at)
+      return []
+    default:
+      throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
+  }
+}
+
+const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
+  const { at, name, description, parameters, extras } = tool
+  for (const extra of extras ?? []) losses.loseExtra(extra)
+  if (parameters !== undefined && parameters !== null && !isObject(parameters)) {
+    losses.unfit(at)
+    return []
+  }
+  return [
+    {
+      name: toolName(name),
+      ...(description !== undefined && { description }),
+      ...(hasArguments(parameters) && { parametersJsonSchema: parameters }),
+    },
+  ]
+}
+
+/** A function without arguments is declared without a schema; an empty one of older kinds is refused. */
+const hasArguments = (parameters: Json | undefined): boolean =>
+  isObject(parameters) && Object.keys(parameters).length > 0
+
+/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
+const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
+  const { at, name, description, format } = tool
+  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
+  if (grammar) losses.lose(`${at}.format`)
+  return {
+    name: toolName(name),
+    ...(description !== undefined && { description }),
+    parametersJsonSchema: freeInput(grammar),
+  }
+}

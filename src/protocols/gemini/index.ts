@@ -1,0 +1,19 @@
+import type { UpstreamProtocol } from '../../core/protocol.ts'
+import { restoring } from '../restore.ts'
+import { decodeAnswer, decodeStream } from './decode.ts'
+import { encodeRequest } from './encode-request.ts'
+import { decodeFailure } from './failure.ts'
+import { toolName } from './ids.ts'
+
+/** Google's generateContent, as the Gemini Developer API has it. */
+export const gemini: UpstreamProtocol = {
+  name: 'gemini',
+  style: 'gemini',
+  path: '/models/{model}:generateContent',
+  streamPath: '/models/{model}:streamGenerateContent?alt=sse',
+  encodeRequest,
+  restore: restoring(toolName),
+  decodeAnswer,
+  decodeStream,
+  decodeFailure,
+}

@@ -1,0 +1,40 @@
+import type { Extra, Setting } from '../core/chat.ts'
+import { isObject, type Json } from '../core/json.ts'
+import type { Loss } from '../core/protocol.ts'
+
+/** What could not be carried, gathered while a request is written. */
+export type Losses = {
+  /** Given up, or changed, without changing what is asked. */
+  lose(at: string): void
+  /** Without it the request would mean something else. */
+  unfit(at: string): void
+  /** A member nobody here has a word for. */
+  loseExtra(extra: Extra): void
+  all(): readonly Loss[]
+}
+
+/** What a row of an encoder's table of settings needs of the request being written. */
+type Losing = { readonly losses: Losses }
+
+/** A setting this format has no word for. */
+export const lost = ({ at }: { readonly at: string }, { losses }: Losing): void => losses.lose(at)
+
+/** Decided elsewhere in the encoder, where it is also said if it is lost. */
+export const decided = (): void => {}
+
+/** Lost only if it asks for something: a number that is not zero, a true, an object with members. */
+export const lostUnlessIdle = ({ value, at }: Setting<Json>, { losses }: Losing): void => {
+  const idle = value === 0 || value === false || (isObject(value) && Object.keys(value).length === 0)
+  if (!idle) losses.lose(at)
+}
+
+export const newLosses = (): Losses => {
+  const found = new Map<string, boolean>()
+  const note = (at: string, unfit: boolean) => found.set(at, unfit || found.get(at) === true)
+  return {
+    lose: (at) => void note(at, false),
+    unfit: (at) => void note(at, true),
+    loseExtra: ({ at, essential }) => void note(at, essential),
+    all: () => [...found].map(([at, unfit]) => ({ at, unfit })),
+  }
+}

@@ -1,0 +1,238 @@
+import type { AnswerBlock, ChatAnswer, ChatEvent, Finish, Reasoning } from '../../core/chat.ts'
+import { fail } from '../../core/failure.ts'
+import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import type { AnswerContext } from '../../core/protocol.ts'
+import { madeId } from '../shared.ts'
+import { detailsOf, readDetails, reasoningText, writeDetails } from './reasoning.ts'
+import { thinkingText } from './request-decode.ts'
+import {
+  decodeCitation,
+  decodeUsage,
+  encodeCitation,
+  encodeUsage,
+  endOf,
+  failed,
+  failureIn,
+  hasAddress,
+  reasonOf,
+} from './said.ts'
+
+const malformed = (what: string): ChatEvent[] => [failed(fail('malformed', `The provider's answer ${what}.`))]
+
+/** A whole answer as events. Of several choices the first is told. */
+export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
+  const failure = failureIn(body)
+  if (failure) return [failed(failure)]
+  if (!isObject(body)) return malformed('is not an object')
+  const choices = list(body.choices)
+  const choice = object(choices.find((entry) => object(entry)?.index === 0) ?? choices[0])
+  const message = object(choice?.message)
+  if (!choice || !message) return malformed('has no message')
+
+  const id = text(body.id)
+  const created = number(body.created)
+  const blocks: AnswerBlock[] = [
+    ...readReasoning(message),
+    ...readContent(message, choice, list(body.citations)),
+    ...readRefusal(message, choice),
+    ...readCalls(message, id),
+    ...readMedia(message),
+  ]
+  const end = endOf(reasonOf(choice), {
+    calls: blocks.some((block) => block.type === 'tool-call'),
+    refused: blocks.some((block) => block.type === 'refusal'),
+  })
+  if (end.type === 'failure') return [end]
+  const usage = decodeUsage(body.usage) ?? decodeUsage(object(body.x_groq)?.usage)
+  const model = text(body.model)
+  return [
+    { type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }), raw: body },
+    ...blocks.flatMap(eventsOf),
+    ...(usage ? [{ type: 'usage', usage } as const] : []),
+    end,
+  ]
+}
+
+const eventsOf = ({ text: said, citations, logprobs, proof, ...block }: AnswerBlock): ChatEvent[] => [
+  { type: 'open', block },
+  ...(said !== '' || logprobs ? [{ type: 'delta', text: said, ...(logprobs && { logprobs }) } as const] : []),
+  ...(citations ?? []).map((citation) => ({ type: 'citation', citation }) as const),
+  ...(proof ? [{ type: 'proof', proof } as const] : []),
+  { type: 'close' },
+]
+
+const readReasoning = (message: JsonObject): AnswerBlock[] => {
+  const plain = reasoningText(message)
+  const detailed = readDetails(detailsOf(message))
+  if (detailed.length === 0) return plain ? [{ type: 'reasoning', text: plain }] : []
+  if (!plain || detailed.some((block) => block.text !== '')) return detailed
+  // The details are seals only; the text they seal stands beside them.
+  const [first, ...more] = detailed as [Reasoning, ...Reasoning[]]
+  return first.proof?.redacted
+    ? [{ type: 'reasoning', text: plain }, ...detailed]
+    : [{ ...first, text: plain }, ...more]
+}
+
+const readContent = (message: JsonObject, choice: JsonObject, sources: readonly Json[]): AnswerBlock[] => {
+  const { content } = message
+  const blocks: AnswerBlock[] =
+    typeof content === 'string' && content !== ''
+      ? [{ type: 'text', text: content }]
+      : // Mistral's list, with thinking and text side by side.
+        joined(list(content).flatMap((entry) => contentPart(object(entry))))
+  const last = blocks.findLastIndex((block) => block.type === 'text')
+  const block = blocks[last]
+  if (!block) return blocks
+  const annotated = list(message.annotations).flatMap(decodeCitation)
+  // Perplexity lists its sources beside the choices.
+  const citations =
+    annotated.length > 0 ? annotated : sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : []))
+  const logprobs = list(object(choice.logprobs)?.content)
+  blocks[last] = {
+    ...block,
+    ...(citations.length > 0 && { citations }),
+    ...(logprobs.length > 0 && { logprobs }),
+  }
+  return blocks
+}
+
+export const contentPart = (part: JsonObject | undefined): { type: 'text' | 'reasoning'; text: string }[] => {
+  if (part?.type === 'thinking') return [{ type: 'reasoning', text: thinkingText(part.thinking) }]
+  const said = text(part?.text)
+  return said ? [{ type: 'text', text: said }] : []
+}
+
+/** Neighbours of one type are one block. */
+const joined = (pieces: readonly { type: 'text' | 'reasoning'; text: string }[]): AnswerBlock[] => {
+  const blocks: AnswerBlock[] = []
+  for (const piece of pieces) {
+    const last = blocks.at(-1)
+    if (last?.type === piece.type) blocks[blocks.length - 1] = { ...piece, text: last.text + piece.text }
+    else blocks.push(piece)
+  }
+  return blocks
+}
+
+const readRefusal = (message: JsonObject, choice: JsonObject): AnswerBlock[] => {
+  const refusal = text(message.refusal)
+  if (!refusal) return []
+  const logprobs = list(object(choice.logprobs)?.refusal)
+  return [{ type: 'refusal', text: refusal, ...(logprobs.length > 0 && { logprobs }) }]
+}
+
+const readCalls = (message: JsonObject, answerId: string | undefined): AnswerBlock[] => {
+  const calls = list(message.tool_calls).flatMap((entry, index): AnswerBlock[] => {
+    const call = object(entry)
+    const inner = object(call?.function)
+    const custom = object(call?.custom)
+    const name = text((inner ?? custom)?.name)
+    if (!call || name === undefined) return []
+    const given = argumentsText(inner ? inner.arguments : custom?.input)
+    const id = text(call.id) || madeId(answerId, index, name)
+    return [{ type: 'tool-call', id, name, ...(!inner && { custom: true }), text: given }]
+  })
+  const legacy = object(message.function_call)
+  // Snowflake has one in every answer, its members empty when nothing was called.
+  const name = text(legacy?.name) || undefined
+  if (!legacy || name === undefined || calls.length > 0) return calls
+  return [{ type: 'tool-call', id: madeId(answerId, 0, name), name, text: argumentsText(legacy.arguments) }]
+}
+
+/** Arguments are text; some servers put the object itself. */
+export const argumentsText = (given: Json | undefined): string =>
+  typeof given === 'string' ? given : isObject(given) || isList(given) ? JSON.stringify(given) : ''
+
+/** Sound and pictures, for which the middle has no block: only this format carries them on. */
+const readMedia = (message: JsonObject): AnswerBlock[] =>
+  mediaOf(message).map((raw) => ({ type: 'foreign', protocol: 'openai-chat', raw, text: '' }))
+
+export const mediaOf = (said: JsonObject): JsonObject[] => [
+  // Snowflake's is always there, and empty.
+  ...(isObject(said.audio) && Object.values(said.audio).some(Boolean) ? [{ audio: said.audio }] : []),
+  ...(list(said.images).length > 0 ? [{ images: list(said.images) }] : []),
+]
+
+// ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What is said when a model refused and its format has no words for it: the client must be able to tell. */
+export const REFUSED = 'The model refused to answer.'
+
+/** Functions were asked for in the old way, so calls are answered in it. */
+export const isLegacy = ({ body }: AnswerContext): boolean => isList(body.functions) && !isList(body.tools)
+
+export const reasonFor = (finish: Finish | undefined, refused: boolean, legacy: boolean): string => {
+  switch (finish?.kind) {
+    case 'tool-calls':
+      return legacy ? 'function_call' : 'tool_calls'
+    case 'length':
+      return 'length'
+    case 'content-filter':
+      return 'content_filter'
+    case 'refusal':
+      return refused ? 'stop' : 'content_filter'
+    default:
+      return 'stop'
+  }
+}
+
+/** A whole answer in this format. */
+export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
+  const legacy = isLegacy(context)
+  const texts = answer.blocks.filter((block) => block.type === 'text')
+  const refusals = answer.blocks.filter((block) => block.type === 'refusal')
+  const thoughts = answer.blocks.filter((block) => block.type === 'reasoning')
+  const calls = answer.blocks.flatMap((block) => (block.type === 'tool-call' ? [writeCall(block)] : []))
+  const said = texts.map((block) => block.text).join('')
+  const refusal = refusals.length > 0 ? refusals.map((block) => block.text).join('') : undefined
+  const thought = thoughts.map((block) => block.text).filter((each) => each !== '')
+  const details = thoughts.flatMap((block, index) => (block.proof ? writeDetails(block, index) : []))
+  const annotations = citationsOf(texts)
+  const [first] = calls
+  const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSED) : refusal
+  return {
+    id: answer.id ?? context.id('chatcmpl'),
+    object: 'chat.completion',
+    created: answer.created ?? context.created,
+    model: answer.model ?? context.model,
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: said === '' && (calls.length > 0 || refused !== undefined) ? null : said,
+          refusal: refused ?? null,
+          ...(thought.length > 0 && { reasoning_content: thought.join('\n\n') }),
+          ...(details.length > 0 && { reasoning_details: details }),
+          ...(annotations.length > 0 && { annotations }),
+          ...(first && (legacy ? { function_call: first.function ?? first.custom } : { tool_calls: calls })),
+        },
+        logprobs: logprobsOf(texts, refusals),
+        finish_reason: reasonFor(answer.finish, refusal !== undefined, legacy),
+      },
+    ],
+    ...(answer.usage && { usage: encodeUsage(answer.usage) }),
+  }
+}
+
+const writeCall = (block: AnswerBlock & { type: 'tool-call' }): JsonObject =>
+  block.custom
+    ? { id: block.id, type: 'custom', custom: { name: block.name, input: block.text } }
+    : { id: block.id, type: 'function', function: { name: block.name, arguments: block.text || '{}' } }
+
+const citationsOf = (texts: readonly AnswerBlock[]): JsonObject[] => {
+  let before = 0
+  return texts.flatMap((block) => {
+    const start = before
+    before += block.text.length
+    return (block.citations ?? [])
+      .filter(hasAddress)
+      .map((citation) => encodeCitation(citation, start, block.text.length))
+  })
+}
+
+const logprobsOf = (texts: readonly AnswerBlock[], refusals: readonly AnswerBlock[]): JsonObject | null => {
+  const content = texts.flatMap((block) => block.logprobs ?? [])
+  const refusal = refusals.flatMap((block) => block.logprobs ?? [])
+  if (content.length + refusal.length === 0) return null
+  return { content: content.length > 0 ? content : null, refusal: refusal.length > 0 ? refusal : null }
+}

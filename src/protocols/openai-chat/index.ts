@@ -1,0 +1,25 @@
+import type { Protocol } from '../../core/protocol.ts'
+import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
+import { decodeAnswer, encodeAnswer } from './answer.ts'
+import { decodeRequest } from './request-decode.ts'
+import { adaptRequest, encodeRequest } from './request-encode.ts'
+import { decodeStream } from './stream-decode.ts'
+import { encodeStream, passStream } from './stream-encode.ts'
+
+/** OpenAI's chat completions, and the servers that imitate it. */
+export const openaiChat: Protocol = {
+  name: 'openai-chat',
+  style: 'chat',
+  path: '/chat/completions',
+  decodeRequest,
+  encodeRequest,
+  adaptRequest,
+  decodeAnswer,
+  encodeAnswer,
+  looseEvents: true,
+  decodeStream,
+  encodeStream,
+  passStream,
+  decodeFailure: decodeOpenaiFailure,
+  encodeFailure: encodeOpenaiFailure,
+}

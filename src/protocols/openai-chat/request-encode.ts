@@ -1,0 +1,380 @@
+import type {
+  ChatRequest,
+  Extra,
+  Message,
+  OutputFormat,
+  Part,
+  SettingName,
+  Settings,
+  Tool,
+  ToolChoice,
+} from '../../core/chat.ts'
+import type { Json, JsonObject } from '../../core/json.ts'
+import { object } from '../../core/json.ts'
+import type { Encoded, EncodeTarget, Loss } from '../../core/protocol.ts'
+import { typeOf } from '../media.ts'
+import { dataUrl } from '../openai-responses/media.ts'
+import { allowsStrict } from '../openai-responses/strict.ts'
+import { shortId } from '../shared.ts'
+
+/** Notes what cannot be carried. Everything an encoder is given ends in the body or here. */
+type Lose = (at: string, unfit: boolean) => void
+
+/** A request in our words as chat completions; what that format has no place for is named as lost. */
+export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
+  const found = new Map<string, boolean>()
+  const lose: Lose = (at, unfit) => void found.set(at, unfit || found.get(at) === true)
+  const from: { [member: string]: string } = {}
+  const note = (at: string, members: JsonObject): JsonObject => {
+    for (const member of Object.keys(members)) from[member] = at
+    return members
+  }
+  loseExtras(request.extras, lose)
+  const messages = writeMessages(request.messages, lose, target)
+  const tools = request.tools.flatMap((tool) => writeTool(tool, lose))
+  const body: JsonObject = {
+    model: target.model,
+    ...note(headOf(request.messages.at(-1)?.at, 'messages'), { messages }),
+    ...(tools.length > 0 && note(headOf(request.tools[0]?.at, 'tools'), { tools })),
+    ...writeSettings(request, lose, note),
+    ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
+  }
+  const losses: Loss[] = [...found].map(([at, unfit]) => ({ at, unfit }))
+  return { body, losses, from }
+}
+
+/** The outermost member of a path. */
+const headOf = (at: string | undefined, otherwise: string): string => /^[^.[]+/.exec(at ?? '')?.[0] ?? otherwise
+
+const loseExtras = (extras: readonly Extra[] | undefined, lose: Lose) => {
+  for (const { at, essential } of extras ?? []) lose(at, essential)
+}
+
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a setting is in this format; undefined: this value has no place here. */
+type Row<T> = (value: T, request: ChatRequest) => JsonObject | undefined
+
+const nothing = (): undefined => undefined
+
+/** A row for every setting there is: one without a row is a compile error. */
+const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<Settings[name]>['value']> } = {
+  maxOutputTokens: (value) => ({ max_completion_tokens: value }),
+  temperature: (value) => ({ temperature: value }),
+  topP: (value) => ({ top_p: value }),
+  topK: nothing,
+  stop: (value) => ({ stop: value }),
+  seed: (value) => ({ seed: value }),
+  presencePenalty: (value) => ({ presence_penalty: value }),
+  frequencyPenalty: (value) => ({ frequency_penalty: value }),
+  logitBias: (value) => ({ logit_bias: value }),
+  choices: (value) => ({ n: value }),
+  logprobs: (value) => ({ logprobs: value }),
+  // Refused without its companion.
+  topLogprobs: (value) => ({ logprobs: true, top_logprobs: value }),
+  // Both are refused when there are no tools, and say nothing then.
+  toolChoice: (value, { tools }) => (tools.length > 0 ? { tool_choice: writeToolChoice(value, tools) } : {}),
+  parallelToolCalls: (value, { tools }) => (tools.length > 0 ? { parallel_tool_calls: value } : {}),
+  format: (value) => ({ response_format: writeFormat(value) }),
+  effort: (value) => ({ reasoning_effort: value }),
+  thinkingBudget: nothing,
+  reasoningSummary: nothing,
+  sealedReasoning: nothing,
+  verbosity: (value) => ({ verbosity: value }),
+  user: (value) => ({ user: value }),
+  promptCacheKey: (value) => ({ prompt_cache_key: value }),
+  serviceTier: (value) => (TIERS.has(value) ? { service_tier: value } : undefined),
+  metadata: (value) => ({ metadata: value }),
+  store: (value) => ({ store: value }),
+  // Always asked of the upstream.
+  streamUsage: () => ({}),
+}
+
+const TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast'])
+
+const writeSettings = (
+  request: ChatRequest,
+  lose: Lose,
+  note: (at: string, members: JsonObject) => JsonObject,
+): JsonObject =>
+  Object.assign(
+    {},
+    ...Object.entries(request.settings).map(([name, setting]) => {
+      // The names of Settings are the names of the table, and each row takes its own setting's value.
+      const row = SETTINGS[name as SettingName] as Row<unknown>
+      const members = row(setting.value, request)
+      if (members) return note(setting.at, members)
+      lose(setting.at, false)
+      return {}
+    }),
+  )
+
+const writeFormat = (format: OutputFormat): JsonObject => {
+  switch (format.kind) {
+    case 'text':
+      return { type: 'text' }
+    case 'json':
+      return { type: 'json_object' }
+    case 'schema': {
+      const { name, schema, description, strict } = format
+      return {
+        type: 'json_schema',
+        json_schema: {
+          name: name || 'answer',
+          ...(description !== undefined && { description }),
+          schema,
+          ...(strict !== undefined && { strict }),
+        },
+      }
+    }
+  }
+}
+
+const writeToolChoice = (choice: ToolChoice, tools: readonly Tool[]): Json => {
+  const named = (name: string): JsonObject => {
+    const custom = tools.some((tool) => tool.kind === 'custom' && tool.name === name)
+    return custom ? { type: 'custom', custom: { name } } : { type: 'function', function: { name } }
+  }
+  switch (choice.kind) {
+    case 'auto':
+    case 'none':
+    case 'required':
+      return choice.kind
+    case 'tool':
+      return named(choice.name)
+    case 'allowed':
+      return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools: choice.names.map(named) } }
+  }
+}
+
+const writeTool = (tool: Tool, lose: Lose): JsonObject[] => {
+  switch (tool.kind) {
+    case 'function': {
+      const { name, description, parameters, strict } = tool
+      loseExtras(tool.extras, lose)
+      // In responses a function is strict unless it says otherwise, and is let off where its schema does not keep
+      // strict mode's rules; here such a schema would be refused.
+      const exact = strict === true && allowsStrict(parameters)
+      return [
+        {
+          type: 'function',
+          function: {
+            name,
+            ...(description !== undefined && { description }),
+            ...(parameters !== undefined && { parameters }),
+            ...(exact && { strict: true }),
+          },
+        },
+      ]
+    }
+    case 'custom': {
+      const { name, description, format } = tool
+      const given = writeGrammar(format)
+      return [
+        {
+          type: 'custom',
+          custom: {
+            name,
+            ...(description !== undefined && { description }),
+            ...(given !== undefined && { format: given }),
+          },
+        },
+      ]
+    }
+    case 'foreign':
+      if (tool.protocol === 'openai-chat') return [tool.raw]
+      lose(tool.at, true)
+      return []
+  }
+}
+
+/** A grammar lies flat in responses (`{type, syntax, definition}`) and in a member of its own here. */
+const writeGrammar = (format: Json | undefined): Json | undefined => {
+  const flat = object(format)
+  if (flat?.type !== 'grammar' || flat.grammar !== undefined) return format
+  const { type, ...grammar } = flat
+  return { type, grammar }
+}
+
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const writeMessages = (messages: readonly Message[], lose: Lose, target: EncodeTarget): JsonObject[] => {
+  const written: JsonObject[] = []
+  /** Images and files that tools gave: a `tool` message holds text only, so they follow the last of the results. */
+  let shown: JsonObject[] = []
+  const show = () => {
+    if (shown.length > 0) written.push({ role: 'user', content: shown })
+    shown = []
+  }
+  for (const message of messages) {
+    loseExtras(message.extras, lose)
+    if (message.role !== 'tool') show()
+    switch (message.role) {
+      case 'system':
+        // Never `developer`: OpenAI reads both alike, and most others know this one only.
+        written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, lose) })
+        break
+      case 'user':
+        written.push({ role: 'user', content: writeContent(message.content, USER_PARTS, lose) })
+        break
+      case 'assistant':
+        written.push(...writeAssistant(message.content, lose, target))
+        break
+      case 'tool': {
+        const said = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
+        const seen = message.content.filter(({ type }) => type !== 'text' && type !== 'refusal')
+        const parts = seen.flatMap((part) => writePart(part, USER_PARTS, lose))
+        const result = said.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
+        written.push({
+          role: 'tool',
+          tool_call_id: shortId(message.callId),
+          content: result ?? asError(writeContent(said, TEXT_ONLY, lose), message.isError),
+        })
+        shown.push(...parts)
+        break
+      }
+    }
+  }
+  show()
+  return written
+}
+
+/** This format cannot mark a result as an error, so its text says it. */
+const asError = (content: Json, isError: boolean | undefined): Json => {
+  if (!isError) return content
+  if (typeof content === 'string') return /error/i.test(content.slice(0, 40)) ? content : `Error: ${content}`
+  return [{ type: 'text', text: 'Error:' }, ...(Array.isArray(content) ? content : [])]
+}
+
+type Kinds = ReadonlySet<Part['type']>
+const TEXT_ONLY: Kinds = new Set(['text', 'refusal', 'foreign'])
+const USER_PARTS: Kinds = new Set(['text', 'refusal', 'image', 'file', 'audio', 'foreign'])
+
+/** A single text is a plain string, which every server understands. */
+const writeContent = (content: readonly Part[], kinds: Kinds, lose: Lose): Json => {
+  const parts = content.flatMap((part) => writePart(part, kinds, lose))
+  const [only] = parts
+  if (!only) return ''
+  return parts.length === 1 && only.type === 'text' ? (only.text ?? '') : parts
+}
+
+/** A part of a system, user or tool message. */
+const writePart = (part: Part, kinds: Kinds, lose: Lose): JsonObject[] => {
+  if (!kinds.has(part.type)) {
+    // Reasoning is the model's own affair; anything else is something the message is about.
+    lose(part.at, part.type !== 'reasoning')
+    return []
+  }
+  switch (part.type) {
+    case 'text':
+      loseExtras(part.extras, lose)
+      return [{ type: 'text', text: part.text }]
+    case 'refusal':
+      return [{ type: 'text', text: part.text }]
+    case 'image': {
+      loseExtras(part.extras, lose)
+      const { source, detail } = part
+      if (source.kind === 'id') {
+        lose(part.at, true)
+        return []
+      }
+      // Bytes that say nothing of their kind are most often PNG; an address without a type is none.
+      const url =
+        source.kind === 'url'
+          ? source.url
+          : dataUrl({ ...source, mediaType: typeOf(source.mediaType, source.data) || 'image/png' })
+      return [{ type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) } }]
+    }
+    case 'file': {
+      loseExtras(part.extras, lose)
+      const { source, filename } = part
+      const named = filename === undefined ? {} : { filename }
+      if (source.kind === 'data') {
+        const mediaType = typeOf(source.mediaType, source.data, filename) || 'application/octet-stream'
+        const name = filename ?? (mediaType === 'application/pdf' ? 'file.pdf' : 'file')
+        return [{ type: 'file', file: { filename: name, file_data: dataUrl({ ...source, mediaType }) } }]
+      }
+      if (source.kind === 'id' && source.protocol === 'openai-chat')
+        return [{ type: 'file', file: { file_id: source.id, ...named } }]
+      // No addresses here, and another's file ids lead nowhere.
+      lose(part.at, true)
+      return []
+    }
+    case 'audio':
+      return [{ type: 'input_audio', input_audio: { data: part.data, format: part.format } }]
+    case 'foreign':
+      if (part.protocol === 'openai-chat') return [part.raw]
+      lose(part.at, true)
+      return []
+    case 'reasoning':
+    case 'tool-call':
+      lose(part.at, part.type === 'tool-call')
+      return []
+  }
+}
+
+const writeAssistant = (content: readonly Part[], lose: Lose, target: EncodeTarget): JsonObject[] => {
+  const texts: string[] = []
+  const refusals: string[] = []
+  const thoughts: string[] = []
+  const calls: JsonObject[] = []
+  const others: JsonObject[] = []
+  for (const part of content)
+    switch (part.type) {
+      case 'text':
+        loseExtras(part.extras, lose)
+        texts.push(part.text)
+        break
+      case 'refusal':
+        refusals.push(part.text)
+        break
+      case 'reasoning':
+        // Most servers refuse the member. Text alone can travel; a proof is another format's.
+        if (target.takesReasoning && part.text !== '') thoughts.push(part.text)
+        else lose(part.at, false)
+        break
+      case 'tool-call':
+        calls.push(
+          part.custom
+            ? { id: shortId(part.id), type: 'custom', custom: { name: part.name, input: part.arguments } }
+            : {
+                id: shortId(part.id),
+                type: 'function',
+                // A call without arguments still has to be JSON.
+                function: { name: part.name, arguments: part.arguments === '' ? '{}' : part.arguments },
+              },
+        )
+        break
+      case 'foreign':
+        if (part.protocol === 'openai-chat') others.push(part.raw)
+        else lose(part.at, true)
+        break
+      case 'image':
+      case 'file':
+      case 'audio':
+        lose(part.at, true)
+        break
+    }
+  if (texts.length + refusals.length + calls.length + others.length + thoughts.length === 0) return []
+  // Texts that another format keeps apart (around citations, calls) are one text here.
+  const said = texts.length > 0 ? texts.join('') : null
+  const parts = [...(said === null ? [] : [{ type: 'text', text: said }]), ...others]
+  return [
+    {
+      role: 'assistant',
+      content: others.length > 0 ? parts : said,
+      ...(refusals.length > 0 && { refusal: refusals.join('') }),
+      ...(thoughts.length > 0 && { reasoning_content: thoughts.join('\n\n') }),
+      ...(calls.length > 0 && { tool_calls: calls }),
+    },
+  ]
+}
+
+/** The client's own body for an upstream of the same format: the model's name, and usage in streams. */
+export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
+  const named = body.model === target.model ? body : { ...body, model: target.model }
+  if (body.stream !== true) return named
+  const options = object(body.stream_options)
+  if (options?.include_usage === true) return named
+  return { ...named, stream_options: { ...options, include_usage: true } }
+}

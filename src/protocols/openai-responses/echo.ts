@@ -1,0 +1,52 @@
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import type { AnswerContext } from '../../core/protocol.ts'
+
+/**
+ * The members of a response that repeat the question. Open Responses wants every one of them in every answer, none left
+ * out and most of them never null; what was not said is what it means not to say it.
+ */
+export const echo = ({ body }: AnswerContext): JsonObject => {
+  const reasoning = object(body.reasoning)
+  const format = object(object(body.text)?.format)
+  const verbosity = text(object(body.text)?.verbosity)
+  return {
+    previous_response_id: text(body.previous_response_id) ?? null,
+    instructions: text(body.instructions) ?? null,
+    tools: list(body.tools).filter(isObject).map(echoTool),
+    tool_choice: body.tool_choice ?? 'auto',
+    // What was asked of it in vain is named in the dropped header; what happened is this.
+    truncation: 'disabled',
+    parallel_tool_calls: body.parallel_tool_calls !== false,
+    text: { format: format ? echoFormat(format) : { type: 'text' }, ...(verbosity !== undefined && { verbosity }) },
+    top_p: number(body.top_p) ?? 1,
+    presence_penalty: number(body.presence_penalty) ?? 0,
+    frequency_penalty: number(body.frequency_penalty) ?? 0,
+    top_logprobs: number(body.top_logprobs) ?? 0,
+    temperature: number(body.temperature) ?? 1,
+    reasoning: { effort: text(reasoning?.effort) ?? null, summary: text(reasoning?.summary) ?? null },
+    max_output_tokens: number(body.max_output_tokens) ?? null,
+    max_tool_calls: number(body.max_tool_calls) ?? null,
+    // Nothing is kept here, so only a client that asked for it is told it may be kept upstream.
+    store: body.store === true,
+    background: false,
+    service_tier: 'default',
+    metadata: object(body.metadata) ?? {},
+    safety_identifier: text(body.safety_identifier) ?? null,
+    prompt_cache_key: text(body.prompt_cache_key) ?? null,
+  }
+}
+
+const echoTool = (tool: JsonObject): JsonObject =>
+  tool.type === 'function'
+    ? {
+        ...tool,
+        description: tool.description ?? null,
+        parameters: tool.parameters ?? null,
+        strict: tool.strict ?? true,
+      }
+    : tool
+
+const echoFormat = (format: JsonObject): Json =>
+  format.type === 'json_schema'
+    ? { ...format, description: format.description ?? null, strict: format.strict ?? true }
+    : format

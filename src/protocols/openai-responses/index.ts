@@ -1,0 +1,25 @@
+import type { Protocol } from '../../core/protocol.ts'
+import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
+import { encodeAnswer } from './answer-write.ts'
+import { restore } from './names.ts'
+import { decodeRequest } from './request-decode.ts'
+import { adaptRequest, encodeRequest } from './request-encode.ts'
+import { decodeAnswer, decodeStream, encodeStream, passStream } from './stream.ts'
+
+/** OpenAI's Responses API, and Open Responses, which follows it. */
+export const openaiResponses: Protocol = {
+  name: 'openai-responses',
+  style: 'responses',
+  path: '/responses',
+  decodeRequest,
+  encodeRequest,
+  adaptRequest,
+  restore,
+  decodeAnswer,
+  encodeAnswer,
+  decodeStream,
+  encodeStream,
+  passStream,
+  decodeFailure: decodeOpenaiFailure,
+  encodeFailure: encodeOpenaiFailure,
+}

@@ -1,0 +1,253 @@
+import type { ChatRequest, Effort, Extra, Message, OutputFormat, Setting, Settings, Tool } from '../../core/chat.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
+import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
+import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { decodeInput } from './input-decode.ts'
+import { allowsStrict } from './strict.ts'
+
+/** A responses request in our words. Words nobody here knows are kept as extras; only wrong types are refused. */
+export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
+  const problems: Problems = {}
+  const fields = fieldsOf(body, '', problems)
+  const model = fields.string('model')
+  if (!model && !problems.first) fields.missing('model', 'the name of a model')
+  const stream = fields.flag('stream') ?? false
+  const extras: Extra[] = decodeStored(fields)
+  const messages = decodeMessages(fields, extras.length > 0, problems)
+  const tools = (fields.list('tools') ?? []).flatMap((tool, index) => decodeTool(fields, tool, index, extras, problems))
+  const settings = {
+    ...setting('maxOutputTokens', fields, 'max_output_tokens', fields.number('max_output_tokens')),
+    ...setting('temperature', fields, 'temperature', fields.number('temperature')),
+    ...setting('topP', fields, 'top_p', fields.number('top_p')),
+    ...setting('topLogprobs', fields, 'top_logprobs', fields.number('top_logprobs')),
+    // In Open Responses; OpenAI only echoes them.
+    ...setting('presencePenalty', fields, 'presence_penalty', fields.number('presence_penalty')),
+    ...setting('frequencyPenalty', fields, 'frequency_penalty', fields.number('frequency_penalty')),
+    ...setting('parallelToolCalls', fields, 'parallel_tool_calls', fields.flag('parallel_tool_calls')),
+    ...setting('metadata', fields, 'metadata', fields.object('metadata')),
+    ...setting('store', fields, 'store', fields.flag('store')),
+    ...setting('serviceTier', fields, 'service_tier', fields.string('service_tier')),
+    ...setting('promptCacheKey', fields, 'prompt_cache_key', fields.string('prompt_cache_key')),
+    ...decodeUser(fields),
+    ...decodeText(fields.fields('text'), extras),
+    ...decodeReasoning(fields.fields('reasoning'), extras),
+    ...decodeInclude(fields, extras),
+    ...decodeToolChoice(fields, extras),
+  }
+  extras.push(...decodeSwitches(fields), ...fields.rest())
+  if (problems.first) return bad(problems.first)
+  return good({ model: model ?? '', stream, messages, tools, settings, extras })
+}
+
+const kept = (fields: Fields, name: string, value: Json, essential: boolean): Extra => ({
+  at: fields.path(name),
+  name,
+  value,
+  essential,
+})
+
+const setting = <Name extends keyof Settings>(
+  name: Name,
+  fields: Fields,
+  member: string,
+  value: NonNullable<Settings[Name]>['value'] | undefined,
+): Settings => (value === undefined ? {} : { [name]: { value, at: fields.path(member) } satisfies Setting<unknown> })
+
+/** What only the provider that has the data can honour. With one of these the input may be missing: it lies there. */
+const decodeStored = (fields: Fields): Extra[] => {
+  const previous = fields.string('previous_response_id')
+  const conversation = fields.any('conversation')
+  const prompt = fields.object('prompt')
+  if (conversation !== undefined && typeof conversation !== 'string' && !isObject(conversation))
+    fields.wrong('conversation', 'a string or an object')
+  return [
+    ...(previous === undefined ? [] : [kept(fields, 'previous_response_id', previous, true)]),
+    ...(conversation === undefined ? [] : [kept(fields, 'conversation', conversation, true)]),
+    ...(prompt === undefined ? [] : [kept(fields, 'prompt', prompt, true)]),
+  ]
+}
+
+const decodeMessages = (fields: Fields, elsewhere: boolean, problems: Problems): Message[] => {
+  const messages: Message[] = []
+  const instructions = fields.string('instructions')
+  if (instructions !== undefined) {
+    const at = fields.path('instructions')
+    messages.push({ role: 'system', at, as: 'system', content: [{ type: 'text', at, text: instructions }] })
+  }
+  const input = fields.any('input')
+  const at = fields.path('input')
+  if (typeof input === 'string') messages.push({ role: 'user', at, content: [{ type: 'text', at, text: input }] })
+  else if (isList(input)) messages.push(...decodeInput(input, at, problems))
+  else if (input !== undefined) fields.wrong('input', 'a string or a list of items')
+  if (!elsewhere && input === undefined) fields.missing('input', 'a string or a list of items')
+  if (!elsewhere && isList(input) && input.length === 0)
+    fields.wrong('input', 'a string or a list of at least one item')
+  return messages
+}
+
+/** Members whose usual value says nothing: kept only where they differ from it. */
+const decodeSwitches = (fields: Fields): Extra[] => {
+  const background = fields.flag('background')
+  const truncation = fields.string('truncation')
+  const options = fields.object('stream_options')
+  // Not to be padded is what every other format does anyway.
+  const wishes = Object.entries(options ?? {}).filter(
+    ([name, value]) => value !== null && !(name === 'include_obfuscation' && value === false),
+  )
+  return [
+    ...(background ? [kept(fields, 'background', true, true)] : []),
+    ...(truncation === undefined || truncation === 'disabled' ? [] : [kept(fields, 'truncation', truncation, false)]),
+    ...(options && wishes.length > 0 ? [kept(fields, 'stream_options', options, false)] : []),
+  ]
+}
+
+/** The newer name says the same better; beside it the older stays unread and is an extra. */
+const decodeUser = (fields: Fields): Settings => {
+  const newer = fields.string('safety_identifier')
+  return newer === undefined
+    ? setting('user', fields, 'user', fields.string('user'))
+    : setting('user', fields, 'safety_identifier', newer)
+}
+
+// ── Groups of settings ───────────────────────────────────────────────────────────────────────────────────────────
+
+const decodeText = (fields: Fields | undefined, extras: Extra[]): Settings => {
+  if (!fields) return {}
+  const settings = {
+    ...setting('format', fields, 'format', decodeFormat(fields, extras)),
+    ...setting('verbosity', fields, 'verbosity', fields.string('verbosity')),
+  }
+  extras.push(...fields.rest())
+  return settings
+}
+
+const decodeFormat = (fields: Fields, extras: Extra[]): OutputFormat | undefined => {
+  const format = fields.fields('format')
+  if (!format) return undefined
+  const type = format.string('type')
+  switch (type) {
+    case 'text':
+      return { kind: 'text' }
+    case 'json_object':
+      return { kind: 'json' }
+    case 'json_schema': {
+      const name = format.string('name')
+      const schema = format.object('schema')
+      if (!name) format.missing('name', 'a name for the format')
+      if (!schema) format.missing('schema', 'a JSON Schema')
+      const description = format.string('description')
+      const strict = format.flag('strict') ?? allowsStrict(schema)
+      extras.push(...format.rest())
+      return {
+        kind: 'schema',
+        name: name ?? '',
+        schema: schema ?? {},
+        ...(description !== undefined && { description }),
+        strict,
+      }
+    }
+    default:
+      if (type === undefined) format.missing('type', '"text", "json_object" or "json_schema"')
+      extras.push({ at: format.at, name: 'format', value: fields.object('format') ?? null, essential: true })
+      return undefined
+  }
+}
+
+const EFFORTS: { readonly [effort in Effort]: effort } = {
+  none: 'none',
+  minimal: 'minimal',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'xhigh',
+  max: 'max',
+}
+
+const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): Settings => {
+  if (!fields) return {}
+  const word = fields.string('effort')
+  const effort = Object.values(EFFORTS).find((known) => known === word)
+  if (word !== undefined && !effort)
+    extras.push({ at: fields.path('effort'), name: 'effort', value: word, essential: false })
+  const older = fields.string('generate_summary')
+  const settings = {
+    ...setting('effort', fields, 'effort', effort),
+    ...setting('reasoningSummary', fields, 'generate_summary', older),
+    ...setting('reasoningSummary', fields, 'summary', fields.string('summary')),
+  }
+  extras.push(...fields.rest())
+  return settings
+}
+
+const decodeInclude = (fields: Fields, extras: Extra[]): Settings => {
+  let settings: Settings = {}
+  for (const [index, wish] of (fields.list('include') ?? []).entries()) {
+    const at = `${fields.path('include')}[${index}]`
+    if (wish === 'reasoning.encrypted_content') settings = { ...settings, sealedReasoning: { value: true, at } }
+    else if (wish === 'message.output_text.logprobs') settings = { ...settings, logprobs: { value: true, at } }
+    else extras.push({ at, name: 'include', value: wish, essential: false })
+  }
+  return settings
+}
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const decodeTool = (body: Fields, value: Json, index: number, lost: Extra[], problems: Problems): Tool[] => {
+  const at = `${body.path('tools')}[${index}]`
+  if (!isObject(value)) {
+    body.wrong('tools', 'a list of objects')
+    return []
+  }
+  const fields = fieldsOf(value, at, problems)
+  const type = fields.string('type')
+  if (!type) fields.missing('type', 'the kind of tool')
+  if (type !== 'function' && type !== 'custom')
+    return [{ kind: 'foreign', at, protocol: 'openai-responses', raw: value }]
+  const name = fields.string('name')
+  if (!name) fields.missing('name', 'the name of the tool')
+  const description = fields.string('description')
+  const said = { at, name: name ?? '', ...(description !== undefined && { description }) }
+  if (type === 'custom') {
+    const format = fields.any('format')
+    lost.push(...fields.rest())
+    return [{ kind: 'custom', ...said, ...(format !== undefined && { format }) }]
+  }
+  const parameters = fields.object('parameters')
+  // Not said means strict here, but only as far as the schema allows: elsewhere the same word with a schema that
+  // breaks strict's rules is refused (400 invalid_function_parameters).
+  const strict = fields.flag('strict') ?? allowsStrict(parameters)
+  const extras = fields.rest()
+  return [
+    { kind: 'function', ...said, ...(parameters && { parameters }), strict, ...(extras.length > 0 && { extras }) },
+  ]
+}
+
+const decodeToolChoice = (fields: Fields, extras: Extra[]): Settings => {
+  const value = fields.any('tool_choice')
+  if (value === undefined) return {}
+  if (value === 'auto' || value === 'none' || value === 'required')
+    return setting('toolChoice', fields, 'tool_choice', { kind: value })
+  if (!isObject(value)) {
+    fields.wrong('tool_choice', '"auto", "none", "required" or an object')
+    return {}
+  }
+  const name = nameOf(value)
+  if (name) return setting('toolChoice', fields, 'tool_choice', { kind: 'tool', name })
+  if (value.type === 'allowed_tools' && isList(value.tools)) {
+    const names = value.tools.map(nameOf)
+    if (names.length > 0 && names.every((one) => one !== undefined))
+      return setting('toolChoice', fields, 'tool_choice', {
+        kind: 'allowed',
+        mode: value.mode === 'required' ? 'required' : 'auto',
+        names,
+      })
+  }
+  if (value.type === 'function' || value.type === 'custom')
+    fields.wrong('tool_choice', 'an object with the `name` of a tool')
+  // A tool the provider runs, or a kind of choice that came later: no other format can say it.
+  extras.push({ at: fields.path('tool_choice'), name: 'tool_choice', value, essential: true })
+  return {}
+}
+
+const nameOf = (tool: Json): string | undefined =>
+  isObject(tool) && (tool.type === 'function' || tool.type === 'custom') ? text(tool.name) || undefined : undefined

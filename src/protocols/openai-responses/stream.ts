@@ -1,0 +1,195 @@
+import type { ChatEvent } from '../../core/chat.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import { isObject, type Json, type JsonObject, number, object, text } from '../../core/json.ts'
+import { survey } from '../../core/json-text.ts'
+import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { Stage } from '../../core/stage.ts'
+import { passFrame, writeFrame } from '../sse.ts'
+import { answerReader, malformed } from './answer-read.ts'
+import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
+
+/** Open Responses ends every stream with it, however the answer ended; both official SDKs take it. */
+const DONE = writeFrame(undefined, '[DONE]')
+
+const PING = ': ping\n'
+
+/** The frames of a responses stream as the events they tell. */
+export const decodeStream = (): Stage<Frame, ChatEvent> => {
+  const reader = answerReader()
+  let failed = false
+  const failWith = (failure: Failure): ChatEvent[] => {
+    failed = true
+    return [{ type: 'failure', failure }]
+  }
+  return {
+    push(frame) {
+      if (failed || reader.over) return []
+      if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event longer than is allowed.'))
+      const { data } = frame
+      if (data === '') return [{ type: 'ping' }]
+      // The end, which tells nothing the last event has not told.
+      if (data === '[DONE]') return []
+      const event = parse(data)
+      if (!isObject(event)) return failWith(malformed('an event that is not a JSON object'))
+      // The name of the event is said twice; sources that keep only data leave one of them out.
+      return reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
+    },
+    end() {
+      return failed || reader.over
+        ? []
+        : failWith(fail('truncated', "The provider's stream ended before its answer was complete."))
+    },
+  }
+}
+
+/** A whole answer, as its stream's last event would have told it. */
+export const decodeAnswer = (body: Json): ChatEvent[] => {
+  const response = object(body)
+  if (!response) return [{ type: 'failure', failure: malformed('an answer that is not a JSON object') }]
+  const reader = answerReader()
+  if (!Array.isArray(response.output)) {
+    // A failed response may have no output; an error body has none.
+    if (isObject(response.error) || text(response.error)) return reader.read({ error: response.error }, 'error', 0)
+    return [{ type: 'failure', failure: malformed('an answer without `output`') }]
+  }
+  return reader.read({ response }, 'response.completed', 0)
+}
+
+const parse = (data: string): unknown => {
+  try {
+    return JSON.parse(data)
+  } catch {
+    return undefined
+  }
+}
+
+const numbered = ({ type, ...rest }: WireEvent, sequence: number): string =>
+  writeFrame(type, JSON.stringify({ type, sequence_number: sequence, ...rest }))
+
+/** Writes a responses stream from the events alone. */
+export const encodeStream = (context: AnswerContext): StreamWriter => {
+  const writer = answerWriter(context)
+  let sequence = 0
+  const texts = (events: readonly WireEvent[], wasOver: boolean): string[] => {
+    const out = events.map((event) => numbered(event, sequence++))
+    if (writer.over && !wasOver) out.push(DONE)
+    return out
+  }
+  return {
+    push({ events }) {
+      const wasOver = writer.over
+      const made = events.flatMap((event) => writer.write(event))
+      // Whatever the first step tells, the response has begun with it.
+      const begun = events.some(({ type }) => type !== 'ping') ? writer.begin() : []
+      return texts([...begun, ...made], wasOver)
+    },
+    end() {
+      const wasOver = writer.over
+      return texts(writer.end(), wasOver)
+    },
+    keepAlive() {
+      if (writer.over) return ''
+      // Codex's idle timer does not see comments, so once there is a response to speak of it is spoken of.
+      return writer.begun ? numbered({ type: 'response.in_progress', response: writer.response() }, sequence++) : PING
+    },
+  }
+}
+
+const LIFECYCLE = new Set(['response.created', 'response.in_progress', 'response.queued'])
+
+/**
+ * Passes an upstream's own stream on. Bytes stay as they are but for: `id:` lines, a missing event name, errors (ours
+ * take their place), `[DONE]` at the end, and sequence numbers once a sign of life of ours has come between.
+ */
+export const passStream = (context: AnswerContext): StreamWriter => {
+  /** For what no upstream has said: a whole answer in place of a stream, or a failure before its first word. */
+  let own: StreamWriter | undefined
+  let over = false
+  let shift = 0
+  /** As text: they are looked into only when an event of ours has to follow them. */
+  let lastData: string | undefined
+  let lastLifecycle: string | undefined
+  let lastSequence = -1
+  let interrupted = false
+
+  const sequenceNow = (): number => {
+    const found = lastData === undefined ? undefined : number(object(parse(lastData))?.sequence_number)
+    if (found !== undefined) lastSequence = Math.max(lastSequence, found + shift)
+    lastData = undefined
+    return lastSequence
+  }
+
+  const lastResponse = (): JsonObject => object(object(parse(lastLifecycle ?? ''))?.response) ?? {}
+
+  const pass = (frame: Frame): string => {
+    if (frame.data === '') return passFrame(frame)
+    const type = frame.event ?? text(object(parse(frame.data))?.type)
+    if (type !== undefined && LIFECYCLE.has(type)) lastLifecycle = frame.data
+    lastData = frame.data
+    if (shift > 0) return writeFrame(type, renumber(frame.data, shift))
+    const passed = passFrame(frame)
+    return frame.event === undefined && type !== undefined && frame.raw !== undefined
+      ? `event: ${type}\n${passed}`
+      : passed
+  }
+
+  const failWith = (failure: Failure): string[] => {
+    over = true
+    if (lastLifecycle === undefined) {
+      own ??= encodeStream(context)
+      return [...own.push({ events: [{ type: 'failure', failure }] })]
+    }
+    let sequence = sequenceNow()
+    const events = failureEvents(failure, lastResponse(), context, interrupted)
+    return [...events.map((event) => numbered(event, ++sequence)), DONE]
+  }
+
+  return {
+    push(step: Passing) {
+      if (own) return own.push(step)
+      if (over) return []
+      const { frame, events } = step
+      const failure = events.find((event) => event.type === 'failure')
+      if (failure) return failWith(failure.failure)
+      if (!frame) {
+        if (step.whole === undefined || lastLifecycle !== undefined) return []
+        own = encodeStream(context)
+        return own.push(step)
+      }
+      // Its own end mark comes back below, in our spelling and behind the last event only.
+      if (frame.data === '[DONE]') return []
+      const passed = pass(frame)
+      interrupted ||= events.some(({ type }) => type === 'open' || type === 'delta')
+      if (!events.some(({ type }) => type === 'finish')) return [passed]
+      over = true
+      return [passed, DONE]
+    },
+    end() {
+      if (own) return own.end()
+      if (over) return []
+      return failWith(fail('truncated', "The provider's stream ended before its answer was complete."))
+    },
+    keepAlive() {
+      if (own) return own.keepAlive()
+      if (over) return ''
+      if (lastLifecycle === undefined) return PING
+      const sequence = sequenceNow() + 1
+      lastSequence = sequence
+      shift++
+      return numbered(
+        { type: 'response.in_progress', response: { ...lastResponse(), status: 'in_progress' } },
+        sequence,
+      )
+    },
+  }
+}
+
+/** The event with its sequence number raised; nothing else of its text changes, nor does an event without one. */
+const renumber = (data: string, shift: number): string => {
+  // Deeper than any event is; what is deeper has been refused by the reader or is nobody's event.
+  const found = survey(data, 1_000)
+  const span = found.ok ? found.members.find(({ key }) => key === 'sequence_number') : undefined
+  const current = span && number(parse(data.slice(span.value, span.end)))
+  if (!span || current === undefined) return data
+  return `${data.slice(0, span.value)}${current + shift}${data.slice(span.end)}`
+}

@@ -1,0 +1,150 @@
+/** Small things more than one wire format needs. */
+import type { Extra } from '../core/chat.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import { isList, isObject, type Json, type JsonObject, sourceOf } from '../core/json.ts'
+import { RETRY_WORDS } from './openai-error.ts'
+
+/**
+ * An object of a client's request, read member by member. A member of the wrong type is a problem and reads as absent;
+ * null is absent; a member nobody asked for comes out of `rest`, so that nothing is forgotten by not being thought of.
+ */
+export type Fields = {
+  readonly at: string
+  /** The client's path to a member. */
+  path(name: string): string
+  has(name: string): boolean
+  string(name: string): string | undefined
+  flag(name: string): boolean | undefined
+  number(name: string, limits?: { least?: number; most?: number; whole?: boolean }): number | undefined
+  object(name: string): JsonObject | undefined
+  fields(name: string): Fields | undefined
+  list(name: string): readonly Json[] | undefined
+  /** Whatever it is. Reading it is a promise to carry it or to say that it is lost. */
+  any(name: string): Json | undefined
+  /** Says that a member is wrong: what was found, what is allowed. */
+  wrong(name: string, allowed: string): void
+  missing(name: string, allowed: string): void
+  /** What nobody has read. */
+  rest(essential?: (name: string, value: Json) => boolean): Extra[]
+}
+
+/** The first problem met while reading; later ones are mostly its consequences. */
+export type Problems = { first?: Failure }
+
+export const fieldsOf = (value: JsonObject, at: string, problems: Problems): Fields => {
+  const read = new Set<string>()
+  const path = (name: string) => (at === '' ? name : `${at}.${name}`)
+  const get = (name: string): Json | undefined => {
+    read.add(name)
+    const member = Object.hasOwn(value, name) ? value[name] : undefined
+    return member === null ? undefined : member
+  }
+  const wrong = (name: string, allowed: string) => {
+    problems.first ??= fail('invalid_value', `${say(path(name))} is ${found(value[name])}; it must be ${allowed}.`, {
+      param: path(name),
+    })
+  }
+  const typed = <T extends Json>(name: string, test: (member: Json) => member is T, allowed: string): T | undefined => {
+    const member = get(name)
+    if (member === undefined || test(member)) return member
+    wrong(name, allowed)
+    return undefined
+  }
+  const objectOf = (name: string) => typed(name, isObject, 'an object')
+  return {
+    at,
+    path,
+    wrong,
+    has: (name) => get(name) !== undefined,
+    any: get,
+    string: (name) => typed(name, (member) => typeof member === 'string', 'a string'),
+    flag: (name) => typed(name, (member) => typeof member === 'boolean', 'true or false'),
+    list: (name) => typed(name, isList, 'a list'),
+    object: objectOf,
+    fields(name) {
+      const member = objectOf(name)
+      return member && fieldsOf(member, path(name), problems)
+    },
+    number(name, { least, most, whole } = {}) {
+      const member = get(name)
+      if (member === undefined) return undefined
+      const source = sourceOf(member)
+      const amount = source === undefined ? member : Number(source)
+      if (
+        typeof amount === 'number' &&
+        Number.isFinite(amount) &&
+        (!whole || Number.isInteger(amount)) &&
+        (least === undefined || amount >= least) &&
+        (most === undefined || amount <= most)
+      )
+        return amount
+      const bounds =
+        least === undefined ? '' : most === undefined ? ` of at least ${least}` : ` from ${least} to ${most}`
+      wrong(name, (whole ? 'a whole number' : 'a number') + bounds)
+      return undefined
+    },
+    missing(name, allowed) {
+      problems.first ??= fail('missing_parameter', `${say(path(name))} is missing; it must be ${allowed}.`, {
+        param: path(name),
+      })
+    },
+    rest: (essential) =>
+      Object.entries(value).flatMap(([name, member]) =>
+        read.has(name) || member === undefined || member === null
+          ? []
+          : [{ at: path(name), name, value: member, essential: essential?.(name, member) ?? false }],
+      ),
+  }
+}
+
+/** A path in a sentence; the exact one is the error's `param`. */
+const say = (path: string): string => (RETRY_WORDS.test(path) ? 'A member' : `\`${path}\``)
+
+/** What a value is, without repeating a number: clients search error bodies for those of a status. */
+export const found = (value: Json | undefined): string => {
+  if (value === undefined) return 'missing'
+  if (value === null) return 'null'
+  if (isList(value)) return value.length === 0 ? 'an empty list' : 'a list'
+  if (sourceOf(value) !== undefined) return 'a very large number'
+  switch (typeof value) {
+    case 'string':
+      if (value === '') return 'an empty string'
+      return value.length <= 40 && /^[\w .:/-]+$/.test(value) && !RETRY_WORDS.test(value)
+        ? `the string "${value}"`
+        : 'a string'
+    case 'boolean':
+      return String(value)
+    case 'number':
+      if (!Number.isFinite(value)) return 'not a finite number'
+      if (value < 0) return 'a negative number'
+      if (value === 0) return 'zero'
+      return Number.isInteger(value) ? 'another number' : 'a fraction'
+    default:
+      return 'an object'
+  }
+}
+
+/** 53 bits of a text; the seed makes independent ones. Two multiplied lanes, mixed at the end. */
+const hash53 = (text: string, seed: number): number => {
+  let a = 0xdeadbeef ^ seed
+  let b = 0x41c6ce57 ^ seed
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    a = Math.imul(a ^ code, 2_654_435_761)
+    b = Math.imul(b ^ code, 1_597_334_677)
+  }
+  a = Math.imul(a ^ (a >>> 16), 2_246_822_507) ^ Math.imul(b ^ (b >>> 13), 3_266_489_909)
+  b = Math.imul(b ^ (b >>> 16), 2_246_822_507) ^ Math.imul(a ^ (a >>> 13), 3_266_489_909)
+  return 4_294_967_296 * (2_097_151 & b) + (a >>> 0)
+}
+
+/** 40 letters and digits that stand for a text: the same for the same text, everywhere and always. */
+export const digest = (text: string): string =>
+  [1, 2, 3, 4].map((seed) => hash53(text, seed).toString(36).padStart(11, '0').slice(-10)).join('')
+
+/** A tool call's id where ids have a longest length: itself, or one made from it. Never cut: two could become one. */
+export const shortId = (id: string, longest = 64): string => (id.length <= longest ? id : `call_${digest(id)}`)
+
+/** An id for a call whose maker gave it none: from the answer and the call's place in it. */
+export const madeId = (...of: readonly (string | number | undefined)[]): string =>
+  `call_${digest(JSON.stringify(of)).slice(0, 24)}`

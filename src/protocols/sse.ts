@@ -1,0 +1,140 @@
+/** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
+import type { Frame } from '../core/protocol.ts'
+import type { Stage } from '../core/stage.ts'
+
+const NONE = Number.POSITIVE_INFINITY
+
+/** Index of `mark` at or after `from`; beyond every index when there is none. */
+const find = (text: string, mark: string, from: number): number => {
+  const at = text.indexOf(mark, from)
+  return at === -1 ? NONE : at
+}
+
+/**
+ * Text in, events out. The same events come whatever the slices are.
+ *
+ * A block with comments only, or without any `data` line, gives a frame with empty `data`: a sign of life, not an event.
+ * An event longer than `limit` characters gives one frame with `oversized` and empty `data`; after it the stage is deaf,
+ * since where the next event begins could only be found by reading on without bound. At the end, an event whose lines
+ * are whole is given out even if its blank line is missing (a last `data: [DONE]`); half a line is dropped.
+ */
+export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => {
+  let fresh = true
+  let deaf = false
+  /** A lone \r at the very end of a slice may be half of \r\n; it waits for the next slice. */
+  let waitingReturn = false
+  /** Pieces of a line that has not ended. Joined once, when it ends: one long line in small slices stays linear. */
+  let pieces: string[] = []
+  let piecesLength = 0
+  /** What the open block has said so far. */
+  let raw = ''
+  let name: string | undefined
+  let data: string | undefined
+
+  const read = (line: string) => {
+    // A comment begins with a colon, a line without one is a field without a value; of the fields two matter here.
+    if (line.startsWith('data')) {
+      const value = fieldValue(line, 4)
+      if (value !== undefined) data = data === undefined ? value : `${data}\n${value}`
+    } else if (line.startsWith('event')) {
+      const value = fieldValue(line, 5)
+      if (value !== undefined) name = value
+    }
+  }
+
+  const close = (out: Frame[], blank: string) => {
+    // Blank lines between events say nothing.
+    if (raw !== '') out.push({ ...(name && { event: name }), data: data ?? '', raw: raw + blank })
+    raw = ''
+    name = undefined
+    data = undefined
+  }
+
+  const overflow = (out: Frame[]) => {
+    deaf = true
+    pieces = []
+    raw = ''
+    out.push({ data: '', oversized: true })
+  }
+
+  const take = (text: string, out: Frame[]) => {
+    let feed = find(text, '\n', 0)
+    let back = find(text, '\r', 0)
+    let at = 0
+    while (at < text.length) {
+      if (feed < at) feed = find(text, '\n', at)
+      if (back < at) back = find(text, '\r', at)
+      const end = Math.min(feed, back)
+      if (end === NONE) break
+      const next = back === end && feed === end + 1 ? end + 2 : end + 1
+      const before = pieces.join('')
+      if (pieces.length > 0) {
+        pieces = []
+        piecesLength = 0
+      }
+      const line = before + text.slice(at, end)
+      const ending = text.slice(end, next)
+      at = next
+      if (line === '') close(out, ending)
+      else if (raw.length + line.length > limit) return overflow(out)
+      else {
+        read(line)
+        raw += line + ending
+      }
+    }
+    if (at < text.length) {
+      pieces.push(at === 0 ? text : text.slice(at))
+      piecesLength += text.length - at
+      if (raw.length + piecesLength > limit) overflow(out)
+    }
+  }
+
+  return {
+    push(slice) {
+      const out: Frame[] = []
+      if (deaf || slice === '') return out
+      let text = slice
+      if (fresh) {
+        fresh = false
+        if (text.charCodeAt(0) === 0xfeff) text = text.slice(1)
+      }
+      if (waitingReturn) text = `\r${text}`
+      waitingReturn = text.endsWith('\r')
+      take(waitingReturn ? text.slice(0, -1) : text, out)
+      return out
+    },
+    end() {
+      const out: Frame[] = []
+      if (deaf) return out
+      if (waitingReturn) take('\r', out)
+      deaf = true
+      if (data !== undefined) close(out, '\n')
+      return out
+    },
+  }
+}
+
+/** The value behind a field's name of that length; undefined when the line only begins like the field. */
+const fieldValue = (line: string, length: number): string | undefined => {
+  if (line.length === length) return ''
+  if (line.charCodeAt(length) !== 58) return undefined
+  return line.slice(line.charCodeAt(length + 1) === 32 ? length + 2 : length + 1)
+}
+
+/** One event of the wire, whole. `data` is one line: JSON, or `[DONE]`. */
+export const writeFrame = (event: string | undefined, data: string): string =>
+  event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`
+
+const ID_LINE = /(^|[\r\n])id(?::[^\r\n]*)?(?:\r\n|\r|\n)/g
+
+/**
+ * A frame as it is passed on: byte for byte, save `id` lines. With an id a browser's EventSource would reconnect by
+ * itself and ask the gateway for the rest of a stream nobody keeps.
+ */
+export const passFrame = (frame: Frame): string => {
+  if (frame.raw === undefined) return writeFrame(frame.event, frame.data)
+  return mayHaveId(frame.raw) ? frame.raw.replace(ID_LINE, '$1') : frame.raw
+}
+
+/** Looked at first: the expression alone costs more than all the rest of passing a chunk on. */
+const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes('\nid') || raw.includes('\rid')

@@ -1,0 +1,90 @@
+import { isObject, type Json, type JsonObject } from '../core/json.ts'
+import type { Provider } from '../core/provider.ts'
+import { errorIn, meant } from './quirks/failures.ts'
+import { inOrder, type RequestQuirk, without } from './quirks/request.ts'
+
+/** Anthropic's own tools leave `/v1` out of the base URL, everybody else puts it in. */
+const withVersion = (url: string): string => {
+  const bare = url.replace(/\/+$/, '')
+  return bare.endsWith('/v1') ? bare : `${bare}/v1`
+}
+
+const SAMPLING = ['temperature', 'top_p', 'top_k'] as const
+
+/** Claude Opus 4.7 and everything after it. */
+const SAMPLES_ITSELF = /^claude-(?:opus-4-[7-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9]|mythos-preview)/
+/** The models from Opus 4.1 on that still sample as told. */
+const ONE_OF_TWO = /^claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-5)/
+
+/**
+ * Newer models answer 400 to sampling wishes: from Opus 4.7 on to any that is not the default, before that (from
+ * Opus 4.1) to temperature and top_p together (Anthropic's migration guides say so). The default values say nothing.
+ */
+const samplingOfNewerModels: RequestQuirk = (body, model, lost) => {
+  const given = SAMPLING.filter((member) => body[member] !== undefined && body[member] !== null)
+  if (given.length === 0) return body
+  if (SAMPLES_ITSELF.test(model)) {
+    for (const member of given) if (member === 'top_k' || body[member] !== 1) lost(member)
+    return without(body, ...given)
+  }
+  if (ONE_OF_TWO.test(model) && given.includes('temperature') && given.includes('top_p')) {
+    if (body.top_p !== 1) lost('top_p')
+    return without(body, 'top_p')
+  }
+  return body
+}
+
+/** The models that think by a budget only: adaptive thinking and an effort came with Opus 4.6. */
+const THINKS_BY_BUDGET = /^claude-(?:[123]|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:-[0-9]{8})?$)/
+
+/**
+ * Older models answer 400 to adaptive thinking and to an effort (Anthropic's guides on both name the models). A wish for
+ * more thought is not worth failing for; it is named instead.
+ */
+const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
+  if (!THINKS_BY_BUDGET.test(model)) return body
+  const { thinking, output_config: output } = body
+  const adaptive = isObject(thinking) && thinking.type === 'adaptive'
+  const effort = isObject(output) && output.effort !== undefined
+  if (!adaptive && !effort) return body
+  if (adaptive) lost('thinking')
+  // Another style says it in a member of its own.
+  if (adaptive && thinking.display !== undefined) lost('thinking.display')
+  if (effort) lost('output_config.effort')
+  const bare = without(body, ...(adaptive ? ['thinking'] : []))
+  if (!effort) return bare
+  const kept = without(output, 'effort')
+  return Object.keys(kept).length > 0 ? { ...bare, output_config: kept } : without(bare, 'output_config')
+}
+
+const LIMIT_REACHED = /you have reached your specified (?:workspace )?api usage limits/i
+
+/**
+ * Money that is gone comes as a 400 that blames the request (errors.reported anthropic-messages-400-3, quoted in
+ * anthropics/claude-code#66314), or as a 429 that no waiting ends (`enforced_spend_limit_reached`).
+ */
+const moneyGone = (status: number, body: Json | undefined) => {
+  const error: JsonObject | undefined = errorIn(body)
+  const words = typeof error?.message === 'string' ? error.message : ''
+  const details = errorIn(error?.details)
+  if (status === 429 && details?.error_code !== 'enforced_spend_limit_reached') return undefined
+  if (status === 400 && !words.startsWith('Your credit balance is too low') && !LIMIT_REACHED.test(words))
+    return undefined
+  if (status !== 400 && status !== 429) return undefined
+  return meant('quota', "The gateway's account at Anthropic has no credit left.", status, error)
+}
+
+export default {
+  name: 'anthropic',
+  title: 'Anthropic',
+  order: 20,
+  baseUrl: 'https://api.anthropic.com/v1',
+  normalizeBaseUrl: withVersion,
+  speaks: [{ protocol: 'anthropic-messages' }],
+  auth: { header: 'x-api-key' },
+  headers: { 'anthropic-version': '2023-06-01' },
+  defaultModel: 'claude-haiku-4-5',
+  models: { path: '/models?limit=1000' },
+  quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels), failure: moneyGone },
+  note: 'The base URL is taken with or without `/v1`.',
+} satisfies Provider

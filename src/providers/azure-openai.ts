@@ -1,0 +1,55 @@
+import { type Json, object, text } from '../core/json.ts'
+import type { Provider, Variables } from '../core/provider.ts'
+import { errorIn, meant } from './quirks/failures.ts'
+import { reasoningModels } from './quirks/request.ts'
+
+/** The address ends in `/openai`; the version follows from whether an API version was given. */
+const untilVersion = (url: string): string => {
+  const bare = url.replace(/\/+$/, '')
+  if (bare.endsWith('/v1')) return bare.slice(0, -3)
+  return /^[a-z]+:\/\/[^/]+$/i.test(bare) ? `${bare}/openai` : bare
+}
+
+const resource = ({ ENDPOINT }: Variables): string | undefined => (ENDPOINT ? untilVersion(ENDPOINT) : undefined)
+
+/** Versions that belong to the v1 API, where a query may name them and no deployment is in the path. */
+const OF_V1 = new Set(['v1', 'preview', 'latest'])
+
+/**
+ * The v1 API has OpenAI's own paths and needs no version; a dated version has the deployment in the path, for chat
+ * completions but not for responses (recordings azure-chat-*, azure-responses-*). The deployment's name is the model's.
+ */
+const deployments = (path: string, model: string, { API_VERSION }: Variables): string => {
+  if (!API_VERSION) return `/v1${path}`
+  const query = `?api-version=${encodeURIComponent(API_VERSION)}`
+  if (OF_V1.has(API_VERSION)) return `/v1${path}${query}`
+  return path.startsWith('/responses') ? path + query : `/deployments/${encodeURIComponent(model)}${path}${query}`
+}
+
+/**
+ * The content filter answers 400 with no type and the reason one level further in (errors.reported azure-chat-400-14);
+ * a deployment that does not exist is a 404 that blames the request (recording azure-chat-test-chat-reasoning-1b5ad5b7).
+ */
+const azureErrors = (status: number, body: Json | undefined) => {
+  const error = errorIn(body)
+  const inner = text(object(error?.innererror)?.code)
+  if (status === 400 && (error?.code === 'content_filter' || inner === 'ResponsibleAIPolicyViolation'))
+    return meant('content_policy', 'The content filter refused the request.', status, error)
+  if (error?.code === 'DeploymentNotFound')
+    return meant('model_missing', 'There is no deployment of this name.', status, error)
+  return undefined
+}
+
+export default {
+  name: 'azure-openai',
+  title: 'Azure OpenAI',
+  order: 130,
+  address: resource,
+  normalizeBaseUrl: untilVersion,
+  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
+  auth: { header: 'api-key' },
+  variables: { ENDPOINT: null, API_VERSION: null },
+  quirks: { requestBody: reasoningModels, path: deployments, failure: azureErrors },
+  catalogue: 'azure-openai',
+  note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
+} satisfies Provider

@@ -1,0 +1,58 @@
+import { isObject, type Json, list, object, text } from '../core/json.ts'
+import type { Provider } from '../core/provider.ts'
+import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
+import { inOrder, olderChat, type RequestQuirk, without } from './quirks/request.ts'
+
+/** The compatible endpoint lies beside the versions, not below them, so the address ends before any of them. */
+const withoutVersion = (url: string): string => url.replace(/\/+$/, '').replace(/(?:\/compatibility)?\/v[12]$/, '')
+
+/** What Cohere's page on its compatible endpoint lists as unsupported. */
+const UNSUPPORTED = [
+  'store',
+  'metadata',
+  'logit_bias',
+  'top_logprobs',
+  'service_tier',
+  'user',
+  'parallel_tool_calls',
+  'prediction',
+]
+
+/**
+ * The compatible endpoint refuses `stream_options` (strandsagents.com, model providers, Cohere) and does not carry the
+ * members above. Several answers at once it cannot give at all.
+ */
+const whatItCarries: RequestQuirk = (body, _model, lost) => {
+  for (const member of UNSUPPORTED)
+    if (body[member] !== undefined && body[member] !== null && body[member] !== false) lost(member)
+  if (typeof body.n === 'number' && body.n > 1) lost('n', true)
+  return without(body, 'stream_options', 'n', ...UNSUPPORTED)
+}
+
+/** Recording cohere-cohere-chat-real-error-scenarios-cohere-command-a-03-20-e1954076. */
+const tooManyTokens = (status: number, body: Json | undefined) => {
+  const error = errorIn(body)
+  const told = error?.error_type === 'TOO_MANY_TOKENS' || /^too many tokens:/i.test(text(error?.message) ?? '')
+  return status === 400 && told ? meant('context_length', TOO_LONG, status, error) : undefined
+}
+
+/** `{models:[{name, endpoints}]}`. */
+const named = (body: Json): readonly string[] =>
+  list(object(body)?.models).flatMap((entry) => {
+    const name = isObject(entry) ? text(entry.name) : undefined
+    return name === undefined ? [] : [name]
+  })
+
+export default {
+  name: 'cohere',
+  title: 'Cohere',
+  order: 120,
+  baseUrl: 'https://api.cohere.com',
+  normalizeBaseUrl: withoutVersion,
+  speaks: [{ protocol: 'openai-chat', path: '/compatibility/v1/chat/completions' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: 'command-a-03-2025',
+  models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
+  quirks: { requestBody: inOrder(olderChat, whatItCarries), failure: tooManyTokens },
+  note: 'Spoken to at its OpenAI-compatible endpoint; a version at the end of the base URL (`…/v2`) is understood.',
+} satisfies Provider

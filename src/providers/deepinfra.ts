@@ -1,0 +1,15 @@
+import type { Provider } from '../core/provider.ts'
+import { chatIds } from './quirks/model-list.ts'
+import { olderChat } from './quirks/request.ts'
+
+export default {
+  name: 'deepinfra',
+  title: 'DeepInfra',
+  order: 220,
+  baseUrl: 'https://api.deepinfra.com/v1/openai',
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: 'openai/gpt-oss-120b',
+  models: { path: '/models', decode: chatIds },
+  quirks: { requestBody: olderChat },
+} satisfies Provider

@@ -1,0 +1,15 @@
+import type { Provider } from '../core/provider.ts'
+
+export default {
+  name: 'demo',
+  title: 'Demo',
+  order: 9999,
+  builtin: true,
+  baseUrl: 'demo://echo',
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: 'none',
+  keyless: true,
+  defaultModel: 'echo',
+  listed: ['echo', 'slow', 'flaky', 'down'],
+  note: 'Answers inside the gateway when nothing else is configured; never in production.',
+} satisfies Provider

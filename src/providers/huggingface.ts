@@ -1,0 +1,14 @@
+import type { Provider } from '../core/provider.ts'
+import { olderChat } from './quirks/request.ts'
+
+export default {
+  name: 'huggingface',
+  title: 'Hugging Face',
+  order: 240,
+  baseUrl: 'https://router.huggingface.co/v1',
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: 'openai/gpt-oss-120b',
+  models: { path: '/models' },
+  quirks: { requestBody: olderChat },
+} satisfies Provider

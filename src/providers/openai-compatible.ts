@@ -1,0 +1,16 @@
+import type { Provider } from '../core/provider.ts'
+import { developerAsSystem, onlyChat } from './quirks/request.ts'
+
+export default {
+  name: 'openai-compatible',
+  title: 'OpenAI-compatible server',
+  order: 9000,
+  generic: true,
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  keyless: true,
+  models: { path: '/models' },
+  // What such a server understands is unknown: only what means the same everywhere is changed.
+  quirks: { requestBody: onlyChat(developerAsSystem) },
+  note: 'What any other name is that has a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
+} satisfies Provider

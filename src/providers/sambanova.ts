@@ -1,0 +1,15 @@
+import type { Provider } from '../core/provider.ts'
+import { chatIds } from './quirks/model-list.ts'
+import { olderChat } from './quirks/request.ts'
+
+export default {
+  name: 'sambanova',
+  title: 'SambaNova',
+  order: 270,
+  baseUrl: 'https://api.sambanova.ai/v1',
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: 'gpt-oss-120b',
+  models: { path: '/models', decode: chatIds },
+  quirks: { requestBody: olderChat },
+} satisfies Provider

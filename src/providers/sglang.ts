@@ -1,0 +1,14 @@
+import type { Provider } from '../core/provider.ts'
+import { olderChat } from './quirks/request.ts'
+
+export default {
+  name: 'sglang',
+  title: 'SGLang',
+  order: 420,
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  keyless: true,
+  models: { path: '/models' },
+  quirks: { requestBody: olderChat },
+  note: 'Usually `http://localhost:30000/v1`. The default model is the one it serves.',
+} satisfies Provider

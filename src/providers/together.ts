@@ -1,0 +1,21 @@
+import { text } from '../core/json.ts'
+import type { Provider } from '../core/provider.ts'
+import { idsWhere } from './quirks/model-list.ts'
+import { olderChat } from './quirks/request.ts'
+
+/** Its list is a bare array that says what each model is for. */
+const conversing = idsWhere((entry) => ['chat', 'language', 'code'].includes(text(entry.type) ?? 'chat'))
+
+export default {
+  name: 'together',
+  aliases: ['togetherai'],
+  title: 'Together AI',
+  order: 90,
+  baseUrl: 'https://api.together.xyz/v1',
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: 'openai/gpt-oss-120b',
+  models: { path: '/models', decode: conversing },
+  quirks: { requestBody: olderChat },
+  catalogue: 'together',
+} satisfies Provider

@@ -1,0 +1,23 @@
+import type { Provider, Variables } from '../core/provider.ts'
+import { olderChat } from './quirks/request.ts'
+
+/** Account ids are hex digits; anything else would make another path of it. */
+const ofAccount = ({ ACCOUNT_ID }: Variables): string | undefined =>
+  ACCOUNT_ID && /^[0-9a-z]+$/i.test(ACCOUNT_ID)
+    ? `https://api.cloudflare.com/client/v4/accounts/${ACCOUNT_ID}/ai/v1`
+    : undefined
+
+// Not called `cloudflare`: CLOUDFLARE_API_KEY is the account's own key and means other programs.
+export default {
+  name: 'workers-ai',
+  title: 'Cloudflare Workers AI',
+  order: 330,
+  address: ofAccount,
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: '@cf/openai/gpt-oss-120b',
+  variables: { ACCOUNT_ID: null },
+  variableAliases: { ACCOUNT_ID: ['CLOUDFLARE_ACCOUNT_ID'] },
+  quirks: { requestBody: olderChat },
+  note: '`WORKERS_AI_ACCOUNT_ID` (or `CLOUDFLARE_ACCOUNT_ID`) is needed. List further models in `WORKERS_AI_MODELS`.',
+} satisfies Provider

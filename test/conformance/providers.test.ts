@@ -1,0 +1,380 @@
+/**
+ * Every file in the folder of providers, asked everything: what would be sent is valid for the format it speaks, what it
+ * cannot carry is named by the client's own path, and nothing disappears. A new file is covered by being there.
+ */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import type { ProtocolName } from '../../src/core/chat.ts'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
+import type { Instance, Provider } from '../../src/core/provider.ts'
+import { loadProviders } from '../../src/edge/load-providers.ts'
+import { type Prepared, prepare } from '../../src/gateway/prepare.ts'
+import { ask } from '../../src/gateway/question.ts'
+import { byStyle } from '../../src/protocols/index.ts'
+import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
+import { problemsOf, type SchemaName } from '../support/schemas.ts'
+import { Board } from './board.ts'
+import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
+
+const providers = [...(await loadProviders()).values()]
+
+// ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+
+const SCHEMA: JsonObject = {
+  type: 'object',
+  properties: { city: { type: 'string' }, unit: { type: 'string', enum: ['c', 'f'] } },
+  required: ['city', 'unit'],
+  additionalProperties: false,
+}
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const weather = { name: 'weather', description: 'The weather in a city.', parameters: SCHEMA }
+
+type Case = {
+  readonly style: string
+  readonly name: string
+  readonly body: JsonObject
+  /** Everybody who is not excused can carry it whole enough to answer. */
+  readonly everybody?: true
+}
+
+const CASES: readonly Case[] = [
+  {
+    style: 'chat',
+    name: 'the plain usage',
+    everybody: true,
+    body: {
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'What is the weather in Bern?' },
+      ],
+      temperature: 0.2,
+      stream: true,
+      tools: [{ type: 'function', function: { ...weather, strict: true } }],
+    },
+  },
+  {
+    style: 'responses',
+    name: 'the plain usage',
+    everybody: true,
+    body: {
+      input: 'What is the weather in Bern?',
+      temperature: 0.2,
+      stream: true,
+      tools: [{ type: 'function', ...weather }],
+    },
+  },
+  {
+    style: 'messages',
+    name: 'the plain usage',
+    everybody: true,
+    body: {
+      max_tokens: 500,
+      system: 'Be brief.',
+      messages: [{ role: 'user', content: 'What is the weather in Bern?' }],
+      temperature: 0.2,
+      stream: true,
+      tools: [{ name: weather.name, description: weather.description, input_schema: SCHEMA }],
+    },
+  },
+  {
+    style: 'chat',
+    name: 'two calls and their results',
+    everybody: true,
+    body: {
+      messages: [
+        { role: 'developer', content: 'Be brief.' },
+        { role: 'user', content: [{ type: 'text', text: 'Bern or Basel?' }] },
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: [
+            { id: 'call_abcdefgh1', type: 'function', function: { name: 'weather', arguments: '{"city":"Bern"}' } },
+            { id: 'call_abcdefgh2', type: 'function', function: { name: 'weather', arguments: '{"city":"Basel"}' } },
+          ],
+        },
+        { role: 'tool', tool_call_id: 'call_abcdefgh1', content: 'sun' },
+        { role: 'tool', tool_call_id: 'call_abcdefgh2', content: 'rain' },
+        { role: 'user', content: 'And now?' },
+      ],
+      tools: [{ type: 'function', function: weather }],
+      tool_choice: 'required',
+      parallel_tool_calls: false,
+    },
+  },
+  {
+    style: 'responses',
+    name: 'two calls and their results',
+    everybody: true,
+    body: {
+      instructions: 'Be brief.',
+      input: [
+        { role: 'user', content: [{ type: 'input_text', text: 'Bern or Basel?' }] },
+        { type: 'function_call', call_id: 'call_abcdefgh1', name: 'weather', arguments: '{"city":"Bern"}' },
+        { type: 'function_call', call_id: 'call_abcdefgh2', name: 'weather', arguments: '{"city":"Basel"}' },
+        { type: 'function_call_output', call_id: 'call_abcdefgh1', output: 'sun' },
+        { type: 'function_call_output', call_id: 'call_abcdefgh2', output: 'rain' },
+        { role: 'user', content: 'And now?' },
+      ],
+      tools: [{ type: 'function', ...weather, strict: false }],
+      tool_choice: { type: 'function', name: 'weather' },
+      parallel_tool_calls: false,
+      max_output_tokens: 700,
+    },
+  },
+  {
+    style: 'chat',
+    name: 'an image',
+    body: {
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'What is this?' },
+            { type: 'image_url', image_url: { url: `data:image/png;base64,${PIXEL}`, detail: 'low' } },
+            { type: 'image_url', image_url: { url: 'https://images.example/cat.png' } },
+          ],
+        },
+      ],
+      max_tokens: 300,
+    },
+  },
+  {
+    style: 'responses',
+    name: 'an image',
+    body: {
+      input: [
+        {
+          role: 'user',
+          content: [
+            { type: 'input_text', text: 'What is this?' },
+            { type: 'input_image', image_url: `data:image/png;base64,${PIXEL}`, detail: 'low' },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    style: 'chat',
+    name: 'an answer of a schema',
+    body: {
+      messages: [{ role: 'user', content: 'Bern, in Celsius.' }],
+      response_format: { type: 'json_schema', json_schema: { name: 'place', strict: true, schema: SCHEMA } },
+    },
+  },
+  {
+    style: 'responses',
+    name: 'an answer of a schema',
+    body: {
+      input: 'Bern, in Celsius.',
+      text: { format: { type: 'json_schema', name: 'place', strict: true, schema: SCHEMA } },
+    },
+  },
+  {
+    style: 'chat',
+    name: 'every setting',
+    body: {
+      messages: [
+        { role: 'system', content: 'Be brief.', name: 'rules' },
+        { role: 'user', content: 'Hello', name: 'ann' },
+        { role: 'assistant', content: 'Hi.', refusal: null },
+        { role: 'user', content: 'Count.' },
+      ],
+      max_completion_tokens: 900,
+      temperature: 1.2,
+      top_p: 0.9,
+      stop: ['END', 'STOP'],
+      seed: 7,
+      presence_penalty: 0.1,
+      frequency_penalty: 0.2,
+      logit_bias: { 50256: -100 },
+      logprobs: true,
+      top_logprobs: 2,
+      reasoning_effort: 'low',
+      verbosity: 'low',
+      user: 'ann',
+      safety_identifier: 'ann-hashed',
+      prompt_cache_key: 'k',
+      service_tier: 'auto',
+      metadata: { trace: 'abc' },
+      store: false,
+      stream: true,
+      stream_options: { include_usage: true },
+    },
+  },
+  {
+    style: 'responses',
+    name: 'every setting',
+    body: {
+      instructions: 'Be brief.',
+      input: 'Count.',
+      max_output_tokens: 900,
+      temperature: 0.7,
+      top_p: 0.9,
+      top_logprobs: 2,
+      reasoning: { effort: 'low', summary: 'auto' },
+      text: { verbosity: 'low' },
+      include: ['reasoning.encrypted_content'],
+      safety_identifier: 'ann-hashed',
+      prompt_cache_key: 'k',
+      service_tier: 'auto',
+      metadata: { trace: 'abc' },
+      max_tool_calls: 3,
+      truncation: 'auto',
+      store: false,
+      stream: true,
+    },
+  },
+  {
+    style: 'messages',
+    name: 'every setting',
+    body: {
+      max_tokens: 4_000,
+      system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
+      messages: [
+        { role: 'user', content: 'Hello' },
+        { role: 'assistant', content: [{ type: 'text', text: 'Hi.' }] },
+        { role: 'user', content: [{ type: 'text', text: 'Count.' }] },
+      ],
+      stop_sequences: ['END'],
+      thinking: { type: 'enabled', budget_tokens: 2_000 },
+      metadata: { user_id: 'ann' },
+      service_tier: 'auto',
+      stream: true,
+    },
+  },
+]
+
+/** Names behind which vendors differ: quirks look at them. */
+const MODELS = [
+  'some-model',
+  'gpt-5.2',
+  'gpt-4o-mini',
+  'o3-mini',
+  'claude-sonnet-4-5',
+  'claude-opus-4-7',
+  'mistral-large',
+]
+
+// ── Where it is asked ────────────────────────────────────────────────────────────────────────────────────────────
+
+const instanceOf = (provider: Provider): Instance => ({
+  id: provider.name,
+  provider,
+  baseUrl: provider.baseUrl ?? 'http://127.0.0.1:9/v1',
+  keys: [{ id: '0000', secret: null, weight: 1 }],
+  models: [],
+  speaks: provider.speaks,
+  variables: Object.fromEntries(Object.entries(provider.variables ?? {}).map(([name, value]) => [name, value ?? 'x'])),
+})
+
+const prepared = (provider: Provider, style: string, model: string, body: JsonObject): Prepared | string => {
+  const protocol = byStyle.get(style)
+  assert.ok(protocol)
+  const question = ask(protocol, JSON.stringify(body), () => undefined)
+  if (!question.ok) return `${question.failure.param}: ${question.failure.message}`
+  const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
+  return prepare(question.value, candidate, 8_192) ?? 'it speaks nothing'
+}
+
+/** Mistral's schema is its own; everybody else says it speaks OpenAI's or Anthropic's. */
+const schemaOf = (provider: Provider, protocol: ProtocolName): readonly [SchemaName, string] => {
+  if (provider.name === 'mistral') return ['mistral', 'ChatCompletionRequest']
+  if (protocol === 'gemini') return ['gemini', 'GenerateContentRequest']
+  if (protocol === 'openai-chat') return ['openai', 'CreateChatCompletionRequest']
+  return protocol === 'openai-responses' ? ['openai', 'CreateResponse'] : ['anthropic', 'BetaCreateMessageParams']
+}
+
+/** Throws when what would be sent is wrong; answers why this provider is not fit for it. */
+const sends = (provider: Provider, style: string, model: string, asked: JsonObject): string | undefined => {
+  const made = prepared(provider, style, model, asked)
+  if (typeof made === 'string') assert.fail(made)
+  assert.ok(URL.canParse(made.url), made.url)
+  assert.ok(made.url.startsWith(instanceOf(provider).baseUrl), made.url)
+  for (const path of [...made.dropped, ...made.unfit])
+    assert.ok(resolves(asked, path), `given up, but not in the request: ${path}`)
+  if (made.unfit.length > 0) return `unfit for ${[...new Set(made.unfit.map(kindOf))].join(', ')}`
+  const body: unknown = JSON.parse(made.body)
+  assert.ok(isObject(body))
+  const isInPath = !Object.hasOwn(body, 'model')
+  if (isInPath) assert.ok(made.url.includes(model), made.url)
+  assert.equal(isInPath || body.model === model, true, 'another model')
+  const streams = made.protocol.name === 'gemini' ? made.url.includes(':streamGenerateContent?') : body.stream === true
+  assert.equal(streams, asked.stream === true)
+  const [schema, definition] = schemaOf(provider, made.protocol.name)
+  const problem = problemsOf(schema, definition, body)
+  // What passes is the client's own; some leave out what is published as required, and are answered.
+  if (made.protocol.style === style && problem === problemsOf(schema, definition, asked)) return undefined
+  assert.equal(problem, undefined)
+  return undefined
+}
+
+/** Members of a request that could be left out without what is sent, or what is named, being any different. */
+const vanishing = (provider: Provider, { style, body }: Case, model: string): string[] => {
+  const told = (asked: JsonObject): string => {
+    const made = prepared(provider, style, model, asked)
+    return typeof made === 'string' ? made : JSON.stringify([made.url, made.body, made.dropped, made.unfit])
+  }
+  const made = prepared(provider, style, model, body)
+  if (typeof made === 'string') return [made]
+  const named = [...made.dropped, ...made.unfit]
+  const before = told(body)
+  return [...membersOf(body)].flatMap(({ path, value, without }) =>
+    told(without) !== before ||
+    isNamed(named, path) ||
+    isSame(kindOf(path), JSON.stringify(value), made.protocol.name) ||
+    path === 'model'
+      ? []
+      : [`${path} ${JSON.stringify(value).slice(0, 60)}`],
+  )
+}
+
+// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+recordingsAreHere()
+
+const board = new Board()
+
+describe('every provider, asked everything', { skip }, () => {
+  for (const provider of providers)
+    test(provider.name, () => {
+      const each = CASES.flatMap((one) => MODELS.map((model) => ({ one, model })))
+      const nameOf = ({ one, model }: (typeof each)[number]) => `${one.style}: ${one.name}, ${model}`
+      const wrong = board.each(provider.name, each, nameOf, ({ one, model }) => {
+        const body = { model: 'anything', ...one.body }
+        const unfit = sends(provider, one.style, model, body)
+        if (one.everybody) assert.equal(unfit, undefined)
+        assert.deepEqual(vanishing(provider, { ...one, body }, model), [], 'disappears')
+        return unfit
+      })
+      assert.equal(wrong.length, 0, wrong.join('\n'))
+    })
+  after(() => board.print())
+})
+
+// ── What clients really send ─────────────────────────────────────────────────────────────────────────────────────
+
+const clients = new Board()
+
+describe('what recorded clients send, prepared for five kinds of upstream', { skip }, () => {
+  const requests = clientRequests().flatMap((request) => {
+    const style = [...byStyle.values()].find(({ path }) => request.path === `/v1${path}`)?.style
+    return style === undefined ? [] : [{ ...request, style }]
+  })
+  test('there are some', () => assert.ok(requests.length > 30, String(requests.length)))
+  for (const name of ['openai', 'anthropic', 'gemini', 'mistral', 'openai-compatible'])
+    test(name, () => {
+      const provider = providers.find((one) => one.name === name)
+      assert.ok(provider)
+      const wrong = clients.each(
+        `clients → ${name}`,
+        requests,
+        (request) => request.name,
+        ({ style, body, name: client }) => {
+          const unfit = sends(provider, style, 'some-model', { ...body })
+          return unfit && `${client.split(':')[0]} ${unfit}`
+        },
+      )
+      assert.equal(wrong.length, 0, wrong.join('\n'))
+    })
+  after(() => clients.print())
+})

@@ -1,0 +1,128 @@
+/**
+ * Everything clients were recorded to ask, asked of every upstream format: valid by the vendor's published schema, or
+ * unfit with the members named. And nothing disappears: take any member out, and either what is sent changes or what is
+ * said to be lost does.
+ */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
+import type { Encoded, Protocol, UpstreamProtocol } from '../../src/core/protocol.ts'
+import { byStyle, upstreamProtocols } from '../../src/protocols/index.ts'
+import { clientRequests, type RecordedApi, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { problemsOf } from '../support/schemas.ts'
+import { Board } from './board.ts'
+import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
+
+const APIS: readonly RecordedApi[] = ['chat', 'responses', 'messages']
+
+const PUBLISHED = {
+  'openai-chat': ['openai', 'CreateChatCompletionRequest'],
+  'openai-responses': ['openai', 'CreateResponse'],
+  'anthropic-messages': ['anthropic', 'BetaCreateMessageParams'],
+  gemini: ['gemini', 'GenerateContentRequest'],
+} as const
+
+const TARGET = { model: 'target-model', outputLimit: 8_192 }
+
+const board = new Board()
+
+type Asked = { readonly name: string; readonly status: number; readonly body: JsonObject }
+
+/** Recorded and client requests of one API. Azure and Vertex name the model in the path, so it is put back. */
+const askedOf = (api: RecordedApi): Asked[] => [
+  ...recordingsOf(api).flatMap(({ id, status, request }) =>
+    isObject(request) ? [{ name: id, status: status ?? 200, body: { model: 'm', ...request } }] : [],
+  ),
+  ...clientRequests().flatMap(({ name, path, body }) =>
+    path === `/v1${byStyle.get(api)?.path}` ? [{ name, status: 200, body }] : [],
+  ),
+]
+
+const translate = (from: Protocol, to: UpstreamProtocol, body: JsonObject): Encoded | string => {
+  const request = from.decodeRequest(body)
+  return request.ok ? to.encodeRequest(request.value, TARGET) : (request.failure.param ?? request.failure.message)
+}
+
+recordingsAreHere()
+
+describe('recorded requests, asked of every format', { skip }, () => {
+  for (const api of APIS) {
+    const from = byStyle.get(api)
+    assert.ok(from)
+    const asked = askedOf(api)
+    for (const to of upstreamProtocols.values()) {
+      test(`${api} requests to ${to.name}: valid, or unfit by name`, () => {
+        const wrong = board.each(
+          `${api} request → ${to.style}`,
+          asked,
+          ({ name }) => name,
+          (one) => fits(from, to, one),
+        )
+        assert.equal(wrong.length, 0, wrong.join('\n'))
+      })
+      test(`${api} requests to ${to.name}: nothing disappears`, () => {
+        const lost = vanishing(from, to, asked)
+        assert.equal(lost.length, 0, lost.join('\n'))
+      })
+    }
+  }
+  after(() => board.print())
+})
+
+const fits = (from: Protocol, to: UpstreamProtocol, { body, status }: Asked): string | undefined => {
+  const encoded = translate(from, to, body)
+  if (typeof encoded === 'string') {
+    if (status >= 400) return 'refused here as it was refused upstream'
+    assert.fail(`not read: ${encoded}`)
+  }
+  for (const { at } of encoded.losses)
+    if (!UNSAID.some(([path]) => path.test(kindOf(at))))
+      assert.ok(resolves(body, at), `a loss that is not in the request: ${at}`)
+  const unfit = encoded.losses.filter((loss) => loss.unfit)
+  if (unfit.length > 0) return `unfit for ${[...new Set(unfit.map(({ at }) => kindOf(at)))].join(', ')}`
+  const problem = problemIn(to, encoded.body)
+  if (problem === undefined) return undefined
+  if (problemIn(from, body) !== undefined) return 'not valid by its own schema either'
+  assert.fail(problem)
+}
+
+const problemIn = ({ name }: UpstreamProtocol, body: JsonObject): string | undefined => {
+  const [schema, definition] = PUBLISHED[name]
+  return problemsOf(schema, definition, body)
+}
+
+/** What a style means by not saying it, and another would have to be told: named although nobody wrote it. */
+const UNSAID: readonly (readonly [path: RegExp, why: string])[] = [
+  [/^tools\[\]\.strict$/, 'strict is the default of responses'],
+  [/^messages\[\]\.content\[\]\.filename$/, 'the title of a document, in the middle word for it'],
+  [/^messages$/, 'a stored prompt alone: there is nothing to say'],
+]
+
+// ── Nothing disappears ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** Each kind of member with each short value is tried this often; thousands of recordings say the same. */
+const TRIES = 2
+
+const vanishing = (from: Protocol, to: UpstreamProtocol, asked: readonly Asked[]): string[] => {
+  const tried = new Map<string, number>()
+  const lost: string[] = []
+  const told = (body: JsonObject) =>
+    JSON.stringify(translate(from, to, body), (key, value) => (key === 'from' ? undefined : value))
+  for (const { name, body } of asked) {
+    const encoded = translate(from, to, body)
+    if (typeof encoded === 'string') continue
+    const named = encoded.losses.map(({ at }) => at)
+    const before = told(body)
+    for (const { path, value, without } of membersOf(body)) {
+      const kind = kindOf(path)
+      const words = JSON.stringify(value)
+      const key = words.length <= 24 ? `${kind} ${words}` : kind
+      const times = tried.get(key) ?? 0
+      if (times >= TRIES) continue
+      tried.set(key, times + 1)
+      if (told(without) === before && !isNamed(named, path) && !isSame(kind, words, to.name))
+        lost.push(`${path} ${words.slice(0, 80)} (${name})`)
+    }
+  }
+  return lost
+}

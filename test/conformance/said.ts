@@ -1,0 +1,431 @@
+/**
+ * What an answer says, read from the wire without any codec: a second opinion on both sides of a translation. Streams
+ * are put together first, as strictly as the official SDKs do it.
+ */
+import assert from 'node:assert/strict'
+import type { ClientProtocolName, FinishKind } from '../../src/core/chat.ts'
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
+
+export type Said = {
+  readonly text: string
+  readonly refusal: string
+  /** Without its line breaks: formats divide thoughts differently. */
+  readonly reasoning: string
+  readonly calls: readonly { readonly id: string; readonly name: string; readonly input: Json }[]
+  /** Addresses of what was cited. */
+  readonly cited: readonly string[]
+  /** As the format has it; responses: `incomplete/max_output_tokens`. */
+  readonly reason: string
+  readonly usage: Counts | null
+  /** What only this format has, and nobody else can be told. */
+  readonly foreign: readonly Json[]
+}
+
+export type Counts = {
+  readonly input: number
+  readonly output: number
+  readonly cacheRead: number
+  readonly cacheWrite: number
+  readonly reasoning: number
+}
+
+/** Arguments by their value: models, servers and formats space them differently. Nothing is the empty object. */
+const contentOf = (given: Json | undefined): Json => {
+  if (typeof given !== 'string') return given ?? {}
+  if (given.trim() === '') return {}
+  try {
+    return JSON.parse(given)
+  } catch {
+    return given
+  }
+}
+
+const objects = (value: Json | undefined): JsonObject[] => list(value).filter(isObject)
+const count = (value: Json | undefined): number => number(value) ?? 0
+const plain = (thoughts: readonly string[]): string => thoughts.join('').replaceAll(/\s*\n\s*/g, '')
+
+// ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const ofParts = (content: Json | undefined, wanted: 'text' | 'thinking'): string =>
+  list(content)
+    .map((part) => {
+      const piece = object(part)
+      const said = wanted === 'thinking' ? list(piece?.thinking).map((inner) => text(object(inner)?.text) ?? '') : []
+      if (wanted === 'thinking') return said.join('')
+      return piece?.type === 'thinking' ? '' : (text(piece?.text) ?? '')
+    })
+    .join('')
+
+const detailed = (message: JsonObject): string =>
+  list(message.reasoning_details)
+    .map((detail) => text(object(detail)?.text) ?? text(object(detail)?.summary) ?? '')
+    .join('')
+
+const chatCounts = (body: JsonObject): Counts | null => {
+  const usage = object(body.usage) ?? object(object(body.x_groq)?.usage)
+  if (!usage || (number(usage.prompt_tokens) === undefined && number(usage.completion_tokens) === undefined))
+    return null
+  const inputs = object(usage.prompt_tokens_details)
+  return {
+    input: count(usage.prompt_tokens),
+    output: count(usage.completion_tokens),
+    cacheRead: count(inputs?.cached_tokens ?? usage.prompt_cache_hit_tokens),
+    cacheWrite: count(inputs?.cache_write_tokens),
+    reasoning: count(object(usage.completion_tokens_details)?.reasoning_tokens),
+  }
+}
+
+/** Functions of the old way have no id. */
+export const OLD_CALL = 'function_call'
+
+const saidChat = (body: JsonObject): Said => {
+  const choices = list(body.choices)
+  const choice = object(choices.find((entry) => object(entry)?.index === 0) ?? choices[0])
+  const message = object(choice?.message) ?? {}
+  const old = object(message.function_call)
+  // Snowflake has one in every answer, empty.
+  const legacy = old && text(old.name) ? old : undefined
+  const calls = [...list(message.tool_calls), ...(legacy ? [{ id: OLD_CALL, function: legacy }] : [])].map((entry) => {
+    const call = object(entry)
+    const inner = object(call?.function) ?? object(call?.custom)
+    return {
+      id: text(call?.id) ?? '',
+      name: text(inner?.name) ?? '',
+      input: contentOf(inner?.arguments ?? inner?.input),
+    }
+  })
+  const thoughts =
+    text(message.reasoning_content) ||
+    text(message.reasoning) ||
+    ofParts(message.content, 'thinking') ||
+    detailed(message)
+  const annotated = list(message.annotations).flatMap((entry) => text(object(object(entry)?.url_citation)?.url) ?? [])
+  const said = text(message.content) ?? ofParts(message.content, 'text')
+  return {
+    text: said,
+    refusal: text(message.refusal) ?? '',
+    reasoning: plain([thoughts]),
+    calls,
+    cited: annotated.length > 0 || said === '' ? annotated : list(body.citations).flatMap((url) => text(url) ?? []),
+    reason:
+      typeof choice?.finish_reason === 'number' ? String(choice.finish_reason) : (text(choice?.finish_reason) ?? ''),
+    usage: chatCounts(body),
+    foreign: [],
+  }
+}
+
+/** The chunks of the first choice as the message they make. */
+const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
+  const whole = { content: '', refusal: '', reasoning: '', annotations: [] as Json[], details: [] as Json[] }
+  const thinking: string[] = []
+  const calls: { id: string; name: string; words: string }[] = []
+  const old = { name: '', words: '' }
+  let reason: Json = null
+  let rest: JsonObject = {}
+  for (const chunk of chunks) {
+    const { choices, usage, ...head } = chunk
+    rest = { ...rest, ...head, ...(isObject(usage) && { usage }) }
+    for (const entry of list(choices)) {
+      const choice = object(entry)
+      if (count(choice?.index) !== 0) continue
+      const delta = object(choice?.delta) ?? {}
+      whole.content += text(delta.content) ?? ofParts(delta.content, 'text')
+      thinking.push(ofParts(delta.content, 'thinking'))
+      whole.refusal += text(delta.refusal) ?? ''
+      whole.reasoning += text(delta.reasoning_content) || text(delta.reasoning) || ''
+      whole.annotations.push(...list(delta.annotations))
+      whole.details.push(...list(delta.reasoning_details))
+      for (const [at, piece] of list(delta.tool_calls).entries()) {
+        const more = object(piece)
+        const inner = object(more?.function) ?? object(more?.custom)
+        const words =
+          text(inner?.arguments) ??
+          text(inner?.input) ??
+          (isObject(inner?.arguments) ? JSON.stringify(inner?.arguments) : '')
+        const place = number(more?.index) ?? at
+        const known = calls[place]
+        if (known) known.words += words
+        else calls[place] = { id: text(more?.id) ?? '', name: text(inner?.name) ?? '', words }
+      }
+      const legacy = object(delta.function_call)
+      old.name += text(legacy?.name) ?? ''
+      old.words += text(legacy?.arguments) ?? ''
+      reason = choice?.finish_reason || reason
+    }
+  }
+  const message = {
+    content: whole.content,
+    refusal: whole.refusal,
+    reasoning_content: whole.reasoning || thinking.join(''),
+    reasoning_details: whole.details,
+    annotations: whole.annotations,
+    tool_calls: calls.map(({ id, name, words }) => ({ id, function: { name, arguments: words } })),
+    ...(old.name !== '' && { function_call: { name: old.name, arguments: old.words } }),
+  }
+  return { ...rest, choices: [{ index: 0, message, finish_reason: reason }] }
+}
+
+/** What the official SDK insists on, and what an unfinished stream must never look like. */
+const chatOrder = (chunks: readonly JsonObject[], names: readonly string[]): void => {
+  assert.equal(names.at(-1), '[DONE]', 'the last event is not [DONE]')
+  assert.equal(new Set(chunks.map(({ id }) => id)).size, 1, 'the id changes')
+  const deltas = chunks.flatMap(({ choices }) => list(choices).map((choice) => object(choice)))
+  assert.equal(
+    deltas.filter((choice) => object(choice?.delta)?.role !== undefined).length,
+    1,
+    'the role is not told once',
+  )
+  assert.equal(deltas.filter((choice) => text(choice?.finish_reason)).length, 1, 'not one reason')
+  const calls = deltas.flatMap((choice) => objects(object(choice?.delta)?.tool_calls))
+  const known = new Set<Json>()
+  for (const call of calls) {
+    assert.ok(Number.isInteger(call.index), 'a call without an index')
+    const isNew = !known.has(call.index ?? null)
+    known.add(call.index ?? null)
+    assert.equal(text(call.id) !== undefined && text(call.type) !== undefined, isNew, 'a call begins with id and type')
+  }
+}
+
+// ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const OWN_ITEMS = new Set<Json | undefined>(['message', 'function_call', 'custom_tool_call', 'reasoning'])
+
+const saidResponses = (response: JsonObject): Said => {
+  const items = objects(response.output)
+  const parts = items.flatMap((item) => (item.type === 'message' ? objects(item.content) : []))
+  const thoughts = items.flatMap((item) =>
+    item.type === 'reasoning'
+      ? [...list(item.summary), ...list(item.content)].map((part) => text(object(part)?.text) ?? '')
+      : [],
+  )
+  const usage = object(response.usage)
+  const cause = text(object(response.incomplete_details)?.reason)
+  return {
+    text: parts.map((part) => (part.type === 'output_text' ? (text(part.text) ?? '') : '')).join(''),
+    refusal: parts.map((part) => text(part.refusal) ?? '').join(''),
+    reasoning: plain(thoughts),
+    calls: items.flatMap((item) =>
+      item.type === 'function_call'
+        ? [{ id: text(item.call_id) ?? '', name: text(item.name) ?? '', input: contentOf(item.arguments) }]
+        : item.type === 'custom_tool_call'
+          ? [{ id: text(item.call_id) ?? '', name: text(item.name) ?? '', input: contentOf(item.input) }]
+          : [],
+    ),
+    cited: parts.flatMap((part) =>
+      list(part.annotations).flatMap((one) =>
+        object(one)?.type === 'url_citation' ? (text(object(one)?.url) ?? []) : [],
+      ),
+    ),
+    reason: (text(response.status) ?? 'completed') + (cause === undefined ? '' : `/${cause}`),
+    usage: usage
+      ? {
+          input: count(usage.input_tokens),
+          output: count(usage.output_tokens),
+          cacheRead: count(object(usage.input_tokens_details)?.cached_tokens),
+          cacheWrite: count(object(usage.input_tokens_details)?.cache_write_tokens),
+          reasoning: count(object(usage.output_tokens_details)?.reasoning_tokens),
+        }
+      : null,
+    foreign: items.filter((item) => !OWN_ITEMS.has(item.type)),
+  }
+}
+
+/** The last event's response, with each item as it ended: some leave out of the last event what they streamed. */
+const assembleResponses = (events: readonly JsonObject[]): JsonObject => {
+  // A few fixtures hold two answers; nothing behind the first one's end belongs to it.
+  const last = events.findIndex(({ type }) => /^response\.(completed|incomplete|failed)$/.test(text(type) ?? ''))
+  const final = object(events[last]?.response) ?? {}
+  const output: Json[] = [...list(final.output)]
+  for (const { type, item, output_index } of events.slice(0, last + 1))
+    if (type === 'response.output_item.done') output[number(output_index) ?? 0] = item ?? null
+  return { ...final, output }
+}
+
+const responsesOrder = (events: readonly JsonObject[], names: readonly string[]): void => {
+  assert.equal(names.at(-1), '[DONE]', 'the last event is not [DONE]')
+  assert.equal(events[0]?.type, 'response.created')
+  const added = new Map<Json | undefined, JsonObject>()
+  const done: Json[] = []
+  let part: string | undefined
+  for (const [at, event] of events.entries()) {
+    assert.equal(names[at], event.type, 'an event is not named for its type')
+    assert.equal(event.sequence_number, at, 'a gap in the sequence')
+    const item = object(event.item)
+    const type = text(event.type) ?? ''
+    if (type === 'response.output_item.added' && item) {
+      assert.equal(event.output_index, done.length, 'items interleave')
+      added.set(event.output_index, item)
+    }
+    if (type === 'response.output_item.done' && item) {
+      const begun = added.get(event.output_index)
+      for (const member of ['id', 'type', 'call_id', 'name'])
+        assert.deepEqual(item[member], begun?.[member], `${member} changes`)
+      done.push(item)
+    }
+    if (type.endsWith('part.added')) {
+      assert.equal(part, undefined, 'parts interleave')
+      part = type
+    }
+    if (type.endsWith('part.done')) part = undefined
+    if (event.item_id !== undefined)
+      assert.equal(event.item_id, added.get(event.output_index)?.id, 'an item id changes')
+    if (/(text|refusal)\.delta$/.test(type)) assert.ok(part, `${type} without a part`)
+  }
+  assert.equal(new Set(events.flatMap((event) => object(event.response)?.id ?? [])).size, 1, 'the response id changes')
+  assert.deepEqual(object(events.at(-1)?.response)?.output, done, 'the last event tells other items')
+}
+
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const OWN_BLOCKS = new Set<Json | undefined>(['text', 'tool_use', 'thinking', 'redacted_thinking'])
+
+const saidMessages = (message: JsonObject): Said => {
+  const blocks = objects(message.content)
+  const details = object(message.stop_details)
+  const usage = object(message.usage)
+  const cacheRead = count(usage?.cache_read_input_tokens)
+  const cacheWrite = count(usage?.cache_creation_input_tokens)
+  return {
+    text: blocks.map((block) => (block.type === 'text' ? (text(block.text) ?? '') : '')).join(''),
+    refusal: (details?.type === 'refusal' && text(details.explanation)) || '',
+    reasoning: plain(blocks.map((block) => (block.type === 'thinking' ? (text(block.thinking) ?? '') : ''))),
+    calls: blocks.flatMap((block) =>
+      block.type === 'tool_use'
+        ? [{ id: text(block.id) ?? '', name: text(block.name) ?? '', input: block.input ?? {} }]
+        : [],
+    ),
+    cited: blocks.flatMap((block) =>
+      block.type === 'text'
+        ? list(block.citations).flatMap((one) => text(object(one)?.url) ?? text(object(one)?.source) ?? [])
+        : [],
+    ),
+    reason: text(message.stop_reason) ?? '',
+    usage: usage
+      ? {
+          input: count(usage.input_tokens) + cacheRead + cacheWrite,
+          output: count(usage.output_tokens),
+          cacheRead,
+          cacheWrite,
+          reasoning: count(object(usage.output_tokens_details)?.thinking_tokens),
+        }
+      : null,
+    foreign: blocks.filter((block) => !OWN_BLOCKS.has(block.type)),
+  }
+}
+
+const GROWS: { readonly [delta: string]: { readonly block: string; readonly member: string } } = {
+  text_delta: { block: 'text', member: 'text' },
+  thinking_delta: { block: 'thinking', member: 'thinking' },
+}
+
+/** The first message of a stream, put together. */
+const assembleMessages = (events: readonly JsonObject[]): JsonObject => {
+  let message: JsonObject = {}
+  const blocks: { [member: string]: Json | undefined }[] = []
+  const inputs = new Map<number, string>()
+  for (const event of events) {
+    const index = count(event.index)
+    const delta = object(event.delta) ?? {}
+    const block = blocks[index]
+    if (event.type === 'message_start') message = { ...object(event.message) }
+    else if (event.type === 'content_block_start') blocks[index] = { ...object(event.content_block) }
+    else if (event.type === 'content_block_delta' && block) {
+      const grows = GROWS[text(delta.type) ?? '']
+      if (grows) block[grows.member] = `${text(block[grows.member]) ?? ''}${text(delta[grows.member]) ?? ''}`
+      else if (delta.type === 'input_json_delta')
+        inputs.set(index, (inputs.get(index) ?? '') + (text(delta.partial_json) ?? ''))
+      else if (delta.type === 'citations_delta') block.citations = [...list(block.citations), delta.citation ?? null]
+      else if (delta.type === 'compaction_delta') block.content = delta.content ?? null
+    } else if (event.type === 'content_block_stop' && block) {
+      const input = inputs.get(index)
+      if (input) block.input = contentOf(input)
+    } else if (event.type === 'message_delta') {
+      const told = Object.fromEntries(Object.entries(object(event.usage) ?? {}).filter(([, value]) => value !== null))
+      message = { ...message, ...delta, usage: { ...object(message.usage), ...told } }
+    } else if (event.type === 'message_stop') break
+  }
+  return { ...message, content: blocks }
+}
+
+const messagesOrder = (events: readonly JsonObject[], names: readonly string[]): void => {
+  assert.equal(events[0]?.type, 'message_start')
+  assert.equal(events.at(-1)?.type, 'message_stop')
+  let open: JsonObject | undefined
+  let blocks = 0
+  for (const [at, event] of events.entries()) {
+    assert.equal(names[at], event.type, 'an event is not named for its type')
+    if (event.type === 'content_block_start') {
+      assert.equal(open, undefined, 'blocks interleave')
+      assert.equal(event.index, blocks++)
+      open = object(event.content_block)
+    }
+    if (event.type === 'content_block_delta') {
+      assert.equal(event.index, blocks - 1)
+      const grows = GROWS[text(object(event.delta)?.type) ?? '']
+      if (grows) assert.equal(open?.type, grows.block, 'a delta that does not fit its block')
+    }
+    if (event.type === 'content_block_stop') open = undefined
+  }
+  assert.equal(open, undefined, 'a block stays open')
+}
+
+// ── All three ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Reading = {
+  readonly said: (body: JsonObject) => Said
+  readonly assemble: (events: readonly JsonObject[]) => JsonObject
+  /** Throws where the order of a complete stream is not what clients insist on. `names`: each event's name, or its data without one. */
+  readonly order: (events: readonly JsonObject[], names: readonly string[]) => void
+}
+
+export const reading: { readonly [name in ClientProtocolName]: Reading } = {
+  'openai-chat': { said: saidChat, assemble: assembleChat, order: chatOrder },
+  'openai-responses': { said: saidResponses, assemble: assembleResponses, order: responsesOrder },
+  'anthropic-messages': { said: saidMessages, assemble: assembleMessages, order: messagesOrder },
+}
+
+const ENDS: readonly (readonly [RegExp, FinishKind])[] = [
+  [/^(length|max_tokens|model_length|model_context_window_exceeded|\w+\/max_output_tokens|incomplete)$/, 'length'],
+  [/^(content_filter|safety|\w+\/content_filter)$/i, 'content-filter'],
+  [/^refusal$/, 'refusal'],
+  [/^(pause_turn|compaction)$/, 'pause'],
+]
+
+/** Why it ended, in one vocabulary. Calls and refusals are told by the content: half the servers forget to say so. */
+export const endOf = ({ reason, calls, refusal }: Said): FinishKind => {
+  const said = ENDS.find(([pattern]) => pattern.test(reason))?.[1]
+  if (said) return said
+  if (calls.length > 0) return 'tool-calls'
+  return refusal === '' ? 'stop' : 'refusal'
+}
+
+/** The same end as another format has it. `words`: the model refused in words of its own; `functions`: called in the old way. */
+export const reasonIn: {
+  readonly [name in ClientProtocolName]: (
+    end: FinishKind,
+    words: boolean,
+    calls: 'none' | 'tools' | 'functions',
+  ) => string
+} = {
+  'openai-chat': (end, words, calls) => {
+    if (end === 'refusal') return words ? 'stop' : 'content_filter'
+    if (end === 'tool-calls' && calls === 'functions') return 'function_call'
+    return end === 'tool-calls'
+      ? 'tool_calls'
+      : end === 'content-filter'
+        ? 'content_filter'
+        : end === 'length'
+          ? 'length'
+          : 'stop'
+  },
+  'openai-responses': (end) => {
+    if (end === 'length' || end === 'pause') return 'incomplete/max_output_tokens'
+    return end === 'content-filter' ? 'incomplete/content_filter' : 'completed'
+  },
+  'anthropic-messages': (end, _words, calls) => {
+    if (end === 'length') return 'max_tokens'
+    if (end === 'pause') return 'pause_turn'
+    if (end === 'content-filter' || end === 'refusal') return 'refusal'
+    return calls === 'none' ? 'end_turn' : 'tool_use'
+  },
+}

@@ -1,0 +1,546 @@
+/**
+ * What clients send that is wrong, or odd: a clear refusal in the style's own shape, nothing sent upstream, the process
+ * unharmed. What is only unusual goes through byte for byte. And no credential comes out anywhere.
+ */
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { errorOf, refuse, say } from '../support/answers.ts'
+import { type Asked, type Upstream, until } from '../support/upstream.ts'
+import type { Started } from './support/process.ts'
+import { ask, bodyFor, callsOf, PATHS, rawClient, STYLES, type Style, stage } from './support/stage.ts'
+
+const LIMIT = 200_000
+
+/** A response as bytes, taken apart. */
+const parse = (text: string) => {
+  const [head = '', ...rest] = text.split('\r\n\r\n')
+  const status = Number(head.split(' ')[1])
+  const headers = new Map(
+    head
+      .split('\r\n')
+      .slice(1)
+      .map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)]),
+  )
+  return { status, headers, body: rest.join('\r\n\r\n') }
+}
+
+type Sent = {
+  readonly name: string
+  readonly status: number
+  readonly code: string
+  readonly param?: string
+  readonly says?: RegExp
+  /** The JSON members of an otherwise good request, or the whole body. */
+  readonly more?: Readonly<Partial<Record<Style, object>>> | object
+  readonly body?: (style: Style) => string | Buffer
+  readonly method?: string
+  readonly path?: string
+  /** Added to, or in place of, what is sent otherwise. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Header lines as they are. */
+  readonly lines?: string
+}
+
+const good = (style: Style, more: object = {}) => JSON.stringify(bodyFor(style, 'good/m', false, more))
+const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+/** A good request with something put in front of its members, as text. */
+const withText = (text: string) => (style: Style) => `{${text},${good(style).slice(1)}`
+
+const SENT: readonly Sent[] = [
+  { name: 'no body', body: () => '', status: 400, code: 'invalid_json', says: /empty/ },
+  { name: 'not JSON', body: () => 'model=good', status: 400, code: 'invalid_json' },
+  { name: 'half a JSON', body: (style) => good(style).slice(0, -3), status: 400, code: 'invalid_json' },
+  { name: 'two JSONs', body: (style) => good(style).repeat(2), status: 400, code: 'invalid_json', says: /column/ },
+  { name: 'NaN', body: withText('"temperature":NaN'), status: 400, code: 'invalid_json' },
+  { name: 'a list', body: () => '[]', status: 400, code: 'invalid_json', says: /object/ },
+  { name: 'a text', body: () => '"hello"', status: 400, code: 'invalid_json', says: /object/ },
+  { name: 'null', body: () => 'null', status: 400, code: 'invalid_json' },
+  {
+    name: 'bytes that are no UTF-8',
+    body: (style) => Buffer.concat([Buffer.from(good(style).slice(0, -2)), Buffer.from([0xc3, 0x28, 0x22, 0x7d])]),
+    status: 400,
+    code: 'invalid_json',
+    says: /UTF-8/,
+  },
+  {
+    name: 'a surrogate as bytes',
+    body: (style) =>
+      Buffer.from(good(style).replace('hello', '\u0001'), 'utf8').toString('latin1').includes('')
+        ? Buffer.concat([
+            Buffer.from(`{"x":"`),
+            Buffer.from([0xed, 0xa0, 0x80]),
+            Buffer.from(`",${good(style).slice(1)}`),
+          ])
+        : '',
+    status: 400,
+    code: 'invalid_json',
+    says: /UTF-8/,
+  },
+  { name: 'no model', more: { model: undefined }, status: 400, code: 'missing_required_parameter', param: 'model' },
+  { name: 'an empty model', more: { model: '' }, status: 400, code: 'missing_required_parameter', param: 'model' },
+  { name: 'a model that is a number', more: { model: 5 }, status: 400, code: 'invalid_value', param: 'model' },
+  { name: 'a stream that is a text', more: { stream: 'yes' }, status: 400, code: 'invalid_value', param: 'stream' },
+  {
+    name: 'two models',
+    body: withText('"model":"good/other"'),
+    status: 400,
+    code: 'invalid_value',
+    param: 'model',
+    says: /more than once/,
+  },
+  {
+    name: 'two models, one written with an escape',
+    body: withText('"mo\\u0064el":"good/other"'),
+    status: 400,
+    code: 'invalid_value',
+    param: 'model',
+  },
+  {
+    name: 'a number nobody can mean',
+    body: withText('"max_tokens":1e400'),
+    status: 400,
+    code: 'invalid_value',
+    param: 'max_tokens',
+  },
+  {
+    name: 'such a number further in',
+    body: withText('"metadata":{"a":[1,-1e999]}'),
+    status: 400,
+    code: 'invalid_value',
+  },
+  {
+    name: 'too deep',
+    body: withText(`"metadata":{"a":${nested(70)}}`),
+    status: 400,
+    code: 'invalid_value',
+    says: /64 levels/,
+  },
+  { name: 'much too deep', body: withText(`"x":${nested(5_000)}`), status: 400, code: 'invalid_value' },
+  { name: 'absurdly deep', body: () => '['.repeat(90_000), status: 400, code: 'invalid_json' },
+  { name: 'too large', more: { user: 'x'.repeat(LIMIT) }, status: 413, code: 'request_too_large' },
+  {
+    name: 'a stated length too large',
+    headers: { 'content-length': String(LIMIT * 50) },
+    status: 413,
+    code: 'request_too_large',
+  },
+  {
+    name: 'gzip',
+    headers: { 'content-encoding': 'gzip' },
+    body: (style) => gzipSync(good(style)),
+    status: 415,
+    code: 'unsupported_media_type',
+  },
+  {
+    name: 'brotli',
+    headers: { 'content-encoding': 'br' },
+    body: (style) => brotliCompressSync(good(style)),
+    status: 415,
+    code: 'unsupported_media_type',
+  },
+  {
+    name: 'a form',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    status: 415,
+    code: 'unsupported_media_type',
+  },
+  {
+    name: 'plain text, as a web page may send',
+    headers: { 'content-type': 'text/plain' },
+    status: 415,
+    code: 'unsupported_media_type',
+  },
+  {
+    name: 'another alphabet',
+    headers: { 'content-type': 'application/json; charset=utf-16' },
+    status: 415,
+    code: 'unsupported_media_type',
+  },
+  { name: 'another method', method: 'GET', status: 405, code: 'method_not_allowed' },
+  { name: 'yet another method', method: 'DELETE', status: 405, code: 'method_not_allowed' },
+  {
+    name: 'an unknown path',
+    path: '/v1/chat/completionz',
+    status: 404,
+    code: 'unknown_url',
+    says: /POST \/v1\/chat\/completions/,
+  },
+  { name: 'a path upwards', path: '/v1/../v1/chat/completions', status: 404, code: 'unknown_url' },
+  { name: 'a path with two slashes', path: '//v1/chat/completions', status: 400, code: 'invalid_request' },
+  { name: 'a target with a host', path: 'http://127.0.0.1/v1/chat/completions', status: 400, code: 'invalid_request' },
+  { name: 'a foreign origin', headers: { origin: 'https://evil.example' }, status: 403, code: 'origin_not_allowed' },
+  { name: 'the origin null', headers: { origin: 'null' }, status: 403, code: 'origin_not_allowed' },
+  {
+    name: 'cross-site without an origin',
+    headers: { 'sec-fetch-site': 'cross-site' },
+    status: 403,
+    code: 'origin_not_allowed',
+  },
+  { name: 'a foreign host', headers: { host: 'evil.example' }, status: 403, code: 'host_not_allowed', says: /hosts/i },
+  { name: 'two hosts', lines: 'host: evil.example\r\n', status: 400, code: 'invalid_request' },
+  { name: 'no host', headers: { host: '' }, status: 403, code: 'host_not_allowed' },
+]
+
+/** What only one style can get wrong. */
+const STYLED: readonly (Sent & { readonly style: Style })[] = [
+  {
+    style: 'chat',
+    name: 'no messages',
+    more: { messages: undefined },
+    status: 400,
+    code: 'missing_required_parameter',
+    param: 'messages',
+  },
+  {
+    style: 'chat',
+    name: 'an empty list of messages',
+    more: { messages: [] },
+    status: 400,
+    code: 'invalid_value',
+    param: 'messages',
+  },
+  {
+    style: 'chat',
+    name: 'messages that are a text',
+    more: { messages: 'hello' },
+    status: 400,
+    code: 'invalid_value',
+    param: 'messages',
+  },
+  {
+    style: 'chat',
+    name: 'a message that is a text',
+    more: { messages: ['hello'] },
+    status: 400,
+    code: 'invalid_value',
+    param: 'messages[0]',
+  },
+  {
+    style: 'chat',
+    name: 'a message without a role',
+    more: { messages: [{ content: 'x' }] },
+    status: 400,
+    code: 'missing_required_parameter',
+    param: 'messages[0].role',
+  },
+  {
+    style: 'chat',
+    name: 'an unknown role',
+    more: { messages: [{ role: 'king', content: 'x' }] },
+    status: 400,
+    code: 'invalid_value',
+    param: 'messages[0].role',
+  },
+  {
+    style: 'chat',
+    name: 'a content that is a number',
+    more: { messages: [{ role: 'user', content: 5 }] },
+    status: 400,
+    code: 'invalid_value',
+    param: 'messages[0].content',
+  },
+  {
+    style: 'chat',
+    name: 'tools that are an object',
+    more: { tools: {} },
+    status: 400,
+    code: 'invalid_value',
+    param: 'tools',
+  },
+  {
+    style: 'chat',
+    name: 'a temperature that is a text',
+    more: { temperature: 'hot' },
+    status: 400,
+    code: 'invalid_value',
+    param: 'temperature',
+  },
+  {
+    style: 'responses',
+    name: 'an input that is a number',
+    more: { input: 5 },
+    status: 400,
+    code: 'invalid_value',
+    param: 'input',
+  },
+  {
+    style: 'responses',
+    name: 'an item that is a text',
+    more: { input: ['x'] },
+    status: 400,
+    code: 'invalid_value',
+    param: 'input[0]',
+  },
+  {
+    style: 'responses',
+    name: 'tools that are an object',
+    more: { tools: {} },
+    status: 400,
+    code: 'invalid_value',
+    param: 'tools',
+  },
+  {
+    style: 'responses',
+    name: 'a temperature that is a text',
+    more: { temperature: 'hot' },
+    status: 400,
+    code: 'invalid_value',
+    param: 'temperature',
+  },
+]
+
+describe('bad input: refused', { concurrency: 4 }, () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  before(async () => {
+    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    gateway = await on.gateway({
+      limit: { body: LIMIT },
+      providers: {
+        good: { baseUrl: `${upstream.url}/v1` },
+        // The same questions for one that has to be translated for.
+        other: { baseUrl: `${upstream.url}/v1`, styles: ['messages'] },
+      },
+    })
+  })
+
+  const all = [...SENT.flatMap((sent) => STYLES.map((style) => ({ ...sent, style }))), ...STYLED]
+  for (const sent of all)
+    test(`${sent.name}: ${sent.style}`, async () => {
+      const { style, more = {}, method = 'POST', lines = '' } = sent
+      const body = Buffer.from(sent.body ? (sent.body(style) as string) : good(style, more))
+      const headers = Object.entries({
+        host: new URL(gateway.url).host,
+        'content-type': 'application/json',
+        ...(method === 'POST' && { 'content-length': String(body.length) }),
+        ...sent.headers,
+      })
+      const head = `${method} ${sent.path ?? PATHS[style]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}${lines}connection: close\r\n\r\n`
+      const client = await rawClient(
+        gateway.url,
+        Buffer.concat([Buffer.from(head), method === 'POST' ? body : Buffer.alloc(0)]),
+      )
+      await until('an answer', () => client.closed() || client.text().includes('}}'), 5_000)
+      client.socket.destroy()
+      const answer = parse(client.text())
+      assert.equal(answer.status, sent.status, client.text())
+      const { error, ...rest } = JSON.parse(answer.body)
+      assert.deepEqual(Object.keys(rest), [])
+      assert.deepEqual(Object.keys(error), ['message', 'type', 'code', 'param', 'request_id'])
+      assert.equal(error.code, sent.code, error.message)
+      assert.equal(error.param, sent.param ?? error.param)
+      if (sent.says) assert.match(error.message, sent.says)
+      assert.equal(error.request_id, answer.headers.get('x-request-id'))
+      assert.equal(answer.headers.get('content-type'), 'application/json')
+      assert.equal(answer.headers.get('x-should-retry'), 'false')
+      if (sent.status === 405) assert.equal(answer.headers.get('allow'), 'POST, OPTIONS')
+    })
+
+  test('afterwards: nothing was sent upstream, and it serves as before', async () => {
+    assert.equal(callsOf(upstream).length, 0)
+    for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
+    assert.equal(gateway.child.exitCode, null)
+    assert.deepEqual(
+      gateway.lines().filter(({ event, level }) => event === 'error' || level === 'error'),
+      [],
+    )
+  })
+})
+
+// ── Unusual, and passed on as it is ──────────────────────────────────────────────────────────────────────────────
+
+const EXACT: readonly (readonly [string, string])[] = [
+  ['an integer beyond 2^53', '"seed":9007199254740993'],
+  ['one of 30 digits', '"x_id":123456789012345678901234567890'],
+  ['a decimal with trailing zeros', '"temperature":0.70'],
+  ['an exponent', '"x_e":1E+2'],
+  ['minus zero', '"x_z":-0.0'],
+  ['an unknown member', '"x_unknown":{"a":[1,{"b":null}],"":"empty name"}'],
+  ['a member twice that decides nothing', '"x_twice":1,"x_twice":2'],
+  ['escapes', '"x_esc":"\\u00e9\\/\\ud83d\\ude00 \\u2028"'],
+  ['a lone half of a pair', '"x_half":"\\ud83d"'],
+  ['names that are dangerous elsewhere', '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}'],
+  ['white space', '"x_ws" :  [ 1 ,\n\t2 ]'],
+  ['64 levels less one', `"x_deep":${nested(62)}`],
+]
+
+describe('bad input: only unusual', { concurrency: 4 }, () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  before(async () => {
+    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    gateway = await on.gateway({ unknownModel: 'reject', providers: { good: { baseUrl: `${upstream.url}/v1` } } })
+  })
+  for (const style of STYLES)
+    for (const [name, text] of EXACT)
+      test(`${name}: ${style}`, async () => {
+        const mark = `${style} ${name}`
+        const response = await fetch(gateway.url + PATHS[style], {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: `{${text},"user":${JSON.stringify(mark)},${good(style).slice(1)}`,
+        })
+        assert.equal(response.status, 200, await response.text())
+        const call = callsOf(upstream).find(({ json }) => json.user === mark)
+        assert.ok(call)
+        assert.ok(call.body.includes(text), `${text} in ${call.body}`)
+        assert.equal(JSON.parse(call.body).model, 'm')
+      })
+  test('a model’s name cannot reach a prototype', async () => {
+    for (const model of ['constructor', '__proto__', 'toString', 'hasOwnProperty', '__proto__/x'])
+      for (const style of STYLES) {
+        const answer = await ask(gateway, style, model, false)
+        assert.deepEqual([answer.status, answer.json().error.code], [404, 'model_not_found'], model)
+      }
+  })
+  test('text in every alphabet arrives as it was written', async () => {
+    const text = 'naïve 東京 🦊\u2028\u0000end'
+    for (const style of STYLES) {
+      const content = style === 'chat' ? { messages: [{ role: 'user', content: text }] } : { input: text }
+      const answer = await ask(gateway, style, 'good/m', true, content)
+      assert.equal(answer.status, 200)
+      assert.ok(JSON.stringify(callsOf(upstream).at(-1)?.json).includes(JSON.stringify(text).slice(1, -1)))
+    }
+  })
+})
+
+// ── No credential comes out ──────────────────────────────────────────────────────────────────────────────────────
+
+describe('bad input: secrets', () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  let other: Upstream
+  const heard: string[] = []
+  const CANARY = /canary/i
+  const keys = (name: string) => ['one', 'two'].map((which) => `sk-canary-${name}-${which}-0a1b2c3d4e5f`)
+
+  // What ends a key ends it for one case only.
+  const KINDS = ['own', 'translated'] as const
+  const ENDING = ['402', '403', '401']
+  const cases = STYLES.flatMap((style) =>
+    KINDS.flatMap((kind) =>
+      [false, true].map((stream) => ({ style, kind, stream, name: `${kind}-${style}-${stream ? 's' : 'w'}` })),
+    ),
+  )
+
+  /** An upstream that repeats the key it was given wherever it can. */
+  const parrot = (asked: Asked) => {
+    const quoted = `You sent the key ${asked.key}. Bearer ${asked.key} was refused; see authorization: Bearer ${asked.key}`
+    const headers = {
+      'x-request-id': `up-${asked.number}`,
+      'x-echo': asked.key ?? '',
+      'x-ratelimit-remaining': asked.key ?? '',
+      'set-cookie': `key=${asked.key}`,
+    }
+    const model = asked.model ?? ''
+    const error = { type: 'invalid_request_error', message: quoted, code: 'invalid_value' }
+    if (model === 'html')
+      return {
+        do: 'answer',
+        status: 200,
+        headers: { 'content-type': 'text/html', ...headers },
+        body: `<html>${quoted}`,
+      } as const
+    if (model === 'inside') return { do: 'answer', headers, body: errorOf(asked, error) } as const
+    if (model === 'redirect')
+      return {
+        do: 'answer',
+        status: 307,
+        headers: { ...headers, location: `${other.url}/steal?${asked.key}` },
+      } as const
+    if (model === 'fine') return say(asked, { text: 'fine' }, { headers })
+    return refuse(asked, Number(model), error, headers)
+  }
+
+  before(async () => {
+    upstream = await on.upstream(parrot)
+    other = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    gateway = await on.gateway(
+      {
+        fallback: 'none',
+        auth: { keys: ['canary-client-key-0123456789'], admin: 'canary-admin-token-0123456789' },
+        providers: {
+          ...Object.fromEntries(
+            cases.flatMap(({ kind, name }) =>
+              ['', ...ENDING].map((end) => [
+                name + end,
+                {
+                  baseUrl: `${upstream.url}/${name}${end}/v1`,
+                  keys: keys(name + end),
+                  ...(kind === 'translated' && { styles: ['messages'] }),
+                },
+              ]),
+            ),
+          ),
+          other: { baseUrl: `${other.url}/v1`, keys: keys('other') },
+        },
+      },
+      { LOG_LEVEL: 'debug', OPENAI_API_KEY: '' },
+    )
+  })
+
+  const hear = async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(gateway.url + path, { redirect: 'manual', ...init })
+    const text = await response.text()
+    heard.push(`${path} ${response.status} ${JSON.stringify([...response.headers])} ${text}`)
+    return { status: response.status, text }
+  }
+  const authorization = { authorization: 'Bearer canary-client-key-0123456789' }
+
+  for (const { style, kind, stream, name } of cases)
+    test(`whatever the upstream says: ${style} to ${kind}${stream ? ', streamed' : ''}`, async () => {
+      const models = ['fine', '400', '404', '422', '429', '500', '503', 'html', 'inside', 'redirect'].map(
+        (model) => `${name}/${model}`,
+      )
+      for (const model of [...models, ...ENDING.map((end) => `${name}${end}/${end}`)])
+        await hear(PATHS[style], {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            ...authorization,
+            cookie: 'canary-cookie=1',
+            'x-forwarded-for': 'canary-forwarded',
+          },
+          body: JSON.stringify(bodyFor(style, model, stream)),
+        })
+    })
+  test('whatever else is asked', async () => {
+    for (const path of [
+      '/health',
+      '/health/live',
+      '/health/ready',
+      '/providers/status',
+      '/metrics',
+      '/openapi.json',
+      '/v1/models',
+      '/v1/models/own%2Fm',
+      '/nowhere',
+    ])
+      await hear(path, { headers: authorization })
+    for (const style of STYLES) await hear('/v1/route', { method: 'POST', headers: authorization, body: good(style) })
+    await hear('/v1/models', { headers: { authorization: 'Bearer canary-wrong-key' } })
+    await hear(PATHS.chat, { method: 'POST', headers: authorization, body: '{"model": "own/fine", "messages": [}' })
+  })
+  test('nothing of it holds a key, a token or a cookie', () => {
+    assert.ok(heard.length > 100)
+    for (const text of heard) assert.doesNotMatch(text, CANARY)
+    for (const text of heard.filter((one) => one.startsWith('/v1/')))
+      assert.doesNotMatch(text, /x-echo|set-cookie|x-ratelimit/)
+    assert.doesNotMatch(gateway.output(), CANARY)
+  })
+  test('each key went to its own provider only, and nothing of the client’s went along', () => {
+    assert.ok(callsOf(upstream).length > 100, String(callsOf(upstream).length))
+    for (const { headers, key, body, path } of upstream.seen) {
+      assert.match(key ?? '', /^sk-canary-(own|translated)-/)
+      assert.doesNotMatch(JSON.stringify(headers) + body + path, /canary-(client|cookie|forwarded|admin|other)/)
+    }
+    for (const { key, path } of other.seen) {
+      assert.match(key ?? '', /^sk-canary-other-/)
+      assert.doesNotMatch(path, /steal/)
+    }
+  })
+})

@@ -1,0 +1,539 @@
+/**
+ * The circuits as the settings describe them, seen from outside: by what reaches the upstream, what the client is told,
+ * what the log says and what `/providers/status` shows. Each test has a provider of its own.
+ */
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import { piecesOf, refuse, say } from '../support/answers.ts'
+import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import { type BadAddress, resettingUrl } from './support/bad-sockets.ts'
+import type { Started } from './support/process.ts'
+import { type Answer, ask, callsOf, PATHS, rawClient, rawRequest, sleep, stage, statusOf } from './support/stage.ts'
+
+type Circuit = Readonly<Record<string, number | string>>
+
+/** What an upstream does, by a letter. */
+const ACTS: Readonly<Record<string, (asked: Asked) => Act>> = {
+  o: (asked) => say(asked, { text: 'fine' }),
+  f: (asked) => refuse(asked, 500, { type: 'server_error', message: 'broken' }),
+  /** At its limit for a millisecond. */
+  l: (asked) => refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1' }),
+  a: (asked) => refuse(asked, 401, { type: 'authentication_error', message: 'who?' }),
+  i: (asked) => refuse(asked, 400, { type: 'invalid_request_error', message: 'no such thing' }),
+  q: (asked) => refuse(asked, 402, { type: 'billing_error', message: 'no credit' }),
+  /** Breaks off after content. */
+  b: (asked) => ({
+    do: 'stream',
+    pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3),
+    gap: 2,
+    ending: 'close',
+  }),
+  /** Content, and then nothing more. */
+  s: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3), ending: 'stall' }),
+  h: () => ({ do: 'hang' }),
+}
+
+const NAMES = ['p1', 'p2', 'p3', 'p4', 'p5', 'p6', 'p7', 'p8', 'p9'] as const
+type Name = (typeof NAMES)[number]
+
+type Bench = {
+  gateway(): Started
+  upstream(): Upstream
+  /** From now on this provider does so. */
+  play(name: Name, act: (asked: Asked) => Act | Promise<Act>): void
+  /** One call, not retried anywhere, while the provider does what the letter says. */
+  one(name: Name, letter: string, model?: string, stream?: boolean): Promise<Answer>
+  /** Calls one after the other; gives back their statuses. */
+  many(name: Name, letters: string, model?: string): Promise<number[]>
+  calls(name: Name): number
+  state(name: Name): Promise<string>
+  /** Changes of circuits so far, as `from>to`. */
+  changes(name: Name): string[]
+}
+
+const bench = (
+  circuit: Circuit,
+  more: {
+    readonly keys?: Readonly<Partial<Record<Name, number>>>
+    readonly at?: (name: Name) => string | undefined
+    readonly settings?: object
+  } = {},
+): Bench => {
+  const on = stage()
+  const acts = new Map<string, (asked: Asked) => Act | Promise<Act>>()
+  let gateway: Started
+  let upstream: Upstream
+  before(async () => {
+    upstream = await on.upstream((asked) => acts.get(asked.path.split('/')[1] ?? '')?.(asked) ?? { do: 'hang' })
+    gateway = await on.gateway({
+      fallback: 'none',
+      // One attempt a call, so that each call is one outcome.
+      retry: { maxAttempts: 1 },
+      keepAlive: { interval: 0 },
+      circuit: { timeout: 5_000, ...circuit },
+      providers: Object.fromEntries(
+        NAMES.map((name) => [
+          name,
+          {
+            baseUrl: `${more.at?.(name) ?? upstream.url}/${name}/v1`,
+            keys: Array.from({ length: more.keys?.[name] ?? 1 }, (_, at) => `sk-${name}-${'abcdefgh'[at]}-0123456789`),
+          },
+        ]),
+      ),
+      ...more.settings,
+    })
+  })
+  const made: Bench = {
+    gateway: () => gateway,
+    upstream: () => upstream,
+    play: (name, act) => void acts.set(name, act),
+    async one(name, letter, model = 'm', stream = letter === 'b' || letter === 's') {
+      const act = ACTS[letter]
+      assert.ok(act)
+      acts.set(name, act)
+      return ask(gateway, 'chat', `${name}/${model}`, stream)
+    },
+    async many(name, letters, model) {
+      const statuses: number[] = []
+      for (const letter of letters) statuses.push((await made.one(name, letter, model)).status)
+      return statuses
+    },
+    calls: (name) => callsOf(upstream).filter(({ path }) => path.startsWith(`/${name}/`)).length,
+    state: async (name) => (await statusOf(gateway, name)).circuit.state,
+    changes: (name) =>
+      gateway
+        .lines()
+        .filter(
+          ({ event, name: of }) =>
+            event === 'circuit' && (String(of).startsWith(`${name} `) || String(of).includes(`/${name}/`)),
+        )
+        .map(({ from, to }) => `${from}>${to}`),
+  }
+  return made
+}
+
+/** A client that leaves as soon as there is content, or at once. */
+const leave = async ({ gateway, upstream, play, calls }: Bench, name: Name, letter: 's' | 'h'): Promise<void> => {
+  play(name, ACTS[letter] ?? (() => ({ do: 'hang' })))
+  const seen = calls(name)
+  const body = JSON.stringify({ model: `${name}/m`, stream: true, messages: [{ role: 'user', content: 'x' }] })
+  const client = await rawClient(gateway().url, rawRequest(PATHS.chat, body))
+  await until('under way', () => calls(name) > seen && (letter === 'h' || client.text().includes('one')))
+  client.socket.destroy()
+  await until('let go', () =>
+    upstream().seen.every(({ path, ended }) => !path.startsWith(`/${name}/`) || ended !== 'open'),
+  )
+}
+
+const RESET = 900
+
+describe('circuits: the window', { concurrency: true }, () => {
+  const it = bench({
+    errorThreshold: 50,
+    minRequests: 4,
+    consecutiveFailures: 0,
+    resetTimeout: RESET,
+    whenAllOpen: 'fail',
+  })
+  const { one, many, calls, state, changes } = it
+
+  test('at half of the least number of outcomes it opens, and then nothing is sent', async () => {
+    assert.deepEqual(await many('p1', 'oof'), [200, 200, 502])
+    assert.equal(await state('p1'), 'closed')
+    await one('p1', 'f')
+    const status = await statusOf(it.gateway(), 'p1')
+    assert.equal(status.circuit.state, 'open')
+    assert.equal(status.status, 'unavailable')
+    assert.deepEqual([status.circuit.failures, status.circuit.error_rate], [2, 50])
+    const { opened_at, retry_at } = status.circuit
+    const openFor = Date.parse(retry_at ?? '') - Date.parse(opened_at ?? '')
+    assert.ok(openFor >= RESET - 5 && openFor <= RESET + 5, `open for ${openFor}`)
+    assert.equal(status.models[0]?.status, 'unavailable')
+    assert.equal(status.models[0]?.circuit.state, 'open')
+
+    const refused = await one('p1', 'o')
+    assert.equal(refused.status, 503)
+    assert.equal(refused.json().error.code, 'no_target_available')
+    assert.equal(refused.headers.get('x-headgate-attempts'), '0')
+    assert.equal(refused.headers.get('retry-after'), '1')
+    assert.equal(refused.headers.get('x-should-retry'), 'true')
+    assert.equal(calls('p1'), 4)
+    const health = (await (await fetch(`${it.gateway().url}/health`)).json()) as { status: string }
+    assert.equal(health.status, 'degraded')
+  })
+
+  test('below the least number of outcomes it stays closed, whatever they are', async () => {
+    await many('p2', 'fff')
+    assert.equal(await state('p2'), 'closed')
+    await one('p2', 'f')
+    assert.equal(await state('p2'), 'open')
+  })
+
+  test('below the threshold it stays closed, at it it opens', async () => {
+    await many('p3', 'oooff')
+    assert.equal((await statusOf(it.gateway(), 'p3')).circuit.error_rate, 40)
+    assert.equal(await state('p3'), 'closed')
+    await one('p3', 'f')
+    assert.equal(await state('p3'), 'open')
+  })
+
+  test('when its time is over one real request probes; failing, it opens again; answering, it closes', async () => {
+    await many('p4', 'ffff')
+    assert.equal(await state('p4'), 'open')
+    await sleep(RESET + 60)
+    assert.equal(await state('p4'), 'half_open')
+    const before = calls('p4')
+    assert.equal((await one('p4', 'f')).status, 502, 'the probe is a real request')
+    assert.equal(calls('p4'), before + 1)
+    assert.equal(await state('p4'), 'open')
+    assert.equal((await one('p4', 'o')).status, 503)
+    assert.equal(calls('p4'), before + 1)
+
+    await sleep(RESET + 60)
+    let answer: (act: Act) => void = () => {}
+    it.play('p4', (asked) => new Promise<Act>((resolve) => (answer = () => resolve(say(asked, { text: 'fine' })))))
+    const probe = ask(it.gateway(), 'chat', 'p4/m', false)
+    await until('probing', () => calls('p4') === before + 2)
+    const others = await Promise.all(Array.from({ length: 5 }, () => ask(it.gateway(), 'chat', 'p4/m', false)))
+    assert.deepEqual(
+      others.map(({ status }) => status),
+      [503, 503, 503, 503, 503],
+      'one probe at a time',
+    )
+    answer({ do: 'hang' })
+    assert.equal((await probe).status, 200)
+    const after = await statusOf(it.gateway(), 'p4')
+    assert.equal(after.circuit.state, 'closed')
+    assert.equal(after.status, 'available')
+    assert.deepEqual(await many('p4', 'ooo'), [200, 200, 200])
+    await until('told', () => changes('p4').length >= 5)
+    assert.deepEqual(changes('p4'), [
+      'closed>open',
+      'open>half_open',
+      'half_open>open',
+      'open>half_open',
+      'half_open>closed',
+    ])
+  })
+
+  test('a late success of before does not close it, a late failure does not count after', async () => {
+    const late: ((act: Act) => void)[] = []
+    it.play('p5', () => new Promise<Act>((resolve) => void late.push(resolve)))
+    const succeeds = ask(it.gateway(), 'chat', 'p5/m', false)
+    const fails = ask(it.gateway(), 'chat', 'p5/m', false)
+    await until('both under way', () => late.length === 2)
+    await many('p5', 'ffff')
+    assert.equal(await state('p5'), 'open')
+    const asked = callsOf(it.upstream()).find(({ path }) => path.startsWith('/p5/'))
+    assert.ok(asked)
+    late[0]?.(say(asked, { text: 'late' }))
+    assert.equal((await succeeds).status, 200)
+    assert.equal(await state('p5'), 'open', 'still')
+    await sleep(RESET + 60)
+    assert.equal(await state('p5'), 'half_open')
+    assert.equal((await one('p5', 'o')).status, 200)
+    assert.equal(await state('p5'), 'closed')
+    late[1]?.(refuse(asked, 500, { type: 'server_error', message: 'late' }))
+    assert.equal((await fails).status, 502)
+    assert.equal((await statusOf(it.gateway(), 'p5')).circuit.failures, 0)
+  })
+
+  test('a probe whose client leaves, or that is rate-limited, makes room for the next', async () => {
+    await many('p6', 'ffff')
+    await sleep(RESET + 60)
+    await leave(it, 'p6', 'h')
+    assert.equal(await state('p6'), 'half_open')
+    assert.equal((await one('p6', 'l')).status, 429)
+    assert.equal(await state('p6'), 'half_open')
+    await sleep(5)
+    assert.equal((await one('p6', 'o')).status, 200)
+    assert.equal(await state('p6'), 'closed')
+  })
+
+  test('what is nobody’s health never counts', async () => {
+    for (const letter of 'llllll') {
+      assert.equal((await one('p7', letter)).status, 429)
+      await sleep(5)
+    }
+    assert.deepEqual(await many('p7', 'iiiiii'), [400, 400, 400, 400, 400, 400])
+    for (let at = 0; at < 6; at++) await leave(it, 'p7', at % 2 === 0 ? 'h' : 's')
+    assert.equal(calls('p7'), 18)
+    const { circuit } = await statusOf(it.gateway(), 'p7')
+    assert.deepEqual([circuit.state, circuit.failures], ['closed', 0])
+    assert.equal((await one('p7', 'o')).status, 200)
+    await one('p7', 'q')
+    assert.equal((await statusOf(it.gateway(), 'p7')).circuit.failures, 0)
+    assert.deepEqual(changes('p7'), [])
+  })
+
+  test('one model out leaves the others of the same key alone', async () => {
+    await many('p8', 'ffff', 'bad')
+    assert.equal((await one('p8', 'o', 'bad')).status, 503)
+    assert.equal((await one('p8', 'o', 'good')).status, 200)
+    const { models, circuit, status } = await statusOf(it.gateway(), 'p8')
+    const stateOf = (id: string) => models.find((model) => model.id === id)?.circuit.state
+    assert.deepEqual([stateOf('bad'), stateOf('good'), circuit.state, status], ['open', 'closed', 'closed', 'degraded'])
+  })
+})
+
+describe('circuits: keys and addresses', { concurrency: true }, () => {
+  let resetting: BadAddress | undefined
+  const on = stage()
+  before(async () => {
+    resetting = await resettingUrl()
+    on.keep(() => resetting?.close())
+  })
+  const it = bench(
+    { errorThreshold: 50, minRequests: 4, consecutiveFailures: 0, resetTimeout: 60_000, whenAllOpen: 'fail' },
+    {
+      keys: { p1: 2, p5: 4 },
+      settings: { retry: { maxAttempts: 2, budgetPercent: 100 }, keyStrategy: 'round-robin' },
+      // Two providers at one address: one endpoint.
+      at: (name) => (name === 'p2' || name === 'p3' ? `${resetting?.url}/shared` : undefined),
+    },
+  )
+
+  test('one key out leaves the other in charge of everything', async () => {
+    it.play('p1', (asked) => (asked.key?.includes('-a-') ? ACTS.f : ACTS.o)?.(asked) ?? { do: 'hang' })
+    const statuses: number[] = []
+    for (let at = 0; at < 16; at++) statuses.push((await ask(it.gateway(), 'chat', 'p1/m', false)).status)
+    assert.ok(
+      statuses.every((status) => status === 200),
+      statuses.join(),
+    )
+    const bad = callsOf(it.upstream()).filter(({ path, key }) => path.startsWith('/p1/') && key?.includes('-a-')).length
+    assert.equal(bad, 4, 'asked until its circuit opened, and no more')
+    const status = await statusOf(it.gateway(), 'p1')
+    assert.deepEqual([status.circuit.state, status.models[0]?.circuit.state], ['closed', 'closed'])
+    assert.deepEqual(it.changes('p1'), ['closed>open'])
+    const line = it
+      .gateway()
+      .lines()
+      .find(({ event, name }) => event === 'circuit' && String(name).startsWith('p1 '))
+    assert.deepEqual([line?.what, line?.why, line?.level], ['deployment', 'status', 'warn'])
+    assert.match(String(line?.name), /^p1 [0-9a-f]{4,} m$/)
+  })
+
+  test('an address out is out for every model and every provider there', async () => {
+    const answers: Answer[] = []
+    for (let at = 0; at < 4; at++) answers.push(await ask(it.gateway(), 'chat', `p2/model-${at}`, false))
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [502, 502, 502, 502],
+    )
+    const connections = resetting?.connections()
+    assert.equal((await ask(it.gateway(), 'chat', 'p2/another', false)).status, 503)
+    assert.equal(resetting?.connections(), connections, 'not even connected')
+    const status = await statusOf(it.gateway(), 'p2')
+    assert.deepEqual([status.circuit.state, status.circuit.failures, status.status], ['open', 4, 'unavailable'])
+    assert.ok(
+      status.models.every((model) => model.circuit.state === 'closed'),
+      'what is behind it is not charged',
+    )
+    const line = it
+      .gateway()
+      .lines()
+      .find(({ event, what }) => event === 'circuit' && what === 'endpoint')
+    assert.deepEqual([line?.from, line?.to, line?.why], ['closed', 'open', 'reset'])
+  })
+
+  test('refused keys are no failure of health', async () => {
+    const answer = await it.one('p5', 'a')
+    assert.equal(answer.json().error.code, 'upstream_auth')
+    assert.equal(it.calls('p5'), 4, 'each key was tried, though two attempts are the most: a dead key is none')
+    const { circuit, keys, status } = await statusOf(it.gateway(), 'p5')
+    assert.deepEqual([circuit.state, circuit.failures, status], ['closed', 0, 'unavailable'])
+    assert.ok(keys.every((key) => key.status === 'suspended'))
+    assert.equal((await it.one('p5', 'o')).json().error.code, 'upstream_auth')
+    assert.equal(it.calls('p5'), 4)
+  })
+
+  test('overload is the model’s, whatever the key', async () => {
+    it.play('p6', (asked) => refuse(asked, 529, { type: 'overloaded_error', message: 'too much' }))
+    for (let at = 0; at < 4; at++) await ask(it.gateway(), 'chat', 'p6/m', false)
+    const { models, circuit } = await statusOf(it.gateway(), 'p6')
+    assert.deepEqual([models[0]?.circuit.state, circuit.state, circuit.failures], ['open', 'open', 4])
+    const line = it
+      .gateway()
+      .lines()
+      .find(({ event, name }) => event === 'circuit' && String(name).startsWith('p6 '))
+    assert.deepEqual([line?.what, line?.name], ['model', 'p6 m'])
+  })
+})
+
+describe('circuits: in a row', { concurrency: true }, () => {
+  const it = bench({
+    errorThreshold: 100,
+    minRequests: 1_000,
+    consecutiveFailures: 3,
+    resetTimeout: 60_000,
+    whenAllOpen: 'fail',
+  })
+  const { one, many, state } = it
+
+  test('three in a row open it, whatever the window says', async () => {
+    await many('p1', 'ooooooooff')
+    assert.equal(await state('p1'), 'closed')
+    await one('p1', 'f')
+    assert.equal(await state('p1'), 'open')
+    const { circuit } = await statusOf(it.gateway(), 'p1')
+    assert.deepEqual([circuit.successes, circuit.failures], [8, 3])
+  })
+
+  test('an answer that completed ends the run', async () => {
+    await many('p2', 'ffoff')
+    assert.equal(await state('p2'), 'closed')
+    await one('p2', 'f')
+    assert.equal(await state('p2'), 'open')
+  })
+
+  test('streams that break off are failures in a row, and no successes', async () => {
+    await many('p3', 'bb')
+    const { circuit } = await statusOf(it.gateway(), 'p3')
+    assert.deepEqual([circuit.state, circuit.failures, circuit.error_rate], ['closed', 2, 100])
+    await one('p3', 'b')
+    assert.equal(await state('p3'), 'open')
+  })
+
+  test('neither a client that left nor a limit ends the run', async () => {
+    await many('p4', 'ff')
+    await leave(it, 'p4', 's')
+    await one('p4', 'l')
+    await sleep(5)
+    await one('p4', 'i')
+    assert.equal(await state('p4'), 'closed')
+    await one('p4', 'f')
+    assert.equal(await state('p4'), 'open')
+  })
+})
+
+describe('circuits: what was long ago', () => {
+  const { one, many, state } = bench({
+    errorThreshold: 50,
+    minRequests: 3,
+    consecutiveFailures: 0,
+    window: 600,
+    resetTimeout: 60_000,
+    whenAllOpen: 'fail',
+  })
+
+  test('is forgotten after the window', async () => {
+    await many('p1', 'ff')
+    await sleep(750)
+    await one('p1', 'f')
+    assert.equal(await state('p1'), 'closed')
+    await many('p1', 'ff')
+    assert.equal(await state('p1'), 'open')
+  })
+})
+
+describe('circuits: several probes', () => {
+  const it = bench({
+    errorThreshold: 50,
+    minRequests: 2,
+    consecutiveFailures: 0,
+    resetTimeout: 300,
+    probes: 2,
+    whenAllOpen: 'fail',
+  })
+
+  test('as many as are allowed, at once', async () => {
+    await it.many('p1', 'ff')
+    await sleep(360)
+    const waiting: (() => void)[] = []
+    it.play(
+      'p1',
+      (asked) => new Promise<Act>((resolve) => void waiting.push(() => resolve(say(asked, { text: 'fine' })))),
+    )
+    const probes = [ask(it.gateway(), 'chat', 'p1/m', false), ask(it.gateway(), 'chat', 'p1/m', true)]
+    await until('two probes', () => waiting.length === 2)
+    assert.equal((await ask(it.gateway(), 'chat', 'p1/m', false)).status, 503)
+    for (const go of waiting) go()
+    assert.deepEqual(
+      (await Promise.all(probes)).map(({ status }) => status),
+      [200, 200],
+    )
+    assert.equal(await it.state('p1'), 'closed')
+  })
+})
+
+describe('circuits: when all are open', { concurrency: true }, () => {
+  const rules = { errorThreshold: 50, minRequests: 2, consecutiveFailures: 0, resetTimeout: 100_000 }
+
+  describe('fail', () => {
+    const it = bench({ ...rules, whenAllOpen: 'fail' })
+    test('says when to come back, and that an SDK should not wait so long', async () => {
+      await it.many('p1', 'ff')
+      const answer = await it.one('p1', 'o')
+      assert.equal(answer.status, 503)
+      assert.equal(answer.headers.get('x-should-retry'), 'false')
+      assert.ok(Number(answer.headers.get('retry-after')) > 90)
+      assert.equal(it.calls('p1'), 2)
+    })
+  })
+
+  describe('try', () => {
+    const it = bench({ ...rules, whenAllOpen: 'try' })
+    test('asks all the same', async () => {
+      assert.deepEqual(await it.many('p1', 'fffo'), [502, 502, 502, 200])
+      assert.equal(it.calls('p1'), 4)
+    })
+  })
+
+  describe('probe', () => {
+    const it = bench({ ...rules, whenAllOpen: 'probe' })
+    test('waits ten seconds, then asks once before the time is over', { timeout: 20_000 }, async () => {
+      await it.many('p1', 'ff')
+      const opened = performance.now()
+      const refused = await it.one('p1', 'o')
+      assert.equal(refused.status, 503)
+      const wait = Number(refused.headers.get('retry-after'))
+      assert.ok(wait >= 8 && wait <= 10, `retry-after: ${wait}`)
+      assert.equal(refused.headers.get('x-should-retry'), 'true')
+      await sleep(9_000 - (performance.now() - opened))
+      assert.equal((await it.one('p1', 'o')).status, 503)
+      assert.equal(it.calls('p1'), 2)
+      await sleep(10_200 - (performance.now() - opened))
+      assert.equal((await it.one('p1', 'f')).status, 502, 'an early probe')
+      assert.equal((await it.one('p1', 'o')).status, 503, 'and no second soon after')
+      assert.equal(it.calls('p1'), 3)
+      assert.equal(await it.state('p1'), 'open')
+    })
+  })
+})
+
+describe('circuits: somebody else is there', () => {
+  const it = bench(
+    { errorThreshold: 50, minRequests: 2, consecutiveFailures: 0, resetTimeout: 500, whenAllOpen: 'probe' },
+    {
+      settings: { retry: { maxAttempts: 6 }, fallback: 'same-model', routes: { pair: { targets: ['p1/m', 'p2/m'] } } },
+    },
+  )
+
+  test('an open circuit is passed over, and its probe costs no client anything', async () => {
+    const ask1 = () => ask(it.gateway(), 'responses', 'pair', true)
+    it.play('p1', (asked) => ACTS.f?.(asked) ?? { do: 'hang' })
+    it.play('p2', (asked) => ACTS.o?.(asked) ?? { do: 'hang' })
+    const attempts: (string | null)[] = []
+    for (let at = 0; at < 4; at++) attempts.push((await ask1()).headers.get('x-headgate-attempts'))
+    assert.deepEqual(attempts, ['2', '2', '1', '1'])
+    await sleep(560)
+    const probe = await ask1()
+    assert.deepEqual([probe.status, probe.headers.get('x-headgate-attempts')], [200, '2'])
+    assert.equal(it.calls('p1'), 3)
+    await sleep(560)
+    it.play('p1', (asked) => ACTS.o?.(asked) ?? { do: 'hang' })
+    const back = await ask1()
+    assert.deepEqual([back.headers.get('x-headgate-provider'), back.headers.get('x-headgate-attempts')], ['p1', '1'])
+    const fallbacks = it
+      .gateway()
+      .lines()
+      .filter(({ event }) => event === 'fallback')
+    assert.equal(fallbacks.length, 3)
+    for (const { from, to, kind } of fallbacks) {
+      assert.match(String(from), /^p1#[0-9a-f]{4,}\/m$/)
+      assert.match(String(to), /^p2#[0-9a-f]{4,}\/m$/)
+      assert.equal(kind, 'status')
+    }
+  })
+})

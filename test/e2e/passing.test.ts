@@ -1,0 +1,294 @@
+/**
+ * A client and an upstream of the same style: bytes pass through the running gateway but for what its documentation
+ * names. Then what upstreams really said, to clients of both styles.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { recorded } from '../support/answers.ts'
+import { type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { eventsOf, problemsOf } from '../support/schemas.ts'
+import { type Act, type Seen, startUpstream, type Upstream } from '../support/upstream.ts'
+import { post, type Started, start } from './support/process.ts'
+
+const STYLES = ['chat', 'responses'] as const
+type Style = (typeof STYLES)[number]
+const PATHS = { chat: '/chat/completions', responses: '/responses' } as const
+
+let upstream: Upstream
+let gateway: Started
+/** What the upstream does next. */
+let act: Act
+before(async () => {
+  upstream = await startUpstream((asked) => (asked.method === 'GET' ? { do: 'answer', body: { data: [] } } : act))
+  const base = `${upstream.url}/v1`
+  gateway = await start({
+    env: {
+      // One name for each set of formats it is spoken to in.
+      BOTH_API_KEY: 'sk-0000000000000000',
+      BOTH_BASE_URL: base,
+      BOTH_STYLES: 'chat,responses',
+      CHAT_ONLY_API_KEY: 'sk-0000000000000000',
+      CHAT_ONLY_BASE_URL: base,
+      CHAT_ONLY_STYLES: 'chat',
+      RESPONSES_ONLY_API_KEY: 'sk-0000000000000000',
+      RESPONSES_ONLY_BASE_URL: base,
+      RESPONSES_ONLY_STYLES: 'responses',
+      FALLBACK: 'none',
+      // What one recording does to a circuit is nothing to the next.
+      CIRCUIT_WHEN_ALL_OPEN: 'try',
+    },
+  })
+})
+after(async () => {
+  await gateway.stop()
+  await upstream.close()
+})
+
+const lastAsked = (): Seen => {
+  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+  assert.ok(asked)
+  return asked
+}
+
+/** A small answer of each style, written as nobody else would. */
+const WHOLE: Readonly<Record<Style, string>> = {
+  chat: '{ "id":"chatcmpl-\\u0041","object":"chat.completion", "created":1, "model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"h\\u00e9 \\ud83d\\ude00"},"finish_reason":"stop"}],\n"big":12345678901234567890123,"float":1.50e+2,"x_new":{"b":1,"a":[ ]},"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}\n',
+  responses:
+    '{"id":"resp_1","object":"response","created_at":1.0,"status":"completed","model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"h\\u00e9","annotations":[]}]}], "big":98765432109876543210,"x_new":[{}],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}',
+}
+
+/** Members of requests that no program should touch. */
+const ODD_MEMBERS = [
+  '"big" : 123456789012345678901234567890',
+  '"tiny":1e-7',
+  '"float":1.0',
+  '"escaped":"\\u00e9\\/\\ud83d\\ude00\\u2028"',
+  '"raw":"é😀 \\" } ] , {"',
+  '"nested":{ "b":1, "a" : [ 1,2 , {"model":"not this one"} ], "n":null }',
+  '"stop":null',
+  '"x-unknown":[]',
+]
+
+describe('passing: requests of the same style', () => {
+  for (const style of STYLES)
+    for (const odd of [false, true])
+      for (const renamed of [false, true])
+        test(`${style}: ${odd ? 'members nobody knows' : 'a plain body'}, model ${renamed ? 'renamed' : 'as it is'}`, async () => {
+          act = { do: 'answer', body: WHOLE[style] }
+          const asks =
+            style === 'chat'
+              ? '"messages":[ {"role":"user", "content":"h\\u00e9llo","x":1.0} ]'
+              : '"input":[ {"role":"user", "content":"h\\u00e9llo"} ]'
+          const members = (model: string) => [`"model": "${model}"`, asks, ...(odd ? ODD_MEMBERS : [])]
+          // A name nobody knows goes on as it is where no models are named: then every byte is the client's.
+          const source = `{\n  ${members(renamed ? 'both/the-model' : 'the-model').join(' ,\n  ')}\n}\n`
+          const answer = await post(gateway.base + PATHS[style], source)
+          assert.equal(answer.status, 200, answer.text)
+          assert.equal(answer.text, WHOLE[style])
+          const { body, json } = lastAsked()
+          assert.equal(json.model, 'the-model')
+          if (renamed) assert.equal(body, `{${members('the-model').join(',')}}`)
+          else assert.equal(body, source)
+        })
+
+  for (const [name, given, sent] of [
+    ['not mentioned', '', ',"stream_options":{"include_usage":true}'],
+    ['asked for', ', "stream_options":{ "include_usage" :true}', ', "stream_options":{ "include_usage" :true}'],
+    ['refused', ',"stream_options":{"include_usage":false,"x":1}', ',"stream_options":{"include_usage":true,"x":1}'],
+  ] as const)
+    test(`chat: a stream's usage ${name}`, async () => {
+      act = { do: 'stream', pieces: [STREAM.chat] }
+      const rest = '"messages":[{"role":"user","content":"x"}],"stream":true'
+      await post(`${gateway.base}/chat/completions`, `{"model":"both/m",${rest}${given}}`)
+      assert.equal(lastAsked().body.replace(/,\s+/g, ', '), `{"model":"m",${rest}${sent}}`.replace(/, "s/, ',"s'))
+    })
+})
+
+/** Streams with all that the standard allows and nobody writes. */
+const STREAM: Readonly<Record<Style, string>> = {
+  chat: [
+    ': a comment of the upstream\n\n',
+    'data:{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n',
+    'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"h\\u00e9"},"finish_reason":null}], "big":12345678901234567890}\r\n\r\n',
+    'event: odd\ndata: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"!"},"finish_reason":"stop"}],"x_new":[ ]}\n\n',
+    'data: [DONE]\n\n',
+  ].join(''),
+  responses: [
+    'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","created_at":1.0,"status":"in_progress","model":"m","output":[]}}\n\n',
+    'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":1,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"h\\u00e9", "obfuscation":"xyz"}\n\n',
+    'event: response.new.kind\ndata: {"type":"response.new.kind","sequence_number":2,"big":12345678901234567890}\n\n',
+    `event: response.completed\ndata: {"type":"response.completed","sequence_number":3,"response":${WHOLE.responses}}\n\n`,
+  ].join(''),
+}
+
+describe('passing: streams of the same style', () => {
+  for (const style of STYLES)
+    for (const slice of [undefined, 1, 7, 1_000])
+      test(`${style}: ${slice === undefined ? 'whole' : `${slice} bytes at a time`}`, async () => {
+        act = { do: 'stream', pieces: [STREAM[style]], ...(slice && { slice }) }
+        const asks = style === 'chat' ? { messages: [{ role: 'user', content: 'x' }] } : { input: 'x' }
+        const answer = await post(gateway.base + PATHS[style], { model: 'both/m', stream: true, ...asks })
+        assert.equal(answer.status, 200)
+        const done = style === 'chat' ? '' : 'data: [DONE]\n\n'
+        assert.equal(answer.text, STREAM[style] + done)
+      })
+
+  test('chat: ids, and usage nobody asked for, are left out', async () => {
+    const [comment = '', first = '', ...rest] = STREAM.chat.split(/(?<=\n\n|\r\n\r\n)/)
+    const usage =
+      'data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}\n\n'
+    act = { do: 'stream', pieces: [comment, `id: 7\n${first}`, ...rest.slice(0, -1), usage, 'data:  [DONE] \n\n'] }
+    const body = { model: 'both/m', stream: true, messages: [{ role: 'user', content: 'x' }] }
+    assert.equal((await post(`${gateway.base}/chat/completions`, body)).text, STREAM.chat)
+    const wanted = await post(`${gateway.base}/chat/completions`, { ...body, stream_options: { include_usage: true } })
+    assert.equal(wanted.text, STREAM.chat.replace('data: [DONE]', `${usage}data: [DONE]`))
+  })
+})
+
+// ── What upstreams really said ───────────────────────────────────────────────────────────────────────────────────
+
+const frameOf = (
+  chunk: string,
+): { readonly event: string | undefined; readonly data: string; readonly json: JsonObject | undefined } => {
+  const lines = chunk.split(/\r?\n/)
+  const data = lines
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(5).trim())
+    .join('\n')
+  const event = lines
+    .find((line) => line.startsWith('event:'))
+    ?.slice(6)
+    .trim()
+  return { event, data, json: data.startsWith('{') ? object(JSON.parse(data)) : undefined }
+}
+
+/** Whether it is a success from beginning to end; how failures are told is another test's. */
+const isAnswer = ({ api, status, framing, response, chunks }: Recording): boolean => {
+  if ((status ?? 200) !== 200) return false
+  if (!chunks) return isObject(response) && !response.error && response.status !== 'failed' && hasEnd(response, api)
+  if (framing !== 'sse') return false
+  const frames = chunks.map(frameOf)
+  const failed = frames.some(
+    ({ event, json }) => event === 'error' || json?.error || json?.type === 'error' || json?.type === 'response.failed',
+  )
+  const ended = frames.some(
+    ({ data, json }) =>
+      data === '[DONE]' ||
+      (json && hasEnd(json, api)) ||
+      /^response\.(?:completed|incomplete)$/.test(String(json?.type)),
+  )
+  return !failed && ended
+}
+/** Some are filed under a style they are not of. */
+const hasEnd = (body: JsonObject, api: string): boolean =>
+  api === 'responses'
+    ? Array.isArray(body.output)
+    : list(body.choices).some((choice) => text(object(choice)?.finish_reason) !== undefined)
+
+/** Every so many of them, the same in every run. */
+const sample = (style: Style, every: number): readonly Recording[] =>
+  recordingsOf(style)
+    .filter(isAnswer)
+    .filter((_, at) => at % every === 0)
+
+/** The request it was an answer to, for another model; a plain one where the recording has none that is whole. */
+const requestOf = (recording: Recording, style: Style, model: string): JsonObject => {
+  const stream = recording.chunks !== null
+  const said = object(recording.request)
+  const whole = said && !recording.trimmed && (style === 'chat' ? said.messages : said.input) !== undefined
+  const plain: JsonObject = style === 'chat' ? { messages: [{ role: 'user', content: 'x' }] } : { input: 'x' }
+  const { stream: _, ...rest } = whole ? said : plain
+  return { ...rest, model, ...(stream && { stream }) }
+}
+
+/** What a client of the same style is told of it: documented changes made, every other byte as it was recorded. */
+const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonObject): string => {
+  if (!chunks) return JSON.stringify(response)
+  const wantsUsage = object(request.stream_options)?.include_usage === true
+  const frames: string[] = []
+  for (const chunk of chunks) {
+    const { event, data, json } = frameOf(chunk)
+    if (data === '[DONE]') break
+    if (style === 'chat' && !wantsUsage && json?.usage && list(json.choices).length === 0 && json.choices) continue
+    const named =
+      style === 'responses' && event === undefined && json?.type !== undefined ? `event: ${json.type}\n` : ''
+    frames.push(`${named}${chunk}\n\n`)
+    if (/^response\.(?:completed|incomplete)$/.test(String(json?.type))) break
+  }
+  return `${frames.join('')}data: [DONE]\n\n`
+}
+
+recordingsAreHere()
+
+describe('passing: recorded answers to a client of the same style', { skip }, () => {
+  for (const style of STYLES) {
+    const recordings = sample(style, 7)
+    test(`${style}: ${recordings.length} recordings, byte for byte`, async () => {
+      assert.ok(recordings.length > 20, `${recordings.length} recordings`)
+      for (const [at, recording] of recordings.entries()) {
+        act = playing(recording, at)
+        const request = requestOf(recording, style, 'both/m')
+        const answer = await post(gateway.base + PATHS[style], request)
+        assert.equal(answer.status, 200, `${recording.id}: ${answer.text}`)
+        assert.equal(answer.text, passedOn(recording, style, request), recording.id)
+      }
+    })
+  }
+})
+
+/** Streams come in pieces of odd sizes, another for each. */
+const playing = ({ chunks, response, status }: Recording, at: number): Act =>
+  recorded(
+    { status, stream: chunks !== null, framing: 'sse', response, ...(chunks && { chunks }) },
+    chunks ? { slice: 1 + ((at * 37) % 900) } : {},
+  )
+
+const DEFINITIONS = {
+  chat: { whole: 'CreateChatCompletionResponse', event: () => 'CreateChatCompletionStreamResponse' },
+  responses: { whole: 'Response', event: (type: string) => eventsOf('openai:wire', 'Response').get(type) },
+} as const
+
+describe('passing: recorded answers to a client of the other style', { skip }, () => {
+  for (const style of STYLES) {
+    const other: Style = style === 'chat' ? 'responses' : 'chat'
+    const recordings = sample(style, 11)
+    test(`${recordings.length} ${style} recordings told to ${other} clients`, async () => {
+      assert.ok(recordings.length > 15, `${recordings.length} recordings`)
+      for (const [at, recording] of recordings.entries()) {
+        act = playing(recording, at)
+        const plain = requestOf({ ...recording, request: null }, other, `${style}-only/m`)
+        const answer = await post(gateway.base + PATHS[other], plain)
+        assert.equal(answer.status, 200, `${recording.id}: ${answer.text}`)
+        const problem = recording.chunks
+          ? problemInStream(other, answer.text)
+          : problemsOf('openai:wire', DEFINITIONS[other].whole, answer.json())
+        assert.equal(problem, undefined, `${recording.id}: ${problem}`)
+      }
+    })
+  }
+})
+
+const problemInStream = (style: Style, wire: string): string | undefined => {
+  const frames = wire
+    .split('\n\n')
+    .filter((frame) => frame !== '' && !frame.startsWith(':'))
+    .map(frameOf)
+  if (frames.at(-1)?.data !== '[DONE]') return 'the stream has no end'
+  const bodies: Json[] = frames.slice(0, -1).map(({ json }) => json ?? null)
+  if (style === 'responses') {
+    const gap = bodies.findIndex((body, at) => object(body)?.sequence_number !== at)
+    if (gap !== -1) return `event ${gap} has another number`
+    if (!/^response\.(?:completed|incomplete)$/.test(String(object(bodies.at(-1))?.type)))
+      return 'it ends as something else'
+  }
+  for (const body of bodies) {
+    const definition = DEFINITIONS[style].event(String(object(body)?.type))
+    const problem =
+      definition === undefined
+        ? `an event of the type ${object(body)?.type}`
+        : problemsOf('openai:wire', definition, body)
+    if (problem) return problem
+  }
+  return undefined
+}

@@ -1,0 +1,332 @@
+/**
+ * What most programs do: a system and a user message, a temperature, a tool, no credential, any word as model. In both
+ * styles, streamed and not, against every kind of provider there is, each set up by its variables as its users do.
+ */
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { isObject, type JsonObject, list, object } from '../../src/core/json.ts'
+import type { Provider } from '../../src/core/provider.ts'
+import { loadProviders } from '../../src/edge/load-providers.ts'
+import { say } from '../support/answers.ts'
+import { type Asked, type Seen, startUpstream, type Upstream } from '../support/upstream.ts'
+import { post, type Started, start } from './support/process.ts'
+
+const KEY = 'sk-upstream-000000000000'
+const SERVED = 'served-model'
+const SAID = {
+  text: 'Let me look it up.',
+  tools: [{ id: 'call_abc12', name: 'get_weather', arguments: '{"city":"Zürich"}' }],
+  input: 31,
+  output: 17,
+}
+const PARAMETERS = {
+  type: 'object',
+  properties: { city: { type: 'string', description: 'The city.' } },
+  required: ['city'],
+  additionalProperties: false,
+}
+
+const chatRequest = (stream: boolean) => ({
+  model: 'whatever-the-program-has-always-used',
+  messages: [
+    { role: 'system', content: 'You are brief.' },
+    { role: 'user', content: 'What is the weather in Zürich?' },
+  ],
+  temperature: 0.2,
+  stream,
+  tools: [
+    {
+      type: 'function',
+      function: { name: 'get_weather', description: 'Says the weather.', parameters: PARAMETERS, strict: true },
+    },
+  ],
+})
+const responsesRequest = (stream: boolean) => ({
+  model: 'whatever-the-program-has-always-used',
+  input: 'What is the weather in Zürich?',
+  temperature: 0.2,
+  stream,
+  tools: [{ type: 'function', name: 'get_weather', description: 'Says the weather.', parameters: PARAMETERS }],
+})
+
+/** Where a vendor differs from most: what its own documents say of addresses and credentials. */
+type Expected = {
+  /** What its users put behind the host. */
+  readonly base: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly chat: string
+  /** Its path for streams, if they have one of their own. */
+  readonly stream?: string
+  /** Its path for responses calls, if it has a responses API. */
+  readonly responses?: string
+  readonly auth: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly models?: string
+  /** It refuses to be asked for usage in a stream, and says it all the same. */
+  readonly noStreamOptions?: true
+}
+const USUAL: Expected = { base: '/v1', chat: '/v1/chat/completions', auth: 'authorization' }
+const OWN: { readonly [name: string]: Partial<Expected> } = {
+  openai: { responses: '/v1/responses' },
+  xai: { responses: '/v1/responses' },
+  anthropic: {
+    base: '',
+    chat: '/v1/messages',
+    auth: 'x-api-key',
+    headers: { 'anthropic-version': '2023-06-01' },
+    models: '/v1/models?limit=1000',
+  },
+  gemini: {
+    base: '/v1beta',
+    chat: '/v1beta/models/gemini-2.5-flash:generateContent',
+    stream: '/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse',
+    auth: 'x-goog-api-key',
+    models: '/v1beta/models?pageSize=1000',
+  },
+  cohere: { base: '/v2', chat: '/compatibility/v1/chat/completions', noStreamOptions: true },
+  mistral: { noStreamOptions: true },
+  'azure-openai': {
+    base: '/openai/v1',
+    chat: '/openai/v1/chat/completions',
+    responses: '/openai/v1/responses',
+    auth: 'api-key',
+    env: { AZURE_OPENAI_MODELS: 'my-deployment' },
+  },
+  bedrock: { base: '', chat: '/openai/v1/chat/completions' },
+  ollama: { base: '', chat: '/v1/chat/completions', models: '/v1/models' },
+}
+const expectedOf = ({ name }: Provider): Expected => ({ ...USUAL, ...OWN[name] })
+
+/** The credential as each header carries it. */
+const credential = (auth: string) => (auth === 'authorization' ? `Bearer ${KEY}` : KEY)
+
+const providers = [...(await loadProviders()).values()].filter(({ builtin }) => !builtin)
+
+/** The `.env` of somebody who uses this provider and no other. */
+const dotenv = (provider: Provider, upstream: Upstream): string => {
+  const prefix = provider.generic ? 'MY_LLM' : provider.name.toUpperCase().replaceAll('-', '_')
+  const { base, env = {} } = expectedOf(provider)
+  const lines = { [`${prefix}_API_KEY`]: KEY, [`${prefix}_BASE_URL`]: upstream.url + base, ...env }
+  return Object.entries(lines)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('')
+}
+
+let upstream: Upstream
+let gateway: Started
+/** The vendor played counts tokens unasked. */
+let counting = false
+before(async () => {
+  upstream = await startUpstream((asked) =>
+    asked.method === 'GET'
+      ? { do: 'answer', body: { object: 'list', data: [{ id: SERVED }], models: [{ name: SERVED }] } }
+      : say(counting ? { ...asked, json: { ...asked.json, stream_options: { include_usage: true } } } : asked, SAID),
+  )
+  const [first] = providers
+  assert.ok(first)
+  gateway = await start({ files: { '.env': dotenv(first, upstream) } })
+})
+after(async () => {
+  await gateway.stop()
+  await upstream.close()
+})
+
+/** Makes the running gateway one with this provider only. */
+const use = async (provider: Provider): Promise<void> => {
+  await writeFile(join(gateway.folder, '.env'), dotenv(provider, upstream))
+  gateway.child.kill('SIGHUP')
+  const id = provider.generic ? 'my-llm' : provider.name
+  await eventually(`${id} is in use`, '/providers/status', (page) =>
+    page.startsWith(`{"object":"list","data":[{"id":"${id}",`),
+  )
+  if (provider.models && provider.defaultModel === undefined)
+    await eventually(`the models of ${id} are known`, '/v1/models', (page) => page.includes(SERVED))
+}
+
+const eventually = async (what: string, path: string, check: (page: string) => boolean): Promise<void> => {
+  for (const end = performance.now() + 5_000; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
+    if (check(await (await fetch(gateway.url + path)).text())) return
+    assert.ok(performance.now() < end, `not within 5 s: ${what}`)
+  }
+}
+
+/** What the upstream was asked, in the words of the style it was asked in. */
+const assertAsked = (asked: Asked, provider: Provider, style: 'chat' | 'responses', stream: boolean): void => {
+  const expected = expectedOf(provider)
+  const direct = style === 'responses' && expected.responses !== undefined
+  assert.equal(asked.path, direct ? expected.responses : stream ? (expected.stream ?? expected.chat) : expected.chat)
+  assert.equal(asked.headers[expected.auth], credential(expected.auth))
+  for (const other of ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'])
+    if (other !== expected.auth) assert.equal(asked.headers[other], undefined, other)
+  for (const [name, value] of Object.entries(expected.headers ?? {})) assert.equal(asked.headers[name], value)
+  assert.match(asked.headers['content-type'] ?? '', /^application\/json/)
+  for (const name of ['cookie', 'x-forwarded-for', 'forwarded', 'via']) assert.equal(asked.headers[name], undefined)
+
+  const { json } = asked
+  const model =
+    expected.env === undefined
+      ? (provider.defaultModel ?? provider.listed?.[0] ?? (provider.models ? SERVED : chatRequest(false).model))
+      : 'my-deployment'
+  assert.equal(asked.model, model)
+  assert.equal(asked.stream, stream)
+  assert.equal(json.temperature ?? object(json.generationConfig)?.temperature, 0.2)
+  const system = style === 'chat'
+  if (asked.path.endsWith('/messages')) {
+    assert.equal(typeof json.max_tokens, 'number')
+    assert.equal(JSON.stringify(json.system ?? '').includes('You are brief.'), system)
+    assert.deepEqual(
+      list(json.messages)
+        .filter(isObject)
+        .map(({ role }) => role),
+      ['user'],
+    )
+    assertTool(object(list(json.tools)[0]), 'input_schema')
+  } else if (expected.stream !== undefined) {
+    assert.deepEqual(json.systemInstruction, system ? { parts: [{ text: 'You are brief.' }] } : undefined)
+    assert.deepEqual(
+      list(json.contents)
+        .filter(isObject)
+        .map(({ role }) => role),
+      ['user'],
+    )
+    assertTool(object(list(object(list(json.tools)[0])?.functionDeclarations)[0]), 'parametersJsonSchema')
+  } else if (direct) {
+    assert.equal(json.input, responsesRequest(stream).input)
+    assertTool(object(list(json.tools)[0]), 'parameters')
+  } else {
+    const messages = list(json.messages).filter(isObject)
+    assert.deepEqual(
+      messages.map(({ role }) => role),
+      system ? ['system', 'user'] : ['user'],
+    )
+    assert.match(JSON.stringify(messages.at(-1)), /What is the weather in Zürich\?/)
+    const tool = object(list(json.tools)[0])
+    assert.equal(tool?.type, 'function')
+    assertTool(object(tool?.function), 'parameters')
+    assert.deepEqual(json.stream_options, stream && !expected.noStreamOptions ? { include_usage: true } : undefined)
+  }
+}
+
+const assertTool = (tool: JsonObject | undefined, schema: string): void => {
+  assert.equal(tool?.name, 'get_weather')
+  assert.equal(tool?.description, 'Says the weather.')
+  assert.deepEqual(tool?.[schema], PARAMETERS)
+}
+
+// ── What the client is told ──────────────────────────────────────────────────────────────────────────────────────
+
+/** An answer of either style, streamed or not, as what it says. */
+type Told = {
+  text: string
+  name: string
+  args: string
+  finish: string
+  tokens: readonly [number | undefined, number | undefined]
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+type Any = any
+
+const eventsOf = (text: string): Any[] =>
+  text.split('\n').flatMap((line) => (line.startsWith('data: {') ? [JSON.parse(line.slice(6))] : []))
+
+const toldBy = {
+  chat: (body: Any): Told => {
+    const [choice] = body.choices
+    const [call] = choice.message.tool_calls
+    return {
+      text: choice.message.content,
+      name: call.function.name,
+      args: call.function.arguments,
+      finish: choice.finish_reason,
+      tokens: [body.usage?.prompt_tokens, body.usage?.completion_tokens],
+    }
+  },
+  chatStream: (text: string): Told => {
+    assert.ok(text.endsWith('data: [DONE]\n\n'))
+    const told: Told = { text: '', name: '', args: '', finish: '', tokens: [undefined, undefined] }
+    for (const { choices, usage } of eventsOf(text)) {
+      // It was not asked for, so it is not there.
+      assert.ok(usage === undefined || usage === null)
+      const { delta, finish_reason } = choices[0]
+      told.text += delta.content ?? ''
+      for (const call of delta.tool_calls ?? []) {
+        told.name += call.function.name ?? ''
+        told.args += call.function.arguments ?? ''
+      }
+      told.finish += finish_reason ?? ''
+    }
+    return told
+  },
+  responses: (body: Any): Told => {
+    const call = body.output.find(({ type }: Any) => type === 'function_call')
+    return {
+      text: body.output.find(({ type }: Any) => type === 'message').content[0].text,
+      name: call.name,
+      args: call.arguments,
+      finish: body.status,
+      tokens: [body.usage.input_tokens, body.usage.output_tokens],
+    }
+  },
+  responsesStream: (text: string): Told => {
+    assert.ok(text.endsWith('data: [DONE]\n\n'))
+    const events = eventsOf(text)
+    const deltas = (type: string) => events.flatMap((event) => (event.type === type ? [event.delta] : [])).join('')
+    const whole = toldBy.responses(events.at(-1).response)
+    assert.equal(deltas('response.output_text.delta'), whole.text)
+    assert.equal(deltas('response.function_call_arguments.delta'), whole.args)
+    return whole
+  },
+}
+
+const assertTold = ({ args, ...told }: Told, style: 'chat' | 'responses', stream: boolean): void => {
+  assert.deepEqual(JSON.parse(args), { city: 'Zürich' })
+  assert.deepEqual(told, {
+    text: SAID.text,
+    name: 'get_weather',
+    finish: style === 'chat' ? 'tool_calls' : 'completed',
+    tokens: style === 'chat' && stream ? [undefined, undefined] : [SAID.input, SAID.output],
+  })
+}
+
+describe('plain usage', () => {
+  for (const provider of providers)
+    test(`plain usage: ${provider.name}`, async () => {
+      await use(provider)
+      counting = expectedOf(provider).noStreamOptions === true
+      const id = provider.generic ? 'my-llm' : provider.name
+      for (const style of ['chat', 'responses'] as const)
+        for (const stream of [false, true]) {
+          const path = style === 'chat' ? '/chat/completions' : '/responses'
+          const request = style === 'chat' ? chatRequest(stream) : responsesRequest(stream)
+          const answer = await post(gateway.base + path, request)
+          const which = `${style}${stream ? ', streamed' : ''}`
+          assert.equal(answer.status, 200, `${which}: ${answer.text}`)
+          assert.equal(answer.headers.get('x-headgate-provider'), id)
+          const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+          assert.ok(asked)
+          assertAsked(asked, provider, style, stream)
+          assert.equal(answer.headers.get('x-headgate-model'), asked.model)
+          const told = stream ? toldBy[`${style}Stream`](answer.text) : toldBy[style](answer.json())
+          assertTold(told, style, stream)
+        }
+      assertListed(provider)
+    })
+})
+
+/** The list of models was asked for where the vendor has it, with the credential. */
+const assertListed = (provider: Provider): void => {
+  const wanted = OWN[provider.name]?.models
+  const asked: Seen | undefined = upstream.seen.findLast(({ method }) => method === 'GET')
+  if (!provider.models || !asked) return
+  if (wanted !== undefined) assert.equal(asked.path, wanted)
+  const { auth } = expectedOf(provider)
+  assert.equal(asked.headers[auth], credential(auth))
+}
+
+test('plain usage: no client credential, and the key is in no log', async () => {
+  assert.doesNotMatch(gateway.output(), new RegExp(KEY))
+  assert.ok(providers.length >= 37, `${providers.length} kinds of provider`)
+})

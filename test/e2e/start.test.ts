@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { createServer } from 'node:net'
+import { test } from 'node:test'
+import { post, run, start } from './support/process.ts'
+
+test('start: without anything the demo answers, and says that it is one', async () => {
+  await using gateway = await start()
+  const whole = await post(`${gateway.base}/chat/completions`, {
+    model: 'whatever',
+    messages: [{ role: 'user', content: 'hello' }],
+  })
+  assert.equal(whole.status, 200)
+  assert.match(whole.json().choices[0].message.content, /^\[demo\] No model was called\./)
+  assert.match(whole.json().choices[0].message.content, /OPENAI_API_KEY/)
+  assert.equal(whole.headers.get('x-headgate-provider'), 'demo')
+  const streamed = await post(`${gateway.base}/responses`, { model: 'demo/echo', input: 'hello', stream: true })
+  assert.equal(streamed.status, 200)
+  assert.match(streamed.text, /event: response\.completed\n/)
+  assert.ok(streamed.text.endsWith('data: [DONE]\n\n'))
+  const chain = await post(`${gateway.base}/chat/completions`, {
+    model: 'demo/chain',
+    messages: [{ role: 'user', content: 'x' }],
+  })
+  assert.match(chain.headers.get('x-headgate-trail') ?? '', /^demo#\w+:503, demo#\w+:200$/)
+  assert.equal(await gateway.stop(), 0)
+})
+
+test('start: the printed curl works as it is', async () => {
+  await using gateway = await start()
+  const { url } = gateway
+  const body = '{"model":"demo/echo","messages":[{"role":"user","content":"hello"}]}'
+  const line = `curl -s ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`
+  const said = execFileSync('sh', ['-c', line], { encoding: 'utf8', timeout: 10_000 })
+  assert.match(said, /\[demo\] No model was called\./)
+})
+
+test('start: in production without a provider it serves, and says what is missing', async () => {
+  await using gateway = await start({ env: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_DELAY: '0' } })
+  const answer = await post(`${gateway.base}/chat/completions`, {
+    model: 'x',
+    messages: [{ role: 'user', content: 'x' }],
+  })
+  assert.equal(answer.status, 503)
+  assert.equal(answer.json().error.code, 'no_provider_configured')
+  assert.equal(answer.json().error.type, 'configuration_error')
+  assert.equal(answer.headers.get('x-should-retry'), 'false')
+  const health = JSON.parse(await (await fetch(`${gateway.url}/health`)).text())
+  assert.equal(health.status, 'unconfigured')
+})
+
+test('start: bad configuration ends it with one line a problem', async () => {
+  const files = { 'headgate.yaml': 'circuit:\n  resetTimeout: soon\nprovidres: {}\n' }
+  const { exited, output } = await run({
+    env: { CIRCUIT_TIMEOUT: '30s', OPENAI_API_KEY: 'sk-canary-000000000000' },
+    files,
+  })
+  assert.equal(await exited, 1)
+  assert.match(output(), /CIRCUIT_TIMEOUT: .*"30s"/)
+  assert.match(output(), /headgate\.yaml:2:\d+: /)
+  assert.match(output(), /headgate\.yaml:3:\d+: .*providers/)
+  assert.doesNotMatch(output(), /canary/)
+  assert.equal(output().trim().split('\n').length, 3)
+})
+
+test('start: a taken port is named, with a way out', async () => {
+  const other = createServer()
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+  const address = other.address()
+  assert.ok(address && typeof address === 'object')
+  const { exited, output } = await run({ env: { PORT: String(address.port) } })
+  assert.equal(await exited, 1)
+  assert.match(output(), new RegExp(`port ${address.port} is taken.*PORT=${address.port + 1}`))
+  other.close()
+})

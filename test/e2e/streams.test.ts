@@ -1,0 +1,407 @@
+/**
+ * Streams after the first content: nothing that breaks off passes as whole, a client that leaves takes its upstream
+ * call with it, one that reads slowly slows the upstream, and what is odd on the way is put right.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { before, describe, test } from 'node:test'
+import { bodyOf, piecesOf, say } from '../support/answers.ts'
+import { type Act, type Asked, type Ending, type Upstream, until } from '../support/upstream.ts'
+import type { Started } from './support/process.ts'
+import {
+  ask,
+  bodyFor,
+  callsOf,
+  endedWell,
+  eventsIn,
+  PATHS,
+  rawClient,
+  rawRequest,
+  STYLES,
+  type Style,
+  saidIn,
+  stage,
+  statusOf,
+} from './support/stage.ts'
+
+const TEXT = 'one two three four five'
+const TOOL = { id: 'call_1', name: 'weather', arguments: '{"city":"Bern","days":3}' }
+
+const formatOf = ({ path }: Asked) =>
+  path.endsWith('/messages') ? 'messages' : path.endsWith('/responses') ? 'responses' : 'chat'
+
+/** In each format: the events up to where the first content has come, and those from where the answer says that it ends. */
+const first = (pieces: readonly string[]): number =>
+  1 +
+  pieces.findIndex((piece) =>
+    /"delta":"|"content":"one|"arguments":"\{|text_delta|"partial_json":"\{/.test(piece.replaceAll('\\"', '')),
+  )
+const closing = (pieces: readonly string[]): number =>
+  pieces.findIndex((piece) => /"finish_reason":"|response\.completed|message_delta/.test(piece))
+
+type Cut = { readonly name: string; readonly act: (asked: Asked, pieces: readonly string[]) => Act }
+
+const ending =
+  (how: Ending, at: (pieces: readonly string[]) => number, more: { untilClose?: boolean } = {}) =>
+  (_: Asked, pieces: readonly string[]): Act => ({
+    do: 'stream',
+    pieces: pieces.slice(0, at(pieces)),
+    gap: 3,
+    ending: how,
+    ...more,
+  })
+const half = (_: Asked, pieces: readonly string[]): Act => {
+  const to = first(pieces)
+  return { do: 'stream', pieces: [...pieces.slice(0, to), (pieces[to] ?? '').slice(0, 25)], gap: 3, ending: 'end' }
+}
+const errorEvent = (asked: Asked): string =>
+  ({
+    chat: 'data: {"error":{"message":"it broke","type":"server_error","code":null,"param":null}}\n\n',
+    responses:
+      'event: error\ndata: {"type":"error","code":"server_error","message":"it broke","param":null,"sequence_number":7}\n\n',
+    messages: 'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"it broke"}}\n\n',
+  })[formatOf(asked)]
+
+const CUTS: readonly Cut[] = [
+  { name: 'ended after the first content', act: ending('end', first) },
+  { name: 'closed after the first content', act: ending('close', first) },
+  { name: 'reset after the first content', act: ending('reset', first) },
+  { name: 'ended with its connection, without a length', act: ending('close', first, { untilClose: true }) },
+  { name: 'ended just before it says why', act: ending('end', closing) },
+  { name: 'closed just before it says why', act: ending('close', closing) },
+  { name: 'ended in the middle of an event', act: half },
+  {
+    name: 'a chunk that is none',
+    act: (_, pieces) => {
+      const text = pieces.slice(0, first(pieces)).join('')
+      const chunk = `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+      return {
+        do: 'raw',
+        bytes: `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${chunk}zz\r\n`,
+      }
+    },
+  },
+  {
+    name: 'an error of its own',
+    act: (asked, pieces) => ({
+      do: 'stream',
+      pieces: [...pieces.slice(0, first(pieces)), errorEvent(asked)],
+      gap: 3,
+    }),
+  },
+  {
+    name: 'silence',
+    act: ending('stall', first),
+  },
+]
+
+describe('streams: cut', { concurrency: 12 }, () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  const cases = CUTS.flatMap((cut) =>
+    STYLES.flatMap((style) =>
+      (['chat', 'responses', 'messages'] as const).flatMap((through) =>
+        [false, true].map((tools) => ({ cut, style, through, tools })),
+      ),
+    ),
+  ).map((one, at) => ({ ...one, id: `c${at}` }))
+
+  before(async () => {
+    upstream = await on.upstream((asked) => {
+      const found = cases.find(({ id }) => id === asked.path.split('/')[1])
+      if (!found) return say(asked, { text: 'never asked' })
+      return found.cut.act(asked, piecesOf(asked, found.tools ? { tools: [TOOL] } : { text: TEXT }))
+    })
+    gateway = await on.gateway({
+      fallback: 'same-model',
+      timeout: { idle: 500 },
+      keepAlive: { interval: 0 },
+      providers: {
+        ...Object.fromEntries(
+          cases.map(({ id, through }) => [id, { baseUrl: `${upstream.url}/${id}/v1`, styles: [through] }]),
+        ),
+        spare: { baseUrl: `${upstream.url}/spare/v1` },
+      },
+      routes: Object.fromEntries(cases.map(({ id }) => [`r${id}`, { targets: [`${id}/m`, 'spare/m'] }])),
+    })
+  })
+
+  for (const { cut, style, through, tools, id } of cases)
+    test(`${cut.name}: ${style} from ${through}${tools ? ', a tool call' : ''}`, async () => {
+      const answer = await ask(gateway, style, `r${id}`, true, tools ? toolsFor(style) : {})
+      assert.equal(answer.status, 200, answer.text)
+      assert.ok(!endedWell(style, answer.text), answer.text)
+      assert.doesNotMatch(answer.text, /never asked|"finish_reason":"|response\.completed/)
+      const events = eventsIn(answer.text)
+      if (style === 'chat') {
+        const { error } = events.at(-1)
+        assert.equal(error?.code, 'stream_interrupted', answer.text)
+        assert.equal(error?.request_id, answer.headers.get('x-request-id'))
+        assert.doesNotMatch(answer.text, /\[DONE\]/)
+      } else {
+        const failed = events.at(-1)
+        const error = events.find(({ type }) => type === 'error')
+        assert.equal(error?.error?.code, 'stream_interrupted', answer.text)
+        assert.deepEqual([failed?.type, failed?.response?.status], ['response.failed', 'failed'])
+        assert.equal(failed?.response?.id, events[0]?.response?.id, 'the same response')
+        assert.ok(answer.text.endsWith('data: [DONE]\n\n'))
+        assert.deepEqual(
+          events.map(({ sequence_number }) => sequence_number),
+          events.map((_, at) => at),
+        )
+      }
+      assert.equal(answer.headers.get('x-headgate-attempts'), '1', 'nobody else is asked after content')
+      const { circuit } = await statusOf(gateway, id)
+      assert.deepEqual([circuit.failures, circuit.successes], [1, 0])
+    })
+
+  for (const { style, through, id } of cases.filter(({ cut, tools }) => cut.name.startsWith('ended after') && !tools))
+    test(`asked whole, the same is a failure another can make good: ${style} from ${through}`, async () => {
+      upstream.play((asked) =>
+        asked.path.includes('spare')
+          ? say(asked, { text: TEXT })
+          : { do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }).slice(0, 4) },
+      )
+      const answer = await ask(gateway, style, `r${id}`, false)
+      assert.equal(answer.headers.get('x-headgate-provider'), 'spare')
+      assert.equal(saidIn(style, false, answer.text), TEXT)
+    })
+})
+
+const toolsFor = (style: Style): object => {
+  const schema = { name: 'weather', description: 'says the weather', parameters: { type: 'object', properties: {} } }
+  return { tools: [style === 'chat' ? { type: 'function', function: schema } : { type: 'function', ...schema }] }
+}
+
+// ── What is odd, and put right ───────────────────────────────────────────────────────────────────────────────────
+
+type Odd = {
+  readonly name: string
+  readonly style?: Style
+  readonly stream?: boolean
+  readonly more?: object
+  readonly act: (asked: Asked) => Act
+  readonly look?: (text: string) => void
+}
+
+const without = (pieces: readonly string[], what: string) => pieces.filter((piece) => !piece.includes(what))
+
+const ODD: readonly Odd[] = [
+  {
+    name: 'no [DONE] after a finish: one is added',
+    act: (asked) => ({ do: 'stream', pieces: without(piecesOf(asked, { text: TEXT }), '[DONE]') }),
+  },
+  {
+    name: 'no [DONE], and then a reset: it was complete',
+    act: (asked) => ({
+      do: 'stream',
+      pieces: without(piecesOf(asked, { text: TEXT }), '[DONE]'),
+      gap: 5,
+      ending: 'reset',
+    }),
+  },
+  {
+    name: 'bytes after the end are not passed on',
+    act: (asked) => ({
+      do: 'stream',
+      pieces: [
+        ...piecesOf(asked, { text: TEXT }),
+        ...(formatOf(asked) === 'responses' ? ['data: [DONE]\n\n'] : []),
+        ...piecesOf(asked, { text: 'once more' }),
+        'data: [DONE]\n\n',
+      ],
+    }),
+    look: (text) => {
+      assert.doesNotMatch(text, /once more|once |more"/)
+      assert.equal(text.match(/\[DONE\]/g)?.length, 1)
+    },
+  },
+  {
+    name: 'no lines with an id',
+    act: (asked) => ({
+      do: 'stream',
+      pieces: piecesOf(asked, { text: TEXT }).map((piece, at) => `id: ${at}\n${piece}`),
+    }),
+    look: (text) => assert.doesNotMatch(text, /^id/m),
+  },
+  {
+    name: 'asked for a stream, one JSON came',
+    act: (asked) => ({ do: 'answer', body: bodyOf(asked, { text: TEXT }) }),
+  },
+  {
+    name: 'asked for one JSON, a stream came',
+    stream: false,
+    act: (asked) => ({ do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }) }),
+  },
+  {
+    name: 'usage, not asked for',
+    style: 'chat',
+    act: (asked) => say(asked, { text: TEXT }),
+    look: (text) =>
+      assert.equal(eventsIn(text).filter(({ usage, choices }) => usage && choices?.length === 0).length, 0, text),
+  },
+  {
+    name: 'usage, asked for',
+    style: 'chat',
+    more: { stream_options: { include_usage: true } },
+    act: (asked) => say(asked, { text: TEXT }),
+    look: (text) => {
+      const { usage, choices } = eventsIn(text).at(-1)
+      assert.deepEqual([usage?.prompt_tokens, usage?.completion_tokens, choices], [9, 5, []])
+    },
+  },
+]
+
+describe('streams: odd', { concurrency: 8 }, () => {
+  const on = stage()
+  let gateway: Started
+  const cases = ODD.flatMap((odd, at) =>
+    STYLES.flatMap((style) =>
+      (['chat', 'responses'] as const).flatMap((through) =>
+        odd.style && odd.style !== style ? [] : [{ odd, style, through, id: `o${at}${style}${through}` }],
+      ),
+    ),
+  )
+  before(async () => {
+    const upstream = await on.upstream(
+      (asked) => cases.find(({ id }) => id === asked.path.split('/')[1])?.odd.act(asked) ?? { do: 'hang' },
+    )
+    gateway = await on.gateway({
+      fallback: 'none',
+      providers: Object.fromEntries(
+        cases.map(({ id, through }) => [id, { baseUrl: `${upstream.url}/${id}/v1`, styles: [through] }]),
+      ),
+    })
+  })
+  for (const { odd, style, through, id } of cases)
+    test(`${odd.name}: ${style} from ${through}`, async () => {
+      const stream = odd.stream ?? true
+      const answer = await ask(gateway, style, `${id}/m`, stream, odd.more)
+      assert.equal(answer.status, 200, answer.text)
+      assert.equal(saidIn(style, stream, answer.text), TEXT)
+      if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+      else assert.equal(answer.headers.get('content-type'), 'application/json')
+      odd.look?.(answer.text)
+      const { circuit } = await statusOf(gateway, id)
+      assert.equal(circuit.failures, 0)
+      // A whole answer was asked for, so nobody asked a stream of this format for its usage.
+      if (!stream && through === 'chat') return
+      const line = await gateway.line(
+        ({ event, provider, output_tokens }) => event === 'request' && provider === id && output_tokens === 5,
+      )
+      assert.equal(line.input_tokens, 9, 'usage is recorded whoever asked for it')
+    })
+})
+
+// ── Who leaves, and who is slow ──────────────────────────────────────────────────────────────────────────────────
+
+describe('streams: clients', () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  let sent = 0
+  const PIECE = 8_192
+
+  before(async () => {
+    function* much(asked: Asked) {
+      const pieces = piecesOf(asked, { text: TEXT })
+      const at = first(pieces)
+      yield pieces.slice(0, at).join('')
+      const more = (pieces[at] ?? '').replace('wo th', 'x'.repeat(PIECE))
+      for (;;) {
+        sent += more.length
+        yield more
+      }
+    }
+    upstream = await on.upstream((asked) =>
+      asked.path.startsWith('/much')
+        ? { do: 'stream', pieces: much(asked) }
+        : { do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 5), ending: 'stall' },
+    )
+    gateway = await on.gateway({
+      keepAlive: { interval: 0 },
+      providers: Object.fromEntries(['stall', 'much'].map((name) => [name, { baseUrl: `${upstream.url}/${name}/v1` }])),
+    })
+  })
+
+  const client = (style: Style, model: string, allowHalfOpen = false) =>
+    rawClient(gateway.url, rawRequest(PATHS[style], JSON.stringify(bodyFor(style, model, true))), allowHalfOpen)
+
+  test('one that leaves ends its upstream call', async (t) => {
+    const waits: number[] = []
+    for (let at = 0; at < 50; at++) {
+      const style = STYLES[at % 2] ?? 'chat'
+      const one = await client(style, 'stall/m')
+      await until('content', () => one.text().includes('one'))
+      const call = callsOf(upstream).at(-1)
+      const left = performance.now()
+      one.socket.destroy()
+      await until('let go', () => call?.ended === 'aborted')
+      waits.push((call?.endedAt ?? Number.POSITIVE_INFINITY) - left)
+    }
+    waits.sort((a, b) => a - b)
+    const [p50 = 0, p99 = 0] = [waits[25], waits[49]]
+    t.diagnostic(`upstream let go after a client left: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
+    assert.ok(p50 < 100, `p50 ${p50} ms`)
+    assert.ok(p99 < 500, `p99 ${p99} ms`)
+    const { circuit, keys } = await statusOf(gateway, 'stall')
+    assert.deepEqual([circuit.failures, keys[0]?.in_flight], [0, 0])
+    assert.equal(
+      gateway.lines().filter(({ event, outcome }) => event === 'request' && outcome === 'client_gone').length,
+      50,
+    )
+  })
+
+  for (const style of STYLES)
+    test(`${style}: one that closes its sending side has left: a process that died looks no different`, async () => {
+      const one = await client(style, 'stall/m', true)
+      await until('content', () => one.text().includes('one'))
+      const call = callsOf(upstream).at(-1)
+      const left = performance.now()
+      one.socket.end()
+      await until('let go', () => call?.ended === 'aborted')
+      assert.ok((call?.endedAt ?? Number.POSITIVE_INFINITY) - left < 500)
+      one.socket.destroy()
+    })
+
+  for (const style of STYLES)
+    test(`${style}: ones that do not read hold their upstreams back, and memory stays bounded`, async () => {
+      const memory = () =>
+        Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
+      const before = memory()
+      sent = 0
+      const clients = await Promise.all(Array.from({ length: 10 }, () => client(style, 'much/m')))
+      await until('all have begun', () => clients.every((one) => one.text().includes('one')))
+      for (const { socket } of clients) socket.pause()
+      let last = -1
+      // Until every buffer on the way is full: then not one byte more.
+      await until(
+        'standing still',
+        () => {
+          const still = sent === last
+          last = sent
+          return still && sent > 0
+        },
+        10_000,
+      )
+      await new Promise((resolve) => setTimeout(resolve, 500))
+      const each = sent / clients.length
+      assert.ok(each < 24 * 1024 * 1024, `${Math.round(each / 1024)} KiB for each`)
+      const before2 = sent
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      assert.ok(sent - before2 < 64 * PIECE, 'it stands still')
+      const grown = memory() - before
+      // Garbage of the first seconds is part of it; without a bound there would be no end to it.
+      assert.ok(grown < 400, `${Math.round(grown)} MiB more for ten clients that do not read`)
+      clients[0]?.socket.resume()
+      const had = clients[0]?.text().length ?? 0
+      await until(
+        'it goes on',
+        () => (clients[0]?.text().length ?? 0) > had + 20 * 1024 * 1024 || sent > before2 + 20 * PIECE,
+        5_000,
+      )
+      for (const { socket } of clients) socket.destroy()
+      await until('let go', () => callsOf(upstream).every(({ ended }) => ended === 'aborted'), 5_000)
+    })
+})

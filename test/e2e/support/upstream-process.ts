@@ -1,0 +1,46 @@
+/**
+ * A provider as a process of its own, so that it can be killed as a machine dies: without a word to anybody. Run
+ * directly it is that process; imported it starts one.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { say } from '../../support/answers.ts'
+import { startUpstream } from '../../support/upstream.ts'
+
+/** How it answers every request: what it says, and the ms before the first word and between two. */
+export type Manner = { readonly text: string; readonly first: number; readonly gap: number; readonly port?: number }
+
+export type UpstreamProcess = {
+  /** `http://127.0.0.1:…` */
+  readonly url: string
+  readonly port: number
+  /** SIGKILL: connections break off in the middle, and nobody listens any more. */
+  readonly kill: () => Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+export const startUpstreamProcess = async (manner: Manner): Promise<UpstreamProcess> => {
+  const child: ChildProcess = fork(import.meta.filename, [JSON.stringify(manner)], { stdio: 'inherit' })
+  const gone = once(child, 'exit')
+  const [port] = await Promise.race([
+    once(child, 'message'),
+    gone.then(() => Promise.reject(new Error('the upstream ended before it listened'))),
+  ])
+  const kill = async () => {
+    child.kill('SIGKILL')
+    await gone
+  }
+  return { url: `http://127.0.0.1:${port}`, port: Number(port), kill, [Symbol.asyncDispose]: kill }
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const { text, port, ...pace }: Manner = JSON.parse(process.argv[2] ?? '{}')
+  const upstream = await startUpstream(
+    (asked) =>
+      asked.method === 'GET' ? { do: 'answer', body: { object: 'list', data: [] } } : say(asked, { text }, pace),
+    port === undefined ? {} : { port },
+  )
+  process.send?.(upstream.port)
+  // Whoever started it has gone: so does it.
+  process.on('disconnect', () => process.exit())
+}

@@ -1,0 +1,385 @@
+/** Answers a well-behaved upstream gives, in each of the four formats, whole and as a stream; and recorded ones. */
+import type { Json, JsonObject } from '../../src/core/json.ts'
+import { object } from '../../src/core/json.ts'
+import type { Act, Asked } from './upstream.ts'
+
+/** What a model says, whatever the format it is asked in. */
+export type Said = {
+  readonly text?: string
+  readonly tools?: readonly { readonly id: string; readonly name: string; readonly arguments: string }[]
+  readonly input?: number
+  readonly output?: number
+  /** It ran into its limit. */
+  readonly cut?: boolean
+}
+
+/** How a stream is delivered; see `Act`. */
+export type Delivery = Omit<Extract<Act, { do: 'stream' }>, 'do' | 'pieces'>
+
+type Format = 'chat' | 'responses' | 'messages' | 'gemini'
+
+const formatOf = ({ path }: Pick<Asked, 'path'>): Format => {
+  const plain = path.split('?')[0] ?? ''
+  if (/:(?:g|streamG)enerateContent$/.test(plain)) return 'gemini'
+  return plain.endsWith('/responses') ? 'responses' : plain.endsWith('/messages') ? 'messages' : 'chat'
+}
+
+/** Says it in the format and the way it was asked: whole or streamed. */
+export const say = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
+  asked.stream
+    ? { do: 'stream', pieces: piecesOf(asked, said), ...delivery }
+    : { do: 'answer', body: bodyOf(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
+
+export const bodyOf = (asked: Asked, said: Said): JsonObject => WHOLE[formatOf(asked)](asked, said)
+
+/** The events of a stream, each whole with the blank line that ends it. */
+export const piecesOf = (asked: Asked, said: Said): string[] => STREAMED[formatOf(asked)](asked, said)
+
+/** An error as the format has it. */
+export const errorOf = (
+  asked: Asked,
+  error: { readonly type: string; readonly message: string; readonly code?: string },
+): JsonObject =>
+  formatOf(asked) === 'messages'
+    ? { type: 'error', error: { type: error.type, message: error.message }, request_id: 'req_test' }
+    : { error: { message: error.message, type: error.type, param: null, code: error.code ?? null } }
+
+/** Fails with a status, in the format's own shape. */
+export const refuse = (
+  asked: Asked,
+  status: number,
+  error: Parameters<typeof errorOf>[1],
+  headers: Readonly<Record<string, string>> = {},
+): Act => ({ do: 'answer', status, headers, body: errorOf(asked, error) })
+
+/** The parts of a recording that can be played. */
+export type Recording = {
+  readonly status: number | null
+  readonly stream: boolean
+  readonly framing: string | null
+  readonly response?: Json
+  readonly chunks?: readonly string[] | null
+}
+
+/** What the upstream really said, sent again. */
+export const recorded = (recording: Recording, delivery: Delivery = {}): Act => {
+  const { status, framing, chunks, response } = recording
+  if (!recording.stream || !chunks)
+    return {
+      do: 'answer',
+      status: status ?? 200,
+      body: typeof response === 'string' ? response : JSON.stringify(response ?? null),
+    }
+  if (framing !== 'sse') throw new Error(`a recording framed as ${framing} is not played here`)
+  return { do: 'stream', status: status ?? 200, pieces: chunks.map((chunk) => `${chunk}\n\n`), ...delivery }
+}
+
+const CREATED = 1_700_000_000
+
+const counts = ({ input = 9, output = 5 }: Said) => ({ input, output })
+
+/** A few letters at a time, never between the halves of a surrogate pair. */
+const split = (text: string, size = 5): string[] => {
+  const characters = [...text]
+  return Array.from({ length: Math.ceil(characters.length / size) }, (_, at) =>
+    characters.slice(at * size, at * size + size).join(''),
+  )
+}
+
+const data = (body: JsonObject): string => `data: ${JSON.stringify(body)}\n\n`
+const named = (body: JsonObject & { readonly type: string }): string => `event: ${body.type}\n${data(body)}`
+
+// ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const chatUsage = (said: Said): JsonObject => {
+  const { input, output } = counts(said)
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output }
+}
+
+const chatFinish = ({ tools, cut }: Said): string => (cut ? 'length' : tools?.length ? 'tool_calls' : 'stop')
+
+const chatCalls = ({ tools = [] }: Said): JsonObject[] =>
+  tools.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } }))
+
+const chatWhole = (asked: Asked, said: Said): JsonObject => ({
+  id: 'chatcmpl-test',
+  object: 'chat.completion',
+  created: CREATED,
+  model: asked.model ?? 'test',
+  choices: [
+    {
+      index: 0,
+      message: {
+        role: 'assistant',
+        content: said.text ?? null,
+        refusal: null,
+        ...(said.tools?.length && { tool_calls: chatCalls(said) }),
+      },
+      logprobs: null,
+      finish_reason: chatFinish(said),
+    },
+  ],
+  usage: chatUsage(said),
+})
+
+const chatStreamed = (asked: Asked, said: Said): string[] => {
+  const wantsUsage = object(asked.json.stream_options)?.include_usage === true
+  const chunk = (choices: Json, more: JsonObject = {}) =>
+    data({
+      id: 'chatcmpl-test',
+      object: 'chat.completion.chunk',
+      created: CREATED,
+      model: asked.model ?? 'test',
+      choices,
+      ...(wantsUsage && { usage: null }),
+      ...more,
+    })
+  const delta = (delta: JsonObject, finish: string | null = null) =>
+    chunk([{ index: 0, delta, logprobs: null, finish_reason: finish }])
+  return [
+    delta({ role: 'assistant', content: '' }),
+    ...split(said.text ?? '').map((content) => delta({ content })),
+    ...(said.tools ?? []).flatMap(({ id, name, arguments: text }, index) => [
+      delta({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }),
+      ...split(text).map((part) => delta({ tool_calls: [{ index, function: { arguments: part } }] })),
+    ]),
+    delta({}, chatFinish(said)),
+    ...(wantsUsage ? [chunk([], { usage: chatUsage(said) })] : []),
+    'data: [DONE]\n\n',
+  ]
+}
+
+// ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const responseShell = (asked: Asked, status: string): JsonObject => ({
+  id: 'resp_test',
+  object: 'response',
+  created_at: CREATED,
+  status,
+  error: null,
+  incomplete_details: null,
+  instructions: null,
+  max_output_tokens: null,
+  model: asked.model ?? 'test',
+  output: [],
+  parallel_tool_calls: true,
+  previous_response_id: null,
+  reasoning: { effort: null, summary: null },
+  store: false,
+  temperature: 1,
+  text: { format: { type: 'text' } },
+  tool_choice: 'auto',
+  tools: [],
+  top_p: 1,
+  truncation: 'disabled',
+  usage: null,
+  user: null,
+  metadata: {},
+})
+
+const messageItem = (text: string, status: string): JsonObject => ({
+  id: 'msg_test',
+  type: 'message',
+  status,
+  role: 'assistant',
+  content: status === 'in_progress' ? [] : [textPart(text)],
+})
+const textPart = (text: string): JsonObject => ({ type: 'output_text', text, annotations: [], logprobs: [] })
+
+type Tool = NonNullable<Said['tools']>[number]
+const callItem = (tool: Tool, at: number, status: string): JsonObject => ({
+  id: `fc_test${at}`,
+  type: 'function_call',
+  status,
+  call_id: tool.id,
+  name: tool.name,
+  arguments: status === 'in_progress' ? '' : tool.arguments,
+})
+
+const responseDone = (asked: Asked, said: Said): JsonObject => {
+  const { input, output } = counts(said)
+  return {
+    ...responseShell(asked, said.cut ? 'incomplete' : 'completed'),
+    ...(said.cut && { incomplete_details: { reason: 'max_output_tokens' } }),
+    output: [
+      ...(said.text === undefined ? [] : [messageItem(said.text, said.cut ? 'incomplete' : 'completed')]),
+      ...(said.tools ?? []).map((tool, at) => callItem(tool, at, 'completed')),
+    ],
+    usage: {
+      input_tokens: input,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: output,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: input + output,
+    },
+  }
+}
+
+const responsesStreamed = (asked: Asked, said: Said): string[] => {
+  const events: (JsonObject & { type: string })[] = []
+  const push = (type: string, more: JsonObject) => events.push({ type, sequence_number: events.length, ...more })
+  push('response.created', { response: responseShell(asked, 'in_progress') })
+  push('response.in_progress', { response: responseShell(asked, 'in_progress') })
+  let index = 0
+  if (said.text !== undefined) {
+    const at = { item_id: 'msg_test', output_index: index, content_index: 0 }
+    push('response.output_item.added', { output_index: index, item: messageItem('', 'in_progress') })
+    push('response.content_part.added', { ...at, part: textPart('') })
+    for (const delta of split(said.text)) push('response.output_text.delta', { ...at, delta, logprobs: [] })
+    push('response.output_text.done', { ...at, text: said.text, logprobs: [] })
+    push('response.content_part.done', { ...at, part: textPart(said.text) })
+    push('response.output_item.done', {
+      output_index: index,
+      item: messageItem(said.text, said.cut ? 'incomplete' : 'completed'),
+    })
+    index++
+  }
+  for (const [number, tool] of (said.tools ?? []).entries()) {
+    const at = { item_id: `fc_test${number}`, output_index: index }
+    push('response.output_item.added', { output_index: index, item: callItem(tool, number, 'in_progress') })
+    for (const delta of split(tool.arguments)) push('response.function_call_arguments.delta', { ...at, delta })
+    push('response.function_call_arguments.done', { ...at, name: tool.name, arguments: tool.arguments })
+    push('response.output_item.done', { output_index: index, item: callItem(tool, number, 'completed') })
+    index++
+  }
+  push(said.cut ? 'response.incomplete' : 'response.completed', { response: responseDone(asked, said) })
+  return events.map(named)
+}
+
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const stopReason = ({ tools, cut }: Said): string => (cut ? 'max_tokens' : tools?.length ? 'tool_use' : 'end_turn')
+
+const messagesUsage = (said: Said): JsonObject => {
+  const { input, output } = counts(said)
+  return {
+    input_tokens: input,
+    output_tokens: output,
+    cache_creation: null,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+    inference_geo: null,
+    server_tool_use: null,
+    service_tier: 'standard',
+  }
+}
+
+const messageShell = (asked: Asked, said: Said): JsonObject => ({
+  id: 'msg_test',
+  type: 'message',
+  role: 'assistant',
+  model: asked.model ?? 'test',
+  content: [],
+  container: null,
+  context_management: null,
+  stop_reason: null,
+  stop_sequence: null,
+  usage: messagesUsage({ ...said, output: 1 }),
+})
+
+const parsed = (text: string): Json => {
+  // What a test says a tool was called with is JSON in this format, which has no other way to write it.
+  const value: Json = JSON.parse(text)
+  return value
+}
+
+const toolBlock = ({ id, name }: Tool, input: Json): JsonObject => ({ type: 'tool_use', id, name, input })
+
+const messagesWhole = (asked: Asked, said: Said): JsonObject => ({
+  ...messageShell(asked, said),
+  content: [
+    ...(said.text === undefined ? [] : [{ type: 'text', text: said.text, citations: null }]),
+    ...(said.tools ?? []).map((tool) => toolBlock(tool, parsed(tool.arguments))),
+  ],
+  stop_reason: stopReason(said),
+  usage: messagesUsage(said),
+})
+
+const messagesStreamed = (asked: Asked, said: Said): string[] => {
+  const blocks: { readonly start: JsonObject; readonly deltas: readonly JsonObject[] }[] = [
+    ...(said.text === undefined
+      ? []
+      : [
+          {
+            start: { type: 'text', text: '', citations: null },
+            deltas: split(said.text).map((text) => ({ type: 'text_delta', text })),
+          },
+        ]),
+    ...(said.tools ?? []).map((tool) => ({
+      start: toolBlock(tool, {}),
+      deltas: ['', ...split(tool.arguments)].map((partial_json) => ({ type: 'input_json_delta', partial_json })),
+    })),
+  ]
+  const { output } = counts(said)
+  return [
+    named({ type: 'message_start', message: messageShell(asked, said) }),
+    named({ type: 'ping' }),
+    ...blocks.flatMap(({ start, deltas }, index) => [
+      named({ type: 'content_block_start', index, content_block: start }),
+      ...deltas.map((delta) => named({ type: 'content_block_delta', index, delta })),
+      named({ type: 'content_block_stop', index }),
+    ]),
+    named({
+      type: 'message_delta',
+      context_management: null,
+      delta: { container: null, stop_reason: stopReason(said), stop_sequence: null },
+      usage: {
+        input_tokens: counts(said).input,
+        output_tokens: output,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 0,
+        server_tool_use: null,
+      },
+    }),
+    named({ type: 'message_stop' }),
+  ]
+}
+
+// ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const geminiResponse = (asked: Asked, said: Said, parts: readonly JsonObject[], last: boolean): JsonObject => {
+  const { input, output } = counts(said)
+  return {
+    candidates: [
+      {
+        content: { role: 'model', parts },
+        index: 0,
+        ...(last && { finishReason: said.cut ? 'MAX_TOKENS' : 'STOP' }),
+      },
+    ],
+    usageMetadata: {
+      promptTokenCount: input,
+      ...(last && { candidatesTokenCount: output }),
+      totalTokenCount: input + (last ? output : 0),
+    },
+    modelVersion: asked.model ?? 'test',
+    responseId: 'gemini_test',
+  }
+}
+
+const geminiCalls = (said: Said): JsonObject[] =>
+  (said.tools ?? []).map(({ id, name, arguments: given }) => ({ functionCall: { id, name, args: parsed(given) } }))
+
+const geminiWhole = (asked: Asked, said: Said): JsonObject =>
+  geminiResponse(asked, said, [...(said.text === undefined ? [] : [{ text: said.text }]), ...geminiCalls(said)], true)
+
+const geminiStreamed = (asked: Asked, said: Said): string[] => {
+  const pieces = [
+    ...split(said.text ?? '').map((text) => geminiResponse(asked, said, [{ text }], false)),
+    geminiResponse(asked, said, geminiCalls(said), true),
+  ]
+  return pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`)
+}
+
+const WHOLE: { readonly [format in Format]: (asked: Asked, said: Said) => JsonObject } = {
+  chat: chatWhole,
+  responses: responseDone,
+  messages: messagesWhole,
+  gemini: geminiWhole,
+}
+const STREAMED: { readonly [format in Format]: (asked: Asked, said: Said) => string[] } = {
+  chat: chatStreamed,
+  responses: responsesStreamed,
+  messages: messagesStreamed,
+  gemini: geminiStreamed,
+}

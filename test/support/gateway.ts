@@ -1,0 +1,190 @@
+/** The whole path of a request without a socket: a gateway in a world that stands still, and a reply that remembers. */
+import type { Received, Reply } from '../../src/core/call.ts'
+import type { ProtocolName } from '../../src/core/chat.ts'
+import type { Config } from '../../src/core/config.ts'
+import type { News } from '../../src/core/exchange.ts'
+import type { Instance, Provider } from '../../src/core/provider.ts'
+import { Secret } from '../../src/core/secret.ts'
+import { settingsSchema } from '../../src/core/settings.ts'
+import { Board } from '../../src/gateway/board.ts'
+import { type Gateway, handle } from '../../src/gateway/handle.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { type Asked, type StillWorld, stillWorld } from './still-world.ts'
+
+export const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
+  name,
+  title: name,
+  order: 1,
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  ...more,
+})
+
+export const instance = (id: string, keys: readonly string[] = ['k1'], more: Partial<Provider> = {}): Instance => {
+  const made = provider(id, more)
+  return {
+    id,
+    provider: made,
+    baseUrl: `http://${id}.test/v1`,
+    keys: keys.map((key) => ({ id: key, secret: new Secret(`sk-${id}-${key}`), weight: 1 })),
+    models: ['m'],
+    speaks: made.speaks,
+    variables: {},
+  }
+}
+
+/** Settings as the file would have them. */
+export type SettingsInput = Parameters<typeof settingsSchema.parse>[0]
+
+export type Bench = {
+  readonly gateway: Gateway
+  readonly world: StillWorld
+  readonly news: News[]
+  /** Sends a request and gives back its reply, which fills as time passes. */
+  readonly ask: (body: object | string, style?: ProtocolName) => CapturedReply
+}
+
+export const bench = (
+  instances: readonly Instance[],
+  script: (asked: Asked) => void,
+  settings: SettingsInput = {},
+): Bench => {
+  const world = stillWorld(script)
+  const news: News[] = []
+  const tell = (item: News) => {
+    news.push(item)
+  }
+  const config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
+  const gateway: Gateway = {
+    world,
+    tell,
+    board: new Board(world, tell),
+    catalogue: () => undefined,
+    config: () => config,
+    lists: () => new Map(),
+    live: new Set(),
+  }
+  let number = 0
+  return {
+    gateway,
+    world,
+    news,
+    ask: (body, style = 'openai-chat') => {
+      const protocol = protocols.get(style)
+      if (!protocol) throw new Error(`no protocol ${style}`)
+      const reply = new CapturedReply()
+      const received: Received = {
+        id: `req_test${String.fromCharCode(97 + number++)}`,
+        method: 'POST',
+        path: protocol.path,
+        query: '',
+        headers: () => undefined,
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+        local: true,
+      }
+      reply.done = handle(gateway, protocol, received, reply)
+      return reply
+    },
+  }
+}
+
+export class CapturedReply implements Reply {
+  status: number | null = null
+  headers: Readonly<Record<string, string>> = {}
+  written: string[] = []
+  over: 'ended' | 'cut' | null = null
+  /** What `write` answers: false is a client that reads too slowly. */
+  room = true
+  done: Promise<void> = Promise.resolve()
+  #drain: () => void = () => {}
+  #gone: () => void = () => {}
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    if (this.status !== null) throw new Error('head twice')
+    this.status = status
+    this.headers = headers
+  }
+  write(text: string): boolean {
+    if (this.status === null || this.over) throw new Error('write out of turn')
+    this.written.push(text)
+    return this.room
+  }
+  end(text?: string): void {
+    if (this.status === null || this.over) throw new Error('end out of turn')
+    if (text) this.written.push(text)
+    this.over = 'ended'
+  }
+  cut(): void {
+    this.over ??= 'cut'
+  }
+  onDrain(run: () => void): void {
+    this.#drain = run
+  }
+  onGone(run: () => void): void {
+    this.#gone = run
+  }
+
+  get text(): string {
+    return this.written.join('')
+  }
+  /** The body, as the JSON it should be. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+  get json(): any {
+    return JSON.parse(this.text)
+  }
+  drain(): void {
+    this.room = true
+    this.#drain()
+  }
+  leave(): void {
+    this.#gone()
+  }
+}
+
+/** What a chat upstream says. */
+export const said = {
+  chat: (content: string, more: object = {}) =>
+    JSON.stringify({
+      id: 'chatcmpl-1',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      choices: [
+        { index: 0, message: { role: 'assistant', content, refusal: null }, logprobs: null, finish_reason: 'stop' },
+      ],
+      usage: { prompt_tokens: 3, completion_tokens: content === '' ? 0 : 2, total_tokens: 5 },
+      ...more,
+    }),
+  chunk: (delta: object, finish: string | null = null) =>
+    `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] })}\n\n`,
+  role: () => said.chunk({ role: 'assistant', content: '' }),
+  done: 'data: [DONE]\n\n',
+  stream: (...words: readonly string[]) =>
+    [said.role(), ...words.map((content) => said.chunk({ content })), said.chunk({}, 'stop'), said.done].join(''),
+}
+
+/** Plays an answer at once. */
+export const play = {
+  raw: (asked: Asked, status: number, headers: Readonly<Record<string, string>>, text = '') => {
+    asked.head(status, headers)
+    if (text !== '') asked.send(text)
+    asked.end()
+  },
+  json: (asked: Asked, status: number, body: string, headers: Readonly<Record<string, string>> = {}) => {
+    asked.head(status, { 'content-type': 'application/json', ...headers })
+    asked.send(body)
+    asked.end()
+  },
+  stream: (asked: Asked, text: string) => {
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(text)
+    asked.end()
+  },
+  error: (asked: Asked, status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}) =>
+    play.json(
+      asked,
+      status,
+      JSON.stringify({ error: { message: 'it did not work', type: 'x', code: null, param: null, ...error } }),
+      headers,
+    ),
+}

@@ -1,0 +1,75 @@
+/**
+ * What upstreams and clients really said. The recordings lie outside the project, beside it; whoever has only the
+ * project skips what needs them, visibly. CI has them, so there a missing one is a failure.
+ */
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+
+const wire = new URL('../../../shared/wire/', import.meta.url)
+const present = existsSync(new URL('recordings/index.json', wire))
+
+/** For the `skip` of a test: false where the recordings are, and in CI, where a test without them has to fail. */
+export const skip = present || process.env.HEADGATE_CI === '1' ? false : 'the recordings are not here'
+
+/** The first test of a file that needs them. */
+export const recordingsAreHere = (): void => {
+  test('the recordings are here', { skip }, () => assert.ok(present))
+}
+
+/** A file of that folder; null when it is not here. */
+export const readWire = (path: string): JsonObject | null => {
+  if (!present) return null
+  const value: unknown = JSON.parse(readFileSync(new URL(path, wire), 'utf8'))
+  assert.ok(isObject(value), `${path} is not an object`)
+  return value
+}
+
+export type RecordedApi = 'chat' | 'responses' | 'messages' | 'gemini'
+
+/** One recorded exchange; the recordings' own README says more. */
+export type Recording = {
+  readonly id: string
+  readonly api: string
+  readonly provider: string
+  readonly status: number | null
+  readonly framing: string | null
+  readonly trimmed: boolean
+  readonly request: Json
+  readonly response_headers: { readonly [name: string]: string } | null
+  readonly response: Json
+  readonly chunks: readonly string[] | null
+}
+
+/** Every recording of an API, in the order of their names. */
+export const recordingsOf = (api: RecordedApi): readonly Recording[] =>
+  present
+    ? readdirSync(new URL('recordings/', wire))
+        .filter((name) => name.includes(`-${api}-`) && name.endsWith('.json'))
+        .sort()
+        // The recordings' README says what they are.
+        .map((name) => readWire(`recordings/${name}`) as unknown as Recording)
+        .filter((recording) => recording.api === api)
+    : []
+
+/** A request a client really sent, with where it came from. */
+export type ClientRequest = { readonly name: string; readonly path: string; readonly body: JsonObject }
+
+/** Every request with a body that recorded clients posted. */
+export const clientRequests = (): readonly ClientRequest[] => {
+  if (!present) return []
+  const files = readdirSync(new URL('client-requests/', wire)).filter((name) => name.endsWith('.json'))
+  return files.sort().flatMap((file) => {
+    const said = readWire(`client-requests/${file}`)
+    return list(said?.scenarios).flatMap((scenario) =>
+      list(object(scenario)?.requests).flatMap((entry): ClientRequest[] => {
+        const request = object(entry)
+        const body = object(request?.body)
+        if (request?.method !== 'POST' || !body) return []
+        const name = `${text(said?.client) ?? file}: ${text(object(scenario)?.name) ?? ''} ${String(request.seq)}`
+        return [{ name, path: (text(request.url) ?? '').split('?')[0] ?? '', body }]
+      }),
+    )
+  })
+}

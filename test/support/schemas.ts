@@ -1,0 +1,78 @@
+/** The published schemas as judges. They lie beside the recordings; see there for who has them. */
+import assert from 'node:assert/strict'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { readWire } from './recordings.ts'
+
+const FILES = {
+  openai: 'openai.schema.json',
+  'openai:wire': 'openai.wire.schema.json',
+  anthropic: 'anthropic.schema.json',
+  'anthropic:wire': 'anthropic.wire.schema.json',
+  gemini: 'gemini.schema.json',
+  mistral: 'mistral.schema.json',
+  openresponses: 'openresponses.schema.json',
+} as const
+
+/** `wire`: loosened to what the live API really says, for judging answers. Requests are judged by what is published. */
+export type SchemaName = keyof typeof FILES
+
+const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
+const files = new Map<SchemaName, JsonObject>()
+
+/** Google's document lists members without saying that there are no others; its servers refuse any other (400). */
+const closed = (file: JsonObject): JsonObject => ({
+  ...file,
+  $defs: Object.fromEntries(
+    Object.entries(object(file.$defs) ?? {}).map(([name, definition]) => [
+      name,
+      isObject(definition) && isObject(definition.properties)
+        ? { additionalProperties: false, ...definition }
+        : definition,
+    ]),
+  ),
+})
+
+/** Read when first asked for: a file is megabytes, and a definition is compiled once a process. */
+const fileOf = (schema: SchemaName): JsonObject => {
+  const known = files.get(schema)
+  if (known) return known
+  const file = readWire(FILES[schema])
+  assert.ok(file, 'the schemas are not here')
+  const judge = schema === 'gemini' ? closed(file) : file
+  ajv.addSchema(judge)
+  files.set(schema, judge)
+  return judge
+}
+
+/** What is wrong with a value by a definition, in a line; undefined: nothing. */
+export const problemsOf = (schema: SchemaName, definition: string, value: unknown): string | undefined => {
+  fileOf(schema)
+  const check = ajv.getSchema(`urn:wire:${schema}#/$defs/${definition}`)
+  assert.ok(check, `no schema ${schema} ${definition}`)
+  if (check(value)) return undefined
+  const lines = (check.errors ?? []).slice(0, 4).map(({ instancePath, message, params }) => {
+    return `${instancePath || '/'} ${message} ${JSON.stringify(params)}`
+  })
+  return `${definition}: ${lines.join('; ')}`
+}
+
+const events = new Map<SchemaName, ReadonlyMap<string, string>>()
+
+/** The name of the definition of each stream event, by its `type`. */
+export const eventsOf = (schema: SchemaName, prefix = ''): ReadonlyMap<string, string> => {
+  const known = events.get(schema)
+  if (known) return known
+  const found = new Map<string, string>()
+  for (const [name, definition] of Object.entries(object(fileOf(schema).$defs) ?? {})) {
+    if (!name.endsWith('Event') || name.startsWith('WebSocket') || !name.startsWith(prefix)) continue
+    // A loosened definition is a choice of shapes of the same type.
+    for (const shape of [definition, ...list(object(definition)?.anyOf)]) {
+      const type = object(object(object(shape)?.properties)?.type)
+      const word = text(type?.const) ?? text(list(type?.enum)[0])
+      if (word !== undefined && !found.has(word)) found.set(word, name)
+    }
+  }
+  events.set(schema, found)
+  return found
+}

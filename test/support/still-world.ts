@@ -1,0 +1,105 @@
+/** A world that stands still: time moves only when told to, chance is seeded, upstreams are scripts. */
+
+import type { Failure } from '../../src/core/failure.ts'
+import type { HeaderLookup } from '../../src/core/protocol.ts'
+import type { Cancel, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
+
+export type Asked = UpstreamCall & {
+  readonly at: number
+  readonly listener: UpstreamListener
+  aborted: boolean
+  resumed: number
+  head(status: number, headers?: Readonly<Record<string, string>>): void
+  /** Text as bytes, in one piece; answers whether more is wanted. */
+  send(text: string): boolean
+  end(): void
+  fail(failure: Failure): void
+}
+
+export type StillWorld = World & {
+  /** Every call made upstream, in order. */
+  readonly calls: Asked[]
+  /** Moves time on, running what falls due in order, and lets promises settle. */
+  pass(ms: number): Promise<void>
+  /** Lets promises settle without moving time. */
+  settle(): Promise<void>
+  readonly timers: () => number
+}
+
+export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1): StillWorld => {
+  let now = 1_000
+  let order = 0
+  let state = seed
+  const timers = new Map<number, { readonly at: number; readonly run: () => void }>()
+  const calls: Asked[] = []
+  const settle = async () => {
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+  }
+  const next = (until: number) =>
+    [...timers.entries()].filter(([, { at }]) => at <= until).sort(([a, x], [b, y]) => x.at - y.at || a - b)[0]
+  return {
+    calls,
+    settle,
+    timers: () => timers.size,
+    now: () => now,
+    date: () => 1_800_000_000_000 + now,
+    // Park and Miller's generator: enough for tests, the same in every run.
+    random: () => {
+      state = (state * 48_271) % 2_147_483_647
+      return state / 2_147_483_647
+    },
+    later: (ms, run): Cancel => {
+      const id = order++
+      timers.set(id, { at: now + ms, run })
+      return () => timers.delete(id)
+    },
+    dial: (call, listener) => {
+      const encoder = new TextEncoder()
+      const asked: Asked = {
+        ...call,
+        at: now,
+        listener,
+        aborted: false,
+        resumed: 0,
+        head(status, headers = {}) {
+          const lookup: HeaderLookup = (name) => headers[name]
+          if (!this.aborted) listener.head(status, lookup)
+        },
+        send(text) {
+          return this.aborted ? false : listener.bytes(encoder.encode(text))
+        },
+        end() {
+          if (!this.aborted) listener.end()
+        },
+        fail(failure) {
+          if (!this.aborted) listener.failed(failure)
+        },
+      }
+      calls.push(asked)
+      queueMicrotask(() => {
+        if (!asked.aborted) script(asked)
+      })
+      return {
+        abort: () => {
+          asked.aborted = true
+        },
+        resume: () => {
+          asked.resumed++
+        },
+      }
+    },
+    pass: async (ms) => {
+      const until = now + ms
+      await settle()
+      for (let due = next(until); due; due = next(until)) {
+        const [id, { at, run }] = due
+        timers.delete(id)
+        now = Math.max(now, at)
+        run()
+        await settle()
+      }
+      now = until
+      await settle()
+    },
+  }
+}

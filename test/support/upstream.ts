@@ -1,0 +1,352 @@
+/**
+ * A provider that does what a test says: a real HTTP server on this machine whose script decides, request by request,
+ * what is answered and how the answer breaks. It notes what it was asked and how each connection ended.
+ */
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import { type AddressInfo, createServer as createPlainServer, type Socket } from 'node:net'
+import { isObject, type JsonObject, text } from '../../src/core/json.ts'
+
+/** What was asked, as a script sees it. */
+export type Asked = {
+  /** How many requests came before this one. */
+  readonly number: number
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  /** The body as it was sent. */
+  readonly body: string
+  /** The body, where it is a JSON object. */
+  readonly json: JsonObject
+  readonly model: string | undefined
+  readonly stream: boolean
+  /** The credential, whichever header it came in. */
+  readonly key: string | undefined
+  /** Which connection it came on, from 0. */
+  readonly connection: number
+}
+
+/** How the connection is treated once everything has been written. */
+export type Ending =
+  /** As HTTP wants it. */
+  | 'end'
+  /** RST. */
+  | 'reset'
+  /** FIN, although the answer is not complete. */
+  | 'close'
+  /** Nothing more, for ever. */
+  | 'stall'
+
+export type Act =
+  | {
+      readonly do: 'answer'
+      readonly status?: number
+      readonly headers?: Readonly<Record<string, string>>
+      /** An object is written as JSON. */
+      readonly body?: string | Uint8Array | object
+      /** ms before anything is sent. */
+      readonly after?: number
+    }
+  | {
+      readonly do: 'stream'
+      readonly status?: number
+      readonly headers?: Readonly<Record<string, string>>
+      /** Each piece is written by itself. */
+      readonly pieces: Iterable<string | Uint8Array>
+      /** Bytes a write; without it a piece is one write. */
+      readonly slice?: number
+      /** ms before the head, before the first piece, and between two writes. */
+      readonly after?: number
+      readonly first?: number
+      readonly gap?: number
+      readonly ending?: Ending
+      /** No chunked encoding: the body ends with the connection. */
+      readonly untilClose?: boolean
+    }
+  /** These bytes instead of an HTTP answer. */
+  | { readonly do: 'raw'; readonly bytes: string | Uint8Array; readonly after?: number; readonly ending?: Ending }
+  | { readonly do: 'reset' | 'close' | 'hang' }
+
+export type Script = (asked: Asked) => Act | Promise<Act>
+
+/** A request and what became of it. */
+export type Seen = Asked & {
+  /** ms on the monotonic clock. */
+  readonly at: number
+  /** Body bytes handed to the connection so far. */
+  sent: number
+  /** `finished`: answered to the end. `cut`: by the script. `aborted`: the client left. */
+  ended: 'open' | 'finished' | 'cut' | 'aborted'
+  endedAt: number | undefined
+}
+
+export type Upstream = {
+  /** `http://127.0.0.1:…`, without a slash at the end. */
+  readonly url: string
+  readonly port: number
+  readonly seen: readonly Seen[]
+  /** Connections made to it so far, and those open now. */
+  connections(): number
+  open(): number
+  /** Changes what it does from the next request on. */
+  play(script: Script): void
+  /** Ends connections on which no request is under way, as servers do when they have been idle long enough. */
+  closeIdle(how?: 'close' | 'reset'): void
+  close(): Promise<void>
+}
+
+export type UpstreamOptions = {
+  readonly tls?: { readonly key: string; readonly cert: string }
+  /** Where to listen; without it any free port. */
+  readonly port?: number
+}
+
+export const startUpstream = async (
+  script: Script,
+  { tls, port: wanted = 0 }: UpstreamOptions = {},
+): Promise<Upstream> => {
+  const seen: Seen[] = []
+  const sockets = new Map<Socket, { readonly number: number; busy: boolean; used: boolean }>()
+  const timers = new Set<NodeJS.Timeout>()
+  let connections = 0
+  let current = script
+
+  const later = (ms: number, run: () => void) => {
+    const timer = setTimeout(() => {
+      timers.delete(timer)
+      run()
+    }, ms)
+    timers.add(timer)
+  }
+
+  const handle = async (req: IncomingMessage, res: ServerResponse) => {
+    const { socket } = req
+    const number = seen.length
+    const parts: Buffer[] = []
+    for await (const part of req) parts.push(part as Buffer)
+    const connection = sockets.get(socket)
+    if (connection) connection.busy = true
+    const record: Seen = {
+      ...describe(req, Buffer.concat(parts).toString('utf8'), number, connection?.number ?? -1),
+      at: performance.now(),
+      sent: 0,
+      ended: 'open',
+      endedAt: undefined,
+    }
+    seen.push(record)
+    const close = (ended: 'finished' | 'cut' | 'aborted') => {
+      if (record.ended !== 'open') return
+      record.ended = ended
+      record.endedAt = performance.now()
+      if (connection) Object.assign(connection, { busy: false, used: true })
+      socket.off('close', aborted)
+    }
+    const aborted = () => close('aborted')
+    res.on('finish', () => close('finished'))
+    socket.once('close', aborted)
+    const act = await current(record)
+    if (socket.destroyed) return
+    perform(act, { socket, res, record, later, cut: () => close('cut') })
+  }
+
+  const listener = (req: IncomingMessage, res: ServerResponse) => {
+    // A client that leaves while it is still sending is no error of ours.
+    handle(req, res).catch(() => req.socket.destroy())
+  }
+  const server = tls ? createSecureServer(tls, listener) : createServer(listener)
+  server.keepAliveTimeout = 0
+  server.on('clientError', (_error, socket) => socket.destroy())
+  server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
+    sockets.set(socket, { number: connections, busy: false, used: false })
+    connections++
+    socket.on('error', () => {})
+    socket.once('close', () => sockets.delete(socket))
+  })
+  await new Promise<void>((resolve) => server.listen(wanted, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+
+  return {
+    url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
+    port,
+    seen,
+    connections: () => connections,
+    open: () => sockets.size,
+    play(next) {
+      current = next
+    },
+    closeIdle(how = 'close') {
+      for (const [socket, { busy, used }] of sockets) {
+        if (busy || !used) continue
+        if (how === 'reset') socket.resetAndDestroy()
+        else socket.end()
+      }
+    },
+    async close() {
+      for (const timer of timers) clearTimeout(timer)
+      for (const socket of sockets.keys()) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+const describe = (req: IncomingMessage, body: string, number: number, connection: number): Asked => {
+  let json: JsonObject = {}
+  try {
+    const value: unknown = JSON.parse(body)
+    if (isObject(value)) json = value
+  } catch {
+    // Whatever was sent is kept in `body`; a script that wants JSON sees none.
+  }
+  const apiKey = req.headers['x-api-key'] ?? req.headers['x-goog-api-key']
+  return {
+    number,
+    method: req.method ?? '',
+    path: req.url ?? '',
+    headers: req.headers,
+    body,
+    json,
+    // Gemini says both in the path.
+    model: text(json.model) ?? /\/models\/([^:?]+):/.exec(req.url ?? '')?.[1],
+    stream: json.stream === true || (req.url ?? '').includes(':streamGenerateContent'),
+    key: req.headers.authorization?.replace(/^Bearer /, '') ?? (typeof apiKey === 'string' ? apiKey : undefined),
+    connection,
+  }
+}
+
+type Stage = {
+  readonly socket: Socket
+  readonly res: ServerResponse
+  readonly record: Seen
+  readonly later: (ms: number, run: () => void) => void
+  /** The script itself ends the connection now. */
+  readonly cut: () => void
+}
+
+const perform = (act: Act, stage: Stage): void => {
+  const { socket, res, record, later, cut } = stage
+  switch (act.do) {
+    case 'reset':
+      cut()
+      socket.resetAndDestroy()
+      return
+    case 'close':
+      cut()
+      socket.end()
+      return
+    case 'hang':
+      return
+    case 'raw':
+      after(act.after, later, () => {
+        socket.write(act.bytes)
+        finish(act.ending ?? 'close', stage)
+      })
+      return
+    case 'answer':
+      after(act.after, later, () => {
+        const { body = '' } = act
+        const bytes =
+          typeof body === 'string' || body instanceof Uint8Array ? Buffer.from(body) : Buffer.from(JSON.stringify(body))
+        record.sent = bytes.length
+        res.writeHead(act.status ?? 200, {
+          'content-type': 'application/json',
+          'content-length': String(bytes.length),
+          ...act.headers,
+        })
+        res.end(bytes)
+      })
+      return
+    case 'stream':
+      after(act.after, later, () => stream(act, stage))
+      return
+    default:
+      throw new Error(`unknown act ${JSON.stringify(act satisfies never)}`)
+  }
+}
+
+const after = (ms: number | undefined, later: Stage['later'], run: () => void): void => {
+  if (ms === undefined) run()
+  else later(ms, run)
+}
+
+const finish = (ending: Ending, { socket, res, cut }: Stage): void => {
+  switch (ending) {
+    case 'end':
+      res.end()
+      return
+    case 'reset':
+      cut()
+      // What was written gets a moment to leave: a reset throws away what still waits.
+      setImmediate(() => setImmediate(() => socket.resetAndDestroy()))
+      return
+    case 'close':
+      cut()
+      socket.end()
+      return
+    case 'stall':
+      return
+    default:
+      throw new Error(`unknown ending ${ending satisfies never}`)
+  }
+}
+
+const stream = (act: Extract<Act, { do: 'stream' }>, stage: Stage): void => {
+  const { socket, res, record, later } = stage
+  const headers = { 'content-type': 'text/event-stream; charset=utf-8', ...act.headers }
+  const write = (bytes: Buffer): boolean => {
+    record.sent += bytes.length
+    return act.untilClose ? socket.write(bytes) : res.write(bytes)
+  }
+  if (act.untilClose) {
+    const lines = Object.entries({ ...headers, connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.write(`HTTP/1.1 ${act.status ?? 200} OK\r\n${lines.join('')}\r\n`)
+  } else {
+    res.writeHead(act.status ?? 200, headers)
+    res.flushHeaders()
+  }
+  const slices = sliced(act.pieces, act.slice)
+  const step = () => {
+    for (;;) {
+      if (socket.destroyed) return
+      const next = slices.next()
+      if (next.done) {
+        finish(act.untilClose && (act.ending ?? 'end') === 'end' ? 'close' : (act.ending ?? 'end'), stage)
+        return
+      }
+      const room = write(next.value)
+      if (!room) {
+        ;(act.untilClose ? socket : res).once('drain', step)
+        return
+      }
+      if (act.gap !== undefined) {
+        later(act.gap, step)
+        return
+      }
+    }
+  }
+  after(act.first, later, step)
+}
+
+function* sliced(pieces: Iterable<string | Uint8Array>, size = Number.POSITIVE_INFINITY): Generator<Buffer> {
+  for (const piece of pieces) {
+    const bytes = Buffer.from(piece as string)
+    for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, Math.min(at + size, bytes.length))
+  }
+}
+
+/** A URL where nobody listens. */
+export const refusingUrl = async (): Promise<string> => {
+  const server = createPlainServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return `http://127.0.0.1:${port}`
+}
+
+/** Waits until something has become true, looking every few ms; fails after `ms`. */
+export const until = async (what: string, check: () => boolean, ms = 3_000): Promise<void> => {
+  const end = performance.now() + ms
+  while (!check()) {
+    if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+}

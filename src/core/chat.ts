@@ -192,7 +192,7 @@ export type Reasoning = {
  * proof, before a call and after a text; `id` is then the call's. So it travels like any other through every format.
  */
 export type Proof = {
-  readonly origin: ProtocolName
+  readonly origin: UpstreamProtocolName
   readonly value: string
   readonly redacted?: boolean
   readonly id?: string
@@ -396,8 +396,10 @@ export const isContent = (event: ChatEvent): boolean => {
 
 // ── The formats ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The formats clients speak. Providers speak them too. */
+/** The formats clients speak. */
 export type ClientProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages'
 
 /** The formats providers speak. */
-export type ProtocolName = ClientProtocolName | 'gemini'
+export type UpstreamProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'gemini'
+
+export type ProtocolName = ClientProtocolName | UpstreamProtocolName

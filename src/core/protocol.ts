@@ -1,11 +1,11 @@
-import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, ProtocolName } from './chat.ts'
+import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { Stage } from './stage.ts'
 
 /**
- * One server-sent event. `raw` is its text as read, with the blank line that ends it, for passing on unchanged.
- * `oversized`: the event was longer than the reader allows; it is lost and nothing follows, which is a `too_large` failure.
+ * One message of a stream: a server-sent event, a line, a binary message. `event`: its name, where it has one. `raw` is its text as read, with the blank line that ends it, for passing a server-sent event on unchanged.
+ * `oversized`: the message was longer than the reader allows; it is lost and nothing follows, which is a `too_large` failure.
  */
 export type Frame = {
   readonly event?: string
@@ -14,12 +14,20 @@ export type Frame = {
   readonly oversized?: boolean
 }
 
+/** How bytes of a stream become frames. Absent in a protocol: server-sent events. */
+export type Framing = {
+  /** What a stream is asked for with, and how its head announces it: `application/x-ndjson`. */
+  readonly mediaType: string
+  /** `most`: bytes of the longest message; a longer one is an `oversized` frame. A message that is damaged (its checksum is wrong) is one whose `data` no codec can read. */
+  readonly frames: (most: number) => Stage<Uint8Array, Frame>
+}
+
 /**
  * One wire format as providers speak it: requests out, answers in. Pure: bytes and time stay outside. A codec never
  * throws on input: what it cannot read is a `malformed` failure, what it cannot carry is a `Loss`.
  */
 export type UpstreamProtocol = {
-  readonly name: ProtocolName
+  readonly name: UpstreamProtocolName
   /** The name in `<PROVIDER>_STYLES` and the style in logs: `chat`, `responses`, `messages`, `gemini`. */
   readonly style: string
   /** Path below a provider's base URL: `/chat/completions`. `{model}` stands for the model, where the path names it. */
@@ -42,34 +50,44 @@ export type UpstreamProtocol = {
   readonly decodeAnswer: (body: Json) => readonly ChatEvent[]
   /** Its events stand for themselves: one that cannot be read is a `malformed` failure, and those behind it are read all the same. */
   readonly looseEvents?: boolean
+  readonly framing?: Framing
   /** Reads a stream. Its `end` gives `truncated` as a failure event if the answer had not finished. */
   readonly decodeStream: () => Stage<Frame, ChatEvent>
   /** An error answer (status 400 and up, or an error in a 200 or in a stream), classified in this format's dialect. */
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
 }
 
-/** A wire format in both directions: clients speak it as well, so requests come in by it and answers go out. */
-export type Protocol = UpstreamProtocol & {
+/** One wire format as clients speak it: requests in, answers out. */
+export type ClientProtocol = {
   readonly name: ClientProtocolName
-
+  /** The kind of call, as logs call it: `chat`. */
+  readonly style: string
+  /** Path below the client's base URL: `/chat/completions`. */
+  readonly path: string
   readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
-  /**
-   * Same format on both sides: what has to change in the body all the same, whatever the provider (the model's name;
-   * asking for usage in a stream). Shares every other member with `body`.
-   */
-  readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
-
   readonly encodeAnswer: (answer: ChatAnswer, context: AnswerContext) => JsonObject
   /** Writes a stream in this format from the events alone. */
   readonly encodeStream: (context: AnswerContext) => StreamWriter
-  /** Same format on both sides: passes the upstream's frames on, without what the client did not ask for. */
-  readonly passStream: (context: AnswerContext) => StreamWriter
   /** The error body a client of this format is given. */
   readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
 
   /** The call that counts a question's tokens instead of answering it, where the format has one. */
   readonly counting?: Counting
+  /** Where upstreams speak the format as well: how it passes. Absent: nobody does. */
+  readonly passing?: SameFormat
 }
+
+/** The same format on both sides: bytes pass. */
+export type SameFormat = {
+  /** What has to change in the body all the same, whatever the provider (the model's name; asking for usage in a stream). Shares every other member with `body`. */
+  readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
+  /** Passes the upstream's frames on, without what the client did not ask for. */
+  readonly passStream: (context: AnswerContext) => StreamWriter
+}
+
+/** A wire format in both directions. */
+export type Protocol = UpstreamProtocol &
+  ClientProtocol & { readonly name: ClientProtocolName & UpstreamProtocolName; readonly passing: SameFormat }
 
 export type Counting = {
   /** Its path, behind that of the call it counts for: `/count_tokens`. */

@@ -1,4 +1,4 @@
-import type { ProtocolName, Usage } from './chat.ts'
+import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { HeaderLookup } from './protocol.ts'
@@ -27,6 +27,8 @@ export type Provider = {
   readonly auth: Auth
   /** Works without a key (a local server): then its base URL is what configures it. */
   readonly keyless?: boolean
+  /** Variables (`['PROJECT']`) one of which, under the provider's own name, configures it without a key: its `auth` then signs in otherwise. */
+  readonly keylessBy?: readonly string[]
   /** Part of the gateway itself (`demo`): no variable and no file configures it, and it never stands beside a real one. */
   readonly builtin?: true
   /** A kind for names of the operator's own (`kind: openai-compatible`): no variable begins with its name. */
@@ -56,7 +58,7 @@ export type Variables = { readonly [suffix: string]: string | undefined }
 
 /** A wire format, and how this provider speaks it where that is not as usual. */
 export type Wire = {
-  readonly protocol: ProtocolName
+  readonly protocol: UpstreamProtocolName
   /** Its path below the base URL; `{model}` stands for the model. */
   readonly path?: string
   /** The same for a stream, where that is another one. */
@@ -65,7 +67,20 @@ export type Wire = {
   readonly auth?: Auth
 }
 
-export type Auth = { readonly header: string; readonly prefix?: string } | 'none'
+/** `otherwise`: how to sign in where no key is given, by what the machine it runs on is allowed to do. */
+export type Auth =
+  | {
+      readonly header: string
+      readonly prefix?: string
+      readonly otherwise?: (variables: Variables) => Identity
+    }
+  | 'none'
+
+/** Whose identity signs a call, and for what; the edge knows how each cloud hands out its credentials. */
+export type Identity =
+  | { readonly cloud: 'aws'; readonly service: string; readonly region: string }
+  | { readonly cloud: 'google'; readonly scope: string }
+  | { readonly cloud: 'entra'; readonly scope: string }
 
 /** How a vendor differs from the format it speaks. Each is a function with a name and a reason, in the provider's own file. */
 export type Quirks = {
@@ -78,7 +93,7 @@ export type Quirks = {
     body: JsonObject,
     model: string,
     lost: (path: string, unfit?: boolean) => void,
-    protocol: ProtocolName,
+    protocol: UpstreamProtocolName,
   ) => JsonObject
   /** Changes to the path (Azure's deployments, query strings). */
   readonly path?: (path: string, model: string, variables: Variables) => string

@@ -1,5 +1,6 @@
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './protocol.ts'
+import type { Identity } from './provider.ts'
 
 /** Everything the middle needs from outside: time, chance, timers, the way upstream. An argument, never ambient. */
 export type World = {
@@ -24,6 +25,8 @@ export type UpstreamCall = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
+  /** Signed in by this machine's identity before it is sent; credentials that cannot be had are an `auth` failure, unsent. */
+  readonly identity?: Identity
   /** ms to be connected in, TLS included; 0 is without limit. */
   readonly connectTimeout: number
 }

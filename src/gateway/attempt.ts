@@ -5,7 +5,7 @@
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import type { HeaderLookup, Passing, UpstreamProtocol } from '../core/protocol.ts'
-import type { ProviderKey, Quirks } from '../core/provider.ts'
+import type { Identity, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Cancel, Ongoing, UpstreamListener, World } from '../core/world.ts'
@@ -15,6 +15,7 @@ import { redacted } from './redact.ts'
 export type AttemptInput = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  readonly identity: Identity | undefined
   readonly body: string
   readonly protocol: UpstreamProtocol
   readonly quirks: Quirks | undefined
@@ -98,8 +99,9 @@ export class Attempt implements UpstreamListener {
         if (!this.#content && !this.#finish)
           this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
       })
-    const { url, headers, body } = input
-    this.#call = world.dial({ method: 'POST', url, headers, body, connectTimeout: timeout.connect }, this)
+    const { url, headers, identity, body } = input
+    const call = { method: 'POST', url, headers, body, connectTimeout: timeout.connect } as const
+    this.#call = world.dial(identity ? { ...call, identity } : call, this)
   }
 
   /** ms since it began. */

@@ -1,7 +1,7 @@
 /** The frame around every call: it can be stopped from outside, it is written down, and a bug of ours ends it as an error. */
 import type { Received, Reply } from '../core/call.ts'
 import { fail } from '../core/failure.ts'
-import type { Protocol } from '../core/protocol.ts'
+import type { ClientProtocol } from '../core/protocol.ts'
 import { statusOf } from '../policy/verdict.ts'
 import type { Gateway } from './handle.ts'
 import { Recorder, refuse } from './record.ts'
@@ -10,7 +10,7 @@ import { Stop } from './stop.ts'
 export type Call = {
   readonly gateway: Gateway
   /** The client's format. */
-  readonly protocol: Protocol
+  readonly protocol: ClientProtocol
   /** The kind of call, as the log calls it. */
   readonly style: string
   readonly received: Received

@@ -9,7 +9,7 @@ import type { Received, Reply } from '../core/call.ts'
 import type { Config } from '../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome, rowOf } from '../core/failure.ts'
 import type { Json } from '../core/json.ts'
-import type { Counting, Passing, Protocol } from '../core/protocol.ts'
+import type { ClientProtocol, Counting, Passing, UpstreamProtocol } from '../core/protocol.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { estimateTokens } from '../policy/estimate.ts'
@@ -19,7 +19,7 @@ import { statusOf } from '../policy/verdict.ts'
 import { conduct } from './conduct.ts'
 import type { Gateway } from './handle.ts'
 import { keyOrder, planFor } from './planning.ts'
-import { headersFor, type Prepared, prepare, type Question } from './prepare.ts'
+import { headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
 import { ask } from './question.ts'
 import { type Dialect, type Reader, readerFor } from './reader.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
@@ -29,7 +29,7 @@ import type { Stop } from './stop.ts'
 /** What the log calls it. */
 const STYLE = 'count_tokens'
 
-export const count = (gateway: Gateway, protocol: Protocol, received: Received, reply: Reply): Promise<void> =>
+export const count = (gateway: Gateway, protocol: ClientProtocol, received: Received, reply: Reply): Promise<void> =>
   conduct({ gateway, protocol, style: STYLE, received, reply }, async (stop, record) => {
     const { counting } = protocol
     if (!counting) throw new Error(`${protocol.name} has no call that counts`)
@@ -151,8 +151,10 @@ const askToCount = (world: World, asking: Asking): Promise<Outcome<string>> =>
     }
     const late = () => end(bad(fail('timeout', `no count within ${limit} ms`)))
     const cancel = Number.isFinite(limit) ? world.later(Math.max(0, limit), late) : () => {}
+    const identity = identityOf(instance, target.key, prepared.auth)
     const call = world.dial(
       {
+        ...(identity && { identity }),
         method: 'POST',
         url: behind(prepared.url, counting.suffix),
         headers: headersFor(instance, target.key, question, prepared),
@@ -178,12 +180,12 @@ const askToCount = (world: World, asking: Asking): Promise<Outcome<string>> =>
   })
 
 /** The format's own errors, and a count in place of an answer. */
-const dialectFor = ({ question, counting, prepared, target }: Asking, date: number): Dialect => ({
+const dialectFor = ({ counting, prepared, target }: Asking, date: number): Dialect => ({
   protocol: {
     ...prepared.protocol,
     decodeAnswer: (body) =>
       counting.decodeAnswer(body) === undefined
-        ? [{ type: 'failure', failure: notACount(question.protocol, body) }]
+        ? [{ type: 'failure', failure: notACount(prepared.protocol, body) }]
         : [],
   },
   quirks: target.candidate.instance.provider.quirks,
@@ -193,7 +195,7 @@ const dialectFor = ({ question, counting, prepared, target }: Asking, date: numb
 })
 
 /** An error behind a 200 is told as what it is. */
-const notACount = (protocol: Protocol, body: Json): Failure => {
+const notACount = (protocol: UpstreamProtocol, body: Json): Failure => {
   const said = protocol.decodeAnswer(body).find((event) => event.type === 'failure')
   return said?.failure ?? fail('malformed', 'the upstream answered with something that is no count')
 }

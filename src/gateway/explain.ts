@@ -1,9 +1,9 @@
 /** Where a request would go and why, without sending anything: the same plan, the same bodies, the same gates. */
 import type { Received } from '../core/call.ts'
-import type { ProtocolName } from '../core/chat.ts'
+import type { ClientProtocolName } from '../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, parseJson } from '../core/json.ts'
-import type { Protocol } from '../core/protocol.ts'
+import type { ClientProtocol } from '../core/protocol.ts'
 import type { Candidate } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { explain as explained } from '../policy/plan.ts'
@@ -55,7 +55,7 @@ const fit = ({ catalogue }: Gateway, question: Question, candidate: Candidate): 
 }
 
 /** Which call's body it is: as the query says, or by what only that style has. What could be either is chat completions. */
-const styleOf = ({ body, query, headers }: Received): Outcome<Protocol> => {
+const styleOf = ({ body, query, headers }: Received): Outcome<ClientProtocol> => {
   const said = new URLSearchParams(query).get('style')
   if (said !== null) {
     const named = byStyle.get(said)
@@ -66,12 +66,10 @@ const styleOf = ({ body, query, headers }: Received): Outcome<Protocol> => {
     )
   }
   const name = headers('anthropic-version') === undefined ? markedAs(body) : 'anthropic-messages'
-  const protocol = protocols.get(name)
-  if (!protocol) throw new Error(`no codec for ${name}`)
-  return good(protocol)
+  return good(protocols[name])
 }
 
-const markedAs = (source: string): ProtocolName => {
+const markedAs = (source: string): ClientProtocolName => {
   try {
     const body = parseJson(source)
     if (!isObject(body)) return 'openai-chat'

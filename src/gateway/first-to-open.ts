@@ -13,7 +13,7 @@ import { met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import { Attempt, type Flow } from './attempt.ts'
 import type { Admission, Board, Ticket } from './board.ts'
-import { headersFor, type Prepared, prepare, type Question } from './prepare.ts'
+import { headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
 import type { Stop } from './stop.ts'
 
 export type Tools = {
@@ -153,6 +153,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     const attempt = new Attempt(world, {
       url: prepared.url,
       headers: headersFor(instance, target.key, question, prepared),
+      identity: identityOf(instance, target.key, prepared.auth),
       body: prepared.body,
       protocol: prepared.protocol,
       quirks: instance.provider.quirks,

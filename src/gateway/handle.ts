@@ -6,14 +6,14 @@ import type { Received, Reply } from '../core/call.ts'
 import { fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
 import { type Failure, fail } from '../core/failure.ts'
-import type { AnswerContext, Passing, Protocol, StreamWriter } from '../core/protocol.ts'
+import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
 import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { ClientStream } from './client-stream.ts'
 import { conduct } from './conduct.ts'
 import { firstToOpen, type Lost, type Tools, type Won } from './first-to-open.ts'
 import { keyOrder, planFor } from './planning.ts'
-import type { Question } from './prepare.ts'
+import { type Question, sameFormat } from './prepare.ts'
 import { ask } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
 import type { Stop } from './stop.ts'
@@ -27,14 +27,14 @@ export type Gateway = Tools & {
   readonly live: Set<Stop>
 }
 
-export const handle = (gateway: Gateway, protocol: Protocol, received: Received, reply: Reply): Promise<void> =>
+export const handle = (gateway: Gateway, protocol: ClientProtocol, received: Received, reply: Reply): Promise<void> =>
   conduct({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
     serve(gateway, protocol, received, reply, stop, record),
   )
 
 const serve = async (
   gateway: Gateway,
-  protocol: Protocol,
+  protocol: ClientProtocol,
   received: Received,
   reply: Reply,
   stop: Stop,
@@ -98,8 +98,8 @@ const pour = async (
   record: Recorder,
 ): Promise<void> => {
   const { protocol } = question
-  const same = won.prepared.protocol.name === protocol.name && won.flow.whole === null
-  const writer: StreamWriter = same ? protocol.passStream(context) : protocol.encodeStream(context)
+  const same = won.flow.whole === null ? sameFormat(protocol, won.prepared.protocol) : undefined
+  const writer: StreamWriter = same ? same.passStream(context) : protocol.encodeStream(context)
   stop.means((reason) => {
     if (reason.kind === 'client_gone') stream.left(reason)
     else won.flow.giveUp(reason)

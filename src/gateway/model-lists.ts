@@ -6,7 +6,7 @@ import { isObject, type Json, list, parseJson, text } from '../core/json.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Cancel, World } from '../core/world.ts'
 import { utf8 } from '../protocols/text.ts'
-import { ownHeaders } from './prepare.ts'
+import { identityOf, ownHeaders } from './prepare.ts'
 
 /** ms between fetches of a list that came, and of one that did not. */
 const FRESH = 10 * 60_000
@@ -57,8 +57,10 @@ export class ModelLists {
     const pieces: string[] = []
     let size = 0
     let status = 0
+    const identity = identityOf(instance, key)
     const call = this.#world.dial(
       {
+        ...(identity && { identity }),
         method: 'GET',
         url: instance.baseUrl + models.path,
         headers: { accept: 'application/json', ...ownHeaders(instance, key) },

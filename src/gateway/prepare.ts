@@ -2,15 +2,16 @@
 import type { ChatRequest } from '../core/chat.ts'
 import type { JsonObject } from '../core/json.ts'
 import { rewrite, type Span } from '../core/json-text.ts'
-import type { HeaderLookup, Loss, Protocol, UpstreamProtocol } from '../core/protocol.ts'
-import type { Auth, Instance, ProviderKey, Wire } from '../core/provider.ts'
+import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol } from '../core/protocol.ts'
+import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
 import { wireFor } from '../policy/wire.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
+import { sse } from '../protocols/sse.ts'
 
 /** The client's request, read once. */
 export type Question = {
-  readonly protocol: Protocol
+  readonly protocol: ClientProtocol
   readonly request: ChatRequest
   /** As it came, and parsed; `members` says where in the text each outermost member lies. */
   readonly source: string
@@ -36,7 +37,7 @@ export type Prepared = {
 export const prepare = (question: Question, candidate: Candidate, outputLimit: number | undefined): Prepared | null => {
   const { instance, model } = candidate
   const wire = wireFor(question.protocol.name, instance)
-  const protocol = wire && upstreamProtocols.get(wire.protocol)
+  const protocol = wire && upstreamProtocols[wire.protocol]
   if (!protocol) return null
   const { takesReasoning = false } = instance.provider
   const target = { model, takesReasoning, ...(outputLimit !== undefined && { outputLimit }) }
@@ -48,8 +49,9 @@ export const prepare = (question: Question, candidate: Candidate, outputLimit: n
   const url = instance.baseUrl + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
   const auth = wire.auth ?? instance.provider.auth
 
-  if (protocol.name === question.protocol.name) {
-    const after = mend(question.protocol.adaptRequest(question.body, target))
+  const same = sameFormat(question.protocol, protocol)
+  if (same) {
+    const after = mend(same.adaptRequest(question.body, target))
     const body = rewrite(question.source, question.members, question.body, after)
     return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given) }
   }
@@ -58,6 +60,10 @@ export const prepare = (question: Question, candidate: Candidate, outputLimit: n
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   return { protocol, url, auth, body: JSON.stringify(after), ...sorted([...encoded.losses, ...byClientsName]) }
 }
+
+/** How the client's format passes, if it is the upstream's as well. */
+export const sameFormat = (client: ClientProtocol, upstream: UpstreamProtocol): SameFormat | undefined =>
+  client.name === upstream.name ? client.passing : undefined
 
 /** The path of this call: the provider's own if it has one for this format, the model's name written into it. */
 const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
@@ -91,7 +97,7 @@ export const headersFor = (
 ): Record<string, string> => {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
-    accept: question.request.stream ? 'text/event-stream' : 'application/json',
+    accept: question.request.stream ? (prepared.protocol.framing ?? sse).mediaType : 'application/json',
     ...prepared.protocol.headers,
     ...ownHeaders(instance, key, prepared.auth),
   }
@@ -114,6 +120,13 @@ export const ownHeaders = (
   ...provider.headers,
   ...(auth !== 'none' && key.secret && { [auth.header]: (auth.prefix ?? '') + key.secret.reveal() }),
 })
+
+/** Who signs the call in, if no key does. */
+export const identityOf = (
+  { provider, variables }: Instance,
+  key: ProviderKey,
+  auth: Auth = provider.auth,
+): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.otherwise?.(variables))
 
 /** Client headers that mean something to the model's provider and carry nothing of the client's identity. */
 const PASSED: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [

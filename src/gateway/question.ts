@@ -2,13 +2,13 @@
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type JsonObject, parseJson } from '../core/json.ts'
 import { survey } from '../core/json-text.ts'
-import type { HeaderLookup, Protocol } from '../core/protocol.ts'
+import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
 import type { Question } from './prepare.ts'
 
 /** Deeper JSON is refused: writing it again overflows a stack at a few thousand levels, and nobody asks that deep. */
 const DEEPEST = 64
 
-export const ask = (protocol: Protocol, source: string, headers: HeaderLookup): Outcome<Question> => {
+export const ask = (protocol: ClientProtocol, source: string, headers: HeaderLookup): Outcome<Question> => {
   const body = parse(source)
   if (!body.ok) return body
   const walk = survey(source, DEEPEST)

@@ -9,7 +9,7 @@ import type { Frame, HeaderLookup, Passing, UpstreamProtocol } from '../core/pro
 import type { Quirks } from '../core/provider.ts'
 import type { Stage } from '../core/stage.ts'
 import { retryAfter } from '../policy/wait.ts'
-import { sseFrames } from '../protocols/sse.ts'
+import { sse } from '../protocols/sse.ts'
 import { utf8 } from '../protocols/text.ts'
 
 export type Reader = Stage<Uint8Array, Passing>
@@ -38,8 +38,12 @@ export const readerFor = (head: Head, dialect: Dialect): Reader => {
       fail('redirect', `the upstream redirects (status ${head.status}); check its base URL`, { status: head.status }),
     )
   if (type.includes('html')) return refuse(webPage(head.status))
-  if (type.includes('event-stream')) return streamReader(dialect)
-  return dialect.stream ? eitherReader(head, dialect) : wholeReader(head, dialect)
+  const { mediaType } = dialect.protocol.framing ?? sse
+  if (type.includes(mediaType)) return streamReader(dialect)
+  if (!dialect.stream) return wholeReader(head, dialect)
+  // Of the other framings one begins like JSON and one is binary: there the head has to say what comes.
+  if (dialect.protocol.framing) return type.includes('json') ? wholeReader(head, dialect) : streamReader(dialect)
+  return eitherReader(head, dialect)
 }
 
 /** The first letters of an event stream: a field's name, or a comment. No JSON begins so. */
@@ -70,8 +74,7 @@ const refuse = (failure: Failure): Reader => ({
 })
 
 const streamReader = (dialect: Dialect): Reader => {
-  const text = utf8()
-  const frames = sseFrames(MOST.event)
+  const frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
   const events = dialect.protocol.decodeStream()
   let size = 0
   const mend = mender(dialect)
@@ -81,10 +84,10 @@ const streamReader = (dialect: Dialect): Reader => {
     push(chunk) {
       size += chunk.length
       if (size > MOST.stream) return tooLarge(MOST.stream)
-      return text.push(chunk).flatMap((piece) => read(frames.push(piece)))
+      return read(frames.push(chunk))
     },
     end() {
-      const last = [...text.end().flatMap((piece) => read(frames.push(piece))), ...read(frames.end())]
+      const last = read(frames.end())
       const rest = mend(events.end())
       return rest.length > 0 ? [...last, { events: rest }] : last
     },

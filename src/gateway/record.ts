@@ -2,7 +2,7 @@
 import type { Received, Reply } from '../core/call.ts'
 import type { Exchange, Fact } from '../core/exchange.ts'
 import type { Failure } from '../core/failure.ts'
-import type { Protocol } from '../core/protocol.ts'
+import type { ClientProtocol } from '../core/protocol.ts'
 import { attemptsOf, trail } from '../core/summary.ts'
 import { statusOf } from '../policy/verdict.ts'
 import type { Tools, Won } from './first-to-open.ts'
@@ -87,7 +87,7 @@ const printable = (value: string): string => {
 
 /** The client is told, and it is written down that it was. */
 export const refuseAndRecord = (
-  protocol: Protocol,
+  protocol: ClientProtocol,
   reply: Reply,
   record: Recorder,
   failure: Failure,
@@ -99,7 +99,7 @@ export const refuseAndRecord = (
 
 /** An error as the whole answer. */
 export const refuse = (
-  protocol: Protocol,
+  protocol: ClientProtocol,
   reply: Reply,
   record: Recorder,
   failure: Failure,

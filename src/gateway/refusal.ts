@@ -1,6 +1,6 @@
 /** An error as the client's style has it: status, headers and body, in one place for the whole gateway. */
 import type { Failure } from '../core/failure.ts'
-import type { AttemptSummary, Protocol } from '../core/protocol.ts'
+import type { AttemptSummary, ClientProtocol } from '../core/protocol.ts'
 import { comeBack, statusOf } from '../policy/verdict.ts'
 import { quiet } from './quiet.ts'
 
@@ -18,7 +18,7 @@ export type RefusalContext = {
 }
 
 export const refusalOf = (
-  protocol: Protocol,
+  protocol: ClientProtocol,
   failure: Failure,
   { requestId, soonest, attempts = [] }: RefusalContext,
 ): Refusal => {

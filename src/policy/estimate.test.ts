@@ -137,8 +137,7 @@ const plain = ({ messages, tools, settings, extras }: ChatRequest): boolean =>
 
 /** The estimate over what was counted, for every recorded plain question of at least so many tokens. */
 const ratios = (api: 'messages' | 'chat', provider: string, least: number): number[] => {
-  const protocol = protocols.get(api === 'messages' ? 'anthropic-messages' : 'openai-chat')
-  assert.ok(protocol)
+  const protocol = protocols[api === 'messages' ? 'anthropic-messages' : 'openai-chat']
   return recordingsOf(api)
     .filter((one) => one.provider === provider && !one.chunks && !one.trimmed && (one.status ?? 200) < 400)
     .flatMap(({ request, response }) => {

@@ -1,6 +1,7 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
-import type { Frame } from '../core/protocol.ts'
-import type { Stage } from '../core/stage.ts'
+import type { Frame, Framing } from '../core/protocol.ts'
+import { chain, type Stage } from '../core/stage.ts'
+import { utf8 } from './text.ts'
 
 const NONE = Number.POSITIVE_INFINITY
 
@@ -138,3 +139,9 @@ export const passFrame = (frame: Frame): string => {
 
 /** Looked at first: the expression alone costs more than all the rest of passing a chunk on. */
 const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes('\nid') || raw.includes('\rid')
+
+/** Bytes in, events out: how a stream comes unless its format says otherwise. */
+export const sse: Framing = {
+  mediaType: 'text/event-stream',
+  frames: (most) => chain(utf8(), sseFrames(most)),
+}

@@ -1,6 +1,6 @@
 /** The whole path of a request without a socket: a gateway in a world that stands still, and a reply that remembers. */
 import type { Received, Reply } from '../../src/core/call.ts'
-import type { ProtocolName } from '../../src/core/chat.ts'
+import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
 import type { News } from '../../src/core/exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
@@ -41,7 +41,7 @@ export type Bench = {
   readonly world: StillWorld
   readonly news: News[]
   /** Sends a request and gives back its reply, which fills as time passes. */
-  readonly ask: (body: object | string, style?: ProtocolName) => CapturedReply
+  readonly ask: (body: object | string, style?: ClientProtocolName) => CapturedReply
 }
 
 export const bench = (
@@ -70,8 +70,7 @@ export const bench = (
     world,
     news,
     ask: (body, style = 'openai-chat') => {
-      const protocol = protocols.get(style)
-      if (!protocol) throw new Error(`no protocol ${style}`)
+      const protocol = protocols[style]
       const reply = new CapturedReply()
       const received: Received = {
         id: `req_test${String.fromCharCode(97 + number++)}`,

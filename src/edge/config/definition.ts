@@ -3,7 +3,7 @@
  * launch (environment only). Names in the environment, messages, documentation and the published schema come from here.
  */
 import { z } from 'zod'
-import type { ProtocolName } from '../../core/chat.ts'
+import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { settingsSchema } from '../../core/settings.ts'
 
 /** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
@@ -85,11 +85,11 @@ export const styleNames = {
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',
   gemini: 'gemini',
-} as const satisfies Record<ProtocolName, string>
+} as const satisfies Record<UpstreamProtocolName, string>
 
-export const protocolOf = (style: string): ProtocolName | undefined =>
+export const protocolOf = (style: string): UpstreamProtocolName | undefined =>
   // The keys of the table are exactly the protocol names.
-  (Object.keys(styleNames) as ProtocolName[]).find((name) => styleNames[name] === style)
+  (Object.keys(styleNames) as UpstreamProtocolName[]).find((name) => styleNames[name] === style)
 
 /** What a list holds. */
 const manyOf = (schema: Schema): string =>

@@ -1,6 +1,6 @@
 /** From a route to what answers it. */
 import type { Received, Reply } from '../../core/call.ts'
-import type { ProtocolName } from '../../core/chat.ts'
+import type { ClientProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
@@ -27,13 +27,8 @@ export type Home = {
 
 export const handlersFor = (home: Home): Handlers => {
   const { gateway, version, started } = home
-  const spoken = (name: ProtocolName) => {
-    const protocol = protocols.get(name)
-    if (!protocol) throw new Error(`no codec for ${name}`)
-    return protocol
-  }
-  const call = (name: ProtocolName) => {
-    const protocol = spoken(name)
+  const call = (name: ClientProtocolName) => {
+    const protocol = protocols[name]
     return (received: Received, reply: Reply) => handle(gateway, protocol, received, reply)
   }
   const ready = (reply: Reply) =>
@@ -42,7 +37,7 @@ export const handlersFor = (home: Home): Handlers => {
     chat: call(ROUTES.chat.protocol),
     responses: call(ROUTES.responses.protocol),
     messages: call(ROUTES.messages.protocol),
-    countTokens: (received, reply) => count(gateway, spoken(ROUTES.countTokens.protocol), received, reply),
+    countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
     explain: (received, reply) => {
       const answer = explain(gateway, received)
       if (answer.ok) return json(reply, 200, answer.value)

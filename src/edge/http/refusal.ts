@@ -2,13 +2,11 @@ import { STATUS_CODES } from 'node:http'
 import type { Failure } from '../../core/failure.ts'
 import { type Refusal, refusalOf as refusalIn } from '../../gateway/refusal.ts'
 import { protocols } from '../../protocols/index.ts'
-import { openaiChat } from '../../protocols/openai-chat/index.ts'
 import { protocolAt } from './routes.ts'
 
 /** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
 export const refusalOf = (failure: Failure, requestId: string, path: string): Refusal => {
-  const protocol = protocols.get(protocolAt(path)) ?? openaiChat
-  const refusal = refusalIn(protocol, failure, { requestId, soonest: 0 })
+  const refusal = refusalIn(protocols[protocolAt(path)], failure, { requestId, soonest: 0 })
   return { ...refusal, headers: { ...refusal.headers, ...idHeaders(path, requestId) } }
 }
 

@@ -1,6 +1,6 @@
 /** The paths the gateway answers, and who may ask each. */
 import type { Received, Reply } from '../../core/call.ts'
-import type { ProtocolName } from '../../core/chat.ts'
+import type { ClientProtocolName } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { nearest } from '../../core/nearest.ts'
 
@@ -17,7 +17,7 @@ type Row = {
   readonly method: 'GET' | 'POST'
   readonly access: 'client' | 'operator' | 'open'
   readonly model: boolean
-  readonly protocol?: ProtocolName
+  readonly protocol?: ClientProtocolName
 }
 
 export const ROUTES = {
@@ -83,7 +83,7 @@ const spoken = [...exact].flatMap(([path, { protocol }]) => (protocol ? [{ path,
  * The format of errors on this path, known before anything else about the request is: that of the call there, also below
  * it, where there is nothing (`/v1/messages/batches`). OpenAI's everywhere else.
  */
-export const protocolAt = (path: string): ProtocolName =>
+export const protocolAt = (path: string): ClientProtocolName =>
   spoken.find((one) => path === one.path || path.startsWith(`${one.path}/`))?.protocol ?? 'openai-chat'
 
 const decoded = (text: string): string | undefined => {

@@ -97,7 +97,10 @@ test('anything at all is read without throwing', () =>
     fc.property(anything, objects, fc.integer({ min: 200, max: 599 }), (value, object, status) => {
       protocol.decodeRequest(object)
       protocol.decodeRequest({ ...object, model: 'm', max_tokens: 1, messages: [value, object] })
-      protocol.adaptRequest({ ...object, messages: [object, { role: 'assistant', content: value }] }, { model: 'm' })
+      protocol.passing.adaptRequest(
+        { ...object, messages: [object, { role: 'assistant', content: value }] },
+        { model: 'm' },
+      )
       protocol.decodeAnswer(value)
       const events = protocol.decodeAnswer({ type: 'message', content: [object], usage: value })
       protocol.encodeAnswer(fold(events), context)

@@ -2,11 +2,11 @@
  * A client of this format keeps a thinking block's `signature` and sends it back, whoever answered. So the proof of
  * another format travels there, packed so that it is known again and never mistaken for one of Anthropic's.
  */
-import type { Proof, ProtocolName } from '../../core/chat.ts'
+import type { Proof, UpstreamProtocolName } from '../../core/chat.ts'
 import { isObject, parseJson, text } from '../../core/json.ts'
 
 const MARK = 'headgate.proof.1.'
-const ORIGINS: ReadonlySet<string> = new Set<ProtocolName>([
+const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
   'openai-chat',
   'openai-responses',
   'anthropic-messages',
@@ -37,7 +37,7 @@ const packedIn = (signature: string): Proof | undefined => {
   const id = text(packed.id)
   return {
     // Looked up just above.
-    origin: origin as ProtocolName,
+    origin: origin as UpstreamProtocolName,
     value,
     ...(packed.redacted === true && { redacted: true }),
     ...(id !== undefined && { id }),

@@ -212,7 +212,7 @@ describe('recorded streams', { skip }, () => {
         before,
       )
       // Passing on: byte for byte up to the first end, with the names some fixtures have lost.
-      const passed = written(anthropicMessages.passStream(context()), steps).join('')
+      const passed = written(anthropicMessages.passing.passStream(context()), steps).join('')
       const last = source.findIndex((chunk) => chunk.includes('"message_stop"'))
       const named = source.slice(0, last + 1).map((chunk) => {
         const type = /"type":\s*"([a-z_]+)"/.exec(chunk)?.[1]
@@ -301,7 +301,7 @@ describe('recorded requests', { skip }, () => {
         t.diagnostic(newer)
         assert.throws(() => valid('anthropic', 'BetaCreateMessageParams', body), 'no exception any more')
       } else valid('anthropic', 'BetaCreateMessageParams', again)
-      const adapted = anthropicMessages.adaptRequest(body, { model: 'other' })
+      const adapted = anthropicMessages.passing.adaptRequest(body, { model: 'other' })
       assert.equal(adapted.messages, body.messages)
       assert.deepEqual(adapted, { ...body, model: 'other' })
     })

@@ -154,7 +154,7 @@ const context = (): AnswerContext => {
 /** Every style of client is told the same answer, whole and streamed, by its published schema. */
 const tellClients = (events: readonly ChatEvent[], said: Said): void => {
   if (fold(events).failure) return
-  for (const style of protocols.values()) {
+  for (const style of Object.values(protocols)) {
     const [schema, definition] = SCHEMAS[style.name]
     const whole = style.encodeAnswer(fold(events), context())
     assert.equal(problemsOf(schema, definition, whole), undefined, style.name)

@@ -2,10 +2,10 @@
  * Reasoning in chat completions. OpenAI has no place for it; others use `reasoning_content` or `reasoning` for the text,
  * and `reasoning_details` for text with its proof, a list every vendor's proof fits into.
  */
-import type { Proof, ProtocolName, Reasoning } from '../../core/chat.ts'
+import type { Proof, Reasoning, UpstreamProtocolName } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 
-const FORMATS: { readonly [origin in ProtocolName]: string } = {
+const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
   'anthropic-messages': 'anthropic-claude-v1',
   'openai-responses': 'openai-responses-v1',
   'openai-chat': 'unknown',
@@ -13,7 +13,7 @@ const FORMATS: { readonly [origin in ProtocolName]: string } = {
 }
 
 /** Whose proof it is. One of a format we do not speak can only go back the way it came: through chat completions. */
-const originOf = (format: string | undefined): ProtocolName => {
+const originOf = (format: string | undefined): UpstreamProtocolName => {
   if (format?.startsWith('anthropic')) return 'anthropic-messages'
   if (format?.startsWith('openai-responses')) return 'openai-responses'
   if (format?.startsWith('google-gemini')) return 'gemini'

@@ -264,7 +264,7 @@ describe('chat recordings: requests', { skip }, () => {
           again.value.tools.map((tool) => (tool.kind === 'foreign' ? tool.raw : tool.name)),
           decoded.value.tools.map((tool) => (tool.kind === 'foreign' ? tool.raw : tool.name)),
         )
-        const adapted = openaiChat.adaptRequest(request, { model: 'theirs' })
+        const adapted = openaiChat.passing.adaptRequest(request, { model: 'theirs' })
         for (const [member, value] of Object.entries(request))
           if (member !== 'model' && member !== 'stream_options') assert.equal(adapted[member], value)
         assert.equal(adapted.model, 'theirs')
@@ -321,7 +321,7 @@ describe('chat recordings: streams', { skip }, () => {
         const kind = failureOf(name)
         if (kind !== undefined) {
           assert.equal(answer.failure?.kind, kind)
-          const broken = run(openaiChat.passStream(context), steps).join('')
+          const broken = run(openaiChat.passing.passStream(context), steps).join('')
           assert.ok(!broken.includes('[DONE]'))
           assert.match(broken, /data: \{"error":.*\n\n$/)
           return
@@ -342,12 +342,12 @@ describe('chat recordings: streams', { skip }, () => {
         )
         assert.equal(slowly.join(''), written.join(''))
 
-        const passed = run(openaiChat.passStream(context), steps).join('')
+        const passed = run(openaiChat.passing.passStream(context), steps).join('')
         const done = wireText.includes('data: [DONE]') ? '' : 'data: [DONE]\n\n'
         // Groq's and OpenRouter's fixtures end in `[DONE] `, which openai-node would not take for the end.
         assert.equal(passed, wireText.replace('[DONE] \n', '[DONE]\n') + done, 'passed on as it was')
         const quiet = { ...context, request: { ...context.request, settings: {} } }
-        const kept = run(sseFrames(), [run(openaiChat.passStream(quiet), steps).join('')])
+        const kept = run(sseFrames(), [run(openaiChat.passing.passStream(quiet), steps).join('')])
         for (const { data } of kept)
           if (data !== '' && data !== '[DONE]') {
             const chunk = JSON.parse(data)

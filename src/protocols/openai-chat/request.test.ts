@@ -205,7 +205,7 @@ test('chat request: a seed of 64 bits keeps its digits', () => {
   ) as JsonObject
   const { settings: read } = decode(body)
   assert.equal(JSON.stringify(read.seed?.value), '9007199254740993')
-  assert.match(JSON.stringify(openaiChat.adaptRequest(body, { model: 'n' })), /9007199254740993/)
+  assert.match(JSON.stringify(openaiChat.passing.adaptRequest(body, { model: 'n' })), /9007199254740993/)
 })
 
 test('chat request: what has no word of ours is kept by its path', () => {
@@ -602,11 +602,11 @@ test('chat request, same format: only what must change does', () => {
     stream_options: { include_obfuscation: true },
     x: { y: 1 },
   }
-  const adapted = openaiChat.adaptRequest(body, { model: 'n' })
+  const adapted = openaiChat.passing.adaptRequest(body, { model: 'n' })
   assert.deepEqual(adapted, { ...body, model: 'n', stream_options: { include_obfuscation: true, include_usage: true } })
   assert.equal(adapted.messages, body.messages)
   const asked = { ...body, stream_options: { include_usage: true } }
-  assert.equal(openaiChat.adaptRequest(asked, { model: 'm' }), asked)
+  assert.equal(openaiChat.passing.adaptRequest(asked, { model: 'm' }), asked)
 })
 
 // ── Properties ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -650,7 +650,7 @@ test('chat request: whatever JSON comes, nothing is thrown', () => {
       const outcome = openaiChat.decodeRequest(given)
       if (outcome.ok) openaiChat.encodeRequest(outcome.value, { model: 'm' })
       else assert.ok(outcome.failure.message !== '')
-      openaiChat.adaptRequest(given, { model: 'm' })
+      openaiChat.passing.adaptRequest(given, { model: 'm' })
     }),
     { numRuns: 2_000 },
   )

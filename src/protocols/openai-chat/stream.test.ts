@@ -424,7 +424,7 @@ test('chat stream read: nothing is thrown whatever the chunks hold', () => {
       const steps = stepsOf([wire])
       const events = steps.flatMap(({ events }) => events)
       run(openaiChat.encodeStream(context()), [{ events }])
-      run(openaiChat.passStream(context()), steps)
+      run(openaiChat.passing.passStream(context()), steps)
       // Everything in it is JSON.
       for (const each of chunks) openaiChat.encodeAnswer(fold(openaiChat.decodeAnswer(each as Json)), context())
     }),
@@ -597,7 +597,7 @@ test('chat stream written: nothing complete is said of an answer without an end'
 })
 
 test('chat streams: the sign of life is half an event, which the next one completes', () => {
-  for (const writer of [openaiChat.encodeStream(context()), openaiChat.passStream(context())]) {
+  for (const writer of [openaiChat.encodeStream(context()), openaiChat.passing.passStream(context())]) {
     const frames = run(sseFrames(), [writer.keepAlive(), writer.keepAlive(), DONE])
     assert.deepEqual(
       frames.map(({ data }) => data),
@@ -609,7 +609,7 @@ test('chat streams: the sign of life is half an event, which the next one comple
 // ── Passed on ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const pass = (wire: string, usage = true): string =>
-  run(openaiChat.passStream(context({}, usage)), stepsOf([wire])).join('')
+  run(openaiChat.passing.passStream(context({}, usage)), stepsOf([wire])).join('')
 const counted = chunk(null, null, usage)
 const a = chunk({ content: 'a', unknown: 1 })
 const end = chunk({}, 'stop')

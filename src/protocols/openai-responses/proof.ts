@@ -2,15 +2,15 @@
  * A proof of reasoning on its way through a client that speaks responses. This format has one place for it,
  * `encrypted_content`; a proof of another format is put there with a label, and told apart by it when it comes back.
  */
-import type { Proof, ProtocolName } from '../../core/chat.ts'
+import type { Proof, UpstreamProtocolName } from '../../core/chat.ts'
 import { type JsonObject, list, object, text } from '../../core/json.ts'
 
-const HERE: ProtocolName = 'openai-responses'
+const HERE: UpstreamProtocolName = 'openai-responses'
 const LABEL = 'hg1:'
 const SEALED = /^hg1:([a-z-]+):(redacted)?:([^:]*):/
 
 /** The names a label may carry, each once: a format missing here is a compile error. */
-const ORIGINS: { readonly [name in ProtocolName]: name } = {
+const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   'openai-chat': 'openai-chat',
   'openai-responses': 'openai-responses',
   'anthropic-messages': 'anthropic-messages',

@@ -461,17 +461,17 @@ test("responses encodes: Anthropic's context_management is another thing of the 
 test('responses passes: nothing changes but the model', () => {
   const input = [{ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'SEAL' }]
   const body: JsonObject = { model: 'asked', input, unknown: { a: 1 } }
-  const adapted: JsonObject = codec.adaptRequest(body, { model: 'm' })
+  const adapted: JsonObject = codec.passing.adaptRequest(body, { model: 'm' })
   assert.deepEqual({ ...adapted }, { ...body, model: 'm' })
   assert.equal(adapted.input, input)
   assert.equal(adapted.unknown, body.unknown)
-  assert.equal(codec.adaptRequest(body, { model: 'asked' }), body)
+  assert.equal(codec.passing.adaptRequest(body, { model: 'asked' }), body)
 })
 
 test("responses passes: another format's reasoning, and what was only named here, stay behind", () => {
   const own = { type: 'reasoning', id: 'rs_0f', summary: [] }
   const said = { role: 'user', content: 'hi' }
-  const adapted = codec.adaptRequest(
+  const adapted = codec.passing.adaptRequest(
     {
       model: 'm',
       input: [

@@ -762,7 +762,7 @@ const stepsOf = (wire: string): Passing[] => {
   const rest = reader.end()
   return rest.length > 0 ? [...steps, { events: rest }] : steps
 }
-const passed = (wire: string): string => run(codec.passStream(context()), stepsOf(wire)).join('')
+const passed = (wire: string): string => run(codec.passing.passStream(context()), stepsOf(wire)).join('')
 
 const hello = [
   created,
@@ -820,7 +820,7 @@ test('responses passes on: a failure before the first word', () => {
 })
 
 test('responses passes on: signs of life shift the numbers, and nothing else', () => {
-  const writer = codec.passStream(context())
+  const writer = codec.passing.passStream(context())
   const steps = stepsOf(wireOf(hello))
   assert.equal(writer.keepAlive(), ': ping\n')
   const before = steps.slice(0, 2).flatMap((step) => writer.push(step))
@@ -837,7 +837,7 @@ test('responses passes on: signs of life shift the numbers, and nothing else', (
 })
 
 test('responses passes on: a failure behind signs of life has the next number', () => {
-  const writer = codec.passStream(context())
+  const writer = codec.passing.passStream(context())
   const [first, second] = stepsOf(wireOf(hello))
   assert.ok(first && second)
   const wire = [
@@ -861,7 +861,7 @@ test('responses writer: the id told first is the id', () => {
 
 test('responses passes on: a number in the words of the model is not one of ours', () => {
   const words = 'see "sequence_number":5 and \\"sequence_number\\": 6'
-  const writer = codec.passStream(context())
+  const writer = codec.passing.passStream(context())
   const steps = stepsOf(wireOf([created, on(0, 'output_text.delta', { delta: words, nested: { sequence_number: 3 } })]))
   writer.push(steps[0] ?? { events: [] })
   writer.keepAlive()
@@ -871,7 +871,7 @@ test('responses passes on: a number in the words of the model is not one of ours
 
 test('responses passes on: a whole answer in place of a stream is written as one', () => {
   const events = codec.decodeAnswer({ id: 'resp_1', status: 'completed', output: [message('Hi')], usage })
-  const wire = run(codec.passStream(context()), [{ whole: '{}', events }]).join('')
+  const wire = run(codec.passing.passStream(context()), [{ whole: '{}', events }]).join('')
   const bodies = bodiesOf(wire)
   assert.deepEqual([bodies[0]?.type, bodies.at(-1)?.type], ['response.created', 'response.completed'])
   assert.ok(wire.endsWith(END))
@@ -974,7 +974,7 @@ test('responses: any request is read or refused, and what is read can be written
     fc.property(anObject, (body) => {
       const decoded = codec.decodeRequest({ model: 'm', input: 'x', ...body })
       if (decoded.ok) codec.encodeRequest(decoded.value, { model: 'm' })
-      codec.adaptRequest(body, { model: 'm' })
+      codec.passing.adaptRequest(body, { model: 'm' })
     }),
   ))
 
@@ -1004,7 +1004,7 @@ test('responses: any stream is read, written and passed on', () =>
         const written = run(codec.encodeStream(context()), steps).join('')
         assert.equal(written.split(END).length, 2)
         for (const [index, { sequence_number }] of bodiesOf(written).entries()) assert.equal(sequence_number, index)
-        assert.ok(run(codec.passStream(context()), steps).join('').endsWith(END))
+        assert.ok(run(codec.passing.passStream(context()), steps).join('').endsWith(END))
       },
     ),
     { numRuns: 300 },

@@ -104,7 +104,14 @@ export type Tool =
       readonly format?: Json
     }
   /** Run by the provider, or of a kind nobody else has: only its own format can carry it. */
-  | { readonly kind: 'foreign'; readonly at: string; readonly protocol: ProtocolName; readonly raw: JsonObject }
+  | {
+      readonly kind: 'foreign'
+      readonly at: string
+      readonly protocol: ProtocolName
+      readonly raw: JsonObject
+      /** The provider runs it and the model need not use it: where nobody can carry it, the rest may be asked without. */
+      readonly spare?: true
+    }
 
 export type Message =
   | {
@@ -157,8 +164,14 @@ export type Part =
   | { readonly type: 'audio'; readonly at: string; readonly data: string; readonly format: string }
   | ({ readonly at: string } & Reasoning)
   | ({ readonly at: string } & ToolCall)
-  /** A content block only its own format knows. */
-  | { readonly type: 'foreign'; readonly at: string; readonly protocol: ProtocolName; readonly raw: JsonObject }
+  /** A content block only its own format knows. `spare`: the trace of a tool's use, without what came of it. */
+  | {
+      readonly type: 'foreign'
+      readonly at: string
+      readonly protocol: ProtocolName
+      readonly raw: JsonObject
+      readonly spare?: true
+    }
 
 /** Where the bytes of an image or a file are. `mediaType` may be unknown for a data URL that does not say it. */
 export type Source =

@@ -114,7 +114,7 @@ const counters = ({ catalogue }: Gateway, { question, plan }: Errand): ReadonlyM
       candidate,
       factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens,
     )
-    return prepared && prepared.unfit.length === 0 ? [[candidate, prepared]] : []
+    return prepared?.unfit.length === 0 && prepared.onlyWithout.length === 0 ? [[candidate, prepared]] : []
   })
   const speaks = ([, { protocol }]: readonly [Candidate, Prepared]) => protocol.name === question.protocol.name
   return new Map(fit[0] && speaks(fit[0]) ? fit.filter(speaks) : [])

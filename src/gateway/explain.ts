@@ -45,11 +45,12 @@ const fit = ({ catalogue }: Gateway, question: Question, candidate: Candidate): 
     candidate,
     factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens,
   )
-  if (!prepared) return { fit: false, unfit_for: [] }
+  if (!prepared) return { fit: false, unfit_for: [], only_without: [] }
   return {
-    fit: prepared.unfit.length === 0,
+    fit: prepared.unfit.length === 0 && prepared.onlyWithout.length === 0,
     style: prepared.protocol.style,
     unfit_for: prepared.unfit,
+    only_without: prepared.onlyWithout,
     dropped: prepared.dropped,
   }
 }

@@ -13,7 +13,7 @@ import { met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import { Attempt, type Flow } from './attempt.ts'
 import type { Admission, Board, Ticket } from './board.ts'
-import { headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
+import { headersFor, identityOf, type Prepared, prepare, type Question, sparing } from './prepare.ts'
 import type { Stop } from './stop.ts'
 
 export type Tools = {
@@ -48,6 +48,13 @@ export type Lost = { readonly ok: false; readonly failure: Failure; readonly soo
 /** A target that may be tried now, with everything needed to. */
 type Choice = { readonly target: Target; readonly prepared: Prepared; readonly ticket: Ticket }
 
+type Chosen = {
+  readonly choice: Choice | null
+  readonly leftOut: readonly LeftOut[]
+  /** Some were left out only for what the request may be asked without. */
+  readonly spared: boolean
+}
+
 export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | Lost> => {
   const { world, board, tell } = tools
   const { config, question, plan, stop, note } = errand
@@ -61,7 +68,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
   let history = nothingMet
   let attempts = 0
   let counted = 0
-  let last: { readonly target: Target; readonly failure: Failure } | null = null
+  let last: { readonly target: Target; readonly prepared: Prepared; readonly failure: Failure } | null = null
   let repeated = false
   let empty: Won | null = null
 
@@ -73,14 +80,20 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     return made
   }
 
-  /** The best target that may be tried now; otherwise why each of the others may not. */
-  const choose = (how: Admission): { readonly choice: Choice | null; readonly leftOut: readonly LeftOut[] } => {
+  /**
+   * The best target that may be tried now; otherwise why each of the others may not. `sparingly`: also one that can be
+   * asked only without something.
+   */
+  const choose = (how: Admission, sparingly: boolean): Chosen => {
     const leftOut: LeftOut[] = []
+    let spared = false
     for (const target of remaining(plan, history, errand.keysOf, windowOf)) {
       const { instance } = target.candidate
-      const prepared = preparedFor(target.candidate)
-      if (!prepared || prepared.unfit.length > 0) {
-        leftOut.push({ why: 'unfit', paths: prepared?.unfit ?? ['model'] })
+      const whole = preparedFor(target.candidate)
+      const prepared = whole && sparingly ? sparing(whole) : whole
+      if (!prepared || prepared.unfit.length > 0 || prepared.onlyWithout.length > 0) {
+        spared ||= prepared?.unfit.length === 0
+        leftOut.push({ why: 'unfit', paths: prepared ? [...prepared.unfit, ...prepared.onlyWithout] : ['model'] })
         continue
       }
       const ticket = board.admit(target, settings, how)
@@ -93,30 +106,33 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
         leftOut.push({ why: 'budget', wait: 1_000 })
         continue
       }
-      return { choice: { target, prepared, ticket }, leftOut }
+      return { choice: { target, prepared, ticket }, leftOut, spared }
     }
-    return { choice: null, leftOut }
+    return { choice: null, leftOut, spared }
   }
 
-  /** Past every open circuit, if the settings allow it when nothing else is left. */
-  const chooseOrProbe = () => {
-    const normal = choose('normal')
+  /**
+   * When nothing else is left: one that lacks a tool the model need not use, which beats no answer; then past every
+   * open circuit, if the settings allow it.
+   */
+  const chooseOrProbe = (): Chosen => {
+    const whole = choose('normal', false)
+    const normal = whole.choice || !whole.spared ? whole : choose('normal', true)
     const { whenAllOpen } = settings.circuit
     const closedByCircuit = normal.leftOut.some(({ why }) => why === 'circuit')
     if (normal.choice || !closedByCircuit || whenAllOpen === 'fail') return normal
-    return choose(whenAllOpen === 'try' ? 'ignore' : 'early')
+    return choose(whenAllOpen === 'try' ? 'ignore' : 'early', whole.spared)
   }
 
   /** The same target once more, when it is the only one and its failure may be over in a moment. */
   const again = async (leftOut: readonly LeftOut[]): Promise<Choice | null> => {
     if (!last || repeated || leftOut.length > 0 || attempts !== 1) return null
-    const { target, failure } = last
+    const { target, prepared, failure } = last
     const wait = onceMore(failure, errand.deadline - world.now(), world.random)
-    const prepared = preparedFor(target.candidate)
     const refusal = board.peek(target, settings)
     // What the circuit or the key will not allow then is not worth waiting for.
     const allowed = !refusal || (refusal.why === 'rate_limited' && failure.kind === 'rate_limited')
-    if (!wait || !prepared || !allowed || !board.mayRepeat(target.candidate.instance, settings)) return null
+    if (!wait || !allowed || !board.mayRepeat(target.candidate.instance, settings)) return null
     repeated = true
     await stop.sleep(world, wait.wait)
     if (stop.reason) return null
@@ -186,7 +202,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     else counted++
     failures.push(failure)
     history = met(history, target, failure, windowOf(target.candidate))
-    last = { target, failure }
+    last = { target, prepared, failure }
     if (!mayGoElsewhere(question, failure)) history = { ...history, over: true }
   }
 }

@@ -31,6 +31,8 @@ export type Prepared = {
   readonly dropped: readonly string[]
   /** Client paths of what the target cannot carry and the request cannot do without. Not empty: unfit. */
   readonly unfit: readonly string[]
+  /** Client paths of what it can be asked only without, and what may be left out when nobody is left who carries it. */
+  readonly onlyWithout: readonly string[]
 }
 
 /** The body for this candidate, by the client's own format if it is spoken there. */
@@ -53,12 +55,13 @@ export const prepare = (question: Question, candidate: Candidate, outputLimit: n
   if (same) {
     const after = mend(same.adaptRequest(question.body, target))
     const body = rewrite(question.source, question.members, question.body, after)
-    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given) }
+    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given, question.request) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
-  return { protocol, url, auth, body: JSON.stringify(after), ...sorted([...encoded.losses, ...byClientsName]) }
+  const losses = sorted([...encoded.losses, ...byClientsName], question.request)
+  return { protocol, url, auth, body: JSON.stringify(after), ...losses }
 }
 
 /** How the client's format passes, if it is the upstream's as well. */
@@ -71,10 +74,31 @@ const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: b
   return (stream ? (streamPath ?? path) : path).replace('{model}', () => encodeURIComponent(model))
 }
 
-const sorted = (losses: readonly Loss[]): Pick<Prepared, 'dropped' | 'unfit'> => {
+const sorted = (losses: readonly Loss[], request: ChatRequest): Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout'> => {
   const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
-  return { dropped: paths(false), unfit: paths(true) }
+  const essential = paths(true)
+  const spare = essential.length > 0 ? spareIn(request) : new Set<string>()
+  return {
+    dropped: paths(false),
+    unfit: essential.filter((at) => !spare.has(at)),
+    onlyWithout: essential.filter((at) => spare.has(at)),
+  }
 }
+
+/** The paths of what a provider runs itself and the model need not use, and of the traces such use has left. */
+const spareIn = ({ tools, messages }: ChatRequest): ReadonlySet<string> =>
+  new Set(
+    [...tools.filter(({ kind }) => kind === 'foreign'), ...messages.flatMap(({ content }) => content)].flatMap((one) =>
+      'spare' in one && one.spare ? [one.at] : [],
+    ),
+  )
+
+/** Asked without what it can only be asked without; that is named like any other loss. */
+export const sparing = (prepared: Prepared): Prepared => ({
+  ...prepared,
+  dropped: [...prepared.dropped, ...prepared.onlyWithout],
+  onlyWithout: [],
+})
 
 /** A path in the upstream's body, as the client would write it: by the longest part of it whose origin is known. */
 const original = (path: string, from: { readonly [member: string]: string }): string => {

@@ -58,6 +58,14 @@ const SAME_WITHOUT: readonly {
     why: 'the schema says the same already (one recording)',
   },
   {
+    path: /^input\[\]\.namespace$/,
+    why: 'of a tool that stands alone its name again; of another it makes the name (names.test.ts)',
+  },
+  {
+    path: /^input\[\]\.tools\[\]\./,
+    why: 'a tool that was found: it is listed as well and said there, and that it was deferred is over',
+  },
+  {
     path: /^include$/,
     value: /^\["reasoning.encrypted_content"\]$/,
     to: 'anthropic-messages',
@@ -96,7 +104,7 @@ const SAME_WITHOUT: readonly {
     to: 'gemini',
     why: 'it always sends the signature',
   },
-  { path: /^tool_choice$/, value: /^\{"type":"auto"\}$/, to: 'gemini', why: 'the default; no tool is left to choose' },
+  { path: /^tool_choice$/, value: /^\{"type":"auto"\}$/, why: 'the default; no tool is left to choose' },
   { path: /^logprobs$/, value: /true/, to: 'gemini', why: 'said again by top_logprobs beside it' },
   { path: /^tools\[\]\.function\.strict$/, value: /true/, to: 'gemini', why: 'asked for all of them by one mode' },
   { path: /^reasoning\.summary$/, to: 'gemini', why: 'whoever asks for thoughts is shown them' },

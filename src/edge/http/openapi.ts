@@ -323,6 +323,10 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
               because: { type: 'string' },
               fit: { type: 'boolean', description: 'Whether it can carry all that must not be lost.' },
               unfit_for: listOf({ type: 'string' }),
+              only_without: {
+                ...listOf({ type: 'string' }),
+                description: 'What it may be asked without if nobody is left who carries everything.',
+              },
               dropped: listOf({ type: 'string' }),
               keys: listOf({ type: 'object' }),
             },

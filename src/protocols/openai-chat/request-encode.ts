@@ -32,11 +32,16 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   loseExtras(request.extras, lose)
   const messages = writeMessages(request.messages, lose, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, lose))
+  const { toolChoice } = request.settings
+  // Of a choice among no tools only a call that had to be made is a loss.
+  if (tools.length === 0 && toolChoice && toolChoice.value.kind !== 'auto' && toolChoice.value.kind !== 'none')
+    lose(toolChoice.at, false)
   const body: JsonObject = {
     model: target.model,
     ...note(headOf(request.messages.at(-1)?.at, 'messages'), { messages }),
     ...(tools.length > 0 && note(headOf(request.tools[0]?.at, 'tools'), { tools })),
-    ...writeSettings(request, lose, note),
+    // A choice is one among the tools that are sent.
+    ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, lose, note),
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
   }
   const losses: Loss[] = [...found].map(([at, unfit]) => ({ at, unfit }))
@@ -182,11 +187,13 @@ const writeTool = (tool: Tool, lose: Lose): JsonObject[] => {
       ]
     }
     case 'foreign':
-      if (tool.protocol === 'openai-chat') return [tool.raw]
+      if (isSent(tool)) return [tool.raw]
       lose(tool.at, true)
       return []
   }
 }
+
+const isSent = (tool: Tool): boolean => tool.kind !== 'foreign' || tool.protocol === 'openai-chat'
 
 /** A grammar lies flat in responses (`{type, syntax, definition}`) and in a member of its own here. */
 const writeGrammar = (format: Json | undefined): Json | undefined => {

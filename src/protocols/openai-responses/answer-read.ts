@@ -3,6 +3,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
 import { madeId } from '../shared.ts'
+import { joined } from './names.ts'
 import { reasoningTexts, unseal } from './proof.ts'
 
 /** Reads the events of one answer, already parsed, in the order they came. Tolerates what upstreams leave out or say twice. */
@@ -186,7 +187,7 @@ export const answerReader = (): Reader => {
     item.type = text(of.type) ?? item.type
     item.id ??= text(of.id)
     item.callId ||= text(of.call_id)
-    item.name ||= text(of.name)
+    item.name ||= text(of.name) && joined(text(of.namespace), text(of.name) ?? '')
   }
 
   const readItemEvent = (item: Item, event: JsonObject, type: string, out: ChatEvent[]) => {

@@ -1,12 +1,13 @@
 import type { Block, ChatAnswer, ChatEvent, Citation, Finish, Usage } from '../../core/chat.ts'
 import { unfold } from '../../core/chat.ts'
 import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
-import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { REFUSED } from '../openai-chat/answer.ts'
 import { encodeOpenaiFailure, mayRepeat } from '../openai-error.ts'
 import { shortId } from '../shared.ts'
 import { echo } from './echo.ts'
+import { type Called, SEARCH_CALL, toolNames } from './names.ts'
 import { OWN_REASONING, seal } from './proof.ts'
 
 /** Turns the events of an answer into those of a responses stream, as objects: `type` and the rest, not yet numbered. */
@@ -38,6 +39,8 @@ type Item =
       readonly id: string
       readonly callId: string
       readonly name: string
+      /** More than a name, in this format. */
+      readonly called: Called | undefined
       readonly custom: boolean
       arguments: string
     }
@@ -45,6 +48,7 @@ type Item =
 
 export const answerWriter = (context: AnswerContext): Writer => {
   const asked = echo(context)
+  const names = toolNames(context.body)
   const output: JsonObject[] = []
   let id = ''
   let created = context.created
@@ -142,12 +146,15 @@ export const answerWriter = (context: AnswerContext): Writer => {
           ...addItem({ kind: 'reasoning', id: context.id(OWN_REASONING), summary: [], content: [], sealed: undefined }),
         ]
       case 'tool-call': {
-        const { id: callId, name, custom = false } = fresh
-        const kind = custom ? 'ctc' : 'fc'
+        const { id, name, custom = false } = fresh
+        const called = names.called(name)
+        const kind = custom ? 'ctc' : called?.kind === 'search' ? 'tsc' : 'fc'
+        const own = called?.kind === 'member' ? called.name : name
         hasContent = true
+        const callId = shortId(id)
         return [
           ...before,
-          ...addItem({ kind: 'call', id: context.id(kind), callId: shortId(callId), name, custom, arguments: '' }),
+          ...addItem({ kind: 'call', id: context.id(kind), callId, name: own, called, custom, arguments: '' }),
         ]
       }
       case 'foreign':
@@ -208,7 +215,8 @@ export const answerWriter = (context: AnswerContext): Writer => {
       case 'tool-call':
         if (words === '') return []
         texts.push(words)
-        return [{ type: `response.${callEvent(block)}.delta`, ...place(), delta: words }]
+        // A search is told whole.
+        return isSearch(item) ? [] : [{ type: `response.${callEvent(block)}.delta`, ...place(), delta: words }]
       default:
         // Text of nothing, or of something only its own format knows.
         return []
@@ -282,10 +290,12 @@ export const answerWriter = (context: AnswerContext): Writer => {
       case 'tool-call': {
         // A call without arguments has an empty object of them; free text may be empty.
         const whole = words === '' && !closing.custom ? '{}' : words
-        if (item?.kind === 'call') item.arguments = whole
+        if (item?.kind !== 'call') return []
+        item.arguments = whole
+        if (isSearch(item)) return []
         return closing.custom
           ? [{ type: `response.${callEvent(closing)}.done`, ...place(), input: whole }]
-          : [{ type: `response.${callEvent(closing)}.done`, ...place(), name: closing.name, arguments: whole }]
+          : [{ type: `response.${callEvent(closing)}.done`, ...place(), name: item.name, arguments: whole }]
       }
       case 'foreign':
         return []
@@ -400,6 +410,18 @@ const outputText = (
   logprobs,
 })
 
+const isSearch = (item: Item | undefined): boolean => item?.kind === 'call' && item.called?.kind === 'search'
+
+/** What the model wrote, as the object it should be; what is none stays text, for the client to say so. */
+const asObject = (words: string): Json => {
+  try {
+    const value: unknown = parseJson(words || '{}')
+    return isObject(value) ? value : words
+  } catch {
+    return words
+  }
+}
+
 const callEvent = (block: { readonly custom?: boolean }): string =>
   block.custom ? 'custom_tool_call_input' : 'function_call_arguments'
 
@@ -417,10 +439,14 @@ const encodeItem = (item: Item, status: 'in_progress' | 'completed' | 'incomplet
         ...(item.sealed !== undefined && { encrypted_content: item.sealed }),
       }
     case 'call': {
-      const { id, callId, name } = item
+      const { id, callId, name, called } = item
+      const said = { id, status, call_id: callId }
+      if (called?.kind === 'search')
+        return { type: SEARCH_CALL, ...said, execution: 'client', arguments: asObject(item.arguments) }
+      const tool = { name, ...(called && { namespace: called.namespace }) }
       return item.custom
-        ? { type: 'custom_tool_call', id, status, call_id: callId, name, input: item.arguments }
-        : { type: 'function_call', id, status, call_id: callId, name, arguments: item.arguments }
+        ? { type: 'custom_tool_call', ...said, ...tool, input: item.arguments }
+        : { type: 'function_call', ...said, ...tool, arguments: item.arguments }
     }
     case 'foreign':
       return item.raw

@@ -1,14 +1,15 @@
 import type { Extra, Message, Part, Source } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
 import { sourceOfUrl } from './media.ts'
+import { isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from './names.ts'
 import { reasoningTexts, unseal } from './proof.ts'
 
 /**
  * The items of `input` as messages. Neighbours the model said in one turn (its messages, reasoning and calls) become
  * one message: parallel calls in separate turns are refused by other formats. Each part keeps its own path.
  */
-export const decodeInput = (items: readonly Json[], path: string, problems: Problems): Message[] => {
+export const decodeInput = (items: readonly Json[], path: string, names: ToolNames, problems: Problems): Message[] => {
   const messages: Message[] = []
   let turn: { at: string; content: Part[]; extras: Extra[] } | undefined
   const endTurn = () => {
@@ -23,7 +24,7 @@ export const decodeInput = (items: readonly Json[], path: string, problems: Prob
       continue
     }
     const fields = fieldsOf(item, at, problems)
-    const said = decodeSaid(fields, item, problems)
+    const said = decodeSaid(fields, item, names, problems)
     if (said) {
       turn ??= { at, content: [], extras: [] }
       turn.content.push(...said.content)
@@ -31,7 +32,7 @@ export const decodeInput = (items: readonly Json[], path: string, problems: Prob
       continue
     }
     endTurn()
-    messages.push(...decodeHeard(fields, item, problems))
+    messages.push(...decodeHeard(fields, item, names, problems))
   }
   endTurn()
   return messages
@@ -51,23 +52,58 @@ const isMessage = (item: JsonObject): boolean =>
 type Said = { readonly content: readonly Part[]; readonly extras: readonly Extra[] }
 
 /** What the model said or did itself, and what only this format knows; undefined for what it was told. */
-const decodeSaid = (fields: Fields, item: JsonObject, problems: Problems): Said | undefined => {
+const decodeSaid = (fields: Fields, item: JsonObject, names: ToolNames, problems: Problems): Said | undefined => {
   const { at } = fields
   if (isMessage(item)) return item.role === 'assistant' ? decodeReply(fields, problems) : undefined
   switch (fields.string('type')) {
     case 'function_call':
-      return decodeCall(fields, 'arguments', {})
+      return decodeCall(fields, 'arguments', {}, names)
     case 'custom_tool_call':
-      return decodeCall(fields, 'input', { custom: true })
+      return decodeCall(fields, 'input', { custom: true }, names)
     case 'reasoning':
       return decodeReasoning(fields, item)
     case 'function_call_output':
     case 'custom_tool_call_output':
       return undefined
+    case SEARCH_CALL:
+      return isClientSearch(item) ? decodeSearch(fields, names) : foreign(item, at)
+    case SEARCH_OUTPUT:
+      return isClientSearch(item) ? undefined : foreign(item, at)
     default:
       // References to what a provider keeps, and everything its own tools say and do.
-      return { content: [{ type: 'foreign', at, protocol: 'openai-responses', raw: item }], extras: [] }
+      return foreign(item, at)
   }
+}
+
+/** A search of the web is told without what it found: that is in the words that follow it. */
+const foreign = (raw: JsonObject, at: string): Said => {
+  const spare = raw.type === 'web_search_call'
+  return { content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(spare && { spare }) }], extras: [] }
+}
+
+/** The model's search for tools: a call whose arguments are a value, not text. */
+const decodeSearch = (fields: Fields, names: ToolNames): Said => {
+  const { at } = fields
+  const asked = fields.any('arguments')
+  fields.any('execution')
+  const id = named(fields, 'call_id', 'the id of the call')
+  const words = typeof asked === 'string' ? asked : JSON.stringify(asked ?? {})
+  return { content: [{ type: 'tool-call', at, id, name: names.search, arguments: words }], extras: leftOver(fields) }
+}
+
+/** What it found: the tools themselves are the request's from then on, here they are named. */
+const decodeFound = (fields: Fields, names: ToolNames): Message => {
+  const { at } = fields
+  const callId = named(fields, 'call_id', 'the id of the call this is the output of')
+  fields.any('execution')
+  const tools = (fields.list('tools') ?? []).flatMap((tool) => {
+    const { type, name, tools: members } = object(tool) ?? {}
+    if (type !== 'namespace') return text(name) ?? []
+    return list(members).map((member) => names.flat(text(name), text(object(member)?.name) ?? ''))
+  })
+  const words = JSON.stringify({ tools })
+  const content: Part[] = [{ type: 'text', at: fields.path('tools'), text: words }]
+  return { role: 'tool', at, callId, content, ...some(leftOver(fields)) }
 }
 
 const decodeReply = (fields: Fields, problems: Problems): Said => {
@@ -82,12 +118,17 @@ const decodeReply = (fields: Fields, problems: Problems): Said => {
   return { content, extras: [] }
 }
 
-const decodeCall = (fields: Fields, member: 'arguments' | 'input', kind: { readonly custom?: true }): Said => {
+const decodeCall = (
+  fields: Fields,
+  member: 'arguments' | 'input',
+  kind: { readonly custom?: true },
+  names: ToolNames,
+): Said => {
   const { at } = fields
   const words = fields.string(member)
   if (words === undefined) fields.missing(member, 'a string')
   const id = named(fields, 'call_id', 'the id of the call')
-  const name = named(fields, 'name', 'the name of the tool')
+  const name = names.flat(fields.string('namespace'), named(fields, 'name', 'the name of the tool'))
   return {
     content: [{ type: 'tool-call', at, id, name, arguments: words ?? '', ...kind }],
     extras: leftOver(fields),
@@ -117,12 +158,14 @@ const decodeReasoning = (fields: Fields, item: JsonObject): Said => {
 }
 
 /** What the model was told: by the system, by the user, by a tool. */
-const decodeHeard = (fields: Fields, item: JsonObject, problems: Problems): Message[] => {
+const decodeHeard = (fields: Fields, item: JsonObject, names: ToolNames, problems: Problems): Message[] => {
   const { at } = fields
+  if (item.type === SEARCH_OUTPUT) return [decodeFound(fields, names)]
   if (!isMessage(item)) {
     // One of the two kinds of output `decodeSaid` leaves. Some SDKs repeat the tool's name; the call has it.
     const callId = named(fields, 'call_id', 'the id of the call this is the output of')
     fields.any('name')
+    fields.any('namespace')
     const content = decodeContent(fields, 'output', problems)
     return [{ role: 'tool', at, callId, content, ...some(leftOver(fields)) }]
   }

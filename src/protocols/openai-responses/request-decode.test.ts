@@ -218,6 +218,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
             at: 'input[2]',
             protocol: 'openai-responses',
             raw: { type: 'web_search_call', id: 'ws_1', status: 'completed' },
+            spare: true,
           },
         ],
       },
@@ -350,6 +351,7 @@ for (const [name, body, expected] of extras)
       expected,
     ))
 
+const allowed = (mode: string) => ({ type: 'allowed_tools', mode, tools: [{ type: 'function', name: 'f' }] })
 const open = { type: 'object', properties: { a: { type: 'string' } } }
 const shut = { ...open, required: ['a'], additionalProperties: false }
 const ajar = { ...open, required: ['a'] }
@@ -396,10 +398,22 @@ for (const [name, tool, expected] of tools)
   test(`responses tools: ${name}`, () =>
     assert.deepEqual(decoded({ tools: [tool] }).tools, [{ at: 'tools[0]', name: 'f', ...(expected as object) }]))
 
-test("responses tools: the provider's own", () =>
-  assert.deepEqual(decoded({ tools: [{ type: 'web_search', filters: {} }] }).tools, [
-    { kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: { type: 'web_search', filters: {} } },
-  ]))
+const spare: readonly (readonly [string, JsonObject, JsonObject, boolean])[] = [
+  ['a hosted tool', { type: 'web_search', filters: {} }, {}, true],
+  ['a dated one', { type: 'web_search_preview_2025_03_11' }, { tool_choice: 'auto' }, true],
+  ['one that must not be used', { type: 'image_generation' }, { tool_choice: 'none' }, true],
+  ['one that is not among the allowed', { type: 'mcp' }, { tool_choice: allowed('auto') }, true],
+  ['one of those that must be used', { type: 'web_search' }, { tool_choice: 'required' }, false],
+  ['the one that must be used', { type: 'web_search' }, { tool_choice: { type: 'web_search' } }, false],
+  ['beside those that must be used', { type: 'web_search' }, { tool_choice: allowed('required') }, false],
+  ['what the client runs, and only this format can say', { type: 'local_shell' }, {}, false],
+  ['a tool nobody knows', { type: 'telepathy' }, {}, false],
+]
+for (const [name, tool, more, isSpare] of spare)
+  test(`responses tools: ${name} ${isSpare ? 'can' : 'cannot'} be spared`, () =>
+    assert.deepEqual(decoded({ tools: [tool], ...more }).tools, [
+      { kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: tool, ...(isSpare && { spare: true }) },
+    ]))
 
 const problems: readonly (readonly [string, JsonObject, string, string])[] = [
   ['no model', { model: null }, 'missing_parameter', 'model'],

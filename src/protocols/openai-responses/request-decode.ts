@@ -3,6 +3,7 @@ import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
 import { decodeInput } from './input-decode.ts'
+import { isClientSearch, type ToolNames, toolNames, toolsFound } from './names.ts'
 import { allowsStrict } from './strict.ts'
 
 /** A responses request in our words. Words nobody here knows are kept as extras; only wrong types are refused. */
@@ -13,8 +14,9 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   if (!model && !problems.first) fields.missing('model', 'the name of a model')
   const stream = fields.flag('stream') ?? false
   const extras: Extra[] = decodeStored(fields)
-  const messages = decodeMessages(fields, extras.length > 0, problems)
-  const tools = (fields.list('tools') ?? []).flatMap((tool, index) => decodeTool(fields, tool, index, extras, problems))
+  const names = toolNames(body)
+  const messages = decodeMessages(fields, extras.length > 0, names, problems)
+  const tools = decodeTools(fields, { names, extras, problems })
   const settings = {
     ...setting('maxOutputTokens', fields, 'max_output_tokens', fields.number('max_output_tokens')),
     ...setting('temperature', fields, 'temperature', fields.number('temperature')),
@@ -32,7 +34,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     ...decodeText(fields.fields('text'), extras),
     ...decodeReasoning(fields.fields('reasoning'), extras),
     ...decodeInclude(fields, extras),
-    ...decodeToolChoice(fields, extras),
+    ...decodeToolChoice(fields, names, extras),
   }
   extras.push(...decodeSwitches(fields), ...fields.rest())
   if (problems.first) return bad(problems.first)
@@ -67,7 +69,7 @@ const decodeStored = (fields: Fields): Extra[] => {
   ]
 }
 
-const decodeMessages = (fields: Fields, elsewhere: boolean, problems: Problems): Message[] => {
+const decodeMessages = (fields: Fields, elsewhere: boolean, names: ToolNames, problems: Problems): Message[] => {
   const messages: Message[] = []
   const instructions = fields.string('instructions')
   if (instructions !== undefined) {
@@ -77,7 +79,7 @@ const decodeMessages = (fields: Fields, elsewhere: boolean, problems: Problems):
   const input = fields.any('input')
   const at = fields.path('input')
   if (typeof input === 'string') messages.push({ role: 'user', at, content: [{ type: 'text', at, text: input }] })
-  else if (isList(input)) messages.push(...decodeInput(input, at, problems))
+  else if (isList(input)) messages.push(...decodeInput(input, at, names, problems))
   else if (input !== undefined) fields.wrong('input', 'a string or a list of items')
   if (!elsewhere && input === undefined) fields.missing('input', 'a string or a list of items')
   if (!elsewhere && isList(input) && input.length === 0)
@@ -192,37 +194,106 @@ const decodeInclude = (fields: Fields, extras: Extra[]): Settings => {
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const decodeTool = (body: Fields, value: Json, index: number, lost: Extra[], problems: Problems): Tool[] => {
-  const at = `${body.path('tools')}[${index}]`
-  if (!isObject(value)) {
-    body.wrong('tools', 'a list of objects')
+type Reading = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }
+
+/** Those the request lists, and behind them those a search in an earlier turn has found, each once. */
+const decodeTools = (fields: Fields, reading: Reading): Tool[] => {
+  const listed = decodeList(fields, 'tools', reading)
+  const mayDoWithout = isFree(fields.any('tool_choice'))
+  const known = new Set(listed.map((tool) => (tool.kind === 'foreign' ? undefined : tool.name)))
+  const found = toolsFound(fields.any('input')).flatMap(({ at, tools }) => {
+    const path = `${fields.path('input')}[${at}]`
+    return decodeList(fieldsOf({ tools }, path, reading.problems), 'tools', reading)
+  })
+  const fresh = found.flatMap((tool): Tool[] => {
+    if (tool.kind === 'foreign') return [tool]
+    if (known.has(tool.name)) return []
+    known.add(tool.name)
+    return [tool.kind === 'function' ? loaded(tool) : tool]
+  })
+  return [...listed, ...fresh].map((tool) =>
+    tool.kind === 'foreign' && mayDoWithout && HOSTED.test(text(tool.raw.type) ?? '') ? { ...tool, spare: true } : tool,
+  )
+}
+
+/** That it was to be found first means nothing once it has been. */
+const loaded = ({ extras, ...tool }: Tool & { kind: 'function' }): Tool => {
+  const rest = extras?.filter(({ name }) => name !== 'defer_loading') ?? []
+  return { ...tool, ...(rest.length > 0 && { extras: rest }) }
+}
+
+/** Tools the provider runs itself, from the question to the result: a model can answer without them, if less well. */
+const HOSTED =
+  /^(web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|code_interpreter|image_generation|mcp|tool_search)$/
+
+/** Whether the model may call what it likes, nothing included. */
+const isFree = (choice: Json | undefined): boolean =>
+  choice === undefined ||
+  choice === 'auto' ||
+  choice === 'none' ||
+  (isObject(choice) && choice.type === 'allowed_tools' && choice.mode !== 'required')
+
+const decodeList = (fields: Fields, member: string, reading: Reading): Tool[] =>
+  (fields.list(member) ?? []).flatMap((value, index) => {
+    if (isObject(value)) return decodeTool(value, `${fields.path(member)}[${index}]`, undefined, reading)
+    fields.wrong(member, 'a list of objects')
     return []
-  }
+  })
+
+const decodeTool = (value: JsonObject, at: string, namespace: string | undefined, reading: Reading): Tool[] => {
+  const { names, extras, problems } = reading
   const fields = fieldsOf(value, at, problems)
   const type = fields.string('type')
   if (!type) fields.missing('type', 'the kind of tool')
-  if (type !== 'function' && type !== 'custom')
+  if (type === 'namespace' && namespace === undefined) return decodeNamespace(fields, reading)
+  const isSearch = isClientSearch(value)
+  if (type !== 'function' && type !== 'custom' && !isSearch)
     return [{ kind: 'foreign', at, protocol: 'openai-responses', raw: value }]
-  const name = fields.string('name')
+  const name = isSearch ? names.search : fields.string('name')
   if (!name) fields.missing('name', 'the name of the tool')
   const description = fields.string('description')
-  const said = { at, name: name ?? '', ...(description !== undefined && { description }) }
+  const said = { at, name: names.flat(namespace, name ?? ''), ...(description !== undefined && { description }) }
   if (type === 'custom') {
     const format = fields.any('format')
-    lost.push(...fields.rest())
+    extras.push(...fields.rest())
     return [{ kind: 'custom', ...said, ...(format !== undefined && { format }) }]
   }
   const parameters = fields.object('parameters')
+  if (isSearch) fields.any('execution')
   // Not said means strict here, but only as far as the schema allows: elsewhere the same word with a schema that
-  // breaks strict's rules is refused (400 invalid_function_parameters).
-  const strict = fields.flag('strict') ?? allowsStrict(parameters)
-  const extras = fields.rest()
+  // breaks strict's rules is refused (400 invalid_function_parameters). A search is no function and never strict.
+  const strict = fields.flag('strict') ?? (!isSearch && allowsStrict(parameters))
+  const rest = fields.rest()
   return [
-    { kind: 'function', ...said, ...(parameters && { parameters }), strict, ...(extras.length > 0 && { extras }) },
+    { kind: 'function', ...said, ...(parameters && { parameters }), strict, ...(rest.length > 0 && { extras: rest }) },
   ]
 }
 
-const decodeToolChoice = (fields: Fields, extras: Extra[]): Settings => {
+/** A group of tools. What is said of all of them is said with the first, once. */
+const decodeNamespace = (fields: Fields, reading: Reading): Tool[] => {
+  const name = fields.string('name')
+  if (!name) fields.missing('name', 'the name of the namespace')
+  const description = fields.string('description')
+  const members = fields.list('tools')
+  if (!members) fields.missing('tools', 'a list of tools')
+  reading.extras.push(...fields.rest())
+  const tools = (members ?? []).flatMap((value, index) => {
+    if (isObject(value)) return decodeTool(value, `${fields.path('tools')}[${index}]`, name ?? '', reading)
+    fields.wrong('tools', 'a list of objects')
+    return []
+  })
+  const [first, ...others] = tools
+  if (!description || !first || first.kind === 'foreign') return tools
+  const words = [`[${name}: ${description}]`, ...(first.description ? [first.description] : [])]
+  return [{ ...first, description: words.join('\n\n') }, ...others]
+}
+
+const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): Settings => {
+  const nameOf = (tool: Json): string | undefined => {
+    if (!isObject(tool) || (tool.type !== 'function' && tool.type !== 'custom')) return undefined
+    const name = text(tool.name)
+    return name ? names.flat(text(tool.namespace), name) : undefined
+  }
   const value = fields.any('tool_choice')
   if (value === undefined) return {}
   if (value === 'auto' || value === 'none' || value === 'required')
@@ -248,6 +319,3 @@ const decodeToolChoice = (fields: Fields, extras: Extra[]): Settings => {
   extras.push({ at: fields.path('tool_choice'), name: 'tool_choice', value, essential: true })
   return {}
 }
-
-const nameOf = (tool: Json): string | undefined =>
-  isObject(tool) && (tool.type === 'function' || tool.type === 'custom') ? text(tool.name) || undefined : undefined

@@ -4,13 +4,13 @@
  *   node scripts/providers-table.ts
  */
 import { writeFileSync } from 'node:fs'
-import type { ProtocolName } from '../src/core/chat.ts'
+import type { UpstreamProtocolName } from '../src/core/chat.ts'
 import type { Provider } from '../src/core/provider.ts'
 import { loadProviders } from '../src/edge/load-providers.ts'
 
 export const TABLE_FILE = new URL('../docs/providers.md', import.meta.url)
 
-const STYLES: { readonly [protocol in ProtocolName]: string } = {
+const STYLES: { readonly [protocol in UpstreamProtocolName]: string } = {
   'openai-chat': 'chat',
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',

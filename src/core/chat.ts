@@ -410,7 +410,7 @@ export const isContent = (event: ChatEvent): boolean => {
 // ── The formats ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The formats clients speak. */
-export type ClientProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages'
+export type ClientProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'openai-completions'
 
 /** The formats providers speak. */
 export type UpstreamProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'gemini'

@@ -2,7 +2,7 @@
 import type { Received } from '../core/call.ts'
 import type { ClientProtocolName } from '../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
-import { isObject, type Json, type JsonObject, list, parseJson } from '../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, parseJson } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import type { Candidate } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
@@ -74,6 +74,7 @@ const markedAs = (source: string): ClientProtocolName => {
   try {
     const body = parseJson(source)
     if (!isObject(body)) return 'openai-chat'
+    if (typeof body.prompt === 'string' || isList(body.prompt)) return 'openai-completions'
     if (body.input !== undefined || body.instructions !== undefined) return 'openai-responses'
     return isMessages(body) ? 'anthropic-messages' : 'openai-chat'
   } catch {

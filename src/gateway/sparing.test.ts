@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, instance, play, said } from '../../test/support/gateway.ts'
 import type { Asked } from '../../test/support/still-world.ts'
-import type { ProtocolName } from '../core/chat.ts'
+import type { UpstreamProtocolName } from '../core/chat.ts'
 
 const FUNCTION = { type: 'function', name: 'f', strict: false, parameters: { type: 'object', properties: {} } }
 const SEARCH = { type: 'web_search', external_web_access: false }
@@ -29,7 +29,7 @@ const generated = JSON.stringify({
   candidates: [{ content: { role: 'model', parts: [{ text: 'g says' }] }, finishReason: 'STOP' }],
 })
 const SAYS: { readonly [host: string]: string } = { c: said.chat('c says'), r: response, m: message, g: generated }
-const SPEAKS: { readonly [host: string]: ProtocolName } = {
+const SPEAKS: { readonly [host: string]: UpstreamProtocolName } = {
   c: 'openai-chat',
   r: 'openai-responses',
   m: 'anthropic-messages',

@@ -1,29 +1,34 @@
 /** The wire formats we speak. */
 import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
-import type { ClientProtocol, UpstreamProtocol } from '../core/protocol.ts'
+import type { ClientProtocol, Protocol, UpstreamProtocol } from '../core/protocol.ts'
 import { anthropicMessages } from './anthropic-messages/index.ts'
 import { gemini } from './gemini/index.ts'
 import { openaiChat } from './openai-chat/index.ts'
+import { openaiCompletions } from './openai-completions/index.ts'
 import { openaiResponses } from './openai-responses/index.ts'
 
 // One of each: a format without its codec is a compile error.
 
-/** The formats clients may speak. */
-export const protocols = {
+/** The formats spoken on both sides. */
+export const sharedProtocols: { readonly [name in Protocol['name']]: Protocol } = {
   'openai-chat': openaiChat,
   'openai-responses': openaiResponses,
   'anthropic-messages': anthropicMessages,
+}
+
+/** The formats clients may speak. */
+export const protocols = {
+  ...sharedProtocols,
+  'openai-completions': openaiCompletions,
 } as const satisfies { readonly [name in ClientProtocolName]: ClientProtocol }
 
-/** The same by the name people write: `chat`, `responses`, `messages`. */
+/** The same by the name people write: `chat`, `responses`, `messages`, `completions`. */
 export const byStyle: ReadonlyMap<string, ClientProtocol> = new Map(
   Object.values(protocols).map((protocol) => [protocol.style, protocol]),
 )
 
 /** The formats providers may speak. */
 export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: UpstreamProtocol } = {
-  'openai-chat': openaiChat,
-  'openai-responses': openaiResponses,
-  'anthropic-messages': anthropicMessages,
+  ...sharedProtocols,
   gemini,
 }

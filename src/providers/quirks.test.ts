@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
-import type { ProtocolName } from '../core/chat.ts'
+import type { UpstreamProtocolName } from '../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 
@@ -21,7 +21,7 @@ const responses = 'openai-responses'
 const messages = 'anthropic-messages'
 
 /** The body as this provider would be sent it, and what was given up on the way (`!` before what it cannot do without). */
-const sent = (name: string, body: JsonObject, model = 'm', protocol: ProtocolName = chat) => {
+const sent = (name: string, body: JsonObject, model = 'm', protocol: UpstreamProtocolName = chat) => {
   const lost: string[] = []
   const quirk = providers.get(name)?.quirks?.requestBody
   const after = quirk?.(body, model, (path, unfit) => lost.push(unfit ? `!${path}` : path), protocol) ?? body
@@ -46,7 +46,7 @@ type Row = readonly [
   what: string,
   provider: string,
   model: string,
-  protocol: ProtocolName,
+  protocol: UpstreamProtocolName,
   from: JsonObject,
   to: JsonObject,
   lost: readonly string[],

@@ -5,13 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import {
-  type AnswerBlock,
-  type ChatAnswer,
-  type ChatRequest,
-  type ClientProtocolName,
-  fold,
-} from '../../src/core/chat.ts'
+import { type AnswerBlock, type ChatAnswer, type ChatRequest, fold } from '../../src/core/chat.ts'
 import type { Failure } from '../../src/core/failure.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import type { AnswerContext, Passing, Protocol } from '../../src/core/protocol.ts'
@@ -20,7 +14,7 @@ import { findProvider, loadProviders } from '../../src/edge/load-providers.ts'
 import { readerFor } from '../../src/gateway/reader.ts'
 import { refusalOf } from '../../src/gateway/refusal.ts'
 import { verdict } from '../../src/policy/verdict.ts'
-import { protocols } from '../../src/protocols/index.ts'
+import { sharedProtocols } from '../../src/protocols/index.ts'
 import { type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 import { eventsOf, problemsOf } from '../support/schemas.ts'
 import { Board } from './board.ts'
@@ -92,7 +86,7 @@ const read = (recording: Recording, protocol: Protocol): Read => {
   return { recording, protocol, steps, whole: steps[0]?.whole ?? null, answer }
 }
 
-const MINIMAL: { readonly [name in ClientProtocolName]: JsonObject } = {
+const MINIMAL: { readonly [name in Protocol['name']]: JsonObject } = {
   'openai-chat': { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
   'openai-responses': { model: 'm', input: 'hi' },
   'anthropic-messages': { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: 'hi' }] },
@@ -131,7 +125,7 @@ const WHOLE = {
   'anthropic-messages': ['anthropic:wire', 'BetaMessage'],
 } as const
 
-const problemOfEvent = (style: ClientProtocolName, event: JsonObject): string | undefined => {
+const problemOfEvent = (style: Protocol['name'], event: JsonObject): string | undefined => {
   if (style === 'openai-chat') return problemsOf('openai:wire', 'CreateChatCompletionStreamResponse', event)
   const type = text(event.type) ?? ''
   if (style === 'anthropic-messages' && type === 'ping') return undefined
@@ -176,7 +170,7 @@ const saidUpstream = ({ recording, protocol }: Read): Said => {
   return { ...said, usage: { ...said.usage, output: said.usage.output + said.usage.reasoning } }
 }
 
-const IDS: { readonly [name in ClientProtocolName]: RegExp } = {
+const IDS: { readonly [name in Protocol['name']]: RegExp } = {
   'openai-chat': /^.+$/s,
   'openai-responses': /^.{1,64}$/s,
   'anthropic-messages': /^[a-zA-Z0-9_-]+$/,
@@ -186,7 +180,7 @@ const IDS: { readonly [name in ClientProtocolName]: RegExp } = {
 const REFUSED = 'The model refused to answer.'
 
 /** The same, as far as the client's style has a place for it; everything a translation may change is here. */
-const expected = (said: Said, from: ClientProtocolName, to: ClientProtocolName): Said => {
+const expected = (said: Said, from: Protocol['name'], to: Protocol['name']): Said => {
   const end = endOf(said)
   const toMessages = to === 'anthropic-messages'
   const words = said.refusal || (end === 'refusal' ? REFUSED : '')
@@ -218,7 +212,7 @@ const inMessages = (usage: Counts | null): Counts => {
   return { input: Math.max(input, cacheRead + cacheWrite), output, cacheRead, cacheWrite, reasoning }
 }
 
-const same = (actual: Said, upstream: Said, from: ClientProtocolName, to: ClientProtocolName): void => {
+const same = (actual: Said, upstream: Said, from: Protocol['name'], to: Protocol['name']): void => {
   const wanted = expected(upstream, from, to)
   // An id that fits stays; another is made, and is no other call's.
   const ids = actual.calls.map(({ id }) => id)
@@ -308,7 +302,7 @@ const isPending = ({ response }: Recording): boolean =>
 
 describe('recorded answers, told to every client', { skip }, () => {
   for (const api of APIS) {
-    const protocol = Object.values(protocols).find(({ style }) => style === api)
+    const protocol = Object.values(sharedProtocols).find(({ style }) => style === api)
     assert.ok(protocol)
     const answers: Read[] = []
     const failures: Read[] = []
@@ -335,7 +329,7 @@ describe('recorded answers, told to every client', { skip }, () => {
           )
     })
 
-    for (const style of Object.values(protocols)) {
+    for (const style of Object.values(sharedProtocols)) {
       const modes: readonly Mode[] = style === protocol ? ['whole', 'streamed', 'passed'] : ['whole', 'streamed']
       for (const mode of modes)
         test(`${api} to a ${style.style} client, ${mode}`, () => {

@@ -3,8 +3,9 @@
  * are put together first, as strictly as the official SDKs do it.
  */
 import assert from 'node:assert/strict'
-import type { ClientProtocolName, FinishKind } from '../../src/core/chat.ts'
+import type { FinishKind } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
+import type { Protocol } from '../../src/core/protocol.ts'
 
 export type Said = {
   readonly text: string
@@ -378,7 +379,7 @@ type Reading = {
   readonly order: (events: readonly JsonObject[], names: readonly string[]) => void
 }
 
-export const reading: { readonly [name in ClientProtocolName]: Reading } = {
+export const reading: { readonly [name in Protocol['name']]: Reading } = {
   'openai-chat': { said: saidChat, assemble: assembleChat, order: chatOrder },
   'openai-responses': { said: saidResponses, assemble: assembleResponses, order: responsesOrder },
   'anthropic-messages': { said: saidMessages, assemble: assembleMessages, order: messagesOrder },
@@ -401,7 +402,7 @@ export const endOf = ({ reason, calls, refusal }: Said): FinishKind => {
 
 /** The same end as another format has it. `words`: the model refused in words of its own; `functions`: called in the old way. */
 export const reasonIn: {
-  readonly [name in ClientProtocolName]: (
+  readonly [name in Protocol['name']]: (
     end: FinishKind,
     words: boolean,
     calls: 'none' | 'tools' | 'functions',

@@ -37,6 +37,7 @@ export const handlersFor = (home: Home): Handlers => {
     chat: call(ROUTES.chat.protocol),
     responses: call(ROUTES.responses.protocol),
     messages: call(ROUTES.messages.protocol),
+    completions: call(ROUTES.completions.protocol),
     countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
     explain: (received, reply) => {
       const answer = explain(gateway, received)

@@ -70,6 +70,22 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
     },
     errors: [...MODEL_ERRORS, 426],
   },
+  completions: {
+    summary: 'Complete a text in OpenAI’s older style',
+    description:
+      'Asked of a chat model: the prompt is one user message, and reasoning is no part of the text. One prompt and one completion a request; tokens in place of text, `suffix` and `max_tokens: 0` are refused. Without `max_tokens` the model’s own limit holds.',
+    takes: 'CompletionRequest',
+    gives: {
+      '200': {
+        description: 'The text; with `stream: true` as chunks, ending in `data: [DONE]`.',
+        content: asEither(
+          'Completion',
+          'Chunks as server-sent events; an error in the middle is a chunk with `error`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
   countTokens: {
     summary: 'Count the tokens of a request in the style of Anthropic’s messages',
     description:
@@ -231,6 +247,36 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
     },
     ['id', 'object', 'created', 'model', 'choices'],
   ),
+  CompletionRequest: open(
+    {
+      model: MODEL_NAME,
+      prompt: {
+        anyOf: [
+          { type: 'string', minLength: 1 },
+          { ...listOf({ type: 'string', minLength: 1 }), minItems: 1, maxItems: 1 },
+        ],
+      },
+      stream: nullable('boolean'),
+      max_tokens: { type: ['integer', 'null'], minimum: 1 },
+      temperature: nullable('number'),
+      top_p: nullable('number'),
+      stop: { anyOf: [nullable('string'), listOf({ type: 'string' })] },
+      logprobs: nullable('integer'),
+      echo: nullable('boolean'),
+    },
+    ['model', 'prompt'],
+  ),
+  Completion: open(
+    {
+      id: { type: 'string' },
+      object: { const: 'text_completion' },
+      created: { type: 'integer' },
+      model: { type: 'string', description: 'What really answered.' },
+      choices: listOf({ type: 'object' }),
+      usage: { type: 'object' },
+    },
+    ['id', 'object', 'created', 'model', 'choices'],
+  ),
   ResponseRequest: open(
     {
       model: MODEL_NAME,
@@ -280,7 +326,9 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
   ),
   TokenCountRequest: open(MESSAGE_QUESTION, ['model', 'messages']),
   TokenCount: open({ input_tokens: { type: 'integer' } }, ['input_tokens']),
-  AnyRequest: { anyOf: [ref('ChatCompletionRequest'), ref('ResponseRequest'), ref('MessageRequest')] },
+  AnyRequest: {
+    anyOf: [ref('ChatCompletionRequest'), ref('ResponseRequest'), ref('MessageRequest'), ref('CompletionRequest')],
+  },
   Model: open(
     {
       id: { type: 'string' },

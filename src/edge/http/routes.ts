@@ -14,7 +14,7 @@ type Handler = (received: Received, reply: Reply, rest: string) => void | Promis
  */
 type Row = {
   readonly path: string
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   readonly access: 'client' | 'operator' | 'open'
   readonly model: boolean
   readonly protocol?: ClientProtocolName
@@ -23,6 +23,35 @@ type Row = {
 export const ROUTES = {
   chat: { path: '/v1/chat/completions', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
   responses: { path: '/v1/responses', method: 'POST', access: 'client', model: true, protocol: 'openai-responses' },
+  compact: {
+    path: '/v1/responses/compact',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-responses',
+  },
+  response: { path: '/v1/responses/{id}', method: 'GET', access: 'client', model: false, protocol: 'openai-responses' },
+  deleteResponse: {
+    path: '/v1/responses/{id}',
+    method: 'DELETE',
+    access: 'client',
+    model: false,
+    protocol: 'openai-responses',
+  },
+  responseInput: {
+    path: '/v1/responses/{id}/input_items',
+    method: 'GET',
+    access: 'client',
+    model: false,
+    protocol: 'openai-responses',
+  },
+  cancelResponse: {
+    path: '/v1/responses/{id}/cancel',
+    method: 'POST',
+    access: 'client',
+    model: false,
+    protocol: 'openai-responses',
+  },
   messages: { path: '/v1/messages', method: 'POST', access: 'client', model: true, protocol: 'anthropic-messages' },
   countTokens: {
     path: '/v1/messages/count_tokens',
@@ -30,6 +59,13 @@ export const ROUTES = {
     access: 'client',
     model: true,
     protocol: 'anthropic-messages',
+  },
+  completions: {
+    path: '/v1/completions',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-completions',
   },
   models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
@@ -45,39 +81,49 @@ export const ROUTES = {
 export type RouteName = keyof typeof ROUTES
 export type Handlers = { readonly [name in RouteName]: Handler }
 export type Route = Row & { readonly name: RouteName }
-export type Found = { readonly route: Route; readonly rest: string }
+/** What answers at a path, one for each method. */
+export type Found = { readonly routes: readonly Route[]; readonly rest: string }
 
 /** Clients differ in what they call the base URL: every `/v1/x` also answers at `/x`. */
 export const pathsOf = (path: string): readonly string[] => (path.startsWith('/v1/') ? [path, path.slice(3)] : [path])
 
 const PARAMETER = '{id}'
 
-const exact = new Map<string, Route>()
-const prefixes: { readonly prefix: string; readonly route: Route }[] = []
+const exact = new Map<string, Route[]>()
+const patterns: { readonly prefix: string; readonly suffix: string; readonly routes: Route[] }[] = []
 // The names of an object literal's own members, which the type of Object.entries does not keep.
 for (const [name, row] of Object.entries(ROUTES) as [RouteName, Row][])
   for (const path of pathsOf(row.path)) {
     const route = { ...row, name }
-    if (path.endsWith(PARAMETER)) prefixes.push({ prefix: path.slice(0, -PARAMETER.length), route })
-    else exact.set(path, route)
+    const [prefix = '', suffix] = path.split(PARAMETER)
+    if (suffix === undefined) exact.set(path, [...(exact.get(path) ?? []), route])
+    else {
+      const same = patterns.find((one) => one.prefix === prefix && one.suffix === suffix)
+      if (same) same.routes.push(route)
+      else patterns.push({ prefix, suffix, routes: [route] })
+    }
   }
+// What says more of the path is looked at first.
+patterns.sort((a, b) => b.suffix.length - a.suffix.length)
 
 /** Looked up by the path as it was sent, the same text every check before has seen. One slash at its end does not matter. */
 export const findRoute = (path: string): Found | Failure => {
   const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
-  const route = exact.get(plain)
-  if (route) return { route, rest: '' }
-  for (const { prefix, route } of prefixes)
-    if (plain.startsWith(prefix) && plain.length > prefix.length) {
-      const rest = decoded(plain.slice(prefix.length))
+  const routes = exact.get(plain)
+  if (routes) return { routes, rest: '' }
+  for (const { prefix, suffix, routes } of patterns)
+    if (plain.startsWith(prefix) && plain.endsWith(suffix) && plain.length > prefix.length + suffix.length) {
+      const rest = decoded(plain.slice(prefix.length, plain.length - suffix.length))
       return rest === undefined
         ? fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
-        : { route, rest }
+        : { routes, rest }
     }
   return unknown(plain)
 }
 
-const spoken = [...exact].flatMap(([path, { protocol }]) => (protocol ? [{ path, protocol }] : []))
+const spoken = [...exact].flatMap(([path, routes]) =>
+  routes.flatMap(({ protocol }) => (protocol ? [{ path, protocol }] : [])),
+)
 
 /**
  * The format of errors on this path, known before anything else about the request is: that of the call there, also below
@@ -95,7 +141,7 @@ const decoded = (text: string): string | undefined => {
   }
 }
 
-export const isModelPath = (path: string): boolean => exact.get(path)?.model === true
+export const isModelPath = (path: string): boolean => exact.get(path)?.some(({ model }) => model) === true
 
 /** Longest piece of a path that is repeated in an error. */
 const LONGEST_SHOWN = 200
@@ -103,7 +149,7 @@ const LONGEST_SHOWN = 200
 const unknown = (path: string): Failure => {
   const shown = path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path
   const [near] = nearest(path, exact.keys())
-  const route = near === undefined ? undefined : exact.get(near)
+  const [route] = near === undefined ? [] : (exact.get(near) ?? [])
   return fail(
     'unknown_url',
     route
@@ -113,7 +159,8 @@ const unknown = (path: string): Failure => {
 }
 
 /** The `Allow` of a path. */
-export const allowed = ({ method }: Route): string => (method === 'GET' ? 'GET, HEAD, OPTIONS' : `${method}, OPTIONS`)
+export const allowed = (routes: readonly Route[]): string =>
+  [...routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
 
 /** HEAD works where GET does. */
 export const takes = (route: Route, method: string): boolean =>

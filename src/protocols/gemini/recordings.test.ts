@@ -8,7 +8,7 @@ import { isObject, type Json, type JsonObject, list, object, text } from '../../
 import type { AnswerContext, Frame } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { retryAfter } from '../../policy/wait.ts'
-import { protocols } from '../index.ts'
+import { sharedProtocols } from '../index.ts'
 import { sseFrames } from '../sse.ts'
 import { gemini } from './index.ts'
 
@@ -154,7 +154,7 @@ const context = (): AnswerContext => {
 /** Every style of client is told the same answer, whole and streamed, by its published schema. */
 const tellClients = (events: readonly ChatEvent[], said: Said): void => {
   if (fold(events).failure) return
-  for (const style of Object.values(protocols)) {
+  for (const style of Object.values(sharedProtocols)) {
     const [schema, definition] = SCHEMAS[style.name]
     const whole = style.encodeAnswer(fold(events), context())
     assert.equal(problemsOf(schema, definition, whole), undefined, style.name)

@@ -18,6 +18,7 @@ import { colours, noPaint, wantsColour } from './edge/observe/colour.ts'
 import { openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
 import { readingsOf } from './edge/observe/readings.ts'
+import { lazyResponses } from './edge/store/lazy.ts'
 import { realWorld } from './edge/world.ts'
 import { Board } from './gateway/board.ts'
 import type { Gateway } from './gateway/handle.ts'
@@ -70,6 +71,14 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     log.news(news)
     metrics.news(news)
   }
+  const responses = lazyResponses(
+    {
+      folder: config.settings.data.dir,
+      date: world.date,
+      limits: () => config.settings.responses,
+    },
+    (problem) => log.error('data', { message: problem }),
+  )
   const gateway: Gateway = {
     world,
     tell,
@@ -78,6 +87,8 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     catalogue,
     config: () => config,
     lists: () => lists.all,
+    responses,
+    jobs: new Map(),
   }
   const metrics = createMetrics({ version, started, readings: () => readingsOf(gateway), costOf })
 
@@ -146,10 +157,12 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
       endStreams: () => {
         for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
       },
+      pending: () => gateway.jobs.size,
     })
     watching.stop()
     lists.stop()
     await dial.close()
+    responses.close()
     log.info('stopped')
     log.close()
     process.exit(0)

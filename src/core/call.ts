@@ -13,6 +13,8 @@ export type Received = {
   readonly body: string
   /** Asked from this machine, without forwarding headers. */
   readonly local: boolean
+  /** Who asks: a digest of the client's key; empty where none is needed. */
+  readonly client: string
 }
 
 /** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */

@@ -119,6 +119,9 @@ export const KINDS = {
   /** Nothing that could answer can carry what was asked for. */
   unsupported: { ...client, code: 'unsupported_parameter' },
   unknown_model: { ...client, status: 404, code: 'model_not_found' },
+  /** There is no answer of that id, or not for this client. */
+  unknown_response: { ...client, status: 404, code: 'response_not_found' },
+  unknown_previous: { ...client, code: 'previous_response_not_found' },
   unknown_url: { ...client, status: 404, code: 'unknown_url' },
   method_not_allowed: { ...client, status: 405, code: 'method_not_allowed' },
   body_too_large: { ...client, status: 413, code: 'request_too_large' },
@@ -158,6 +161,8 @@ export type Failure = {
   readonly upstream?: {
     readonly type?: string
     readonly code?: string
+    /** Words more exact than those, between blanks: `API_KEY_INVALID INVALID_ARGUMENT`. */
+    readonly reason?: string
     readonly message?: string
     readonly requestId?: string
   }

@@ -83,6 +83,8 @@ export type SameFormat = {
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
   /** Passes the upstream's frames on, without what the client did not ask for. */
   readonly passStream: (context: AnswerContext) => StreamWriter
+  /** The same for a whole answer. Absent: its text passes as it is. */
+  readonly passAnswer?: (source: string, context: AnswerContext) => string
 }
 
 /** A wire format in both directions. */
@@ -146,6 +148,18 @@ export type AnswerContext = {
   readonly model: string
   /** The id our errors carry: a failure in the middle of a stream is written by the stream's writer. */
   readonly requestId?: string
+  /** For a format whose answers can be asked for again: how this one is known here. */
+  readonly kept?: Kept
+}
+
+/** What an answer says of its own keeping, whoever gave it. */
+export type Kept = {
+  readonly id: string
+  /** The answer it continues. */
+  readonly previous: string | null
+  /** It can be asked for again. */
+  readonly store: boolean
+  readonly background: boolean
 }
 
 export type FailureContext = {

@@ -91,6 +91,17 @@ export const settingsSchema = z.strictObject({
   data: z
     .strictObject({ dir: z.string().min(1).default('.headgate').describe('folder of the embedded database') })
     .prefault({}),
+  responses: z
+    .strictObject({
+      keepDays: whole(
+        30,
+        0,
+        3_650,
+        'days for which answers of the responses style can be asked for again and continued, unless a request says `store: false`; 0: nothing is kept',
+      ),
+      maxMegabytes: whole(1_024, 1, 1_048_576, 'most they may take on disk; the oldest make room'),
+    })
+    .prefault({}),
   hosts: z
     .array(z.string().min(1))
     .default([])

@@ -40,6 +40,8 @@ export type Flow = {
   finished(): boolean
   /** The last record of tokens so far. */
   usage(): Usage | null
+  /** The upstream's own id for the answer, if it has said one. */
+  id(): string | null
   /** Gives out what was held and then everything that comes, until the sink's `end`. Once. */
   pour(sink: Sink<Passing>): void
   /** The far side has room again. */
@@ -79,6 +81,7 @@ export class Attempt implements UpstreamListener {
   #content = false
   #finish: (ChatEvent & { type: 'finish' }) | null = null
   #usage: Usage | null = null
+  #id: string | null = null
   #paused = false
   #over: { readonly failure?: Failure } | null = null
 
@@ -173,6 +176,7 @@ export class Attempt implements UpstreamListener {
       }
       if (isContent(event)) this.#hearContent()
       else if (event.type === 'usage') this.#usage = event.usage
+      else if (event.type === 'start') this.#id = event.id ?? this.#id
       else if (event.type === 'finish') this.#finished(event)
     }
     if (this.#over) return
@@ -232,6 +236,7 @@ export class Attempt implements UpstreamListener {
       whole: this.#held[0]?.whole ?? null,
       finished: () => this.#finish !== null,
       usage: () => this.#usage,
+      id: () => this.#id,
       pour: (sink) => {
         let room = true
         for (const passing of this.#held) room = sink.push(passing)

@@ -32,6 +32,7 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
   headers: (name) => headers[name],
   body,
   local: true,
+  client: '',
 })
 
 const counting = async (

@@ -15,6 +15,7 @@ import { Attempt, type Flow } from './attempt.ts'
 import type { Admission, Board, Ticket } from './board.ts'
 import { headersFor, identityOf, type Prepared, prepare, type Question, sparing } from './prepare.ts'
 import type { Stop } from './stop.ts'
+import type { Turn } from './turn.ts'
 
 export type Tools = {
   readonly world: World
@@ -33,6 +34,8 @@ export type Errand = {
   readonly stop: Stop
   readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
   readonly note: (fact: Fact) => void
+  /** The turn of a conversation it is: some targets are asked in other words. */
+  readonly turn?: Pick<Turn, 'questionFor' | 'forgotten'>
 }
 
 export type Won = {
@@ -61,7 +64,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
   const { settings } = config
   const factsIn = ({ instance, model }: Candidate) => factsOf(tools.catalogue, instance, model)
   const windowOf = (candidate: Candidate) => factsIn(candidate)?.contextWindow
-  const bodies = new Map<Candidate, Prepared | null>()
+  const bodies = new Map<Question, Map<Candidate, Prepared | null>>()
   /** Providers this request has been tried at: a further attempt there is a repetition. */
   const triedAt = new Set<string>()
   const failures: Failure[] = []
@@ -72,12 +75,18 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
   let repeated = false
   let empty: Won | null = null
 
-  const preparedFor = (candidate: Candidate): Prepared | null => {
-    const known = bodies.get(candidate)
+  const askedOf = (target: Target): Question => errand.turn?.questionFor(target) ?? question
+
+  const preparedFor = (target: Target): Prepared | null => {
+    const { candidate } = target
+    const asked = askedOf(target)
+    const made = bodies.get(asked) ?? new Map<Candidate, Prepared | null>()
+    bodies.set(asked, made)
+    const known = made.get(candidate)
     if (known !== undefined) return known
-    const made = prepare(question, candidate, factsIn(candidate)?.maxOutputTokens)
-    bodies.set(candidate, made)
-    return made
+    const body = prepare(asked, candidate, factsIn(candidate)?.maxOutputTokens)
+    made.set(candidate, body)
+    return body
   }
 
   /**
@@ -89,7 +98,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     let spared = false
     for (const target of remaining(plan, history, errand.keysOf, windowOf)) {
       const { instance } = target.candidate
-      const whole = preparedFor(target.candidate)
+      const whole = preparedFor(target)
       const prepared = whole && sparingly ? sparing(whole) : whole
       if (!prepared || prepared.unfit.length > 0 || prepared.onlyWithout.length > 0) {
         spared ||= prepared?.unfit.length === 0
@@ -164,6 +173,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     if (!triedAt.has(instance.id)) board.firstTry(instance)
     triedAt.add(instance.id)
 
+    const asked = askedOf(target)
     const number = attempts++
     note({ type: 'attempt', at: world.now(), provider: instance.id, model, key: target.key.id })
     const attempt = new Attempt(world, {
@@ -188,6 +198,12 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
       return { ok: true, target, prepared, flow: opened.flow, ticket }
     }
     const { failure } = opened
+    if (errand.turn?.forgotten(asked, failure)) {
+      // Asked again at once with the whole conversation: nothing is wrong with anybody.
+      ticket.release()
+      note({ type: 'failed', at: world.now(), attempt: number, failure })
+      continue
+    }
     ticket.failed(failure)
     note({ type: 'failed', at: world.now(), attempt: number, failure })
     if (stop.reason) continue

@@ -5,18 +5,22 @@
 import type { Received, Reply } from '../core/call.ts'
 import { fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
-import { type Failure, fail } from '../core/failure.ts'
+import { type Failure, fail, type Outcome } from '../core/failure.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
+import type { ResponseStore } from '../core/stored.ts'
 import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { ClientStream } from './client-stream.ts'
 import { conduct } from './conduct.ts'
 import { firstToOpen, type Lost, type Tools, type Won } from './first-to-open.ts'
+import type { Job } from './job.ts'
+import { lettersOf } from './letters.ts'
 import { keyOrder, planFor } from './planning.ts'
 import { type Question, sameFormat } from './prepare.ts'
 import { ask } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
 import type { Stop } from './stop.ts'
+import type { Turn } from './turn.ts'
 
 export type Gateway = Tools & {
   /** The configuration now; a request keeps the one it began with. */
@@ -25,29 +29,45 @@ export type Gateway = Tools & {
   readonly lists: () => ReadonlyMap<string, readonly string[]>
   /** Every request under way: how the process ends them all. */
   readonly live: Set<Stop>
+  /** Answers that can be asked for again. */
+  readonly responses: ResponseStore
+  /** Those being answered in the background, by id. */
+  readonly jobs: Map<string, Job>
 }
 
-export const handle = (gateway: Gateway, protocol: ClientProtocol, received: Received, reply: Reply): Promise<void> =>
+/** `begin`: makes the question a turn of a conversation, where the style has such. */
+export const handle = (
+  gateway: Gateway,
+  protocol: ClientProtocol,
+  received: Received,
+  reply: Reply,
+  begin?: (question: Question) => Outcome<Turn>,
+): Promise<void> =>
   conduct({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
-    serve(gateway, protocol, received, reply, stop, record),
+    serve(gateway, protocol, received, reply, stop, record, begin),
   )
 
 const serve = async (
   gateway: Gateway,
   protocol: ClientProtocol,
   received: Received,
-  reply: Reply,
+  client: Reply,
   stop: Stop,
   record: Recorder,
+  begin?: (question: Question) => Outcome<Turn>,
 ): Promise<void> => {
   const { world } = gateway
   const config = gateway.config()
   const { settings } = config
   const asked = ask(protocol, received.body, received.headers)
-  if (!asked.ok) return refuseAndRecord(protocol, reply, record, asked.failure, null)
-  const question = { ...asked.value, query: received.query }
-  const { request } = question
+  if (!asked.ok) return refuseAndRecord(protocol, client, record, asked.failure, null)
+  const { request } = asked.value
   record.received(request.model, request.stream)
+  const begun = begin?.(asked.value)
+  if (begun?.ok === false) return refuseAndRecord(protocol, client, record, begun.failure, null)
+  const turn = begun?.value
+  const reply = turn?.keeping(client) ?? client
+  const question = { ...(turn?.question ?? asked.value), query: received.query }
   const plan = planFor(gateway, config, request.model)
   if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
 
@@ -57,6 +77,7 @@ const serve = async (
       ? world.later(limit, () => stop.now(fail('deadline', `The answer was not complete within ${limit / 1000} s.`)))
       : () => {}
   const stream = request.stream ? new ClientStream(world, reply, settings, { 'x-request-id': received.id }) : null
+  const keysOf = keyOrder(gateway, config, question)
   try {
     const opened = await firstToOpen(gateway, {
       id: received.id,
@@ -65,10 +86,12 @@ const serve = async (
       config,
       deadline: limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY,
       stop,
-      keysOf: keyOrder(gateway, config, question),
+      keysOf: turn ? (candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
+      ...(turn && { turn }),
       note: (fact) => record.note(fact),
     })
-    const context = contextFor(world, question, received.id, opened.ok ? opened.target.candidate.model : request.model)
+    const model = opened.ok ? opened.target.candidate.model : request.model
+    const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, record, stop.reason)
     if (!opened.ok) {
       if (!stream?.begun) {
@@ -80,6 +103,7 @@ const serve = async (
       return record.end('refused', statusOf(failure), failure)
     }
     record.answeredBy(opened)
+    turn?.answeredBy(opened.target, opened.prepared, opened.flow)
     if (stream) await pour(stream, opened, question, context, stop, record)
     else await whole(reply, opened, question, context, record)
   } finally {
@@ -123,7 +147,7 @@ const whole = async (
   record: Recorder,
 ): Promise<void> => {
   const { protocol } = question
-  const same = won.prepared.protocol.name === protocol.name
+  const same = sameFormat(protocol, won.prepared.protocol)
   const steps: Passing[] = []
   won.flow.pour({
     push: (passing) => {
@@ -133,7 +157,8 @@ const whole = async (
     end: () => {},
   })
   const answer = fold(steps.flatMap(({ events }) => events))
-  const body = same && won.flow.whole !== null ? won.flow.whole : JSON.stringify(protocol.encodeAnswer(answer, context))
+  const passed = same && won.flow.whole !== null ? (same.passAnswer?.(won.flow.whole, context) ?? won.flow.whole) : null
+  const body = passed ?? JSON.stringify(protocol.encodeAnswer(answer, context))
   won.ticket.done()
   record.usage(won.flow.usage())
   record.begun = true
@@ -165,8 +190,5 @@ const contextFor = (world: World, question: Question, requestId: string, model: 
   model,
   requestId,
   created: Math.floor(world.date() / 1000),
-  id: (prefix) => `${prefix}_${letters(world, 24)}`,
+  id: (prefix) => `${prefix}_${lettersOf(world, 24)}`,
 })
-
-const letters = (world: World, length: number): string =>
-  Array.from({ length }, () => String.fromCharCode(97 + Math.floor(world.random() * 26))).join('')

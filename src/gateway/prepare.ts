@@ -20,6 +20,8 @@ export type Question = {
   readonly headers: HeaderLookup
   /** What stood behind the path's question mark. */
   readonly query?: string
+  /** A path in `body` as the client would write it, where the body is not the client's own alone. */
+  readonly clientPath?: (path: string) => string
 }
 
 export type Prepared = {
@@ -55,12 +57,12 @@ export const prepare = (question: Question, candidate: Candidate, outputLimit: n
   if (same) {
     const after = mend(same.adaptRequest(question.body, target))
     const body = rewrite(question.source, question.members, question.body, after)
-    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given, question.request) }
+    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given, question) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
-  const losses = sorted([...encoded.losses, ...byClientsName], question.request)
+  const losses = sorted([...encoded.losses, ...byClientsName], question)
   return { protocol, url, auth, body: JSON.stringify(after), ...losses }
 }
 
@@ -74,14 +76,18 @@ const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: b
   return (stream ? (streamPath ?? path) : path).replace('{model}', () => encodeURIComponent(model))
 }
 
-const sorted = (losses: readonly Loss[], request: ChatRequest): Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout'> => {
+const sorted = (
+  losses: readonly Loss[],
+  { request, clientPath = (path) => path }: Question,
+): Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout'> => {
   const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
   const essential = paths(true)
   const spare = essential.length > 0 ? spareIn(request) : new Set<string>()
+  const named = (found: readonly string[]) => [...new Set(found.map(clientPath))]
   return {
-    dropped: paths(false),
-    unfit: essential.filter((at) => !spare.has(at)),
-    onlyWithout: essential.filter((at) => spare.has(at)),
+    dropped: named(paths(false)),
+    unfit: named(essential.filter((at) => !spare.has(at))),
+    onlyWithout: named(essential.filter((at) => spare.has(at))),
   }
 }
 

@@ -8,6 +8,7 @@ import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
+import { memoryStore } from '../../src/gateway/shelf.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type Asked, type StillWorld, stillWorld } from './still-world.ts'
 
@@ -63,6 +64,8 @@ export const bench = (
     config: () => config,
     lists: () => new Map(),
     live: new Set(),
+    responses: memoryStore(1_000_000),
+    jobs: new Map(),
   }
   let number = 0
   return {
@@ -80,6 +83,7 @@ export const bench = (
         headers: () => undefined,
         body: typeof body === 'string' ? body : JSON.stringify(body),
         local: true,
+        client: '',
       }
       reply.done = handle(gateway, protocol, received, reply)
       return reply

@@ -4,10 +4,13 @@ import type { ClientProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
+import { compact } from '../../gateway/compact.ts'
 import { count } from '../../gateway/count.ts'
 import { explain } from '../../gateway/explain.ts'
 import { type Gateway, handle } from '../../gateway/handle.ts'
 import { healthPage, modelPage, modelsPage, statusPage } from '../../gateway/pages.ts'
+import { respond } from '../../gateway/respond.ts'
+import { cancelResponse, deleteResponse, listInput, showResponse } from '../../gateway/stored.ts'
 import { listModels } from '../../policy/models.ts'
 import { protocols } from '../../protocols/index.ts'
 import { METRICS_TYPE } from '../observe/metrics.ts'
@@ -35,7 +38,12 @@ export const handlersFor = (home: Home): Handlers => {
     json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
   return {
     chat: call(ROUTES.chat.protocol),
-    responses: call(ROUTES.responses.protocol),
+    responses: (received, reply) => respond(gateway, received, reply),
+    compact: (received, reply) => compact(gateway, received, reply),
+    response: (received, reply, id) => showResponse(gateway, received, reply, id),
+    deleteResponse: (received, reply, id) => deleteResponse(gateway, received, reply, id),
+    responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
+    cancelResponse: (received, reply, id) => cancelResponse(gateway, received, reply, id),
     messages: call(ROUTES.messages.protocol),
     completions: call(ROUTES.completions.protocol),
     countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),

@@ -2,6 +2,12 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 
 const digest = (value: string): Buffer => createHash('sha256').update(value).digest()
 
+/** Who asks, where client keys are needed: no key can be found from it. */
+export const clientOf = (presented: string | undefined): string =>
+  digest(presented ?? '')
+    .toString('hex')
+    .slice(0, 32)
+
 /**
  * Whether a presented credential is one of these. Digests are compared, all of them, in constant time: neither the
  * length nor a shared beginning of a guess shows in how long the answer takes.

@@ -70,6 +70,39 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
     },
     errors: [...MODEL_ERRORS, 426],
   },
+  compact: {
+    summary: 'Make a conversation shorter',
+    description:
+      'Whoever would answer it summarizes it. What the user said stays; an opaque item stands for everything else and is sent back in front of what comes next.',
+    takes: 'ResponseRequest',
+    gives: { '200': { description: 'The shorter conversation.', content: asJson('Compaction') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  response: {
+    summary: 'A stored response',
+    description:
+      'As it stands. With `stream=true` its events, those behind `starting_after` only; of one that is still being answered those to come too.',
+    gives: {
+      '200': { description: 'The response.', content: asEither('Response', 'Its events as server-sent events.') },
+    },
+    errors: [404],
+  },
+  deleteResponse: {
+    summary: 'Delete a stored response',
+    gives: { '200': { description: 'It is gone.', content: asJson('Deleted') } },
+    errors: [404],
+  },
+  responseInput: {
+    summary: 'What a stored response was asked',
+    description: 'The items of its own turn; `limit`, `order`, `after` and `before` choose among them.',
+    gives: { '200': { description: 'The items, newest first.', content: asJson('ItemList') } },
+    errors: [404],
+  },
+  cancelResponse: {
+    summary: 'Cancel a response that is answered in the background',
+    gives: { '200': { description: 'The response as it stands.', content: asJson('Response') } },
+    errors: [404],
+  },
   completions: {
     summary: 'Complete a text in OpenAI’s older style',
     description:
@@ -276,6 +309,31 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
       usage: { type: 'object' },
     },
     ['id', 'object', 'created', 'model', 'choices'],
+  ),
+  Compaction: open(
+    {
+      id: { type: 'string' },
+      object: { const: 'response.compaction' },
+      created_at: { type: 'integer' },
+      output: listOf({ type: 'object' }),
+      usage: { type: 'object' },
+    },
+    ['id', 'object', 'created_at', 'output', 'usage'],
+  ),
+  Deleted: open({ id: { type: 'string' }, object: { const: 'response' }, deleted: { const: true } }, [
+    'id',
+    'object',
+    'deleted',
+  ]),
+  ItemList: open(
+    {
+      object: { const: 'list' },
+      data: listOf({ type: 'object' }),
+      first_id: { type: 'string' },
+      last_id: { type: 'string' },
+      has_more: { type: 'boolean' },
+    },
+    ['object', 'data', 'has_more', 'first_id', 'last_id'],
   ),
   ResponseRequest: open(
     {

@@ -19,6 +19,7 @@ import { fail } from '../../core/failure.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { Board } from '../../gateway/board.ts'
 import type { Gateway } from '../../gateway/handle.ts'
+import { memoryStore } from '../../gateway/shelf.ts'
 import { dialer } from '../dial/dial.ts'
 import { realWorld } from '../world.ts'
 import { handlersFor } from './handlers.ts'
@@ -55,6 +56,8 @@ const road = async (urls: readonly string[], settings: SettingsInput = {}): Prom
     config: () => config,
     lists: () => new Map(),
     live: new Set(),
+    responses: memoryStore(1_000_000),
+    jobs: new Map(),
   }
   const server: Server = await startServer({
     port: 0,

@@ -12,7 +12,7 @@ import type { Refusal } from '../../gateway/refusal.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../policy/access.ts'
 import { statusOf } from '../../policy/verdict.ts'
 import { bodyProblem, collect } from './body.ts'
-import { keyRing } from './keys.ts'
+import { clientOf, keyRing } from './keys.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { HttpReply } from './reply.ts'
 import { requestId } from './request-id.ts'
@@ -88,6 +88,8 @@ type Drain = {
   readonly timeout: number
   /** Tells every stream still under way to say its farewell in-band. */
   readonly endStreams: () => void
+  /** What else is under way that no client waits for. */
+  readonly pending?: () => number
 }
 
 export type Server = {
@@ -169,16 +171,17 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
     const found = findRoute(path)
     if ('kind' in found) return refuse(found)
-    const { route, rest } = found
-    if (route.model && /websocket/i.test(headers('upgrade') ?? ''))
+    const { routes, rest } = found
+    if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? ''))
       return refuse(fail('upgrade_required', 'This path speaks HTTP, not WebSocket. Send a POST.'), {
         connection: 'close',
       })
-    if (method === 'OPTIONS') return answerEmpty(res, { ...common, allow: allowed(route) })
-    if (!takes(route, method))
-      return refuse(fail('method_not_allowed', `${path} takes ${route.method}, not ${method}.`), {
-        allow: allowed(route),
-      })
+    if (method === 'OPTIONS') return answerEmpty(res, { ...common, allow: allowed(routes) })
+    const route = routes.find((one) => takes(one, method))
+    if (!route) {
+      const taken = routes.map((one) => one.method).join(' or ')
+      return refuse(fail('method_not_allowed', `${path} takes ${taken}, not ${method}.`), { allow: allowed(routes) })
+    }
     const local = isLocal(req, headers)
     const stranger = access(settings, route, presentedKey(headers), local)
     if (stranger) return refuse(stranger, { 'www-authenticate': 'Bearer' })
@@ -196,6 +199,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         headers,
         body,
         local,
+        client: settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(presentedKey(headers)) : '',
       }
       const reply = new HttpReply(res, common)
       live.left = () => reply.left()
@@ -222,7 +226,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       }
     }
 
-    if (route.method === 'GET') return enter('')
+    if (route.method !== 'POST') return enter('')
     const unfit = bodyProblem(req, settings.limit.body)
     if (unfit) return refuse(unfit)
     if (continues) res.writeContinue()
@@ -314,17 +318,18 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       hurry = stop
     })
 
-  const drain = async ({ delay, timeout, endStreams }: Drain): Promise<void> => {
+  const drain = async ({ delay, timeout, endStreams, pending = () => 0 }: Drain): Promise<void> => {
     draining = true
+    const left = () => busy.size + pending()
     for (const { res } of busy) if (!res.headersSent) res.shouldKeepAlive = false
     if (delay > 0 && !hurried) await waitServing(delay)
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-    if (busy.size > 0 && !hurried) await wait(timeout, () => busy.size === 0)
-    if (busy.size > 0) {
+    if (left() > 0 && !hurried) await wait(timeout, () => left() === 0)
+    if (left() > 0) {
       ending = true
       endStreams()
       hurried = false
-      await wait(timing.farewell, () => busy.size === 0)
+      await wait(timing.farewell, () => left() === 0)
     }
     for (const socket of sockets.keys()) socket.destroy()
     await closed

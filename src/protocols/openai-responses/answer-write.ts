@@ -50,7 +50,7 @@ export const answerWriter = (context: AnswerContext): Writer => {
   const asked = echo(context)
   const names = toolNames(context.body)
   const output: JsonObject[] = []
-  let id = ''
+  let id = context.kept?.id ?? ''
   let created = context.created
   let model = context.model
   let begun = false
@@ -342,7 +342,7 @@ export const answerWriter = (context: AnswerContext): Writer => {
       case 'start':
         // Only until the response has begun; its id never changes after that.
         if (!begun) {
-          if (event.id?.startsWith('resp_')) id = event.id
+          if (!context.kept && event.id?.startsWith('resp_')) id = event.id
           model = event.model ?? model
           created = event.created ?? created
         }

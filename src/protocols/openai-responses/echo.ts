@@ -5,12 +5,12 @@ import type { AnswerContext } from '../../core/protocol.ts'
  * The members of a response that repeat the question. Open Responses wants every one of them in every answer, none left
  * out and most of them never null; what was not said is what it means not to say it.
  */
-export const echo = ({ body }: AnswerContext): JsonObject => {
+export const echo = ({ body, kept }: AnswerContext): JsonObject => {
   const reasoning = object(body.reasoning)
   const format = object(object(body.text)?.format)
   const verbosity = text(object(body.text)?.verbosity)
   return {
-    previous_response_id: text(body.previous_response_id) ?? null,
+    previous_response_id: kept ? kept.previous : (text(body.previous_response_id) ?? null),
     instructions: text(body.instructions) ?? null,
     tools: list(body.tools).filter(isObject).map(echoTool),
     tool_choice: body.tool_choice ?? 'auto',
@@ -26,9 +26,9 @@ export const echo = ({ body }: AnswerContext): JsonObject => {
     reasoning: { effort: text(reasoning?.effort) ?? null, summary: text(reasoning?.summary) ?? null },
     max_output_tokens: number(body.max_output_tokens) ?? null,
     max_tool_calls: number(body.max_tool_calls) ?? null,
-    // Nothing is kept here, so only a client that asked for it is told it may be kept upstream.
-    store: body.store === true,
-    background: false,
+    // Where nothing is kept, only a client that asked for it is told it may be kept upstream.
+    store: kept ? kept.store : body.store === true,
+    background: kept?.background ?? false,
     service_tier: 'default',
     metadata: object(body.metadata) ?? {},
     safety_identifier: text(body.safety_identifier) ?? null,

@@ -4,7 +4,7 @@ import { encodeAnswer } from './answer-write.ts'
 import { restore } from './names.ts'
 import { decodeRequest } from './request-decode.ts'
 import { adaptRequest, encodeRequest } from './request-encode.ts'
-import { decodeAnswer, decodeStream, encodeStream, passStream } from './stream.ts'
+import { decodeAnswer, decodeStream, encodeStream, passAnswer, passStream } from './stream.ts'
 
 /** OpenAI's Responses API, and Open Responses, which follows it. */
 export const openaiResponses: Protocol = {
@@ -13,7 +13,7 @@ export const openaiResponses: Protocol = {
   path: '/responses',
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, passStream },
+  passing: { adaptRequest, passStream, passAnswer },
   restore,
   decodeAnswer,
   encodeAnswer,

@@ -1,6 +1,7 @@
 import type { Extra, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { compactedMessage } from './compaction.ts'
 import { sourceOfUrl } from './media.ts'
 import { isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from './names.ts'
 import { reasoningTexts, unseal } from './proof.ts'
@@ -18,7 +19,7 @@ export const decodeInput = (items: readonly Json[], path: string, names: ToolNam
   }
   for (const [index, value] of items.entries()) {
     const at = `${path}[${index}]`
-    const item = isObject(value) ? value : undefined
+    const item = isObject(value) ? (compactedMessage(value) ?? value) : undefined
     if (!item) {
       fieldsOf({ [at]: value }, '', problems).wrong(at, 'an object')
       continue

@@ -15,6 +15,8 @@ const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   'openai-responses': 'openai-responses',
   'anthropic-messages': 'anthropic-messages',
   gemini: 'gemini',
+  mistral: 'mistral',
+  ollama: 'ollama',
 }
 
 /** What a client of this format is given as `encrypted_content`. */

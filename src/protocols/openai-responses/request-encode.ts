@@ -2,6 +2,7 @@ import type { ChatRequest, Extra, Message, Part, SettingName, Settings, Source, 
 import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget, Loss } from '../../core/protocol.ts'
 import { shortId } from '../shared.ts'
+import { compactedMessage } from './compaction.ts'
 import { dataUrl } from './media.ts'
 import { toolName } from './names.ts'
 import { isForeignReasoning, OWN_REASONING } from './proof.ts'
@@ -431,12 +432,16 @@ const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.ty
 // ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Only the model's name changes. One thing besides: reasoning that another format sealed, or that was never sealed and
+ * Only the model's name changes. Two things besides: a summary made here is said in words, and reasoning that another format sealed, or that was never sealed and
  * only named here, means nothing upstream and would be refused (400 invalid_encrypted_content, "Item not found").
  */
 export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
   const items = list(body.input)
-  const kept = items.filter((item) => !isForeignReasoning(object(item) ?? {}))
-  if (kept.length < items.length) return { ...body, model: target.model, input: kept }
+  const kept = items.flatMap((item) => {
+    const read = object(item) ?? {}
+    return isForeignReasoning(read) ? [] : [compactedMessage(read) ?? item]
+  })
+  if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
+    return { ...body, model: target.model, input: kept }
   return body.model === target.model ? body : { ...body, model: target.model }
 }

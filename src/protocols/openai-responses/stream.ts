@@ -7,6 +7,7 @@ import type { Stage } from '../../core/stage.ts'
 import { passFrame, writeFrame } from '../sse.ts'
 import { answerReader, malformed } from './answer-read.ts'
 import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
+import { eventAsKept, responseAsKept } from './kept.ts'
 
 /** Open Responses ends every stream with it, however the answer ended; both official SDKs take it. */
 const DONE = writeFrame(undefined, '[DONE]')
@@ -96,6 +97,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
 }
 
 const LIFECYCLE = new Set(['response.created', 'response.in_progress', 'response.queued'])
+const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
 /**
  * Passes an upstream's own stream on. Bytes stay as they are but for: `id:` lines, a missing event name, errors (ours
@@ -124,9 +126,11 @@ export const passStream = (context: AnswerContext): StreamWriter => {
   const pass = (frame: Frame): string => {
     if (frame.data === '') return passFrame(frame)
     const type = frame.event ?? text(object(parse(frame.data))?.type)
-    if (type !== undefined && LIFECYCLE.has(type)) lastLifecycle = frame.data
+    const carries = type !== undefined && (LIFECYCLE.has(type) || LAST.has(type))
+    const data = carries && context.kept ? eventAsKept(frame.data, context.kept) : frame.data
+    if (type !== undefined && LIFECYCLE.has(type)) lastLifecycle = data
     lastData = frame.data
-    if (shift > 0) return writeFrame(type, renumber(frame.data, shift))
+    if (shift > 0 || data !== frame.data) return writeFrame(type, shift > 0 ? renumber(data, shift) : data)
     const passed = passFrame(frame)
     return frame.event === undefined && type !== undefined && frame.raw !== undefined
       ? `event: ${type}\n${passed}`
@@ -183,6 +187,9 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     },
   }
 }
+
+export const passAnswer = (source: string, { kept }: AnswerContext): string =>
+  kept ? responseAsKept(source, kept) : source
 
 /** The event with its sequence number raised; nothing else of its text changes, nor does an event without one. */
 const renumber = (data: string, shift: number): string => {

@@ -1,0 +1,72 @@
+/**
+ * The stored answers, opened when there is something to keep: whoever never uses them finds no file. Where the folder
+ * cannot be written, they are kept in memory, and the operator is told.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { isObject, parseJson } from '../../core/json.ts'
+import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
+import { memoryStore } from '../../gateway/shelf.ts'
+import { FILE, type OpenStore, openResponses, type StoreOptions } from './responses.ts'
+
+export type LazyStore = ResponseStore & { close(): void }
+
+/** Characters kept in memory where there is no database. */
+const MOST = 64 * 1024 * 1024
+const HOUR = 3_600_000
+
+export const lazyResponses = (options: StoreOptions, problem: (message: string) => void): LazyStore => {
+  let store: ResponseStore | null = null
+  let file: OpenStore | null = null
+  let sweeping: NodeJS.Timeout | undefined
+
+  const open = (): ResponseStore => {
+    if (store) return store
+    try {
+      file = openResponses(options)
+      store = file
+      file.abandon(abandoned)
+      file.sweep()
+      sweeping = setInterval(() => tried(() => file?.sweep()), HOUR).unref()
+    } catch (error) {
+      problem(
+        `stored responses cannot be kept in ${options.folder} (data.dir, DATA_DIR): ${messageOf(error)}. They are kept in memory until the gateway ends.`,
+      )
+      store = memoryStore(MOST)
+    }
+    return store
+  }
+  /** A disk that fails says so in the log, and nothing is found. */
+  const tried = <T>(run: () => T): T | undefined => {
+    try {
+      return run()
+    } catch (error) {
+      problem(`stored responses in ${options.folder}: ${messageOf(error)}`)
+      return undefined
+    }
+  }
+  const exists = existsSync(join(options.folder, FILE))
+  if (exists) open()
+
+  return {
+    put: (response) => open().put(response),
+    get: (id, owner) => tried(() => store?.get(id, owner)),
+    delete: (id, owner) => tried(() => store?.delete(id, owner)) ?? false,
+    close() {
+      clearInterval(sweeping)
+      tried(() => file?.close())
+    },
+  }
+}
+
+/** What an answer says that was being given when the process ended. */
+const abandoned = ({ response }: StoredResponse): string => {
+  const before = parseJson(response)
+  return JSON.stringify({
+    ...(isObject(before) && before),
+    status: 'failed',
+    error: { code: 'server_error', message: 'The gateway ended while it was answered. Ask again.' },
+  })
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : 'unknown')

@@ -1,0 +1,173 @@
+/**
+ * Answers that can be asked for again, in the embedded database: one file in the data folder, readable by its owner
+ * only. WAL with `synchronous = NORMAL`: a committed answer survives the end of the process, however it comes; a loss of
+ * power may take the last ones.
+ */
+import { chmodSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { fail } from '../../core/failure.ts'
+import type { ResponseStatus, ResponseStore, StoredResponse } from '../../core/stored.ts'
+
+export type StoreOptions = {
+  readonly folder: string
+  /** ms since 1970. */
+  readonly date: () => number
+  /** As configured at this moment: days an answer is kept, and MiB of disk for all. */
+  readonly limits: () => { readonly keepDays: number; readonly maxMegabytes: number }
+}
+
+export type OpenStore = ResponseStore & {
+  /** Ends what an earlier process had under way and left behind: nobody is going to answer it any more. Gives the number. */
+  abandon(restated: (response: StoredResponse) => string): number
+  /** Lets go of what has expired. */
+  sweep(): void
+  close(): void
+}
+
+/** The file's name in the data folder. */
+export const FILE = 'responses.db'
+
+const DAY = 86_400_000
+const MIB = 1_048_576
+/** So full (of the most allowed) it is left when the oldest had to make room. */
+const EASED = 0.9
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS response (
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    previous TEXT,
+    status TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    input TEXT NOT NULL,
+    response TEXT NOT NULL,
+    events TEXT,
+    maker TEXT,
+    PRIMARY KEY (owner, id)
+  );
+  CREATE INDEX IF NOT EXISTS response_expires ON response (expires);
+  CREATE INDEX IF NOT EXISTS response_unfinished ON response (status) WHERE status IN ('queued', 'in_progress');
+  CREATE TABLE IF NOT EXISTS total (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL);
+  INSERT OR IGNORE INTO total VALUES (1, 0);
+  CREATE TRIGGER IF NOT EXISTS response_added AFTER INSERT ON response
+    BEGIN UPDATE total SET size = size + NEW.size; END;
+  CREATE TRIGGER IF NOT EXISTS response_removed AFTER DELETE ON response
+    BEGIN UPDATE total SET size = size - OLD.size; END;
+  PRAGMA user_version = 1;
+`
+
+/** Throws what SQLite or the file system throws; the caller says where the folder is set. */
+export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore => {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const path = join(folder, FILE)
+  const database = new DatabaseSync(path)
+  chmodSync(path, 0o600)
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 2000')
+  database.exec(SCHEMA)
+
+  const insert = database.prepare(
+    'INSERT INTO response (owner, id, previous, status, created, expires, size, input, response, events, maker) VALUES (?,?,?,?,?,?,?,?,?,?,?)',
+  )
+  const select = database.prepare('SELECT * FROM response WHERE owner = ? AND id = ? AND expires > ?')
+  const remove = database.prepare('DELETE FROM response WHERE owner = ? AND id = ?')
+  const expire = database.prepare('DELETE FROM response WHERE expires <= ?')
+  const unfinished = database.prepare("SELECT * FROM response WHERE status IN ('queued', 'in_progress')")
+  const total = database.prepare('SELECT size FROM total')
+  const oldest = database.prepare('SELECT owner, id, size FROM response ORDER BY expires LIMIT 64')
+  // UNION, not UNION ALL: a circle, which nobody makes, would still end.
+  const prolong = database.prepare(`
+    WITH RECURSIVE earlier (id) AS (
+      VALUES (?1) UNION SELECT response.previous FROM response JOIN earlier USING (id) WHERE owner = ?2
+    ) UPDATE response SET expires = ?3 WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL)`)
+
+  const write = (one: StoredResponse): void => {
+    const { owner, id, previous, status, created, input, response, events, maker } = one
+    const expires = date() + limits().keepDays * DAY
+    const size = input.length + response.length + (events?.length ?? 0)
+    remove.run(owner, id)
+    insert.run(
+      owner,
+      id,
+      previous,
+      status,
+      created,
+      expires,
+      size,
+      input,
+      response,
+      events,
+      maker && JSON.stringify(maker),
+    )
+    if (previous !== null) prolong.run(previous, owner, expires)
+    makeRoom()
+  }
+  const makeRoom = (): void => {
+    const most = limits().maxMegabytes * MIB
+    let size = Number(total.get()?.size ?? 0)
+    if (size <= most) return
+    while (size > most * EASED) {
+      const some = oldest.all()
+      // The last one stays, however large it is: it has just been asked for.
+      if (some.length <= 1) return
+      for (const row of some.slice(0, -1)) {
+        if (size <= most * EASED) return
+        remove.run(String(row.owner), String(row.id))
+        size -= Number(row.size)
+      }
+    }
+  }
+  /** All of it or nothing. */
+  const whole = (run: () => void): void => {
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      run()
+      database.exec('COMMIT')
+    } catch (error) {
+      database.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  return {
+    put(response) {
+      try {
+        whole(() => write(response))
+        return null
+      } catch (error) {
+        return fail('internal', `The answer could not be kept: ${error instanceof Error ? error.message : 'unknown'}.`)
+      }
+    },
+    get(id, owner) {
+      const row = select.get(owner, id, date())
+      return row && readRow(row)
+    },
+    delete: (id, owner) => remove.run(owner, id).changes > 0,
+    abandon(restated) {
+      const left = unfinished.all().map(readRow)
+      for (const one of left) whole(() => write({ ...one, status: 'failed', response: restated(one) }))
+      return left.length
+    },
+    sweep() {
+      expire.run(date())
+    },
+    close() {
+      database.close()
+    },
+  }
+}
+
+/** A row of the table above, which only this file writes. */
+const readRow = (row: Record<string, unknown>): StoredResponse => ({
+  owner: String(row.owner),
+  id: String(row.id),
+  previous: row.previous === null ? null : String(row.previous),
+  status: String(row.status) as ResponseStatus,
+  created: Number(row.created),
+  input: String(row.input),
+  response: String(row.response),
+  events: row.events === null ? null : String(row.events),
+  maker: row.maker === null ? null : (JSON.parse(String(row.maker)) as StoredResponse['maker']),
+})

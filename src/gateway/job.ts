@@ -1,0 +1,160 @@
+/**
+ * A response that is answered in the background: the road's reply goes into it instead of to a client. Whoever asks is
+ * shown the response as it stands, or its events from any number on, those to come too.
+ */
+import type { Reply } from '../core/call.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import { type JsonObject, number, object, text } from '../core/json.ts'
+import type { ResponseStatus } from '../core/stored.ts'
+import { eventsIn } from './keeping.ts'
+
+/** What a job has said, as one event: its number, its name, and its JSON. */
+export type JobEvent = { readonly number: number; readonly type: string; readonly data: string }
+
+export type JobOptions = {
+  readonly owner: string
+  /** The response before anything has been answered, queued. */
+  readonly queued: JsonObject
+  /** The response that says it failed so. */
+  readonly failed: (failure: Failure) => JsonObject
+  /** The response's state has changed. */
+  readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly JobEvent[]) => void
+}
+
+/** Characters of events it may say; more is no answer of a model. */
+const MOST = 128 * 1024 * 1024
+
+export class Job implements Reply {
+  readonly owner: string
+  readonly #options: JobOptions
+  readonly #events: JobEvent[] = []
+  readonly #watchers = new Set<() => void>()
+  #response: JsonObject
+  #size = 0
+  #status: ResponseStatus = 'queued'
+  #gone: () => void = () => {}
+
+  constructor(options: JobOptions) {
+    this.#options = options
+    this.owner = options.owner
+    this.#response = options.queued
+  }
+
+  get response(): JsonObject {
+    return this.#response
+  }
+
+  get over(): boolean {
+    return this.#status !== 'queued' && this.#status !== 'in_progress'
+  }
+
+  get events(): readonly JobEvent[] {
+    return this.#events
+  }
+
+  /** Runs whenever there is more to tell, until the function it gives is called. */
+  watch(run: () => void): () => void {
+    this.#watchers.add(run)
+    return () => this.#watchers.delete(run)
+  }
+
+  /** Nobody wants it any more: whoever answers is let go, and what there is stays as it is. */
+  cancel(): void {
+    if (this.over) return
+    this.#become({ ...this.#response, status: 'cancelled' }, 'cancelled')
+    this.#gone()
+  }
+
+  // ── What the road tells ────────────────────────────────────────────────────────────────────────────────────────
+
+  head(): void {}
+
+  write(chunk: string): boolean {
+    this.#hear(chunk)
+    return true
+  }
+
+  end(chunk = ''): void {
+    this.#hear(chunk)
+    if (this.over) return
+    const error = object(errorIn(chunk)?.error)
+    const message = text(error?.message) ?? 'The answer broke off.'
+    this.#fail(fail('truncated', message), error)
+  }
+
+  cut(): void {
+    if (!this.over) this.#fail(fail('truncated', 'The answer broke off.'))
+  }
+
+  /** It is never full. */
+  onDrain(): void {}
+
+  onGone(run: () => void): void {
+    this.#gone = run
+  }
+
+  // ── What becomes of it ─────────────────────────────────────────────────────────────────────────────────────────
+
+  #hear(chunk: string): void {
+    if (this.over) return
+    for (const event of eventsIn(chunk)) {
+      const type = text(event.type) ?? ''
+      const data = JSON.stringify(event)
+      this.#events.push({ number: number(event.sequence_number) ?? this.#events.length, type, data })
+      this.#size += data.length
+      const response = object(event.response)
+      if (!response) continue
+      const last = LAST.get(type)
+      if (last) return this.#become(response, last)
+      if (this.#status === 'queued') this.#become(response, 'in_progress')
+      else this.#response = response
+    }
+    if (this.#size > MOST) {
+      this.#fail(fail('too_large', `The answer is longer than ${MOST} characters of events.`))
+      this.#gone()
+    }
+    this.#tell()
+  }
+
+  /** An error in place of an answer; `said`: as the client would have been told. */
+  #fail(failure: Failure, said?: JsonObject): void {
+    const made = this.#options.failed(failure)
+    const error = said ? { code: text(said.code) ?? 'server_error', message: failure.message } : made.error
+    const response = { ...made, error: error ?? null }
+    let next = (this.#events.at(-1)?.number ?? -1) + 1
+    const add = (type: string, more: JsonObject) => {
+      const data = JSON.stringify({ type, sequence_number: next, ...more })
+      this.#events.push({ number: next++, type, data })
+    }
+    if (this.#events.length === 0) add('response.created', { response: { ...this.#response, status: 'in_progress' } })
+    add('error', { error: said ?? error ?? null })
+    add('response.failed', { response })
+    this.#become(response, 'failed')
+  }
+
+  #become(response: JsonObject, status: ResponseStatus): void {
+    this.#status = status
+    this.#response = response
+    this.#options.keep(response, status, this.#events)
+    this.#tell()
+  }
+
+  #tell(): void {
+    for (const run of [...this.#watchers]) run()
+  }
+}
+
+const LAST: ReadonlyMap<string, ResponseStatus> = new Map([
+  ['response.completed', 'completed'],
+  ['response.incomplete', 'incomplete'],
+  ['response.failed', 'failed'],
+])
+
+const errorIn = (chunk: string): JsonObject | undefined => {
+  try {
+    return object(JSON.parse(chunk))
+  } catch {
+    // Not one JSON body: the stream's own end.
+    return undefined
+  }
+}

@@ -1,0 +1,147 @@
+/** A call of the responses style: a turn of a conversation that is kept here, answered now or in the background. */
+import type { Received, Reply } from '../core/call.ts'
+import { bad, type Failure, fail, type Outcome } from '../core/failure.ts'
+import { isObject, type JsonObject, parseJson } from '../core/json.ts'
+import type { AnswerContext } from '../core/protocol.ts'
+import type { ResponseStore } from '../core/stored.ts'
+import type { World } from '../core/world.ts'
+import { usable } from '../policy/models.ts'
+import { openaiResponses } from '../protocols/openai-responses/index.ts'
+import { failedResponse, pendingResponse } from '../protocols/openai-responses/pending.ts'
+import { type Gateway, handle } from './handle.ts'
+import { Job } from './job.ts'
+import { lettersOf } from './letters.ts'
+import type { Question } from './prepare.ts'
+import { ask } from './question.ts'
+import { refusalOf } from './refusal.ts'
+import { pourEvents } from './stored.ts'
+import { newId, type Turn, type TurnOptions, type TurnWorld, turnFor } from './turn.ts'
+
+/** `connection`: what this connection remembers of its own turns, where there is such a thing. */
+export const respond = (
+  gateway: Gateway,
+  received: Received,
+  reply: Reply,
+  connection?: ResponseStore,
+): Promise<void> => {
+  const world = turnWorld(gateway, received, connection)
+  // The word is looked for first: hardly any request says it, and the body is parsed on the road.
+  if (received.body.includes('"background"') && saysBackground(received.body))
+    return inBackground(gateway, world, received, reply)
+  return handle(gateway, openaiResponses, received, reply, (question) =>
+    begin(world, question, { id: newId(world), background: false }),
+  )
+}
+
+const begin = (world: TurnWorld, question: Question, options: TurnOptions): Outcome<Turn> => {
+  const turn = turnFor(world, question, options)
+  const previous = question.body.previous_response_id
+  // Who continued in vain on a connection starts anew.
+  if (!turn.ok && typeof previous === 'string') world.shelves.connection?.delete(previous, world.owner)
+  return turn
+}
+
+const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseStore | undefined): TurnWorld => {
+  const { world, responses } = gateway
+  const config = gateway.config()
+  const durable = config.settings.responses.keepDays > 0 ? responses : null
+  return {
+    shelves: connection ? { durable, connection } : { durable },
+    owner: client,
+    letters: (length) => lettersOf(world, length),
+    created: Math.floor(world.date() / 1000),
+    othersMayKnow: usable(config).some(({ speaks }) => speaks.some(({ protocol }) => protocol === 'openai-responses')),
+    trouble: (failure) => gateway.tell({ event: 'error', error: new Error(failure.message) }),
+  }
+}
+
+const saysBackground = (source: string): boolean => bodyOf(source)?.background === true
+
+const bodyOf = (source: string): JsonObject | undefined => {
+  try {
+    const body = parseJson(source)
+    return isObject(body) ? body : undefined
+  } catch {
+    // The road says what is wrong with it.
+    return undefined
+  }
+}
+
+/**
+ * Answers at once with the queued response, or with its events from the first on, and goes on without the client. The
+ * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
+ */
+const inBackground = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
+  const refuse = (failure: Failure) => {
+    const { status, headers, body } = refusalOf(openaiResponses, failure, { requestId: received.id, soonest: null })
+    reply.head(status, { ...headers, 'x-headgate-attempts': '0' })
+    reply.end(body)
+  }
+  const options = { id: newId(world), background: true }
+  const asked = ask(openaiResponses, received.body, received.headers)
+  if (!asked.ok) return refuse(asked.failure)
+  const begun = mayWait(world, asked.value, () => begin(world, asked.value, options))
+  if (!begun.ok) return refuse(begun.failure)
+  let turn = begun.value
+  if (gateway.jobs.size >= gateway.config().settings.limit.concurrent)
+    return refuse(fail('busy', 'As many responses are answered in the background as may be (limit.concurrent).'))
+
+  const context = contextOf(gateway.world, turn, received)
+  const queued = pendingResponse(context, 'queued')
+  const unkept = turn.keep(JSON.stringify(queued), 'queued', null)
+  if (unkept) return refuse(unkept)
+  const job = new Job({
+    owner: received.client,
+    queued,
+    failed: (failure) => failedResponse(context, failure),
+    keep: (response, status, events) => {
+      const over = status !== 'in_progress'
+      turn.keep(JSON.stringify(response), status, over ? events.map(({ data }) => data).join('\n') : null)
+      if (over) gateway.jobs.delete(options.id)
+    },
+  })
+  gateway.jobs.set(options.id, job)
+  const { background: _, stream: __, stream_options: ___, ...rest } = asked.value.body
+  const body = JSON.stringify({ ...rest, stream: true })
+  const away: Received = { ...received, body }
+  void handle(gateway, openaiResponses, away, job, (question) => {
+    const again = turnFor(world, question, options)
+    // Who answers is told to the turn that is on the road.
+    if (again.ok) turn = again.value
+    return again
+  })
+
+  if (asked.value.request.stream) return pourEvents(gateway, reply, job, -1, received.id)
+  reply.head(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
+  reply.end(JSON.stringify(queued))
+}
+
+/** What is not stored cannot be asked for later. */
+const mayWait = (world: TurnWorld, { body }: Question, then: () => Outcome<Turn>): Outcome<Turn> => {
+  const param = 'background'
+  if (!world.shelves.durable)
+    return bad(
+      fail(
+        'unsupported',
+        'Nothing is kept here (responses.keepDays is 0), so nothing can be answered in the background.',
+        {
+          param,
+        },
+      ),
+    )
+  if (body.store === false)
+    return bad(
+      fail('invalid_value', '`background: true` needs the response to be stored: leave out `store: false`.', { param }),
+    )
+  return then()
+}
+
+const contextOf = (world: World, turn: Turn, received: Received): AnswerContext => ({
+  request: turn.question.request,
+  body: turn.question.body,
+  model: turn.question.request.model,
+  requestId: received.id,
+  created: Math.floor(world.date() / 1000),
+  id: (prefix) => `${prefix}_${lettersOf(world, 24)}`,
+  kept: turn.kept,
+})

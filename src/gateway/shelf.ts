@@ -1,0 +1,41 @@
+/** A place for answers in memory, with a ceiling: what a connection remembers of its own turns, or all there is without a database. */
+import type { ResponseStore, StoredResponse } from '../core/stored.ts'
+
+/** `most`: characters it may hold in all; the longest untouched make room. */
+export const memoryStore = (most: number): ResponseStore => {
+  const kept = new Map<string, StoredResponse>()
+  let size = 0
+  const name = (id: string, owner: string): string => `${owner} ${id}`
+  const remove = (key: string): boolean => {
+    const found = kept.get(key)
+    if (found) size -= sizeOf(found)
+    return kept.delete(key)
+  }
+  const get = (id: string, owner: string): StoredResponse | undefined => {
+    const key = name(id, owner)
+    const found = kept.get(key)
+    if (!found) return undefined
+    // The Map's order is the order of last use.
+    kept.delete(key)
+    kept.set(key, found)
+    return found
+  }
+  return {
+    get,
+    put(response) {
+      const key = name(response.id, response.owner)
+      remove(key)
+      kept.set(key, response)
+      size += sizeOf(response)
+      for (const oldest of kept.keys()) {
+        if (size <= most || oldest === key) break
+        remove(oldest)
+      }
+      return null
+    },
+    delete: (id, owner) => remove(name(id, owner)),
+  }
+}
+
+const sizeOf = ({ input, response, events }: StoredResponse): number =>
+  input.length + response.length + (events?.length ?? 0)

@@ -1,0 +1,237 @@
+/** What can be done with an answer that is kept: shown, told again as a stream, its input listed, cancelled, deleted. */
+import type { Received, Reply } from '../core/call.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import { isObject, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
+import type { AnswerContext } from '../core/protocol.ts'
+import type { StoredResponse } from '../core/stored.ts'
+import type { Cancel } from '../core/world.ts'
+import { statusOf } from '../policy/verdict.ts'
+import { openaiResponses } from '../protocols/openai-responses/index.ts'
+import { writeFrame } from '../protocols/sse.ts'
+import type { Gateway } from './handle.ts'
+import type { Job, JobEvent } from './job.ts'
+import { eventsIn } from './keeping.ts'
+import { lettersOf } from './letters.ts'
+import { refusalOf } from './refusal.ts'
+
+type Page = (gateway: Gateway, received: Received, reply: Reply, id: string) => void
+
+/** `GET /v1/responses/{id}`: as it stands, or with `stream=true` its events behind `starting_after`, those to come too. */
+export const showResponse: Page = (gateway, received, reply, id) => {
+  const query = new URLSearchParams(received.query)
+  const job = jobOf(gateway, received, id)
+  const stored = job ? undefined : storedOf(gateway, received, id)
+  if (!job && !stored) return refuse(received, reply, unknown(id))
+  if (query.get('stream') !== 'true') {
+    if (job) return json(reply, received, JSON.stringify(job.response))
+    return json(reply, received, stored?.response ?? '')
+  }
+  const after = query.get('starting_after')
+  if (after !== null && !/^\d{1,15}$/.test(after))
+    return refuse(
+      received,
+      reply,
+      fail('invalid_value', '`starting_after` is the sequence_number of an event: a whole number.', {
+        param: 'starting_after',
+      }),
+    )
+  const from = after === null ? -1 : Number(after)
+  if (job) return pourEvents(gateway, reply, job, from, received.id)
+  if (stored)
+    pourEvents(
+      gateway,
+      reply,
+      { events: eventsOf(gateway, stored), over: true, watch: () => () => {} },
+      from,
+      received.id,
+    )
+}
+
+/** `GET /v1/responses/{id}/input_items`: what the turn was asked, newest first unless `order=asc`. */
+export const listInput: Page = (gateway, received, reply, id) => {
+  const stored = storedOf(gateway, received, id)
+  if (!stored) return refuse(received, reply, unknown(id))
+  const query = new URLSearchParams(received.query)
+  const limit = Number(query.get('limit') ?? 20)
+  const order = query.get('order') ?? 'desc'
+  const wrong =
+    !Number.isInteger(limit) || limit < 1 || limit > 100
+      ? fail('invalid_value', '`limit` is a whole number from 1 to 100.', { param: 'limit' })
+      : order !== 'asc' && order !== 'desc'
+        ? fail('invalid_value', '`order` is `asc` or `desc`.', { param: 'order' })
+        : null
+  if (wrong) return refuse(received, reply, wrong)
+  const all = list(parseJson(stored.input)).filter(isObject)
+  const items = order === 'asc' ? all : all.toReversed()
+  const place = (name: string) => {
+    const wanted = query.get(name)
+    return wanted === null ? undefined : items.findIndex((item) => item.id === wanted)
+  }
+  const after = place('after')
+  const before = place('before')
+  if (after === -1 || before === -1)
+    return refuse(
+      received,
+      reply,
+      fail('invalid_value', 'There is no item of that id in the input of this response.', {
+        param: after === -1 ? 'after' : 'before',
+      }),
+    )
+  const rest = items.slice(after === undefined ? 0 : after + 1, before)
+  const data = rest.slice(0, limit)
+  const page: JsonObject = {
+    object: 'list',
+    data,
+    first_id: text(data[0]?.id) ?? '',
+    last_id: text(data.at(-1)?.id) ?? '',
+    has_more: rest.length > data.length,
+  }
+  json(reply, received, JSON.stringify(page))
+}
+
+/** `POST /v1/responses/{id}/cancel`: ends one that is answered in the background; one that has ended stays as it is. */
+export const cancelResponse: Page = (gateway, received, reply, id) => {
+  const job = jobOf(gateway, received, id)
+  if (job) {
+    job.cancel()
+    return json(reply, received, JSON.stringify(job.response))
+  }
+  const stored = storedOf(gateway, received, id)
+  if (!stored) return refuse(received, reply, unknown(id))
+  if (object(parseJson(stored.response))?.background !== true)
+    return refuse(
+      received,
+      reply,
+      fail(
+        'invalid_request',
+        'Only a response that is answered in the background (`background: true`) can be cancelled.',
+      ),
+    )
+  json(reply, received, stored.response)
+}
+
+/** `DELETE /v1/responses/{id}`: what continued it cannot be continued any more. */
+export const deleteResponse: Page = (gateway, received, reply, id) => {
+  const job = jobOf(gateway, received, id)
+  job?.cancel()
+  if (!gateway.responses.delete(id, received.client)) return refuse(received, reply, unknown(id))
+  json(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
+}
+
+const jobOf = ({ jobs }: Gateway, { client }: Received, id: string): Job | undefined => {
+  const job = jobs.get(id)
+  return job?.owner === client ? job : undefined
+}
+
+const storedOf = ({ responses }: Gateway, { client }: Received, id: string): StoredResponse | undefined =>
+  responses.get(id, client)
+
+const unknown = (id: string): Failure =>
+  fail(
+    'unknown_response',
+    `Response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or is another client's.`,
+  )
+
+const json = (reply: Reply, { id }: Received, body: string): void => {
+  reply.head(200, { 'content-type': 'application/json', 'x-request-id': id })
+  reply.end(body)
+}
+
+const refuse = ({ id }: Received, reply: Reply, failure: Failure): void => {
+  const { headers, body } = refusalOf(openaiResponses, failure, { requestId: id, soonest: null })
+  reply.head(statusOf(failure), headers)
+  reply.end(body)
+}
+
+// ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The events a stored answer came with, or those it would have come with. */
+const eventsOf = ({ world }: Gateway, { response, events }: StoredResponse): readonly JobEvent[] => {
+  const said = events?.split('\n') ?? []
+  const read = said.length > 0 ? said.map((line) => object(parseJson(line))) : toldAgain(world, response)
+  return read.flatMap((event, at) => {
+    if (!event) return []
+    const number = typeof event.sequence_number === 'number' ? event.sequence_number : at
+    return [{ number, type: text(event.type) ?? '', data: JSON.stringify(event) }]
+  })
+}
+
+/** A response that is an answer's whole record, written as the stream that would have ended with it. */
+const toldAgain = (world: Gateway['world'], source: string): readonly JsonObject[] => {
+  const body = object(parseJson(source)) ?? {}
+  const request = openaiResponses.decodeRequest({ model: text(body.model) ?? '', input: '' })
+  if (!request.ok) return []
+  const context: AnswerContext = {
+    request: request.value,
+    body,
+    model: text(body.model) ?? '',
+    created: typeof body.created_at === 'number' ? body.created_at : 0,
+    id: (prefix) => `${prefix}_${lettersOf(world, 24)}`,
+    kept: {
+      id: text(body.id) ?? '',
+      previous: text(body.previous_response_id) ?? null,
+      store: body.store === true,
+      background: body.background === true,
+    },
+  }
+  const writer = openaiResponses.encodeStream(context)
+  const told = [...writer.push({ events: openaiResponses.decodeAnswer(body) }), ...writer.end()]
+  const events = told.flatMap(eventsIn)
+  // Its last word is the record itself, with the ids it has been shown under.
+  return events.map((event) => (LAST.has(text(event.type) ?? '') ? { ...event, response: body } : event))
+}
+
+const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed'])
+
+const HEAD = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+}
+
+type Told = Pick<Job, 'events' | 'over' | 'watch'>
+
+/** Writes the events behind a number, as fast as the client reads, until the last. */
+export const pourEvents = (
+  { world, config }: Pick<Gateway, 'world' | 'config'>,
+  reply: Reply,
+  told: Told,
+  after: number,
+  requestId: string,
+): void => {
+  reply.head(200, { ...HEAD, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
+  const { interval } = config().settings.keepAlive
+  let at = 0
+  let full = false
+  let ended = false
+  let quiet: Cancel = () => {}
+  const rest = () => {
+    quiet()
+    if (interval > 0 && !ended)
+      quiet = world.later(interval, () => {
+        if (!full) full = !reply.write(': ping\n')
+        rest()
+      })
+  }
+  const end = () => {
+    ended = true
+    quiet()
+    leave()
+  }
+  const go = () => {
+    while (!full && !ended && at < told.events.length) {
+      const event = told.events[at++]
+      if (event && event.number > after) full = !reply.write(writeFrame(event.type, event.data))
+    }
+    if (ended || full || !told.over || at < told.events.length) return rest()
+    end()
+    reply.end(writeFrame(undefined, '[DONE]'))
+  }
+  const leave = told.watch(go)
+  reply.onDrain(() => {
+    full = false
+    go()
+  })
+  reply.onGone(end)
+  go()
+}

@@ -1,0 +1,308 @@
+/**
+ * One turn of the responses style: what came before it is put in front of its question, and its answer is kept, so that
+ * the next turn can be asked of anybody.
+ *
+ * Where whoever answered the turn before keeps it too, the same key there is asked to go on from its own record: it has
+ * seen more than it told (its reasoning). Everybody else is sent the whole conversation.
+ */
+import type { Reply } from '../core/call.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
+import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
+import { rewrite } from '../core/json-text.ts'
+import type { Kept } from '../core/protocol.ts'
+import type { ProviderKey } from '../core/provider.ts'
+import type { Maker, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
+import type { Candidate, Target } from '../core/target.ts'
+import { openaiResponses } from '../protocols/openai-responses/index.ts'
+import type { Flow } from './attempt.ts'
+import { KeepingReply } from './keeping.ts'
+import type { Prepared, Question } from './prepare.ts'
+import { ask } from './question.ts'
+
+/** Where the answers of a turn are looked for and put. */
+export type Shelves = {
+  /** Outlives the process; null: nothing is kept, as configured. */
+  readonly durable: ResponseStore | null
+  /** What one connection remembers of its own turns that are not to be stored (`store: false`). */
+  readonly connection?: ResponseStore
+}
+
+export type TurnWorld = {
+  readonly shelves: Shelves
+  readonly owner: string
+  /** Letters for ids. */
+  readonly letters: (length: number) => string
+  /** s since 1970. */
+  readonly created: number
+  /** Somebody configured speaks the format, and may know what is not known here. */
+  readonly othersMayKnow: boolean
+  readonly trouble: (failure: Failure) => void
+}
+
+/** Ids of ours begin so: none that does can be known to anybody else. */
+const OWN_ID = 'resp_hg'
+
+/** Longest conversation, in turns. */
+const MOST_TURNS = 10_000
+
+export class Turn {
+  /** With everything that came before. */
+  readonly question: Question
+  readonly kept: Kept
+  readonly #world: TurnWorld
+  readonly #shelf: ResponseStore | null
+  readonly #input: string
+  readonly #native: { readonly maker: Maker; readonly question: Question } | null
+  #nativeLost = false
+  #maker: Maker | null = null
+
+  constructor(
+    world: TurnWorld,
+    question: Question,
+    kept: Kept,
+    input: readonly JsonObject[],
+    native: { readonly maker: Maker; readonly question: Question } | null,
+  ) {
+    this.#world = world
+    this.question = question
+    this.kept = kept
+    this.#input = JSON.stringify(input)
+    this.#native = native
+    this.#shelf = (kept.store ? world.shelves.durable : world.shelves.connection) ?? null
+  }
+
+  /** What this target is asked. */
+  questionFor({ candidate, key }: Target): Question {
+    const native = this.#nativeLost ? null : this.#native
+    return native && candidate.instance.id === native.maker.instance && key.id === native.maker.key
+      ? native.question
+      : this.question
+  }
+
+  /** The key that has the conversation so far is the first to be asked, where its provider is. */
+  keysFirst(candidate: Candidate, keys: readonly ProviderKey[]): readonly ProviderKey[] {
+    const maker = this.#native?.maker
+    if (!maker || candidate.instance.id !== maker.instance) return keys
+    const own = keys.filter(({ id }) => id === maker.key)
+    return own.length === 0 ? keys : [...own, ...keys.filter(({ id }) => id !== maker.key)]
+  }
+
+  /** Whether it failed only because its record is gone there: then it can be asked again, with everything. */
+  forgotten(asked: Question, failure: Failure): boolean {
+    if (asked === this.question || this.#nativeLost) return false
+    const gone = failure.status === 404 || failure.upstream?.code === 'previous_response_not_found'
+    this.#nativeLost = gone
+    return gone
+  }
+
+  /** Who answers; the flow knows under which id once it has begun. */
+  answeredBy({ candidate, key }: Target, { protocol }: Prepared, flow: Flow): void {
+    const id = flow.id()
+    const stored = protocol.name === 'openai-responses' && this.question.body.store !== false && id !== null
+    this.#maker = stored ? { instance: candidate.instance.id, key: key.id, model: candidate.model, id } : null
+  }
+
+  /** The reply, with the answer kept on its way; in the background the reply does that itself. */
+  keeping(reply: Reply): Reply {
+    return this.#shelf && !this.kept.background
+      ? new KeepingReply(reply, (response, status) => this.keep(response, status, null))
+      : reply
+  }
+
+  /** `response`: JSON. A failed turn is kept only if it can still be asked for (`background`). */
+  keep(response: string, status: ResponseStatus, events: string | null): Failure | null {
+    const { id, previous, background } = this.kept
+    if (status === 'failed' && !background) {
+      // Who continued in vain on a connection starts anew: the record there is not to be trusted any more.
+      if (previous !== null) this.#world.shelves.connection?.delete(previous, this.#world.owner)
+      return null
+    }
+    const trouble =
+      this.#shelf?.put({
+        id,
+        owner: this.#world.owner,
+        previous,
+        status,
+        created: this.#world.created,
+        input: this.#input,
+        response,
+        events,
+        maker: this.#maker,
+      }) ?? null
+    if (trouble) this.#world.trouble(trouble)
+    return trouble
+  }
+}
+
+/** A new answer's id. */
+export const newId = ({ letters }: TurnWorld): string => OWN_ID + letters(24)
+
+export type TurnOptions = { readonly id: string; readonly background: boolean }
+
+/** The turn this question is; refused when what it continues is not to be found, or does not fit. */
+export const turnFor = (world: TurnWorld, question: Question, { id, background }: TurnOptions): Outcome<Turn> => {
+  const { body } = question
+  const { durable, connection } = world.shelves
+  const wanted = body.store !== false
+  const store = wanted && durable !== null
+  const previous = text(body.previous_response_id) ?? null
+  const kept: Kept = { id, previous, store, background }
+  const news = itemsOf(body.input)
+  const own = named(news, world.letters)
+  if (previous === null) return good(new Turn(world, question, kept, own, null))
+
+  const find = (id: string) => connection?.get(id, world.owner) ?? durable?.get(id, world.owner)
+  const { turns, root } = conversation(find, previous)
+  const last = turns.at(-1)
+  if (!last)
+    return previous.startsWith(OWN_ID) || !world.othersMayKnow
+      ? bad(unknownPrevious(previous))
+      : good(new Turn(world, question, kept, own, null))
+  if (last.status === 'queued' || last.status === 'in_progress')
+    return bad(
+      fail(
+        'unknown_previous',
+        `The response ${JSON.stringify(previous)} is still being answered. Wait until it is done.`,
+        {
+          param: 'previous_response_id',
+        },
+      ),
+    )
+  const before = turns.flatMap(said)
+  const orphan = orphanOf(before, news)
+  if (orphan) return bad(orphan)
+  const { previous_response_id: _, ...rest } = body
+  const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...before, ...news] }
+  const clientPath = pathIn(before.length, isString(body.input))
+  const asked = ask(openaiResponses, JSON.stringify(whole), question.headers)
+  if (!asked.ok) {
+    const { param } = asked.failure
+    return bad({ ...asked.failure, ...(param !== undefined && { param: clientPath(param) }) })
+  }
+  const expanded: Question = { ...question, ...asked.value, clientPath }
+  return good(new Turn(world, expanded, kept, own, nativeOf(question, last)))
+}
+
+/** The question as it came, continued from the record of whoever gave the answer before. */
+const nativeOf = (question: Question, { maker }: StoredResponse) => {
+  if (!maker) return null
+  const body = { ...question.body, previous_response_id: maker.id }
+  return {
+    maker,
+    question: { ...question, body, source: rewrite(question.source, question.members, question.body, body) },
+  }
+}
+
+/** The turns up to this one, oldest first, and what the oldest continues that is not known here. */
+const conversation = (
+  find: (id: string) => StoredResponse | undefined,
+  id: string,
+): { readonly turns: readonly StoredResponse[]; readonly root: string | null } => {
+  const turns: StoredResponse[] = []
+  let next: string | null = id
+  while (next !== null && turns.length < MOST_TURNS) {
+    const found = find(next)
+    if (!found) break
+    turns.unshift(found)
+    next = found.previous
+  }
+  return { turns, root: next }
+}
+
+const unknownPrevious = (id: string): Failure =>
+  fail(
+    'unknown_previous',
+    `Previous response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or is another client's. Send the whole conversation as input instead.`,
+    { param: 'previous_response_id' },
+  )
+
+// ── Items ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const isString = (value: unknown): boolean => typeof value === 'string'
+
+const itemsOf = (input: Json | undefined): readonly JsonObject[] =>
+  typeof input === 'string'
+    ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }]
+    : list(input).filter(isObject)
+
+/** Input items as they can be listed: each with an id, messages with their type and state. */
+const named = (items: readonly JsonObject[], letters: TurnWorld['letters']): readonly JsonObject[] =>
+  items.map((item) => {
+    const type = text(item.type) ?? (item.role === undefined ? 'item_reference' : 'message')
+    return {
+      ...item,
+      type,
+      id: text(item.id) ?? `${PREFIXES.get(type) ?? 'item'}_${letters(24)}`,
+      ...(type === 'message' && {
+        status: text(item.status) ?? 'completed',
+        ...(isString(item.content) && {
+          content: [{ type: item.role === 'assistant' ? 'output_text' : 'input_text', text: item.content }],
+        }),
+      }),
+    }
+  })
+
+const PREFIXES: ReadonlyMap<string, string> = new Map([
+  ['message', 'msg'],
+  ['function_call', 'fc'],
+  ['function_call_output', 'fco'],
+  ['custom_tool_call', 'ctc'],
+  ['custom_tool_call_output', 'cto'],
+  ['reasoning', 'rs'],
+  ['compaction', 'cmp'],
+])
+
+/** What was asked and answered in a turn, as items of a later question. */
+const said = ({ input, response }: StoredResponse): readonly JsonObject[] => [
+  ...list(parseJson(input)).filter(isObject).map(unnamed),
+  ...list(object(parseJson(response))?.output)
+    .filter(isObject)
+    .map(unnamed),
+]
+
+/** Ids mean nothing to whoever answers next; a thought without its seal is only what it says. */
+const unnamed = (item: JsonObject): JsonObject => {
+  switch (item.type) {
+    case 'message':
+    case 'function_call':
+    case 'function_call_output':
+    case 'custom_tool_call':
+    case 'custom_tool_call_output': {
+      const { id: _id, status: _status, ...rest } = item
+      return rest
+    }
+    case 'reasoning': {
+      const { status: _status, ...rest } = item
+      return text(item.encrypted_content) ? rest : { ...rest, id: `rs_hg_${text(item.id) ?? ''}` }
+    }
+    default:
+      return item
+  }
+}
+
+/** A result of a call nobody made: it would be refused upstream, by each in its own words. */
+const orphanOf = (before: readonly JsonObject[], news: readonly JsonObject[]): Failure | null => {
+  const called = new Set([...before, ...news].filter(isCall).map(({ call_id }) => call_id))
+  const at = news.findIndex((item) => isResult(item) && !called.has(item.call_id))
+  return at === -1
+    ? null
+    : fail(
+        'invalid_request',
+        `No tool call found for the call_id ${JSON.stringify(news[at]?.call_id ?? null)} of this output. Send the call_id of a call the model made.`,
+        { param: `input[${at}].call_id` },
+      )
+}
+
+const isCall = ({ type }: JsonObject): boolean => type === 'function_call' || type === 'custom_tool_call'
+const isResult = ({ type }: JsonObject): boolean =>
+  type === 'function_call_output' || type === 'custom_tool_call_output'
+
+/** A path in the whole conversation as the client would write it: of this turn's own input, or of what it continues. */
+const pathIn =
+  (before: number, wasText: boolean) =>
+  (path: string): string => {
+    const [, index, rest] = /^input\[(\d+)\](.*)$/s.exec(path) ?? []
+    if (index === undefined) return path
+    if (Number(index) < before) return 'previous_response_id'
+    return wasText ? 'input' : `input[${Number(index) - before}]${rest}`
+  }

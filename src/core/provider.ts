@@ -1,4 +1,6 @@
 import type { UpstreamProtocolName, Usage } from './chat.ts'
+import type { EmbeddingsProtocolName } from './embeddings.ts'
+import type { ErrorTable } from './error-table.ts'
 import type { Failure } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { HeaderLookup } from './protocol.ts'
@@ -50,6 +52,8 @@ export type Provider = {
   /** It reads the reasoning of earlier turns in chat completions (`reasoning_content`), and some of its models insist on it. */
   readonly takesReasoning?: boolean
   readonly quirks?: Quirks
+  /** That it makes embeddings, and how. Absent: it is never asked for any. */
+  readonly embeds?: Embeds
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
 }
@@ -65,6 +69,17 @@ export type Wire = {
   readonly streamPath?: string
   /** How to sign in to this format's endpoint, if not as to the provider's others. */
   readonly auth?: Auth
+}
+
+/** How a provider makes embeddings. */
+export type Embeds = {
+  readonly protocol: EmbeddingsProtocolName
+  /** Its path below the base URL, if not the format's own; `{model}` stands for the model. */
+  readonly path?: string
+  /** Models known to make them, the usual one first: the lists providers have are read for models that write. */
+  readonly models: readonly string[]
+  /** The last change to the JSON body; see `Quirks.requestBody`. */
+  readonly requestBody?: (body: JsonObject, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }
 
 /** `otherwise`: how to sign in where no key is given, by what the machine it runs on is allowed to do. */
@@ -99,7 +114,9 @@ export type Quirks = {
   readonly path?: (path: string, model: string, variables: Variables) => string
   /** What its token counts mean, where they do not mean what the format says. */
   readonly usage?: (usage: Usage) => Usage
-  /** Its own dialect of errors, asked before the format's. Undefined: nothing special. */
+  /** Its own dialect of errors, asked before the words and statuses all providers share. */
+  readonly errors?: ErrorTable
+  /** What of that dialect no row can say; asked first. Undefined: nothing special. */
   readonly failure?: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure | undefined
 }
 

@@ -9,6 +9,7 @@ import type { Frame, HeaderLookup, Passing, UpstreamProtocol } from '../core/pro
 import type { Quirks } from '../core/provider.ts'
 import type { Stage } from '../core/stage.ts'
 import { retryAfter } from '../policy/wait.ts'
+import { inDialect } from '../protocols/classify.ts'
 import { sse } from '../protocols/sse.ts'
 import { utf8 } from '../protocols/text.ts'
 
@@ -39,10 +40,10 @@ export const readerFor = (head: Head, dialect: Dialect): Reader => {
     )
   if (type.includes('html')) return refuse(webPage(head.status))
   const { mediaType } = dialect.protocol.framing ?? sse
-  if (type.includes(mediaType)) return streamReader(dialect)
+  if (type.includes(mediaType)) return streamReader(head, dialect)
   if (!dialect.stream) return wholeReader(head, dialect)
   // Of the other framings one begins like JSON and one is binary: there the head has to say what comes.
-  if (dialect.protocol.framing) return type.includes('json') ? wholeReader(head, dialect) : streamReader(dialect)
+  if (dialect.protocol.framing) return type.includes('json') ? wholeReader(head, dialect) : streamReader(head, dialect)
   return eitherReader(head, dialect)
 }
 
@@ -58,7 +59,7 @@ const eitherReader = (head: Head, dialect: Dialect): Reader => {
       if (chosen) return chosen.push(chunk)
       const first = chunk.find((byte) => !isBlank(byte))
       if (first === undefined) return []
-      chosen = STREAM_BEGINS.has(first) ? streamReader(dialect) : wholeReader(head, dialect)
+      chosen = STREAM_BEGINS.has(first) ? streamReader(head, dialect) : wholeReader(head, dialect)
       return chosen.push(chunk)
     },
     end: () => (chosen ?? wholeReader(head, dialect)).end(),
@@ -73,11 +74,11 @@ const refuse = (failure: Failure): Reader => ({
   end: () => [{ events: [{ type: 'failure', failure }] }],
 })
 
-const streamReader = (dialect: Dialect): Reader => {
+const streamReader = (head: Head, dialect: Dialect): Reader => {
   const frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
   const events = dialect.protocol.decodeStream()
   let size = 0
-  const mend = mender(dialect)
+  const mend = mender(head, dialect)
   const read = (found: readonly Frame[]): Passing[] =>
     found.map((frame) => ({ frame, events: mend(events.push(frame)) }))
   return {
@@ -98,7 +99,7 @@ const wholeReader = (head: Head, dialect: Dialect): Reader =>
   collecting(MOST.whole, (text) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
-    const events = mender(dialect)(dialect.protocol.decodeAnswer(body))
+    const events = mender(head, dialect)(dialect.protocol.decodeAnswer(body))
     const failed = events.some((event) => event.type === 'failure')
     const failure = failed ? dialect.quirks?.failure?.(head.status, body, head.headers) : undefined
     return failure ? { events: [{ type: 'failure', failure }] } : { whole: text, events }
@@ -110,11 +111,13 @@ const unreadable = (text: string, status: number): Failure => {
   return fail('malformed', message, { status })
 }
 
-/** The provider's own dialect is asked first, then the format's; the wait it asks for may be in head or body. */
+/** Read by its format, then meant as the provider means it; the wait it asks for may be in head or body. */
 const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader =>
   collecting(MOST.error, (text) => {
     const body = readJson(text)
-    const said = quirks?.failure?.(status, body, headers) ?? protocol.decodeFailure(status, body, headers)
+    const said =
+      quirks?.failure?.(status, body, headers) ??
+      inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
     const wait = said.retryAfter ?? retryAfter(headers, body, date)
     const failure = { ...said, status: said.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
     return { events: [{ type: 'failure', failure }] }
@@ -143,18 +146,26 @@ const tooLarge = (most: number): Passing[] => [
   { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },
 ]
 
-/** What a provider means by its token counts, and what translating the question did to its tools. */
-const mender = ({
-  protocol,
-  quirks,
-  translated,
-}: Dialect): ((events: readonly ChatEvent[]) => readonly ChatEvent[]) => {
+/** What a provider means by its token counts and its errors, and what translating the question did to its tools. */
+const mender = (
+  { headers }: Head,
+  { protocol, quirks, translated }: Dialect,
+): ((events: readonly ChatEvent[]) => readonly ChatEvent[]) => {
   const usage = quirks?.usage
+  const errors = quirks?.errors
   const restore = translated ? protocol.restore?.(translated) : undefined
-  if (!usage && !restore) return (events) => events
-  const counted = (event: ChatEvent): ChatEvent =>
-    usage && event.type === 'usage' ? { type: 'usage', usage: usage(event.usage) } : event
-  return (events) => events.map(counted).flatMap((event) => restore?.push(event) ?? [event])
+  if (!usage && !errors && !restore) return (events) => events
+  const meant = (event: ChatEvent): ChatEvent => {
+    if (usage && event.type === 'usage') return { type: 'usage', usage: usage(event.usage) }
+    if (event.type === 'failure') return { type: 'failure', failure: inDialect(event.failure, errors, headers) }
+    return event
+  }
+  const plain = !usage && !restore
+  return (events) =>
+    // Nearly every event of a stream: nothing is made anew for it.
+    plain && !events.some(({ type }) => type === 'failure')
+      ? events
+      : events.map(meant).flatMap((event) => restore?.push(event) ?? [event])
 }
 
 const readJson = (text: string): Json | undefined => {

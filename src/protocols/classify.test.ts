@@ -8,18 +8,13 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])
   // Money.
   ['quota', 429, { type: 'insufficient_quota', code: 'insufficient_quota' }],
   ['quota', 429, { code: 'billing_hard_limit_reached' }],
-  ['quota', 429, { type: 'rate_limit_error', hints: ['enforced_spend_limit_reached'] }],
   ['quota', 402, { message: 'Insufficient Balance', type: 'unknown_error', code: 'invalid_request_error' }],
   ['quota', 402, { code: '402', message: 'Insufficient credits' }],
   ['quota', 402, { type: 'billing_error' }],
-  ['quota', 400, { type: 'invalid_request_error', message: 'Your credit balance is too low to access the API.' }],
-  ['quota', 400, { type: 'invalid_request_error', message: 'You have reached your specified API usage limits.' }],
-  ['quota', 400, { message: 'You have reached your specified workspace API usage limits. You will regain access' }],
   // Keys.
   ['auth', 401, {}],
   ['auth', 401, { type: 'invalid_request_error', code: 'invalid_api_key' }],
   ['auth', 400, { message: 'API key not valid. Please pass a valid API key.', hints: ['API_KEY_INVALID'] }],
-  ['auth', 400, { message: 'Incorrect API key provided: xa***90.' }],
   // Quoted from the client: no reason to let a key rest.
   ['invalid_request', 400, { message: 'Invalid role "API key not valid". Use user.' }],
   ['invalid_request', 400, { message: 'Unknown tool "your credit balance is too low".' }],
@@ -84,7 +79,6 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])
   ['invalid_request', 418, {}],
   ['invalid_request', 200, { type: 'invalid_request_error' }],
   ['invalid_request', 200, { code: '400', message: 'Token limit reached' }],
-  ['malformed', 400, { code: 'tool_use_failed', type: 'invalid_request_error' }],
   // The server.
   ['status', 500, {}],
   ['status', 500, { type: 'api_error' }],

@@ -1,9 +1,12 @@
 /**
- * From what an upstream said to what it means. The rules here hold for every vendor; a vendor's own peculiarity is a
- * quirk in its own file and is asked first. Evidence in this order: the most exact code, its type, the status; words of a message
- * only where vendors give nothing better, each listed below with who does so.
+ * From what an upstream said to what it means: the first row that fits, of the provider's own table and then of the
+ * common one. What no row knows is judged by its status alone: an unknown 4xx is the request's fault, an unknown 5xx the
+ * provider's.
  */
+import type { ErrorRow, ErrorSigns, ErrorTable } from '../core/error-table.ts'
 import { type Failure, type FailureKind, fail } from '../core/failure.ts'
+import type { HeaderLookup } from '../core/protocol.ts'
+import { COMMON } from './common-errors.ts'
 
 /** What an error body said, found in it by the format's decoder. */
 export type Said = {
@@ -16,167 +19,30 @@ export type Said = {
   readonly hints?: readonly string[]
 }
 
-/** Codes and types that say what happened whatever the status is. Compared in lower case, without `_`, `-` and a last `exception`. */
-const WORDS: { readonly [kind in FailureKind]?: readonly string[] } = {
-  quota: [
-    'insufficient_quota',
-    'insufficient_user_quota',
-    'billing_hard_limit_reached',
-    'billing_not_active',
-    'billing_error',
-    'enforced_spend_limit_reached',
-    'insufficient_balance',
-    'insufficient_credits',
-  ],
-  auth: [
-    'invalid_api_key',
-    'incorrect_api_key',
-    'api_key_invalid',
-    'api_key_expired',
-    'authentication_error',
-    'invalid_authentication_error',
-    'unauthenticated',
-    'account_deactivated',
-    'UnrecognizedClientException',
-    'ExpiredTokenException',
-  ],
-  permission: [
-    'permission_error',
-    'permission_denied',
-    'unsupported_country_region_territory',
-    'model_not_available',
-    'AccessDeniedException',
-  ],
-  rate_limited: [
-    'rate_limit_exceeded',
-    'rate_limit_error',
-    'rate_limited',
-    'too_many_requests',
-    'resource_exhausted',
-    'ThrottlingException',
-  ],
-  overloaded: [
-    'overloaded_error',
-    'overloaded',
-    'server_is_overloaded',
-    'engine_overloaded',
-    'engine_overloaded_error',
-    'model_overloaded',
-    'slow_down',
-    'unavailable',
-    'service_unavailable',
-    'service_unavailable_error',
-    'capacity_exceeded',
-    'ServiceUnavailableException',
-    'ModelNotReadyException',
-  ],
-  timeout: ['timeout_error', 'deadline_exceeded', 'ModelTimeoutException'],
-  model_missing: ['model_not_found', 'model_not_exist', 'model_decommissioned', 'invalid_model', 'DeploymentNotFound'],
-  context_length: ['context_length_exceeded', 'context_window_exceeded', 'model_max_prompt_tokens_exceeded'],
-  content_policy: [
-    'content_filter',
-    'content_policy_violation',
-    'ResponsibleAIPolicyViolation',
-    'moderation_blocked',
-    'invalid_prompt',
-    'data_inspection_failed',
-  ],
-  /** Groq: the model wrote a call that is none; the same request may well succeed. */
-  malformed: ['tool_use_failed'],
-}
-
-/** Words so general that a status, where there is one, says more. They decide only about an error inside a 200. */
-const GENERAL_WORDS: { readonly [kind in FailureKind]?: readonly string[] } = {
-  invalid_request: ['invalid_request_error', 'invalid_argument', 'bad_request', 'ValidationException', 'invalid_value'],
-  model_missing: ['not_found_error', 'not_found'],
-  conflict: ['conflict_error', 'aborted'],
-}
-
-const STATUS: { readonly [status: number]: FailureKind } = {
-  401: 'auth',
-  402: 'quota',
-  403: 'permission',
-  404: 'model_missing',
-  408: 'timeout',
-  409: 'conflict',
-  424: 'overloaded',
-  429: 'rate_limited',
-  498: 'overloaded',
-  499: 'timeout',
-  503: 'overloaded',
-  522: 'timeout',
-  524: 'timeout',
-  529: 'overloaded',
-}
-
-/** Meanings only the words of a message tell. Plain prefixes or substrings in lower case: nothing here can backtrack. */
-const SENTENCES: readonly { readonly kind: FailureKind; readonly has: readonly string[] }[] = [
-  // Anthropic, 400 invalid_request_error.
-  { kind: 'quota', has: ['your credit balance is too low'] },
-  { kind: 'quota', has: ['you have reached your specified', 'api usage limits'] },
-  // Gemini's compatible endpoint and xAI, 400 without a code.
-  { kind: 'auth', has: ['api key not valid'] },
-  { kind: 'auth', has: ['incorrect api key provided'] },
-  // Anthropic.
-  { kind: 'context_length', has: ['prompt is too long'] },
-  { kind: 'context_length', has: ['exceed context limit'] },
-  // vLLM and its kin, older OpenAI, OpenRouter.
-  { kind: 'context_length', has: ['maximum context length is'] },
-  { kind: 'context_length', has: ['you passed', 'input tokens', 'context length'] },
-  // llama.cpp.
-  { kind: 'context_length', has: ['exceeds the available context size'] },
-  // Gemini.
-  { kind: 'context_length', has: ['input token count', 'exceeds the maximum number of tokens'] },
-]
-
-/**
- * What puts a key to rest has to be how the message begins: further in it may be the client's own words, quoted by an
- * upstream that found fault with them, and nobody's prompt may take a key out of service.
- */
-const RESTS_A_KEY: ReadonlySet<FailureKind> = new Set(['quota', 'auth'])
-
-const tells = (message: string, { kind, has }: (typeof SENTENCES)[number]): boolean =>
-  has.every((part, index) => (index === 0 && RESTS_A_KEY.has(kind) ? message.startsWith(part) : message.includes(part)))
-
-/** Statuses under which a sentence is believed: those that otherwise blame the request. */
-const SENTENCE_STATUS = new Set([400, 413, 422])
-
-const plain = (word: string): string =>
-  word
-    .slice(0, 100)
-    .toLowerCase()
-    .replaceAll(/[_\- ]/g, '')
-    .replace(/exception$/, '')
-
-const byWord = (table: typeof WORDS): ReadonlyMap<string, FailureKind> =>
-  new Map(
-    // The keys of a table typed by kind are kinds.
-    (Object.entries(table) as [FailureKind, readonly string[]][]).flatMap(([kind, words]) =>
-      words.map((word) => [plain(word), kind] as const),
-    ),
-  )
-const KIND_OF_WORD = byWord(WORDS)
-const KIND_OF_GENERAL_WORD = byWord(GENERAL_WORDS)
-
 /**
  * The failure an upstream's answer tells of. Total: any status, any words. An error inside a 200 has the status 200
  * here; if its code is a status (OpenRouter's `code: 502`), that one counts.
  */
 export const classify = (status: number, said: Said): Failure => {
   const actual = status >= 300 ? status : (statusIn(said.code) ?? status)
-  const kind = kindOf(actual, said)
-  const { type, code, message, requestId } = said
+  const { type, code, message, requestId, param } = said
   const words = message === undefined ? undefined : maskSecrets(bounded(message))
-  return fail(kind, words === undefined || words.trim() === '' ? sentence(kind, actual) : words, {
-    ...(actual >= 300 && { status: actual }),
-    upstream: {
-      ...(type !== undefined && { type: maskSecrets(bounded(type)) }),
-      ...(code !== undefined && { code: maskSecrets(bounded(code)) }),
-      ...(words !== undefined && { message: words }),
-      ...(requestId !== undefined && { requestId: bounded(requestId) }),
-    },
-    ...(said.param !== undefined && { param: bounded(said.param) }),
-  })
+  const reason = said.hints?.join(' ')
+  const heard = {
+    ...(type !== undefined && { type: maskSecrets(bounded(type)) }),
+    ...(code !== undefined && { code: maskSecrets(bounded(code)) }),
+    ...(reason !== undefined && { reason: maskSecrets(bounded(reason)) }),
+    ...(words !== undefined && { message: words }),
+    ...(requestId !== undefined && { requestId: bounded(requestId) }),
+  }
+  const failure = fail('error_in_stream', '', { ...(actual >= 300 && { status: actual }), upstream: heard })
+  const kind = kindOf(heardIn(failure, NO_HEADERS), param)
+  return {
+    ...failure,
+    kind,
+    message: words === undefined || words.trim() === '' ? sentence(kind, actual) : words,
+    ...(param !== undefined && { param: bounded(param) }),
+  }
 }
 
 const LONGEST = 4_000
@@ -185,32 +51,68 @@ const bounded = (text: string): string => (text.length > LONGEST ? `${text.slice
 const statusIn = (code: string | undefined): number | undefined =>
   code !== undefined && /^[45][0-9][0-9]$/.test(code) ? Number(code) : undefined
 
-const kindOf = (status: number, said: Said): FailureKind => {
-  if (status >= 300 && status < 400) return 'redirect'
-  const words = [...(said.hints ?? []), said.code, said.type].filter((word) => word !== undefined).map(plain)
-  const told = first(words, KIND_OF_WORD)
-  // Groq: more tokens than a minute's allowance. Waiting does not help, another provider may.
-  if (told === 'rate_limited' && status === 413) return 'token_rate'
-  if (told !== undefined) return told
-  if (status < 400 || SENTENCE_STATUS.has(status)) {
-    const message = said.message?.slice(0, LONGEST).toLowerCase() ?? ''
-    const telling = SENTENCES.find((one) => tells(message, one))
-    if (telling) return telling.kind
-  }
-  if (status < 400) return first(words, KIND_OF_GENERAL_WORD) ?? 'error_in_stream'
-  // A 404 about something else than the model: a stored response, a file.
-  if (status === 404 && said.param !== undefined && said.param !== 'model') return 'invalid_request'
-  const known = STATUS[status]
-  if (known !== undefined) return known
-  return status < 500 ? 'invalid_request' : 'status'
+/** What a row is held against. */
+type Heard = {
+  /** 200 where the error is inside a 200 and names no status. */
+  readonly status: number
+  readonly words: readonly string[]
+  readonly message: string
+  readonly headers: HeaderLookup
 }
 
-const first = (words: readonly string[], table: ReadonlyMap<string, FailureKind>): FailureKind | undefined => {
-  for (const word of words) {
-    const kind = table.get(word)
-    if (kind !== undefined) return kind
-  }
-  return undefined
+/** Compared without what vendors write differently: `Too_Many-Requests`, `TooManyRequestsException`. */
+const plain = (word: string): string =>
+  word
+    .slice(0, 100)
+    .toLowerCase()
+    .replaceAll(/[_\- ]/g, '')
+    .replace(/exception$/, '')
+
+const among = <T>(one: T, wanted: T | readonly T[]): boolean =>
+  Array.isArray(wanted) ? wanted.includes(one) : one === wanted
+
+const fits = ({ status, word, message, header }: ErrorSigns, heard: Heard): boolean =>
+  (status === undefined || among(heard.status, status)) &&
+  (header === undefined || heard.headers(header) !== undefined) &&
+  (word === undefined || [word].flat().some((one) => heard.words.includes(plain(one)))) &&
+  (message === undefined || message.test(heard.message))
+
+const firstRow = ({ rows }: ErrorTable, heard: Heard): ErrorRow | undefined =>
+  rows.find(({ when }) => fits(when, heard))
+
+const NO_HEADERS: HeaderLookup = () => undefined
+
+const heardIn = ({ status, upstream }: Failure, headers: HeaderLookup): Heard => ({
+  status: status ?? 200,
+  words: [...(upstream?.reason?.split(' ') ?? []), upstream?.code, upstream?.type].flatMap((word) =>
+    word === undefined ? [] : [plain(word)],
+  ),
+  message: upstream?.message ?? '',
+  headers,
+})
+
+/** The row of a table that says what this failure means. What no upstream has said, a stream that broke off, no row can mean. */
+export const rowFor = (table: ErrorTable, failure: Failure, headers: HeaderLookup): ErrorRow | undefined =>
+  failure.upstream && firstRow(table, heardIn(failure, headers))
+
+/** The failure as this provider means it, whatever its format took it for. */
+export const inDialect = (failure: Failure, table: ErrorTable | undefined, headers: HeaderLookup): Failure => {
+  const kind = table && rowFor(table, failure, headers)?.kind
+  if (kind === undefined || kind === failure.kind) return failure
+  const silent = (failure.upstream?.message ?? '').trim() === ''
+  return { ...failure, kind, message: silent ? sentence(kind, failure.status ?? 200) : failure.message }
+}
+
+const kindOf = (heard: Heard, param: string | undefined): FailureKind => {
+  const { status } = heard
+  if (status >= 300 && status < 400) return 'redirect'
+  const row = firstRow(COMMON, heard)
+  // A bare 404 about something else than the model: a stored response, a file.
+  if (status === 404 && row?.when.word === undefined && param !== undefined && param !== 'model')
+    return 'invalid_request'
+  if (row) return row.kind
+  if (status < 400) return 'error_in_stream'
+  return status < 500 ? 'invalid_request' : 'status'
 }
 
 /** What to say when the upstream said nothing. Of what must not be tried again no sentence may sound as if it could be. */

@@ -115,7 +115,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       'xAI: error is text',
       400,
       { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***90.' },
-      { kind: 'auth', message: 'Incorrect API key provided: xa***90.' },
+      { kind: 'invalid_request', message: 'Incorrect API key provided: xa***90.' },
     ],
     [
       'Ollama: error is text',
@@ -175,21 +175,42 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       { error: { message: 'flagged', code: 403, metadata: { reasons: ['violence'], flagged_input: 'x' } } },
       { kind: 'content_policy' },
     ],
+    [
+      'OpenRouter, the cause as JSON',
+      400,
+      {
+        error: {
+          message: 'Provider returned error',
+          code: 400,
+          metadata: { raw: '{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}' },
+        },
+      },
+      { kind: 'context_length', message: 'prompt is too long: 9 tokens > 8 maximum' },
+    ],
+    [
+      'OpenRouter, the cause as an object',
+      502,
+      { error: { message: 'Provider returned error', code: 502, metadata: { raw: { error: { message: 'broke' } } } } },
+      { kind: 'status', message: 'broke' },
+    ],
+    [
+      'OpenRouter, a cause that is not quite JSON',
+      502,
+      { error: { message: 'Provider returned error', code: 502, metadata: { raw: '{"error":' } } },
+      { kind: 'status', message: '{"error":' },
+    ],
+    [
+      'Cloudflare, a list of errors',
+      404,
+      { success: false, errors: [{ code: 7003, message: 'Could not route' }] },
+      { kind: 'model_missing', message: 'Could not route' },
+    ],
     ['OpenRouter, within a 200', 200, { error: { message: 'm', code: 502 } }, { kind: 'status', status: 502 }],
     [
       'Groq, in a stream',
       200,
       { error: { message: 'm', type: 'x', status_code: 503 } },
       { kind: 'overloaded', status: 503 },
-    ],
-    [
-      'Anthropic, spend limit',
-      429,
-      {
-        type: 'error',
-        error: { type: 'rate_limit_error', message: 'm', details: { error_code: 'enforced_spend_limit_reached' } },
-      },
-      { kind: 'quota' },
     ],
     [
       'Cohere',

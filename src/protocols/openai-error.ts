@@ -1,6 +1,6 @@
 /** Errors in OpenAI's shape, which chat completions and responses share, and the dialects of those who imitate it. */
 import { type Failure, type FailureKind, fail, rowOf } from '../core/failure.ts'
-import { isList, type Json, type JsonObject, list, object, text } from '../core/json.ts'
+import { isList, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
 import type { FailureContext, HeaderLookup } from '../core/protocol.ts'
 import { classify, type Said } from './classify.ts'
 
@@ -74,7 +74,8 @@ const said = (body: Json | undefined, headers: HeaderLookup): Said => {
   if (typeof body === 'string') return { ...known, message: body }
   if (!outer) return known
   // xAI and Ollama: `error` is the message itself. Mistral, Cohere, older vLLM: no `error`, its members lie flat.
-  const inner = object(outer.error) ?? outer
+  // Cloudflare: a list of errors.
+  const inner = object(outer.error) ?? object(list(outer.errors)[0]) ?? outer
   const message = text(outer.error) ?? text(inner.message) ?? detail(outer.detail) ?? text(inner.error)
   const code = word(inner.code) ?? word(inner.status_code)
   const type = word(inner.type)
@@ -85,11 +86,12 @@ const said = (body: Json | undefined, headers: HeaderLookup): Said => {
     word(object(inner.innererror)?.code),
     word(object(inner.details)?.error_code),
     ...list(inner.details).map((entry) => word(object(entry)?.reason)),
-    // OpenRouter names what its moderation found.
+    // OpenRouter names what its moderation found, and which of its limits is reached.
     isList(metadata?.reasons) ? 'content_policy_violation' : undefined,
+    word(metadata?.limit_source),
     headers('x-amzn-errortype')?.split(':')[0],
   ].filter((hint) => hint !== undefined)
-  const words = text(metadata?.raw) || message
+  const words = innermost(metadata?.raw) || message
   return {
     ...known,
     ...(type !== undefined && { type }),
@@ -98,6 +100,25 @@ const said = (body: Json | undefined, headers: HeaderLookup): Said => {
     ...(words !== undefined && { message: words }),
     ...(param !== undefined && { param }),
     ...(hints.length > 0 && { hints }),
+  }
+}
+
+/** What the provider behind OpenRouter said: as text, as JSON, or as the text of JSON. */
+const innermost = (raw: Json | undefined): string | undefined => {
+  const told = typeof raw === 'string' ? (parsed(raw) ?? raw) : raw
+  const outer = object(isList(told) ? told[0] : told)
+  const inner = object(outer?.error) ?? outer
+  return text(told) ?? text(inner?.message) ?? text(outer?.error) ?? text(raw)
+}
+
+/** Short enough to be an error, and an object or a list. */
+const parsed = (source: string): Json | undefined => {
+  if (source.length > 64 * 1024 || !/^\s*[{[]/.test(source)) return undefined
+  try {
+    // parseJson gives nothing but JSON.
+    return parseJson(source) as Json
+  } catch {
+    return undefined
   }
 }
 

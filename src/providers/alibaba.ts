@@ -1,6 +1,29 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
+
+/** A bill not paid and a text not allowed are a 400 here. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { word: 'Arrearage' },
+      kind: 'quota',
+      seen: 'github.com/hsliuping/TradingAgents-CN/issues/170 (2025-07-25)',
+    },
+    {
+      when: { word: 'data_inspection_failed' },
+      kind: 'content_policy',
+      seen: 'github.com/camel-ai/owl/issues/432 (2025-03-28)',
+    },
+    {
+      when: { status: 400, message: /InternalError\.Algo\.DataInspectionFailed/ },
+      kind: 'content_policy',
+      seen: 'github.com/QwenLM/qwen-code/issues/3145 (2026-04-11)',
+    },
+  ],
+}
 
 export default {
   name: 'alibaba',
@@ -12,6 +35,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'qwen-plus',
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
   note: 'The international address; accounts in China set `ALIBABA_BASE_URL=https://dashscope.aliyuncs.com/compatible-mode/v1`.',
+  embeds: { protocol: 'openai-embeddings', models: ['text-embedding-v4'] },
 } satisfies Provider

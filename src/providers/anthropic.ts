@@ -1,6 +1,6 @@
-import { isObject, type Json, type JsonObject } from '../core/json.ts'
+import type { ErrorTable } from '../core/error-table.ts'
+import { isObject } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant } from './quirks/failures.ts'
 import { inOrder, type RequestQuirk, without } from './quirks/request.ts'
 
 /** Anthropic's own tools leave `/v1` out of the base URL, everybody else puts it in. */
@@ -57,21 +57,26 @@ const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
   return Object.keys(kept).length > 0 ? { ...bare, output_config: kept } : without(bare, 'output_config')
 }
 
-const LIMIT_REACHED = /you have reached your specified (?:workspace )?api usage limits/i
-
-/**
- * Money that is gone comes as a 400 that blames the request (errors.reported anthropic-messages-400-3, quoted in
- * anthropics/claude-code#66314), or as a 429 that no waiting ends (`enforced_spend_limit_reached`).
- */
-const moneyGone = (status: number, body: Json | undefined) => {
-  const error: JsonObject | undefined = errorIn(body)
-  const words = typeof error?.message === 'string' ? error.message : ''
-  const details = errorIn(error?.details)
-  if (status === 429 && details?.error_code !== 'enforced_spend_limit_reached') return undefined
-  if (status === 400 && !words.startsWith('Your credit balance is too low') && !LIMIT_REACHED.test(words))
-    return undefined
-  if (status !== 400 && status !== 429) return undefined
-  return meant('quota', "The gateway's account at Anthropic has no credit left.", status, error)
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    // Money that is gone comes as a 400 that blames the request, or as a 429 that no waiting ends.
+    {
+      when: { status: 400, message: /^your credit balance is too low/i },
+      kind: 'quota',
+      seen: 'anthropic-messages-400-3',
+    },
+    {
+      when: { status: 400, message: /^you have reached your specified (?:workspace )?api usage limits/i },
+      kind: 'quota',
+      seen: 'github.com/anthropics/claude-code/issues/38035 (2026-03-24)',
+    },
+    {
+      when: { word: 'enforced_spend_limit_reached' },
+      kind: 'quota',
+      seen: 'platform.claude.com/docs/en/api/rate-limits (2026-11-21)',
+    },
+  ],
 }
 
 export default {
@@ -85,6 +90,6 @@ export default {
   headers: { 'anthropic-version': '2023-06-01' },
   defaultModel: 'claude-haiku-4-5',
   models: { path: '/models?limit=1000' },
-  quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels), failure: moneyGone },
+  quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels), errors },
   note: 'The base URL is taken with or without `/v1`.',
 } satisfies Provider

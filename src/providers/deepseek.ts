@@ -1,19 +1,22 @@
-import { type Json, text } from '../core/json.ts'
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
 import { olderChat } from './quirks/request.ts'
 
-/**
- * Every error has the code `invalid_request_error`, a full window too (recording
- * deepseek-chat-chat-real-error-scenarios-deepseek-deepseek-chat-1f945b02); an empty account is a 402
- * (continuedev/continue#11498).
- */
-const oneCodeForAll = (status: number, body: Json | undefined) => {
-  const error = errorIn(body)
-  if (status === 402) return meant('quota', "The gateway's account at DeepSeek is empty.", status, error)
-  if (status === 400 && /maximum context length is/i.test(text(error?.message) ?? ''))
-    return meant('context_length', TOO_LONG, status, error)
-  return undefined
+/** Every error has the code `invalid_request_error`: words alone tell what a 400 is. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { status: 400, message: /^model not exist/i },
+      kind: 'model_missing',
+      seen: 'github.com/langbot-app/LangBot/issues/1643 (2025-09-02)',
+    },
+    {
+      when: { status: 400, message: /^content exists risk/i },
+      kind: 'content_policy',
+      seen: 'github.com/666ghj/BettaFish/issues/108 (2025-11-04)',
+    },
+  ],
 }
 
 export default {
@@ -27,5 +30,5 @@ export default {
   models: { path: '/models' },
   // Its thinking models want the thoughts of a turn back while tools are being called.
   takesReasoning: true,
-  quirks: { requestBody: olderChat, failure: oneCodeForAll },
+  quirks: { requestBody: olderChat, errors },
 } satisfies Provider

@@ -1,9 +1,21 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
 /** Its list says of each model whether it chats. */
 const chatting = idsWhere((entry) => entry.supports_chat !== false)
+
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { status: 412, message: /^account .{1,100} is suspended/i },
+      kind: 'quota',
+      seen: 'github.com/pollinations/pollinations/issues/12136 (2026-07-01)',
+    },
+  ],
+}
 
 export default {
   name: 'fireworks',
@@ -14,5 +26,6 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'accounts/fireworks/models/minimax-m3',
   models: { path: '/models', decode: chatting },
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
+  embeds: { protocol: 'openai-embeddings', models: ['fireworks/qwen3-embedding-8b', 'nomic-ai/nomic-embed-text-v1.5'] },
 } satisfies Provider

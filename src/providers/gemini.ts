@@ -1,6 +1,6 @@
-import { isObject, type Json, list, object, text } from '../core/json.ts'
+import type { ErrorTable } from '../core/error-table.ts'
+import { type Json, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
@@ -22,28 +22,43 @@ const writingModels = (body: Json): readonly string[] => {
 /** People write `models/gemini-…` where the path says `models/` already. */
 const onceModels = (path: string): string => path.replace('/models/models%2F', '/models/')
 
-/**
- * Errors are google.rpc's, on the compatible endpoint inside an array (errors.reported gemini-chat-400-7). A bad key is a 400
- * (recording gemini-gemini-chat-error-handling-with-gemini-gemini-2-5-flash-f0deb6d7), and so are a country without
- * service and an account without billing (`FAILED_PRECONDITION`): none of them is the request's fault.
- */
-const googleErrors = (status: number, body: Json | undefined) => {
-  const error = errorIn(body)
-  if (status !== 400 || !error) return undefined
-  const reasons = list(error.details).flatMap((detail) => (isObject(detail) ? [text(detail.reason)] : []))
-  const words = text(error.message) ?? ''
-  if (
-    reasons.includes('API_KEY_INVALID') ||
-    reasons.includes('API_KEY_EXPIRED') ||
-    words.startsWith('API key not valid')
-  )
-    return meant('auth', "Google did not accept the gateway's key.", status, error)
-  if (error.status === 'FAILED_PRECONDITION')
-    return meant('permission', "The gateway's key may not use this API from here.", status, error)
-  // Recording vertex-gemini-chat-real-error-scenarios-vertexai-gemini-2-5-fl-a4fc5d9c.
-  if (/input token count .{0,40}exceeds the maximum number of tokens/i.test(words))
-    return meant('context_length', TOO_LONG, status, error)
-  return undefined
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    // A bad key is a 400; told by its reason as a rule, which all of Google shares.
+    {
+      when: { status: 400, message: /^api key (?:not valid|expired)/i },
+      kind: 'auth',
+      seen: 'gemini-gemini-test-google-streaming-returns-usage-metrics-cc5749f4',
+    },
+    // A country without service, or an account without billing: not the request's fault.
+    {
+      when: { status: 400, word: 'FAILED_PRECONDITION' },
+      kind: 'permission',
+      seen: 'github.com/poenl/gemini-api/issues/4 (2025-11-08)',
+    },
+    // Keys and projects that are shut out for good come as a 403, which elsewhere is about one model.
+    {
+      when: { status: 403, message: /^method doesn't allow unregistered callers/i },
+      kind: 'auth',
+      seen: 'gemini-gemini-testgoogleaierrorhandling-4089cece',
+    },
+    {
+      when: { status: 403, message: /^your api key was reported as leaked/i },
+      kind: 'auth',
+      seen: 'github.com/continuedev/continue/issues/11541 (2026-03-17)',
+    },
+    {
+      when: { status: 403, message: /^(?:permission denied: )?consumer .{0,100} has been suspended/i },
+      kind: 'auth',
+      seen: 'github.com/coaidev/coai/issues/67 (2024-02-02)',
+    },
+    {
+      when: { status: 403, message: /^your project has been denied access/i },
+      kind: 'auth',
+      seen: 'github.com/poenl/gemini-api/issues/8 (2026-04-02)',
+    },
+  ],
 }
 
 export default {
@@ -64,6 +79,7 @@ export default {
   auth: { header: 'x-goog-api-key' },
   defaultModel: 'gemini-2.5-flash',
   models: { path: '/models?pageSize=1000', decode: writingModels },
-  quirks: { requestBody: olderChat, path: onceModels, failure: googleErrors },
+  quirks: { requestBody: olderChat, path: onceModels, errors },
   note: 'Spoken to in its own format; `GEMINI_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL ends in the version (`…/v1beta`).',
+  embeds: { protocol: 'gemini-embeddings', models: ['gemini-embedding-001'] },
 } satisfies Provider

@@ -1,5 +1,18 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { reasoningModels } from './quirks/request.ts'
+
+/** What it takes in one request is less than the model can read; others may take it. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { status: 413, word: 'tokens_limit_reached' },
+      kind: 'token_rate',
+      seen: 'github.com/eslint/tsc-meetings/pull/593 (2025-07-03)',
+    },
+  ],
+}
 
 export default {
   name: 'github-models',
@@ -9,6 +22,7 @@ export default {
   speaks: [{ protocol: 'openai-chat' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',
-  quirks: { requestBody: reasoningModels },
+  quirks: { requestBody: reasoningModels, errors },
   note: 'The key is a GitHub token that may read models. Its catalogue lies at another address, so list models in `GITHUB_MODELS_MODELS`.',
+  embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large'] },
 } satisfies Provider

@@ -1,19 +1,26 @@
-import type { Json } from '../core/json.ts'
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant } from './quirks/failures.ts'
 import { chatIds } from './quirks/model-list.ts'
 
-/**
- * A 400 here can be the model's failure instead of the request's: it wrote a call that does not fit its schema
- * (recording groq-chat-test-tool-use-failed-error-61297c48), or JSON that is none (`json_validate_failed`). The same
- * request may succeed the next time. 498 is flex capacity that is gone for the moment.
- */
-const modelsFault = (status: number, body: Json | undefined) => {
-  const error = errorIn(body)
-  if (error?.code === 'tool_use_failed' || error?.code === 'json_validate_failed')
-    return meant('malformed', 'The model wrote something that does not fit what was asked for.', status, error)
-  if (status === 498) return meant('overloaded', 'Groq has no capacity for this at the moment.', status, error)
-  return undefined
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    // A 400 that is the model's failure instead of the request's: a call that does not fit its schema, JSON that is none.
+    // The same request may succeed the next time.
+    { when: { word: 'tool_use_failed' }, kind: 'malformed', seen: 'groq-chat-test-tool-use-failed-error-61297c48' },
+    {
+      when: { word: 'json_validate_failed' },
+      kind: 'malformed',
+      seen: 'github.com/thepersonalaicompany/amurex-backend/issues/38 (2025-02-11)',
+    },
+    {
+      when: { word: 'model_decommissioned' },
+      kind: 'model_missing',
+      seen: 'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)',
+    },
+    // The limit the organisation set itself.
+    { when: { word: 'blocked_api_access' }, kind: 'quota', seen: 'Groq, docs/spend-limits (2026-11-21)' },
+  ],
 }
 
 export default {
@@ -25,5 +32,5 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
-  quirks: { failure: modelsFault },
+  quirks: { errors },
 } satisfies Provider

@@ -1,5 +1,18 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
+
+/** An empty account has been a 429 with a type for it, and a 500 with none. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { message: /^insufficient balance \(1008\)/i },
+      kind: 'quota',
+      seen: 'github.com/MiniMax-AI/MiniMax-M2/issues/62 (2025-12-23)',
+    },
+  ],
+}
 
 export default {
   name: 'minimax',
@@ -10,5 +23,5 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'MiniMax-M3',
   listed: ['MiniMax-M3', 'MiniMax-M2.5'],
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
 } satisfies Provider

@@ -1,5 +1,17 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
+
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { word: 'exceeded_current_quota_error' },
+      kind: 'quota',
+      seen: 'github.com/MoonshotAI/Kimi-K2/issues/5 (2025-07-12)',
+    },
+  ],
+}
 
 export default {
   name: 'moonshot',
@@ -12,5 +24,5 @@ export default {
   models: { path: '/models' },
   // Its thinking models want the thoughts of a turn back while tools are being called.
   takesReasoning: true,
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
 } satisfies Provider

@@ -1,6 +1,32 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { reasoningModels } from './quirks/request.ts'
+
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    // The type may be `insufficient_quota` still.
+    {
+      when: {
+        word: [
+          'credit_balance_exhausted',
+          'organization_spend_limit_exceeded',
+          'project_spend_limit_exceeded',
+          'organization_usage_limit_exceeded',
+        ],
+      },
+      kind: 'quota',
+      seen: 'help.openai.com/en/articles/6614457 (2026-11-21)',
+    },
+    // More than a minute's allowance at once: no waiting helps.
+    {
+      when: { word: 'rate_limit_exceeded', message: /^request too large for/i },
+      kind: 'token_rate',
+      seen: 'openai-responses-stream-rate-limited-1-ea567320',
+    },
+  ],
+}
 
 export default {
   name: 'openai',
@@ -12,6 +38,7 @@ export default {
   // Samples as it is told unless asked to reason, so that any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: reasoningModels },
+  quirks: { requestBody: reasoningModels, errors },
   note: 'Responses calls go to the responses API; `OPENAI_STYLES=chat` keeps them on chat completions.',
+  embeds: { protocol: 'openai-embeddings', models: ['text-embedding-3-small', 'text-embedding-3-large', 'text-embedding-ada-002'] },
 } satisfies Provider

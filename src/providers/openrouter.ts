@@ -1,55 +1,42 @@
-import type { FailureKind } from '../core/failure.ts'
-import { isObject, type Json, type JsonObject, list, number, object, text } from '../core/json.ts'
-import type { HeaderLookup } from '../core/protocol.ts'
+import type { ErrorTable } from '../core/error-table.ts'
+import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
 import { idsWhere } from './quirks/model-list.ts'
-
-/** What really happened is in `metadata.raw`: the words of the provider behind it, as text or as JSON. */
-const innermost = (error: JsonObject): string | undefined => {
-  const raw = object(error.metadata)?.raw
-  const said = typeof raw === 'string' ? raw : isObject(raw) ? text(errorIn(raw)?.message) : undefined
-  return said !== undefined && said.trim() !== '' ? said : undefined
-}
-
-const KIND: { readonly [status: number]: FailureKind } = { 402: 'quota', 408: 'timeout', 429: 'rate_limited' }
-
-/**
- * Codes are statuses as integers, also in a 200 (recording openrouter-chat-test-openrouter-errors-raised-6942a2d2 for
- * the shape). 402 is an empty account (errors.reported openrouter-chat-402-22) unless it says when to come back: then
- * only what is under way has reserved the rest of it. 403 with reasons is moderation, which is never asked elsewhere.
- */
-const integerCodes = (status: number, body: Json | undefined, headers: HeaderLookup) => {
-  const error = errorIn(body)
-  if (!error) return undefined
-  const actual = status >= 400 ? status : (number(error.code) ?? status)
-  const words = innermost(error)
-  const metadata = object(error.metadata)
-  if (actual === 402 && headers('retry-after') !== undefined)
-    return meant('rate_limited', 'The rest of the credit is reserved by requests under way.', actual, error, words)
-  if (actual === 403 && (list(metadata?.reasons).length > 0 || metadata?.flagged_input !== undefined))
-    return meant('content_policy', 'OpenRouter refused the request for its content.', actual, error, words)
-  // Recording openrouter-chat-chat-real-error-scenarios-openrouter-claude-haik-794b3aea.
-  if (actual === 400 && /maximum context length is/i.test(`${text(error.message)} ${words}`))
-    return meant('context_length', TOO_LONG, actual, error)
-  const kind = KIND[actual]
-  if (kind) return meant(kind, 'OpenRouter could not serve this.', actual, error, words)
-  return actual >= 500 && words !== undefined
-    ? meant(
-        actual === 503 || actual === 529 ? 'overloaded' : 'status',
-        'A provider behind OpenRouter failed.',
-        actual,
-        error,
-        words,
-      )
-    : undefined
-}
 
 /** Its list says what a model writes. */
 const writesText = idsWhere((entry) => {
   const written = list(object(entry.architecture)?.output_modalities)
   return written.length === 0 || written.includes('text')
 })
+
+/** Codes are statuses as integers, also in a 200; what the provider behind it said is read from `metadata.raw`. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    // An empty account is a 402, and so is a budget that requests under way have reserved: that one says when to come back.
+    {
+      when: { status: 402, word: 'openrouter_in_flight_budget' },
+      kind: 'rate_limited',
+      seen: 'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)',
+    },
+    {
+      when: { status: 402, header: 'retry-after' },
+      kind: 'rate_limited',
+      seen: 'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)',
+    },
+    // The limit of one key.
+    {
+      when: { status: 403, message: /^key limit exceeded/i },
+      kind: 'quota',
+      seen: 'github.com/RooCodeInc/Roo-Code/issues/515 (2025-01-23)',
+    },
+    {
+      when: { status: 400, message: /is not a valid model ID$/i },
+      kind: 'model_missing',
+      seen: 'github.com/OpenRouterTeam/openrouter-examples/issues/74 (2026-05-06)',
+    },
+  ],
+}
 
 export default {
   name: 'openrouter',
@@ -60,5 +47,6 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },
-  quirks: { failure: integerCodes },
+  quirks: { errors },
+  embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large', 'openai/text-embedding-ada-002', 'google/gemini-embedding-001', 'mistralai/mistral-embed-2312', 'qwen/qwen3-embedding-8b'] },
 } satisfies Provider

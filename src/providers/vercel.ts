@@ -1,9 +1,21 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import { text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 
 /** Its list says what each model is for. */
 const languageModels = idsWhere((entry) => (text(entry.type) ?? 'language') === 'language')
+
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { message: /^ai gateway requires a valid credit card/i },
+      kind: 'quota',
+      seen: 'github.com/arlanrakh/talk-to-girlfriend-ai/issues/6 (2026-01-11)',
+    },
+  ],
+}
 
 export default {
   name: 'vercel',
@@ -14,6 +26,8 @@ export default {
   speaks: [{ protocol: 'openai-chat' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',
+  quirks: { errors },
   models: { path: '/models', decode: languageModels },
   note: 'Vercel calls the variable `AI_GATEWAY_API_KEY`; that name works too.',
+  embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large', 'cohere/embed-v4.0', 'mistral/mistral-embed', 'mistral/codestral-embed', 'amazon/titan-embed-text-v2'] },
 } satisfies Provider

@@ -1,3 +1,4 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
 
@@ -8,6 +9,17 @@ const ofAccount = ({ ACCOUNT_ID }: Variables): string | undefined =>
     : undefined
 
 // Not called `cloudflare`: CLOUDFLARE_API_KEY is the account's own key and means other programs.
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { status: 429, message: /^(?:[0-9]{4}: )?you have used up your daily free allocation/i },
+      kind: 'quota',
+      seen: 'github.com/diegosouzapw/OmniRoute/issues/6980 (2026-07-12)',
+    },
+  ],
+}
+
 export default {
   name: 'workers-ai',
   title: 'Cloudflare Workers AI',
@@ -18,6 +30,7 @@ export default {
   defaultModel: '@cf/openai/gpt-oss-120b',
   variables: { ACCOUNT_ID: null },
   variableAliases: { ACCOUNT_ID: ['CLOUDFLARE_ACCOUNT_ID'] },
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
   note: '`WORKERS_AI_ACCOUNT_ID` (or `CLOUDFLARE_ACCOUNT_ID`) is needed. List further models in `WORKERS_AI_MODELS`.',
+  embeds: { protocol: 'openai-embeddings', models: ['@cf/baai/bge-m3', '@cf/baai/bge-base-en-v1.5'] },
 } satisfies Provider

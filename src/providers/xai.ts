@@ -1,7 +1,7 @@
 import type { Usage } from '../core/chat.ts'
-import { type Json, number, text } from '../core/json.ts'
+import type { ErrorTable } from '../core/error-table.ts'
+import { number } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
 import { chatIds } from './quirks/model-list.ts'
 
 /**
@@ -15,22 +15,42 @@ const reasoningBesideOutput = (usage: Usage): Usage => {
   return reasoning > 0 && total === input + output + reasoning ? { ...usage, output: output + reasoning } : usage
 }
 
-/** `{code, error}` with the words as a string, and a bad key as a 400 that blames the request. */
-const flatErrors = (status: number, body: Json | undefined) => {
-  const whole = errorIn(body)
-  const words = text(whole?.error)
-  if (words === undefined || status < 400 || status >= 500) return undefined
-  const kind = /incorrect api key|api key .{0,60}(?:invalid|blocked|disabled)|no api key/i.test(words)
-    ? 'auth'
-    : /credits? .{0,60}(?:exhausted|used|run out)|spending limit|purchase (?:more )?credits|raise your spending/i.test(
-          words,
-        )
-      ? 'quota'
-      : /maximum prompt length|context (?:length|window)/i.test(words) && status < 402
-        ? 'context_length'
-        : undefined
-  const sentence = kind === 'context_length' ? TOO_LONG : "xAI did not take the gateway's key."
-  return kind && meant(kind, sentence, status, whole, words)
+/** `{code, error}` with the words as a string and the code a sentence for the status: the words alone tell. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { status: 400, message: /^incorrect api key provided/i },
+      kind: 'auth',
+      seen: 'github.com/continuedev/continue/issues/10778 (2026-02-24)',
+    },
+    {
+      when: { status: 403, message: /^your newly created teams? doesn't have any credits/i },
+      kind: 'quota',
+      seen: 'github.com/continuedev/continue/issues/12670 (2026-06-16)',
+    },
+    // With a 403 or a 429.
+    {
+      when: { message: /^your team .{0,80} has either used all available credits/i },
+      kind: 'quota',
+      seen: 'github.com/continuedev/continue/issues/10373 (2026-02-09)',
+    },
+    {
+      when: { status: 403, message: /^you have run out of credits/i },
+      kind: 'quota',
+      seen: 'github.com/Wei-Shaw/sub2api/issues/4069 (2026-07-11)',
+    },
+    {
+      when: { status: 403, message: /^content violates usage guidelines/i },
+      kind: 'content_policy',
+      seen: 'github.com/UKGovernmentBEIS/inspect_ai/pull/2267 (2025-08-12)',
+    },
+    {
+      when: { status: 400, message: /^this model's maximum prompt length is/i },
+      kind: 'context_length',
+      seen: 'github.com/cline/cline/issues/3120 (2025-04-25)',
+    },
+  ],
 }
 
 export default {
@@ -43,6 +63,6 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'grok-4.3',
   models: { path: '/models', decode: chatIds },
-  quirks: { usage: reasoningBesideOutput, failure: flatErrors },
+  quirks: { usage: reasoningBesideOutput, errors },
   note: 'Responses calls go to its responses API; `XAI_STYLES=chat` keeps them on chat completions.',
 } satisfies Provider

@@ -1,5 +1,12 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
+
+/** An empty account is a 429 like any other but for its code. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [{ when: { word: '1113' }, kind: 'quota', seen: 'github.com/zai-org/GLM-5/issues/148 (2026-09-11)' }],
+}
 
 export default {
   name: 'zai',
@@ -12,6 +19,6 @@ export default {
   models: { path: '/models' },
   // Its thinking models want the thoughts of a turn back while tools are being called.
   takesReasoning: true,
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
   note: 'The coding plan has its own address: `ZAI_BASE_URL=https://api.z.ai/api/coding/paas/v4`.',
 } satisfies Provider

@@ -37,7 +37,7 @@ const FAILURES: readonly (readonly [id: string, kind: string])[] = [
   ['groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'malformed'],
   ['openrouter-chat-test-openrouter-stream-error', 'invalid_request'],
   ['openai-responses-openai-error-1-chunks', 'quota'],
-  ['openai-responses-stream-rate-limited-1', 'rate_limited'],
+  ['openai-responses-stream-rate-limited-1', 'token_rate'],
   ['openai-responses-stream-unknown-error-responses-1', 'error_in_stream'],
 ]
 

@@ -42,16 +42,21 @@ export type Recording = {
   readonly chunks: readonly string[] | null
 }
 
-/** Every recording of an API, in the order of their names. */
-export const recordingsOf = (api: RecordedApi): readonly Recording[] =>
+const recorded = (wanted: (name: string) => boolean): readonly Recording[] =>
   present
     ? readdirSync(new URL('recordings/', wire))
-        .filter((name) => name.includes(`-${api}-`) && name.endsWith('.json'))
+        .filter((name) => wanted(name) && name.endsWith('.json') && name !== 'index.json')
         .sort()
         // The recordings' README says what they are.
         .map((name) => readWire(`recordings/${name}`) as unknown as Recording)
-        .filter((recording) => recording.api === api)
     : []
+
+/** Every recording of an API, in the order of their names. */
+export const recordingsOf = (api: RecordedApi): readonly Recording[] =>
+  recorded((name) => name.includes(`-${api}-`)).filter((recording) => recording.api === api)
+
+/** Every recording of every API. */
+export const allRecordings = (): readonly Recording[] => recorded(() => true)
 
 /** A request a client really sent, with where it came from. */
 export type ClientRequest = { readonly name: string; readonly path: string; readonly body: JsonObject }

@@ -335,7 +335,8 @@ const REPORTED: { readonly [id: string]: string } = {
   'anthropic-messages-529-0': 'overloaded',
   'anthropic-messages-200-1': 'overloaded',
   'anthropic-messages-200-2': 'error_in_stream',
-  'anthropic-messages-400-3': 'quota',
+  // Anthropic's own table knows it for money that is gone.
+  'anthropic-messages-400-3': 'invalid_request',
   'anthropic-messages-400-4': 'invalid_request',
   'anthropic-messages-429-5': 'rate_limited',
 }

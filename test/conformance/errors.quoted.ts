@@ -1,0 +1,349 @@
+/**
+ * Bodies of errors that no recording shows, as pages and threads quote them; account and request ids are replaced. By
+ * what the rows cite them under.
+ */
+import type { Json } from '../../src/core/json.ts'
+
+type Quoted = {
+  readonly status: number
+  /** Undefined: a page in place of JSON. */
+  readonly body: Json | undefined
+  readonly headers?: { readonly [name: string]: string }
+  /** The API it was said by, where that is not the provider's first. */
+  readonly api?: string
+}
+
+const openai = (status: number, message: string, more: { readonly [member: string]: Json } = {}): Quoted => ({
+  status,
+  body: { error: { message, type: 'invalid_request_error', param: null, ...more } },
+})
+const anthropic = (status: number, type: string, message: string, details?: Json): Quoted => ({
+  status,
+  api: 'messages',
+  body: { type: 'error', error: { type, message, ...(details && { details }) }, request_id: 'req_1' },
+})
+const google = (code: number, status: string, message: string): Quoted => ({
+  status: code,
+  api: 'gemini',
+  body: { error: { code, message, status } },
+})
+const bedrock = (status: number, type: string, message: string): Quoted => ({
+  status,
+  headers: { 'x-amzn-errortype': `${type}:http://internal.amazon.com/coral/com.amazon.bedrock/` },
+  body: { message },
+})
+
+export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
+  // ── Said by most ──────────────────────────────────────────────────────────────────────────────────────────────
+  'platform.claude.com/docs/en/api/errors (2026-11-21)': [
+    anthropic(402, 'billing_error', "There's an issue with your billing or payment information."),
+    anthropic(403, 'permission_error', 'Your API key does not have permission to use the specified resource.'),
+    anthropic(504, 'timeout_error', 'The request timed out while processing.'),
+    anthropic(409, 'conflict_error', 'The request conflicts with the current state of a resource.'),
+    anthropic(200, 'not_found_error', 'The requested resource was not found.'),
+    anthropic(200, 'conflict_error', 'The request conflicts with the current state of a resource.'),
+    // From whatever stands in front of it.
+    { status: 529, body: undefined },
+  ],
+  'github.com/modelscope/modelscope/issues/1691 (2026-04-25)': [
+    {
+      status: 429,
+      body: {
+        error: { http_code: '429', message: 'insufficient balance (1008)', type: 'insufficient_balance_error' },
+        request_id: 'x',
+      },
+    },
+  ],
+  'developers.openai.com/api/docs/guides/error-codes (2026-11-21)': [
+    openai(400, 'Your request was rejected as a result of our safety system.', { code: 'content_policy_violation' }),
+    openai(503, 'That model is currently overloaded with other requests.', {
+      type: 'service_unavailable_error',
+      code: 'server_is_overloaded',
+    }),
+    openai(429, 'Slow down.', { type: 'rate_limit_error', code: 'slow_down' }),
+    openai(403, 'Country, region, or territory not supported', {
+      type: 'request_forbidden',
+      code: 'unsupported_country_region_territory',
+    }),
+    openai(503, 'The engine is currently overloaded, please try again later', { type: 'server_error', code: null }),
+  ],
+  'docs.wandb.ai/support/inference/articles (2026-11-21)': [
+    { status: 403, body: { error: { code: 403, message: 'Country, region, or territory not supported' } } },
+  ],
+  'github.com/ggml-org/llama.cpp/pull/15780 (2025-09-03)': [
+    {
+      status: 500,
+      body: {
+        error: {
+          code: 500,
+          message:
+            'the request exceeds the available context size. try increasing the context size or enable context shift',
+          type: 'exceed_context_size_error',
+          n_prompt_tokens: 1407,
+          n_ctx: 256,
+        },
+      },
+    },
+  ],
+  'github.com/oobabooga/textgen/issues/7257 (2025-10-07)': [
+    openai(400, 'the request exceeds the available context size. try increasing the context size', {
+      code: 400,
+      type: 'server_error',
+    }),
+  ],
+  'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (2026-11-21)': [
+    bedrock(503, 'ServiceUnavailableException', "The service isn't currently available."),
+    bedrock(429, 'ModelNotReadyException', 'The model specified in the request is not ready to serve requests.'),
+    bedrock(403, 'AccessDeniedException', 'The request is denied because you do not have sufficient permissions.'),
+    bedrock(408, 'ModelTimeoutException', 'The request took too long to process.'),
+    bedrock(424, 'ModelErrorException', 'The request failed due to an error while processing the model.'),
+  ],
+  'Groq, docs/flex-processing (2026-11-21)': [
+    openai(498, 'Flex capacity is exceeded.', { code: 'capacity_exceeded' }),
+    { status: 498, body: undefined },
+  ],
+  'github.com/google-gemini/gemini-cli/issues/25607 (2026-04-18)': [
+    google(403, 'PERMISSION_DENIED', 'The caller does not have permission'),
+  ],
+  'cloud.google.com/service-control/reference/rpc/google.rpc (2026-11-21)': [
+    google(504, 'DEADLINE_EXCEEDED', 'The deadline expired before the operation could complete.'),
+    google(499, 'CANCELLED', 'The operation was cancelled, typically by the caller.'),
+  ],
+  'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)': [
+    { status: 408, body: { error: { code: 408, message: 'Your request timed out' } } },
+    {
+      status: 402,
+      body: {
+        error: {
+          code: 402,
+          message: 'The budget for requests in flight is reached.',
+          metadata: { limit_source: 'openrouter_in_flight_budget' },
+        },
+      },
+    },
+    {
+      status: 402,
+      headers: { 'retry-after': '3' },
+      body: { error: { code: 402, message: 'The budget for requests in flight is reached.' } },
+    },
+  ],
+  'github.com/curl/curl/discussions/16143 (2026-11-21)': [{ status: 522, body: undefined }],
+  'github.com/anthropics/claude-code/issues/16580 (2026-01-07)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'input length and `max_tokens` exceed context limit: 193125 + 21333 > 200000, decrease input length or `max_tokens` and try again',
+    ),
+  ],
+  'github.com/QwenLM/Qwen3/issues/1321 (2025-04-29)': [
+    {
+      status: 400,
+      body: {
+        object: 'error',
+        message: "The input (61709 tokens) is longer than the model's context length (40960 tokens).",
+        type: 'BadRequestError',
+        param: null,
+        code: 400,
+      },
+    },
+  ],
+  'github.com/stanford-crfm/helm/pull/2079 (2023-12-05)': [
+    openai(
+      422,
+      'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`',
+    ),
+  ],
+
+  // ── Said by one ───────────────────────────────────────────────────────────────────────────────────────────────
+  'github.com/anthropics/claude-code/issues/38035 (2026-03-24)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'You have reached your specified API usage limits. You will regain access on 2026-04-01 at 00:00 UTC.',
+    ),
+  ],
+  'platform.claude.com/docs/en/api/rate-limits (2026-11-21)': [
+    anthropic(429, 'rate_limit_error', 'Your organization has reached its monthly spend limit.', {
+      error_code: 'enforced_spend_limit_reached',
+    }),
+  ],
+  'help.openai.com/en/articles/6614457 (2026-11-21)': [
+    openai(429, 'No credits are left.', { type: 'rate_limit_error', code: 'credit_balance_exhausted' }),
+    openai(429, 'The spend limit of the organization is reached.', {
+      type: 'rate_limit_error',
+      code: 'organization_spend_limit_exceeded',
+    }),
+  ],
+  'github.com/poenl/gemini-api/issues/4 (2025-11-08)': [
+    google(400, 'FAILED_PRECONDITION', 'User location is not supported for the API use.'),
+  ],
+  'github.com/continuedev/continue/issues/11541 (2026-03-17)': [
+    google(403, 'PERMISSION_DENIED', 'Your API key was reported as leaked. Please use another API key.'),
+  ],
+  'github.com/coaidev/coai/issues/67 (2024-02-02)': [
+    google(403, 'PERMISSION_DENIED', "Permission denied: Consumer 'api_key:AIza***' has been suspended."),
+  ],
+  'github.com/poenl/gemini-api/issues/8 (2026-04-02)': [
+    google(403, 'PERMISSION_DENIED', 'Your project has been denied access. Please contact support.'),
+  ],
+  'github.com/thepersonalaicompany/amurex-backend/issues/38 (2025-02-11)': [
+    openai(400, "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.", {
+      code: 'json_validate_failed',
+      failed_generation: '',
+    }),
+  ],
+  'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)': [
+    openai(400, 'The model `deepseek-r1-distill-llama-70b` has been decommissioned and is no longer supported.', {
+      param: '',
+      code: 'model_decommissioned',
+    }),
+  ],
+  'Groq, docs/spend-limits (2026-11-21)': [
+    openai(400, 'API access is blocked: the spend limit is reached.', { code: 'blocked_api_access' }),
+  ],
+  'github.com/langbot-app/LangBot/issues/1643 (2025-09-02)': [
+    openai(400, 'Model Not Exist', { code: 'invalid_request_error' }),
+  ],
+  'github.com/666ghj/BettaFish/issues/108 (2025-11-04)': [
+    openai(400, 'Content Exists Risk', { code: 'invalid_request_error' }),
+  ],
+  'github.com/RooCodeInc/Roo-Code/issues/515 (2025-01-23)': [
+    {
+      status: 403,
+      body: { error: { message: 'Key limit exceeded. Manage it using https://openrouter.ai/keys', code: 403 } },
+    },
+  ],
+  'github.com/OpenRouterTeam/openrouter-examples/issues/74 (2026-05-06)': [
+    { status: 400, body: { error: { message: 'claude-sonnet-4-6 is not a valid model ID', code: 400 } } },
+  ],
+  'github.com/continuedev/continue/issues/10778 (2026-02-24)': [
+    {
+      status: 400,
+      body: {
+        code: 'Client specified an invalid argument',
+        error: 'Incorrect API key provided: na***ys. You can obtain an API key from https://console.x.ai.',
+      },
+    },
+  ],
+  'github.com/continuedev/continue/issues/12670 (2026-06-16)': [
+    {
+      status: 403,
+      body: {
+        code: 'The caller does not have permission to execute the specified operation',
+        error:
+          "Your newly created team doesn't have any credits or licenses yet. You can purchase those on https://console.x.ai.",
+      },
+    },
+  ],
+  'github.com/continuedev/continue/issues/10373 (2026-02-09)': [
+    {
+      status: 429,
+      body: {
+        code: 'Some resource has been exhausted',
+        error:
+          'Your team TEAM has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.',
+      },
+    },
+  ],
+  'github.com/Wei-Shaw/sub2api/issues/4069 (2026-07-11)': [
+    {
+      status: 403,
+      body: {
+        code: 'x',
+        error: 'You have run out of credits or need a Grok subscription. Add credits at https://grok.com.',
+      },
+    },
+  ],
+  'github.com/UKGovernmentBEIS/inspect_ai/pull/2267 (2025-08-12)': [
+    {
+      status: 403,
+      body: {
+        code: 'The caller does not have permission to execute the specified operation',
+        error: 'Content violates usage guidelines. Team: TEAM, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO',
+      },
+    },
+  ],
+  'github.com/cline/cline/issues/3120 (2025-04-25)': [
+    {
+      status: 400,
+      body: {
+        code: 'Client specified an invalid argument',
+        error: "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+      },
+    },
+  ],
+  'github.com/pollinations/pollinations/issues/12136 (2026-07-01)': [
+    openai(
+      412,
+      'Account ACCOUNT is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices.',
+      { code: 'PRECONDITION_FAILED', type: 'error' },
+    ),
+  ],
+  'github.com/MoonshotAI/Kimi-K2/issues/5 (2025-07-12)': [
+    openai(403, 'Your account ACCOUNT is not active, organization ORG exceeded current quota.', {
+      type: 'exceeded_current_quota_error',
+    }),
+  ],
+  'github.com/zai-org/GLM-5/issues/148 (2026-09-11)': [
+    {
+      status: 429,
+      body: { error: { code: '1113', message: 'Insufficient balance or no resource package. Please recharge.' } },
+    },
+  ],
+  'github.com/MiniMax-AI/MiniMax-M2/issues/62 (2025-12-23)': [
+    {
+      status: 500,
+      body: { type: 'error', error: { type: 'api_error', message: 'insufficient balance (1008)' }, request_id: 'x' },
+    },
+  ],
+  'github.com/hsliuping/TradingAgents-CN/issues/170 (2025-07-25)': [
+    openai(400, 'Access denied, please make sure your account is in good standing.', {
+      code: 'Arrearage',
+      type: 'Arrearage',
+    }),
+  ],
+  'github.com/camel-ai/owl/issues/432 (2025-03-28)': [
+    openai(400, 'Input data may contain inappropriate content.', {
+      code: 'data_inspection_failed',
+      type: 'data_inspection_failed',
+    }),
+  ],
+  'github.com/QwenLM/qwen-code/issues/3145 (2026-04-11)': [
+    openai(400, '<400> InternalError.Algo.DataInspectionFailed: Input text data may contain inappropriate content.', {
+      code: 'invalid_parameter_error',
+    }),
+  ],
+  'github.com/eslint/tsc-meetings/pull/593 (2025-07-03)': [
+    {
+      status: 413,
+      body: {
+        error: {
+          code: 'tokens_limit_reached',
+          message: 'Request body too large for gpt-4o model. Max size: 8000 tokens.',
+          details: 'Request body too large for gpt-4o model. Max size: 8000 tokens.',
+        },
+      },
+    },
+  ],
+  'github.com/diegosouzapw/OmniRoute/issues/6980 (2026-07-12)': [
+    {
+      status: 429,
+      body: {
+        success: false,
+        result: {},
+        errors: [
+          {
+            code: 4006,
+            message:
+              "you have used up your daily free allocation of 10,000 neurons, please upgrade to Cloudflare's Workers Paid plan",
+          },
+        ],
+      },
+    },
+  ],
+  'github.com/arlanrakh/talk-to-girlfriend-ai/issues/6 (2026-01-11)': [
+    openai(403, 'AI Gateway requires a valid credit card on file to service requests.', {
+      type: 'customer_verification_required',
+    }),
+  ],
+}

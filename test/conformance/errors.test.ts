@@ -1,0 +1,551 @@
+/**
+ * What upstreams' errors are taken for. Each row of each table of errors is held against what shows it, read the way the
+ * gateway reads it; and every error that was ever recorded is classified, none of them by default without a reason.
+ */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { fold } from '../../src/core/chat.ts'
+import type { ErrorRow, ErrorTable } from '../../src/core/error-table.ts'
+import { type Failure, type FailureKind, KINDS } from '../../src/core/failure.ts'
+import { isObject, type Json, type JsonObject, list, object } from '../../src/core/json.ts'
+import type { UpstreamProtocol } from '../../src/core/protocol.ts'
+import type { Provider } from '../../src/core/provider.ts'
+import { run } from '../../src/core/stage.ts'
+import { loadProviders } from '../../src/edge/load-providers.ts'
+import { readerFor } from '../../src/gateway/reader.ts'
+import { rowFor } from '../../src/protocols/classify.ts'
+import { COMMON } from '../../src/protocols/common-errors.ts'
+import { upstreamProtocols } from '../../src/protocols/index.ts'
+import { allRecordings, type Recording, readWire, recordingsAreHere, skip } from '../support/recordings.ts'
+import { QUOTED } from './errors.quoted.ts'
+
+const providers = await loadProviders()
+
+// ── What an upstream said, and what it is taken for ──────────────────────────────────────────────────────────────
+
+/** An answer that is an error. A `body` that is undefined was a page. */
+export type Said = {
+  readonly status: number
+  readonly body: Json | undefined
+  readonly headers?: { readonly [name: string]: string } | null
+  /** Events of a stream, as they came, instead of the body. */
+  readonly chunks?: readonly string[]
+}
+
+const headersOf =
+  ({ headers }: Said) =>
+  (name: string) =>
+    headers?.[name]
+
+const read = (said: Said, protocol: UpstreamProtocol, quirks: Provider['quirks']): Failure | undefined => {
+  const { status, body, chunks } = said
+  const type = chunks ? 'text/event-stream' : body === undefined ? 'text/html' : 'application/json'
+  const text = chunks ? `${chunks.join('\n\n')}\n\n` : body === undefined ? '<html>' : JSON.stringify(body)
+  const headers = (name: string) => headersOf(said)(name) ?? (name === 'content-type' ? type : undefined)
+  const reader = readerFor(
+    { status, headers },
+    { protocol, quirks, translated: null, stream: chunks !== undefined, date: 0 },
+  )
+  return fold(run(reader, [new TextEncoder().encode(text)]).flatMap(({ events }) => events)).failure
+}
+
+/** What names of recordings are ours, where they differ. */
+const OURS: { readonly [provider: string]: string } = { azure: 'azure-openai' }
+const providerOf = (name: string): Provider | undefined => providers.get(OURS[name] ?? name)
+
+/** The format an API's errors are read by. */
+const protocolOf = (api: string): UpstreamProtocol =>
+  Object.values(upstreamProtocols).find(({ style }) => style === api.replace(/-count-tokens$/, '')) ??
+  upstreamProtocols['openai-chat']
+
+const tableOf = (name: string): ErrorTable | undefined => providerOf(name)?.quirks?.errors
+
+// ── What shows a row ─────────────────────────────────────────────────────────────────────────────────────────────
+
+type Shown = Said & { readonly protocol: UpstreamProtocol }
+
+const recordings: ReadonlyMap<string, Recording> = new Map(allRecordings().map((one) => [one.id, one]))
+const reported: ReadonlyMap<string, JsonObject> = new Map(
+  list(readWire('errors.reported.json')?.items).flatMap((item) => (isObject(item) ? [[String(item.id), item]] : [])),
+)
+
+const ofRecording = ({ status, response, response_headers, chunks }: Recording): Said => ({
+  status: status ?? 200,
+  body: response,
+  headers: response_headers,
+  ...(chunks && { chunks }),
+})
+
+const ofReport = ({ status, body, stream_event, headers }: JsonObject): Said => ({
+  status: Number(status),
+  body: body ?? null,
+  // The file's headers are text.
+  headers: (object(headers) ?? {}) as { readonly [name: string]: string },
+  ...(stream_event === true && { chunks: [`event: error\ndata: ${JSON.stringify(body)}`] }),
+})
+
+/** Pages and threads name a place; ids of recordings and reports do not. */
+const isPlace = (seen: string): boolean => seen.includes('/')
+
+const shownBy = (seen: string, usual: UpstreamProtocol): readonly Shown[] => {
+  const recording = recordings.get(seen)
+  if (recording) return [{ ...ofRecording(recording), protocol: protocolOf(recording.api) }]
+  const report = reported.get(seen)
+  if (report) return [{ ...ofReport(report), protocol: protocolOf(String(report.api)) }]
+  return (QUOTED[seen] ?? []).map((said) => ({ ...said, protocol: said.api ? protocolOf(said.api) : usual }))
+}
+
+// ── Every row ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const TABLES: readonly (readonly [name: string, table: ErrorTable, provider: Provider | undefined])[] = [
+  ['common', COMMON, undefined],
+  ...[...providers.values()].flatMap((provider) =>
+    provider.quirks?.errors ? [[provider.name, provider.quirks.errors, provider] as const] : [],
+  ),
+]
+
+recordingsAreHere()
+
+const describeRow = ({ when, kind }: ErrorRow): string =>
+  [when.status, when.word, when.message, when.header, 'is', kind].filter((sign) => sign !== undefined).join(' ')
+
+for (const [name, table, provider] of TABLES)
+  describe(`errors of ${name}`, () => {
+    const usual = upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat']
+    for (const row of table.rows)
+      test(describeRow(row), { skip: isPlace(row.seen) ? false : skip }, () => {
+        const shown = shownBy(row.seen, usual)
+        assert.ok(shown.length > 0, `nothing is called ${row.seen}: quote the body in errors.quoted.ts`)
+        const taken = shown.filter((said) => {
+          const failure = read(said, said.protocol, provider?.quirks)
+          if (!failure || rowFor(table, failure, headersOf(said)) !== row) return false
+          assert.equal(failure.kind, row.kind)
+          return true
+        })
+        assert.ok(taken.length > 0, `no body of ${row.seen} is taken for what it is by this row`)
+      })
+
+    test('each row can be asked, is dated, and rests no key by what may be a client’s words', () => {
+      assert.match(table.checked, /^20[0-9]{2}-[01][0-9]-[0-3][0-9]$/)
+      for (const row of table.rows) {
+        const { status, word, message, header } = row.when
+        assert.ok([status, word, message, header].some((sign) => sign !== undefined))
+        if (isPlace(row.seen)) assert.match(row.seen, / \(20[0-9]{2}-[01][0-9]-[0-3][0-9]\)$/, row.seen)
+        if (!message) continue
+        assert.equal(message.flags.replace('i', ''), '', 'a pattern with a memory')
+        const { key } = KINDS[row.kind] as { readonly key?: string }
+        if (key !== undefined && word === undefined) assert.match(message.source, /^\^/, describeRow(row))
+      }
+    })
+
+    test('no pattern goes back over what it has read', () => {
+      const began = performance.now()
+      for (const { when } of table.rows)
+        for (const hard of ['a', 'your team ', 'consumer ', 'account ', 'input token count ', ' '])
+          when.message?.test(hard.repeat(4_000 / hard.length).slice(0, 4_000))
+      assert.ok(performance.now() - began < 500)
+    })
+  })
+
+test('every quoted body shows a row', () => {
+  const cited = new Set(TABLES.flatMap(([, table]) => table.rows.map(({ seen }) => seen)))
+  for (const [seen, bodies] of Object.entries(QUOTED)) {
+    assert.ok(cited.has(seen), `${seen} is quoted and no row cites it`)
+    for (const said of bodies)
+      assert.ok(
+        TABLES.some(([, table, provider]) => {
+          const usual = upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat']
+          const failure = read(said, said.api ? protocolOf(said.api) : usual, provider?.quirks)
+          return failure && rowFor(table, failure, headersOf(said))?.seen === seen
+        }),
+        `${seen} quotes a body no row is shown by: ${JSON.stringify(said.body)}`,
+      )
+  }
+})
+
+// ── Line by line: the notes on the wire (4.4) and on failures (2.2) ──────────────────────────────────────────────
+
+type Fact = readonly [line: string, provider: string, status: number, body: Json | undefined, kind: FailureKind]
+
+const claude = (type: string, message = 'x'): Json => ({ type: 'error', error: { type, message }, request_id: 'req_1' })
+const plain = (message: string, more: JsonObject = {}): Json => ({
+  error: { message, type: null, param: null, ...more },
+})
+
+/** What has no row of its own, and what a row must not take for its own. */
+const FACTS: readonly Fact[] = [
+  // Anthropic.
+  ['the request', 'anthropic', 400, claude('invalid_request_error', 'messages: required'), 'invalid_request'],
+  [
+    'a quoted prompt',
+    'anthropic',
+    400,
+    claude('invalid_request_error', 'x: "Your credit balance is too low"'),
+    'invalid_request',
+  ],
+  [
+    'workspace limit',
+    'anthropic',
+    400,
+    claude('invalid_request_error', 'You have reached your specified workspace API usage limits.'),
+    'quota',
+  ],
+  ['key', 'anthropic', 401, claude('authentication_error'), 'auth'],
+  ['billing', 'anthropic', 402, claude('billing_error'), 'quota'],
+  ['permission', 'anthropic', 403, claude('permission_error'), 'permission'],
+  ['model', 'anthropic', 404, claude('not_found_error'), 'model_missing'],
+  ['32 MB, from its front', 'anthropic', 413, claude('request_too_large'), 'body_too_large'],
+  ['rate', 'anthropic', 429, claude('rate_limit_error'), 'rate_limited'],
+  ['theirs', 'anthropic', 500, claude('api_error'), 'status'],
+  ['slow', 'anthropic', 504, claude('timeout_error'), 'timeout'],
+  ['overloaded', 'anthropic', 529, claude('overloaded_error', 'Overloaded'), 'overloaded'],
+  [
+    'in a list',
+    'gemini',
+    400,
+    [{ error: { code: 400, message: 'Invalid value', status: 'INVALID_ARGUMENT' } }],
+    'invalid_request',
+  ],
+  // Gemini.
+  [
+    'key, without a reason',
+    'gemini',
+    400,
+    [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.', status: 'INVALID_ARGUMENT' } }],
+    'auth',
+  ],
+  [
+    'one model denied',
+    'gemini',
+    403,
+    { error: { code: 403, message: 'x', status: 'PERMISSION_DENIED' } },
+    'permission',
+  ],
+  // Azure.
+  [
+    'filter',
+    'azure-openai',
+    400,
+    plain('x', { code: 'content_filter', innererror: { code: 'ResponsibleAIPolicyViolation' } }),
+    'content_policy',
+  ],
+  [
+    'filter, by what is inside',
+    'azure-openai',
+    400,
+    plain('x', { innererror: { code: 'ResponsibleAIPolicyViolation' } }),
+    'content_policy',
+  ],
+  ['deployment', 'azure-openai', 404, plain('x', { code: 'DeploymentNotFound' }), 'model_missing'],
+  ['codes that are statuses', 'azure-openai', 401, plain('x', { code: '401' }), 'auth'],
+  // Mistral, Cohere.
+  ['detail', 'mistral', 401, { detail: 'Unauthorized' }, 'auth'],
+  [
+    'a list of details',
+    'mistral',
+    422,
+    { detail: [{ loc: ['body', 'seed'], msg: 'Extra inputs' }] },
+    'invalid_request',
+  ],
+  [
+    'no room',
+    'mistral',
+    429,
+    {
+      object: 'error',
+      message: 'Service tier capacity exceeded for this model.',
+      type: 'invalid_request_error',
+      code: null,
+    },
+    'overloaded',
+  ],
+  [
+    'rate',
+    'mistral',
+    429,
+    { object: 'error', message: 'Rate limit exceeded', type: 'rate_limited', code: '1300' },
+    'rate_limited',
+  ],
+  [
+    'too long',
+    'cohere',
+    400,
+    { id: 'x', message: 'too many tokens: size limit exceeded by 25836 tokens.' },
+    'context_length',
+  ],
+  // Groq.
+  [
+    'tokens of a minute',
+    'groq',
+    413,
+    plain('Request too large for model', { type: 'tokens', code: 'rate_limit_exceeded' }),
+    'token_rate',
+  ],
+  ['flex', 'groq', 498, plain('x', { code: 'capacity_exceeded' }), 'overloaded'],
+  // OpenAI.
+  ['quota', 'openai', 429, plain('x', { type: 'insufficient_quota', code: 'insufficient_quota' }), 'quota'],
+  ['billing', 'openai', 400, plain('x', { code: 'billing_hard_limit_reached' }), 'quota'],
+  [
+    'tokens',
+    'openai',
+    429,
+    plain('Rate limit reached', { type: 'tokens', code: 'rate_limit_exceeded' }),
+    'rate_limited',
+  ],
+  [
+    'dialect',
+    'openai',
+    400,
+    plain('x', { type: 'invalid_request_error', code: 'unsupported_parameter' }),
+    'invalid_request',
+  ],
+  [
+    'model, responses',
+    'openai',
+    400,
+    plain('x', { type: 'invalid_request_error', code: 'model_not_found' }),
+    'model_missing',
+  ],
+  ['country', 'openai', 403, plain('x', { code: 'unsupported_country_region_territory' }), 'permission'],
+  // xAI.
+  ['the request', 'xai', 400, { code: 'x', error: 'Invalid arguments passed to the model.' }, 'invalid_request'],
+  ['bare text', 'xai', 429, 'Too many tokens for team TEAM', 'rate_limited'],
+  ['no access', 'xai', 403, { code: 'x', error: 'No.' }, 'permission'],
+  // OpenRouter.
+  ['credits', 'openrouter', 402, plain('Insufficient credits', { code: 402 }), 'quota'],
+  [
+    'credits, by their source',
+    'openrouter',
+    402,
+    plain('x', { code: 402, metadata: { limit_source: 'openrouter_credits' } }),
+    'quota',
+  ],
+  [
+    'moderation',
+    'openrouter',
+    403,
+    plain('x', { code: 403, metadata: { reasons: ['violence'], flagged_input: 'y' } }),
+    'content_policy',
+  ],
+  ['no permission', 'openrouter', 403, plain('x', { code: 403 }), 'permission'],
+  [
+    'in a 200',
+    'openrouter',
+    200,
+    plain('Provider returned error', { code: 502, metadata: { raw: 'broke' } }),
+    'status',
+  ],
+  [
+    'full, in a 200',
+    'openrouter',
+    200,
+    plain('Provider returned error', {
+      code: 400,
+      metadata: { raw: '{"error":{"message":"This model\'s maximum context length is 8 tokens"}}' },
+    }),
+    'context_length',
+  ],
+  // DeepSeek, Together, vLLM, Ollama.
+  ['balance', 'deepseek', 402, plain('Insufficient Balance', { code: 'invalid_request_error' }), 'quota'],
+  ['overloaded', 'deepseek', 503, plain('x'), 'overloaded'],
+  ['with an id', 'together', 401, { id: 'x', error: { message: 'x', code: 'invalid_api_key' } }, 'auth'],
+  [
+    'codes that are integers',
+    'vllm',
+    400,
+    { object: 'error', message: 'x', type: 'BadRequestError', code: 400 },
+    'invalid_request',
+  ],
+  ['flat', 'ollama', 404, { error: 'model "x" not found' }, 'model_missing'],
+  // Anybody.
+  ['a firewall’s page', 'openai', 403, undefined, 'not_json'],
+  ['a proxy’s page', 'openai', 502, undefined, 'status'],
+  ['a CDN’s page', 'openai', 524, undefined, 'timeout'],
+  ['unknown 4xx', 'openai', 418, {}, 'invalid_request'],
+  ['unknown 5xx', 'openai', 599, {}, 'status'],
+]
+
+for (const [line, name, status, body, kind] of FACTS)
+  test(`error: ${name}: ${line} (${status}) is ${kind}`, () => {
+    const provider = providers.get(name)
+    const failure = read(
+      { status, body },
+      upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat'],
+      provider?.quirks,
+    )
+    assert.equal(failure?.kind, kind)
+    if (status >= 300) assert.equal(failure?.status, status)
+  })
+
+test('errors: no table and no quirk stumbles over a body of any shape, or takes it for something special', () => {
+  const odd = { toString: 1 }
+  const bodies: readonly (Json | undefined)[] = [
+    ...[undefined, null, '', 'x', 7, [], [null], {}],
+    ...[{ error: null }, { error: 'x' }, { error: [] }, { errors: [] }, { errors: 'x' }, { detail: 'x' }],
+    { error: { message: 5, code: {}, metadata: [], details: 'x' } },
+    { error: { message: odd, code: odd, innererror: { code: odd }, metadata: { raw: odd, limit_source: odd } } },
+  ]
+  const protocol = upstreamProtocols['openai-chat']
+  for (const [name, { quirks }] of providers)
+    for (const status of [400, 401, 403, 404, 500])
+      for (const body of bodies)
+        assert.equal(
+          read({ status, body }, protocol, quirks)?.kind,
+          read({ status, body }, protocol, undefined)?.kind,
+          `${name} ${status} ${JSON.stringify(body)}`,
+        )
+})
+
+test('errors: the words of a provider behind OpenRouter are kept, its keys are not', () => {
+  const body = plain('Provider returned error', {
+    code: 429,
+    metadata: { raw: 'busy, key sk-abcdEFGH12345678zzzz, come back' },
+  })
+  const failure = read({ status: 429, body }, upstreamProtocols['openai-chat'], providers.get('openrouter')?.quirks)
+  assert.equal(failure?.message, 'busy, key ***zzzz, come back')
+})
+
+test('errors: a kind that comes from a row has a sentence of its own where the upstream said nothing', () => {
+  const said = { status: 400, body: plain('', { code: 'blocked_api_access' }) }
+  const failure = read(said, upstreamProtocols['openai-chat'], providers.get('groq')?.quirks)
+  assert.equal(failure?.kind, 'quota')
+  assert.match(failure?.message ?? '', /quota/)
+})
+
+test('errors: what breaks off was said by nobody, and no row can mean it', () => {
+  const everything: ErrorTable = { checked: '2026-11-21', rows: [{ when: { status: 200 }, kind: 'quota', seen: '' }] }
+  const said = { status: 200, body: null, chunks: ['data: {"choices":[]}'] }
+  assert.equal(read(said, upstreamProtocols['openai-chat'], { errors: everything })?.kind, 'truncated')
+})
+
+// ── Every recorded error ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Cheap to ask of two thousand recordings: whether this could tell of a failure at all. */
+const mayFail = ({ status, response, chunks }: Recording): boolean =>
+  (status ?? 200) >= 400 ||
+  (isObject(response) && Boolean(response.error)) ||
+  (chunks ?? []).some((chunk) => typeof chunk === 'string' && /"error": ?\{|event: error|response\.failed/.test(chunk))
+
+/** What some of them have to be, and whose they are. */
+const PROOFS: readonly (readonly [provider: string, id: string, kind: FailureKind])[] = [
+  ['groq', 'groq-chat-test-tool-use-failed-error-61297c48', 'malformed'],
+  ['groq', 'groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'malformed'],
+  ['groq', 'groq-chat-test-model-name-suggestion-groq-03b155a0', 'model_missing'],
+  ['groq', 'groq-chat-413-19', 'token_rate'],
+  ['gemini', 'gemini-gemini-chat-error-handling-with-gemini-gemini-2-5-flash-f0deb6d7', 'auth'],
+  ['gemini', 'gemini-gemini-testgoogleaierrorhandling-4089cece', 'auth'],
+  ['gemini', 'vertex-gemini-chat-real-error-scenarios-vertexai-gemini-2-5-fl-a4fc5d9c', 'context_length'],
+  ['gemini', 'gemini-chat-400-7', 'invalid_request'],
+  ['deepseek', 'deepseek-chat-chat-real-error-scenarios-deepseek-deepseek-chat-1f945b02', 'context_length'],
+  ['deepseek', 'deepseek-chat-402-24', 'quota'],
+  ['openrouter', 'openrouter-chat-chat-real-error-scenarios-openrouter-claude-haik-794b3aea', 'context_length'],
+  ['openrouter', 'openrouter-chat-test-openrouter-errors-raised-6942a2d2', 'rate_limited'],
+  ['openrouter', 'openrouter-chat-402-22', 'quota'],
+  ['openrouter', 'openrouter-chat-402-23', 'quota'],
+  ['azure-openai', 'azure-chat-test-chat-reasoning-1b5ad5b7', 'model_missing'],
+  ['azure-openai', 'azure-chat-test-prompt-content-filtering-with-events-with-n-98ddde0e', 'content_policy'],
+  ['azure-openai', 'azure-chat-400-14', 'content_policy'],
+  ['cohere', 'cohere-cohere-chat-real-error-scenarios-cohere-command-a-03-20-e1954076', 'context_length'],
+  ['anthropic', 'anthropic-messages-400-3', 'quota'],
+  ['anthropic', 'anthropic-messages-400-4', 'invalid_request'],
+  ['anthropic', 'anthropic-messages-429-5', 'rate_limited'],
+  ['anthropic', 'anthropic-messages-529-0', 'overloaded'],
+  ['anthropic', 'anthropic-messages-200-1', 'overloaded'],
+  ['mistral', 'mistral-mistral-429-16', 'rate_limited'],
+  ['mistral', 'mistral-mistral-429-17', 'overloaded'],
+  ['vllm', 'vllm-chat-400-25', 'context_length'],
+  ['vllm', 'vllm-chat-400-26', 'context_length'],
+  ['openai', 'openai-chat-429-12', 'quota'],
+  ['openai', 'openai-responses-openai-error-1-chunks-501de15e', 'quota'],
+  ['openai', 'openai-responses-stream-rate-limited-1-ea567320', 'token_rate'],
+  ['xai', 'xai-chat-429-27', 'rate_limited'],
+]
+
+for (const [name, id, kind] of PROOFS)
+  test(`error: ${name}: ${id} is ${kind}`, { skip }, () => {
+    const [said] = shownBy(id, upstreamProtocols['openai-chat'])
+    assert.ok(said)
+    assert.equal(read(said, said.protocol, providers.get(name)?.quirks)?.kind, kind)
+  })
+
+/** Errors no row knows, judged by their status alone, and why that is right. */
+const BY_STATUS: { readonly [id: string]: string } = {
+  'bedrock-bedrock-converse-test-bedrock-error-e883ccb5': '400 with a sentence and, as recorded, no `x-amzn-errortype`',
+  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-direct-upload-af123775': 'the same',
+  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-direct-url-vi-a5645052': 'the same',
+  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-62b96a89': 'the same',
+  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-9ea8f2ea': 'the same',
+  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-d35821f2': 'the same',
+  'bedrock-bedrock-invoke-200-21': 'an event of an API that is not spoken here',
+  'openai-responses-stream-unknown-error-responses-1-50adcd5e': 'a made-up code: an error in a stream and no more',
+  'openrouter-chat-test-openrouter-stream-error-19ec71a1':
+    '400 inside a 200, with a sentence and no code: the request’s fault',
+}
+
+type Counts = { readonly [provider: string]: { readonly [kind in FailureKind]?: number } }
+
+/** How many recorded and reported errors of each provider are taken for what. */
+const COUNTS: Counts = {
+  anthropic: {
+    auth: 4,
+    context_length: 1,
+    error_in_stream: 1,
+    invalid_request: 1,
+    model_missing: 4,
+    overloaded: 2,
+    quota: 1,
+    rate_limited: 1,
+  },
+  azure: { auth: 2, content_policy: 2, model_missing: 4, status: 1 },
+  bedrock: { auth: 2, error_in_stream: 1, invalid_request: 8, permission: 3, rate_limited: 1 },
+  cohere: { context_length: 1, model_missing: 2 },
+  deepseek: { context_length: 1, invalid_request: 1, quota: 1 },
+  gemini: { auth: 3, invalid_request: 1, model_missing: 5, overloaded: 1, rate_limited: 3 },
+  groq: { malformed: 2, model_missing: 2, token_rate: 1 },
+  mistral: { auth: 1, overloaded: 1, rate_limited: 2 },
+  ollama: { auth: 1 },
+  openai: {
+    auth: 8,
+    context_length: 2,
+    error_in_stream: 2,
+    invalid_request: 19,
+    model_missing: 8,
+    quota: 2,
+    rate_limited: 2,
+    status: 1,
+    token_rate: 1,
+  },
+  openrouter: { context_length: 1, invalid_request: 1, quota: 2, rate_limited: 1 },
+  perplexity: { auth: 1 },
+  together: { auth: 1 },
+  vertex: { context_length: 1, invalid_request: 2, model_missing: 1 },
+  vllm: { context_length: 2 },
+  xai: { rate_limited: 1 },
+}
+
+test('every recorded and every reported error is classified, and by a row', { skip }, (t) => {
+  const all = [
+    ...[...recordings.values()].filter(mayFail).map((one) => ({ ...one, said: ofRecording(one) })),
+    ...[...reported].map(([id, one]) => ({
+      id,
+      provider: String(one.provider),
+      api: String(one.api),
+      said: ofReport(one),
+    })),
+  ]
+  const counts: { [provider: string]: { [kind: string]: number } } = {}
+  const unknown: string[] = []
+  for (const { id, provider, api, said } of all) {
+    const failure = read(said, protocolOf(api), providerOf(provider)?.quirks)
+    assert.ok(failure, `${id} is no failure`)
+    const kinds = counts[provider] ?? {}
+    counts[provider] = { ...kinds, [failure.kind]: (kinds[failure.kind] ?? 0) + 1 }
+    const own = tableOf(provider)
+    const byRow = [own, COMMON].some((table) => table && rowFor(table, failure, headersOf(said)))
+    const byQuirk = providerOf(provider)?.quirks?.failure?.(said.status, said.body, headersOf(said))
+    if (!byRow && !byQuirk) unknown.push(id)
+  }
+  for (const [provider, kinds] of Object.entries(counts)) t.diagnostic(`${provider}: ${JSON.stringify(kinds)}`)
+  assert.deepEqual(counts, COUNTS)
+  assert.deepEqual(unknown.sort(), Object.keys(BY_STATUS).sort())
+})

@@ -13,6 +13,7 @@ import type { Job, JobEvent } from './job.ts'
 import { eventsIn } from './keeping.ts'
 import { lettersOf } from './letters.ts'
 import { refusalOf } from './refusal.ts'
+import { conversation } from './turn.ts'
 
 type Page = (gateway: Gateway, received: Received, reply: Reply, id: string) => void
 
@@ -47,7 +48,7 @@ export const showResponse: Page = (gateway, received, reply, id) => {
     )
 }
 
-/** `GET /v1/responses/{id}/input_items`: what the turn was asked, newest first unless `order=asc`. */
+/** `GET /v1/responses/{id}/input_items`: everything the answer was given to, the turns before it too, newest first unless `order=asc`. */
 export const listInput: Page = (gateway, received, reply, id) => {
   const stored = storedOf(gateway, received, id)
   if (!stored) return refuse(received, reply, unknown(id))
@@ -61,7 +62,9 @@ export const listInput: Page = (gateway, received, reply, id) => {
         ? fail('invalid_value', '`order` is `asc` or `desc`.', { param: 'order' })
         : null
   if (wrong) return refuse(received, reply, wrong)
-  const all = list(parseJson(stored.input)).filter(isObject)
+  const before =
+    stored.previous === null ? [] : conversation((one) => storedOf(gateway, received, one), stored.previous).turns
+  const all = [...before.flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]), ...inputOf(stored)]
   const items = order === 'asc' ? all : all.toReversed()
   const place = (name: string) => {
     const wanted = query.get(name)
@@ -117,6 +120,10 @@ export const deleteResponse: Page = (gateway, received, reply, id) => {
   if (!gateway.responses.delete(id, received.client)) return refuse(received, reply, unknown(id))
   json(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
 }
+
+const inputOf = ({ input }: StoredResponse): readonly JsonObject[] => list(parseJson(input)).filter(isObject)
+const outputOf = ({ response }: StoredResponse): readonly JsonObject[] =>
+  list(object(parseJson(response))?.output).filter(isObject)
 
 const jobOf = ({ jobs }: Gateway, { client }: Received, id: string): Job | undefined => {
   const job = jobs.get(id)

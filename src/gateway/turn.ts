@@ -194,7 +194,7 @@ const nativeOf = (question: Question, { maker }: StoredResponse) => {
 }
 
 /** The turns up to this one, oldest first, and what the oldest continues that is not known here. */
-const conversation = (
+export const conversation = (
   find: (id: string) => StoredResponse | undefined,
   id: string,
 ): { readonly turns: readonly StoredResponse[]; readonly root: string | null } => {

@@ -94,7 +94,8 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
   },
   responseInput: {
     summary: 'What a stored response was asked',
-    description: 'The items of its own turn; `limit`, `order`, `after` and `before` choose among them.',
+    description:
+      'The items of its turn and of those before it; `limit`, `order`, `after` and `before` choose among them.',
     gives: { '200': { description: 'The items, newest first.', content: asJson('ItemList') } },
     errors: [404],
   },

@@ -21,7 +21,7 @@ export type PlanInput = Knowledge & {
 }
 
 /** Asks for whatever the gateway finds best. */
-const AUTO = 'auto'
+export const AUTO = 'auto'
 
 export const plan = (input: PlanInput): Outcome<Plan> => {
   const { config, model } = input
@@ -31,7 +31,7 @@ export const plan = (input: PlanInput): Outcome<Plan> => {
   if (!claim) return bad(unknown(input))
   const ranked = claim.groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
   const { candidates, skipped } = withFallback(input, instances, claim, unique(ranked))
-  if (candidates.length === 0) return bad(nowhere(model))
+  if (candidates.length === 0) return bad(leadsNowhere(model))
   return good({ by: claim.by, candidates, skipped: [...claim.skipped, ...skipped] })
 }
 
@@ -151,7 +151,7 @@ const withFallback = (
   }
 }
 
-const candidate = (instance: Instance, model: string, because: string, weight = 1): Candidate => ({
+export const candidate = (instance: Instance, model: string, because: string, weight = 1): Candidate => ({
   instance,
   model,
   because,
@@ -160,7 +160,7 @@ const candidate = (instance: Instance, model: string, because: string, weight = 
 
 const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
 
-const ordered = (
+export const ordered = (
   { catalogue, view, random }: PlanInput,
   candidates: readonly Candidate[],
   strategy: Strategy,
@@ -173,7 +173,7 @@ const ordered = (
   )
 
 /** A model at a provider has one place, its first. */
-const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
+export const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
   const seen = new Set<string>()
   return candidates.filter((one) => {
     const id = modelId(one)
@@ -183,13 +183,14 @@ const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
   })
 }
 
-const unconfigured = (): Failure =>
+export const unconfigured = (): Failure =>
   fail(
     'unconfigured',
     'No provider is configured. Set a key such as OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_BASE_URL for a local model, and start the gateway again.',
   )
 
-const nowhere = (model: string): Failure =>
+/** A route none of whose targets can be asked. */
+export const leadsNowhere = (model: string): Failure =>
   fail(
     'unknown_model',
     `The route ${quoted(model)} leads to no configured provider. Add its providers, or correct its targets.`,
@@ -213,7 +214,7 @@ const MOST_NAMES = 1_000
 const LONGEST_QUOTE = 100
 
 /** A client's word in a message: in one line, and not longer than it helps. */
-const quoted = (word: string): string =>
+export const quoted = (word: string): string =>
   JSON.stringify(word.length > LONGEST_QUOTE ? `${word.slice(0, LONGEST_QUOTE)}…` : word)
 
 /** The plan as `POST /v1/route` answers it. `now` adds what is known of a candidate at this moment: its circuit, its cool-downs. */

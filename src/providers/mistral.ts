@@ -344,6 +344,15 @@ const noRoom = (status: number, body: Json | undefined) => {
     : undefined
 }
 
+const EMBEDDINGS = new Set(['model', 'metadata', 'input', 'output_dimension', 'output_dtype', 'encoding_format'])
+
+/** Its schema for embeddings has another name for the length, knows nothing else, and takes no tokens. */
+const embeddingMembers = ({ dimensions, ...body }: JsonObject, lost: Lost): JsonObject => {
+  if (list(body.input).some((entry) => typeof entry !== 'string')) lost('input', true)
+  const named = dimensions === undefined || dimensions === null ? body : { ...body, output_dimension: dimensions }
+  return only(named, EMBEDDINGS, '', lost)
+}
+
 /** Its list says of each model whether it chats. */
 const chatting = idsWhere((entry) => object(entry.capabilities)?.completion_chat !== false)
 
@@ -357,4 +366,9 @@ export default {
   defaultModel: 'mistral-small-latest',
   models: { path: '/models', decode: chatting },
   quirks: { requestBody: inOrder(olderTokenLimit, developerAsSystem, mistralsMembers), failure: noRoom },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: ['mistral-embed', 'codestral-embed'],
+    requestBody: embeddingMembers,
+  },
 } satisfies Provider

@@ -1,0 +1,11 @@
+/** The formats of embeddings providers may speak. */
+import type { EmbeddingsProtocol, EmbeddingsProtocolName } from '../../core/embeddings.ts'
+import { cohereEmbeddings } from './cohere.ts'
+import { geminiEmbeddings } from './gemini.ts'
+import { openaiEmbeddings } from './openai.ts'
+
+export const embeddingsProtocols: { readonly [name in EmbeddingsProtocolName]: EmbeddingsProtocol } = {
+  'openai-embeddings': openaiEmbeddings,
+  'gemini-embeddings': geminiEmbeddings,
+  'cohere-embeddings': cohereEmbeddings,
+}

@@ -15,6 +15,8 @@ const STYLES: { readonly [protocol in UpstreamProtocolName]: string } = {
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',
   gemini: 'gemini',
+  mistral: 'mistral',
+  ollama: 'ollama',
 }
 
 const prefix = (name: string): string => name.toUpperCase().replaceAll('-', '_')

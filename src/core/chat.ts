@@ -413,6 +413,12 @@ export const isContent = (event: ChatEvent): boolean => {
 export type ClientProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'openai-completions'
 
 /** The formats providers speak. */
-export type UpstreamProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'gemini'
+export type UpstreamProtocolName =
+  | 'openai-chat'
+  | 'openai-responses'
+  | 'anthropic-messages'
+  | 'gemini'
+  | 'mistral'
+  | 'ollama'
 
 export type ProtocolName = ClientProtocolName | UpstreamProtocolName

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
+import { styleNames } from './config/definition.ts'
 import { findProvider, loadProviders } from './load-providers.ts'
 
 const providers = await loadProviders()
@@ -41,7 +42,7 @@ for (const provider of all) {
     assert.ok(Number.isInteger(provider.order))
     assert.ok(speaks.length > 0)
     for (const { protocol, path } of speaks) {
-      assert.ok(['openai-chat', 'openai-responses', 'anthropic-messages', 'gemini'].includes(protocol))
+      assert.ok(Object.hasOwn(styleNames, protocol))
       if (path !== undefined) assert.match(path, /^\/[^?#]*[^/?#]$/)
     }
     assert.equal(new Set(speaks.map(({ protocol }) => protocol)).size, speaks.length)

@@ -3,6 +3,8 @@ import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
 import type { ClientProtocol, Protocol, UpstreamProtocol } from '../core/protocol.ts'
 import { anthropicMessages } from './anthropic-messages/index.ts'
 import { gemini } from './gemini/index.ts'
+import { mistral } from './mistral/index.ts'
+import { ollama } from './ollama/index.ts'
 import { openaiChat } from './openai-chat/index.ts'
 import { openaiCompletions } from './openai-completions/index.ts'
 import { openaiResponses } from './openai-responses/index.ts'
@@ -31,4 +33,6 @@ export const byStyle: ReadonlyMap<string, ClientProtocol> = new Map(
 export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: UpstreamProtocol } = {
   ...sharedProtocols,
   gemini,
+  mistral,
+  ollama,
 }

@@ -148,3 +148,9 @@ export const shortId = (id: string, longest = 64): string => (id.length <= longe
 /** An id for a call whose maker gave it none: from the answer and the call's place in it. */
 export const madeId = (...of: readonly (string | number | undefined)[]): string =>
   `call_${digest(JSON.stringify(of)).slice(0, 24)}`
+
+/** s since 1970 of a time as ISO 8601 writes it. */
+export const secondsOf = (time: Json | undefined): number | undefined => {
+  const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN
+  return Number.isNaN(ms) ? undefined : Math.floor(ms / 1_000)
+}

@@ -111,6 +111,15 @@ const SAME_WITHOUT: readonly {
   { path: /^service_tier$/, value: /"(default|standard_only)"/, to: 'gemini', why: 'it has only this one' },
   { path: /^messages\[\]\.content\[\]\.title$/, to: 'gemini', why: 'named as the filename it is' },
   { path: /source\.media_type$/, value: /"text\/plain"/, why: 'said by the type of the source' },
+  { path: /\.signature$/, to: 'mistral', why: 'proves nothing to another than its maker; the words travel' },
+  { path: /^reasoning\.summary$/, to: 'mistral', why: 'whoever has it think is shown the thoughts' },
+  { path: /^service_tier$/, value: /"(default|standard_only)"/, to: 'mistral', why: 'it has only this one' },
+  { path: /\.signature$/, to: 'ollama', why: 'proves nothing to another than its maker; the words travel' },
+  { path: /^reasoning\.summary$/, to: 'ollama', why: 'whoever has it think is shown the thoughts' },
+  { path: /^service_tier$/, value: /"(default|standard_only)"/, to: 'ollama', why: 'it has only this one' },
+  { path: /^tool_choice$/, value: /"auto"/, to: 'ollama', why: 'its only way' },
+  { path: /format(\.json_schema)?\.strict$/, to: 'ollama', why: 'its formats are always strict' },
+  { path: /^text\.format\.description$/, to: 'ollama', why: 'the schema says the same already (one recording)' },
 ]
 
 export const isSame = (kind: string, value: string, to: ProtocolName): boolean =>

@@ -20,6 +20,8 @@ const PUBLISHED = {
   'openai-responses': ['openai', 'CreateResponse'],
   'anthropic-messages': ['anthropic', 'BetaCreateMessageParams'],
   gemini: ['gemini', 'GenerateContentRequest'],
+  mistral: ['mistral', 'ChatCompletionRequest'],
+  ollama: ['ollama', 'ChatRequest'],
 } as const
 
 const TARGET = { model: 'target-model', outputLimit: 8_192 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { ollamaSchema } from './ollama-schema.ts'
 import { readWire } from './recordings.ts'
 
 const FILES = {
@@ -15,7 +16,7 @@ const FILES = {
 } as const
 
 /** `wire`: loosened to what the live API really says, for judging answers. Requests are judged by what is published. */
-export type SchemaName = keyof typeof FILES
+export type SchemaName = keyof typeof FILES | 'ollama'
 
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
 const files = new Map<SchemaName, JsonObject>()
@@ -37,7 +38,7 @@ const closed = (file: JsonObject): JsonObject => ({
 const fileOf = (schema: SchemaName): JsonObject => {
   const known = files.get(schema)
   if (known) return known
-  const file = readWire(FILES[schema])
+  const file = schema === 'ollama' ? ollamaSchema : readWire(FILES[schema])
   assert.ok(file, 'the schemas are not here')
   const judge = schema === 'gemini' ? closed(file) : file
   ajv.addSchema(judge)

@@ -85,6 +85,8 @@ export const styleNames = {
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',
   gemini: 'gemini',
+  mistral: 'mistral',
+  ollama: 'ollama',
 } as const satisfies Record<UpstreamProtocolName, string>
 
 export const protocolOf = (style: string): UpstreamProtocolName | undefined =>

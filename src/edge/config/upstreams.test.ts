@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Instance } from '../../core/provider.ts'
 import { loadProviders } from '../load-providers.ts'
 import { configure } from './configure.ts'
+import { styleNames } from './definition.ts'
 import { keysFrom } from './ids.ts'
 import { lines, load, loaded } from './testing.ts'
 
@@ -233,7 +234,7 @@ const refused: readonly (readonly [Record<string, string>, string | RegExp])[] =
   [{ OPENAI_API_KEY: 'canary'.repeat(4000) }, /^OPENAI_API_KEY: found a key of 24000 characters/],
   [
     { OPENAI_API_KEY: 'a', OPENAI_STYLES: 'chat,klingon' },
-    'OPENAI_STYLES: found "klingon"; allowed: a list of any of chat, responses, messages, gemini',
+    `OPENAI_STYLES: found "klingon"; allowed: a list of any of ${Object.values(styleNames).join(', ')}`,
   ],
   [{ DEMO_API_KEY: 'd', DEMO_BASE_URL: 'http://d' }, /^DEMO_API_KEY: found a provider called demo/],
 ]

@@ -18,8 +18,12 @@ export const decodeCitation = (raw: Json): Citation | undefined => {
   return { url, ...(title !== undefined && { title }), raw }
 }
 
-/** A source as this format has it: as it came, if it came from here; otherwise as the result of a search, without its seal. */
-export const encodeCitation = ({ url, title, raw }: Citation): JsonObject =>
-  isObject(raw) && KINDS.has(raw.type)
-    ? raw
-    : { type: 'web_search_result_location', url, title: title ?? null, cited_text: '', encrypted_index: '' }
+/**
+ * A source as this format has it: as it came, if it came from here; otherwise as the result of a search, without its
+ * seal. One of another format without an address (Mistral's numbers of what a tool gave) cannot be told.
+ */
+export const encodeCitation = ({ url, title, raw }: Citation): JsonObject[] => {
+  if (isObject(raw) && KINDS.has(raw.type)) return [raw]
+  if (url === '') return []
+  return [{ type: 'web_search_result_location', url, title: title ?? null, cited_text: '', encrypted_index: '' }]
+}

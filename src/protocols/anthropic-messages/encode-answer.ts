@@ -42,7 +42,7 @@ const encodeBlock = (block: AnswerBlock): JsonObject[] => {
   const { text } = block
   switch (block.type) {
     case 'text': {
-      const citations = (block.citations ?? []).map(encodeCitation)
+      const citations = (block.citations ?? []).flatMap(encodeCitation)
       // A client sends this back as history, where an empty text is refused.
       if (text === '' && citations.length === 0) return []
       return [{ type: 'text', text, ...(citations.length > 0 && { citations }) }]

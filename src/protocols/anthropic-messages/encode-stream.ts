@@ -100,7 +100,10 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
 
   const cited = (citation: Citation): string[] =>
     open === 'text' || waiting?.type === 'text'
-      ? [...ensure('text'), grow({ type: 'citations_delta', citation: encodeCitation(citation) })]
+      ? encodeCitation(citation).flatMap((told) => [
+          ...ensure('text'),
+          grow({ type: 'citations_delta', citation: told }),
+        ])
       : []
 
   const proven = (proof: Proof): string[] => {

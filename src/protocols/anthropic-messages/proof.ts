@@ -11,6 +11,8 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
   'openai-responses',
   'anthropic-messages',
   'gemini',
+  'mistral',
+  'ollama',
 ])
 
 /** The signature a client is given for this proof. */

@@ -1,6 +1,7 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, SettingName, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
 import { encodeConversation } from './encode-contents.ts'
 import { decideThinking } from './encode-thinking.ts'
@@ -25,15 +26,10 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.config) draft.put('toolConfig', tools.config, request.settings.toolChoice?.at)
   const thinking = decideThinking(request.settings, family, losses)
   if (thinking) draft.generate('thinkingConfig', thinking.config, thinking.at)
-  // The table's names are the settings' names.
-  for (const name of Object.keys(CARRY) as SettingName[]) carry(name, request.settings, draft)
+  carryAll(request.settings, CARRY, draft)
   for (const extra of request.extras) carryExtra(extra, draft)
   return { body: draft.body(), losses: losses.all(), from: draft.from }
 }
-
-/** The client's name for the conversation: `messages`, `input`. */
-const rootOf = ({ messages }: ChatRequest): string =>
-  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
 
 // ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,14 +69,6 @@ const newDraft = (target: EncodeTarget, family: Family, hasTools: boolean, losse
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Carrier<Name extends SettingName> = (setting: NonNullable<Settings[Name]>, draft: Draft) => void
-
-const carry = <Name extends SettingName>(name: Name, settings: Settings, draft: Draft): void => {
-  const setting = settings[name]
-  const carrier: Carrier<Name> = CARRY[name]
-  if (setting) carrier(setting, draft)
-}
-
 /** A number within this format's bounds; one beyond them is brought back, and told. */
 const bounded =
   (member: string, least: number, most: number) =>
@@ -93,8 +81,7 @@ const bounded =
 const MOST_STOPS = 5
 const INT32 = 2 ** 31
 
-/** A row for each setting there is: a forgotten one does not compile. */
-const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
+const CARRY: Carriers<Draft> = {
   maxOutputTokens: ({ value, at }, { target, generate, losses }) => {
     const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
     if (fitting !== value) losses.lose(at)
@@ -170,18 +157,6 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { generate, hasTools,
       throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
   }
 }
-
-/** The format's name and description live on in the schema's own members for them. */
-const labelled = (schema: JsonObject, { name, description }: OutputFormat & { kind: 'schema' }): JsonObject => ({
-  ...schema,
-  ...(schema.title === undefined && { title: name }),
-  ...(description && {
-    description:
-      typeof schema.description === 'string' && schema.description !== description
-        ? `${description}\n\n${schema.description}`
-        : description,
-  }),
-})
 
 // ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
-import { madeId } from '../shared.ts'
+import { madeId, secondsOf } from '../shared.ts'
 import { blockOf, decodeUsage, type Ending, endingOf, failureOf } from './ending.ts'
 import { decodeFailure } from './failure.ts'
 import { citationsOf, recitationsOf } from './grounding.ts'
@@ -190,8 +190,3 @@ const sign = (value: string, callId?: string): ChatEvent[] => [
   proof(value, callId),
   { type: 'close' },
 ]
-
-const secondsOf = (time: Json | undefined): number | undefined => {
-  const ms = Date.parse(text(time) ?? '')
-  return Number.isNaN(ms) ? undefined : Math.floor(ms / 1_000)
-}

@@ -1,4 +1,4 @@
-import type { AnswerBlock, ChatAnswer, ChatEvent, Finish, Reasoning } from '../../core/chat.ts'
+import type { AnswerBlock, ChatAnswer, ChatEvent, Citation, Finish, Reasoning } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
@@ -96,19 +96,51 @@ const readContent = (message: JsonObject, choice: JsonObject, sources: readonly 
   return blocks
 }
 
-export const contentPart = (part: JsonObject | undefined): { type: 'text' | 'reasoning'; text: string }[] => {
-  if (part?.type === 'thinking') return [{ type: 'reasoning', text: thinkingText(part.thinking) }]
+/** A piece of such a list. Sources stand without words of their own: they are of the text around them. */
+export type Piece =
+  | { readonly type: 'text' | 'reasoning'; readonly text: string }
+  | { readonly type: 'sources'; readonly citations: readonly Citation[] }
+
+export const contentPart = (part: JsonObject | undefined): Piece[] => {
+  if (part?.type === 'thinking') {
+    const thought = thinkingText(part.thinking)
+    const citations = list(part.thinking).flatMap(toolSource)
+    return [
+      ...(thought === '' ? [] : [{ type: 'reasoning', text: thought } as const]),
+      ...(citations.length > 0 ? [{ type: 'sources', citations } as const] : []),
+    ]
+  }
+  // Numbers of what a tool gave: they have no address, only the client knows what it numbered.
+  if (part?.type === 'reference') return [{ type: 'sources', citations: [{ url: '', raw: part }] }]
   const said = text(part?.text)
   return said ? [{ type: 'text', text: said }] : []
 }
 
-/** Neighbours of one type are one block. */
-const joined = (pieces: readonly { type: 'text' | 'reasoning'; text: string }[]): AnswerBlock[] => {
+/** What a connector of Mistral's found while the model was thinking. */
+const toolSource = (value: Json): Citation[] => {
+  const source = object(value)
+  const url = text(source?.url)
+  if (source?.type !== 'tool_reference' || url === undefined) return []
+  const title = text(source.title)
+  return [{ url, ...(title !== undefined && { title }), raw: source }]
+}
+
+/** Neighbours of one type are one block. Sources told before a text are its own. */
+const joined = (pieces: readonly Piece[]): AnswerBlock[] => {
   const blocks: AnswerBlock[] = []
+  let early: readonly Citation[] = []
   for (const piece of pieces) {
     const last = blocks.at(-1)
-    if (last?.type === piece.type) blocks[blocks.length - 1] = { ...piece, text: last.text + piece.text }
-    else blocks.push(piece)
+    if (piece.type === 'sources') {
+      if (last?.type === 'text')
+        blocks[blocks.length - 1] = { ...last, citations: [...(last.citations ?? []), ...piece.citations] }
+      else early = [...early, ...piece.citations]
+    } else if (last?.type === piece.type) blocks[blocks.length - 1] = { ...last, text: last.text + piece.text }
+    else {
+      const cited = piece.type === 'text' ? early : []
+      blocks.push({ ...piece, ...(cited.length > 0 && { citations: cited }) })
+      if (piece.type === 'text') early = []
+    }
   }
   return blocks
 }

@@ -10,6 +10,9 @@ const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
   'openai-responses': 'openai-responses-v1',
   'openai-chat': 'unknown',
   gemini: 'google-gemini-v1',
+  // These two sign nothing.
+  mistral: 'unknown',
+  ollama: 'unknown',
 }
 
 /** Whose proof it is. One of a format we do not speak can only go back the way it came: through chat completions. */

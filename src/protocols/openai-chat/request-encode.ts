@@ -247,7 +247,7 @@ const writeMessages = (messages: readonly Message[], lose: Lose, target: EncodeT
 }
 
 /** This format cannot mark a result as an error, so its text says it. */
-const asError = (content: Json, isError: boolean | undefined): Json => {
+export const asError = (content: Json, isError: boolean | undefined): Json => {
   if (!isError) return content
   if (typeof content === 'string') return /error/i.test(content.slice(0, 40)) ? content : `Error: ${content}`
   return [{ type: 'text', text: 'Error:' }, ...(Array.isArray(content) ? content : [])]

@@ -71,8 +71,8 @@ export const decodeUsage = (value: Json | undefined): Usage | undefined => {
   if (input === undefined && output === undefined) return undefined
   const inputs = object(raw.prompt_tokens_details)
   const outputs = object(raw.completion_tokens_details)
-  // DeepSeek counts cache hits at the top level.
-  const cacheRead = count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens)
+  // DeepSeek counts cache hits at the top level, and so has Mistral (recording mistral-mistral-stream-reasoning-model-1-1-77788e22).
+  const cacheRead = count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens) ?? count(raw.num_cached_tokens)
   const cacheWrite = count(inputs?.cache_write_tokens)
   const reasoning = count(outputs?.reasoning_tokens)
   return {

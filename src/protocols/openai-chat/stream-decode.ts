@@ -149,10 +149,9 @@ const readDelta = (
     const tokens = list(logprobs?.content)
     if (content !== '' || tokens.length > 0) blocks.write('text', { type: 'text' }, content, tokens)
   } else
-    for (const entry of list(content)) {
-      const part = contentPart(object(entry))[0]
-      if (part) blocks.write(part.type, { type: part.type }, part.text)
-    }
+    for (const piece of list(content).flatMap((entry) => contentPart(object(entry))))
+      if (piece.type === 'sources') blocks.cite(piece.citations)
+      else blocks.write(piece.type, { type: piece.type }, piece.text)
   const refusal = text(delta.refusal)
   if (refusal) blocks.write('refusal', { type: 'refusal' }, refusal, list(logprobs?.refusal))
   const citations = list(delta.annotations).flatMap(decodeCitation)

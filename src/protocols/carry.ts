@@ -1,0 +1,50 @@
+/** What encoders of requests do alike: a row for each setting, and where things come from. */
+import type { ChatRequest, OutputFormat, SettingName, Settings, Tool, ToolChoice } from '../core/chat.ts'
+import type { JsonObject } from '../core/json.ts'
+
+/** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
+export type Carriers<Draft> = {
+  readonly [Name in SettingName]: (setting: NonNullable<Settings[Name]>, draft: Draft) => void
+}
+
+/** Every setting the client made, through its row. */
+export const carryAll = <Draft>(settings: Settings, table: Carriers<Draft>, draft: Draft): void => {
+  // The table's names are the settings' names.
+  for (const name of Object.keys(table) as SettingName[]) carry(name, settings, table, draft)
+}
+
+const carry = <Name extends SettingName, Draft>(
+  name: Name,
+  settings: Settings,
+  table: Carriers<Draft>,
+  draft: Draft,
+): void => {
+  const setting = settings[name]
+  const row: Carriers<Draft>[Name] = table[name]
+  if (setting) row(setting, draft)
+}
+
+/** The client's name for the conversation: `messages`, `input`. */
+export const rootOf = ({ messages }: ChatRequest): string =>
+  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
+
+/** The schema of an answer with its format's name and description, which live on in the schema's own members for them. */
+export const labelled = (
+  schema: JsonObject,
+  { name, description }: OutputFormat & { readonly kind: 'schema' },
+): JsonObject => ({
+  ...schema,
+  ...(schema.title === undefined && { title: name }),
+  ...(description && {
+    description:
+      typeof schema.description === 'string' && schema.description !== description
+        ? `${description}\n\n${schema.description}`
+        : description,
+  }),
+})
+
+/** A choice among some of the tools, where a format has no word for it: only those are sent, which says the same. */
+export const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
+  choice?.kind === 'allowed'
+    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
+    : tools

@@ -1,0 +1,50 @@
+/** Undoes in an answer what had to be done to the question. */
+import type { ChatEvent, ChatRequest, Message } from '../../core/chat.ts'
+import { chain, type Stage } from '../../core/stage.ts'
+import { toolName } from '../openai-responses/names.ts'
+import { restoring } from '../restore.ts'
+
+const restoreTools = restoring(toolName)
+
+export const restore = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
+  const tools = restoreTools(request)
+  const prefix = prefixOf(request.messages)
+  if (prefix === '') return tools
+  return tools ? chain(withoutPrefix(prefix), tools) : withoutPrefix(prefix)
+}
+
+/** The beginning of the answer that the client has written itself: its last message, if that is the model's. */
+const prefixOf = (messages: readonly Message[]): string => {
+  const last = messages.findLast(({ role }) => role !== 'system')
+  if (last?.role !== 'assistant' || last.content.some(({ type }) => type === 'tool-call')) return ''
+  return last.content.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join('')
+}
+
+/**
+ * Mistral repeats the prefix it was given at the beginning of the answer (its guide to prefixes cuts it off), others go
+ * on where it ended. Text is held back only as long as it may still be the prefix.
+ */
+const withoutPrefix = (prefix: string): Stage<ChatEvent, ChatEvent> => {
+  let held: string | undefined = ''
+  let inText = false
+  const release = (): ChatEvent[] => {
+    const rest = held
+    held = undefined
+    return rest ? [{ type: 'delta', text: rest }] : []
+  }
+  return {
+    push(event) {
+      if (held === undefined) return [event]
+      if (event.type === 'open') inText = event.block.type === 'text'
+      if (inText && event.type === 'close') return [...release(), event]
+      if (!inText || event.type !== 'delta') return [event]
+      held += event.text
+      if (held.startsWith(prefix)) {
+        held = held.slice(prefix.length)
+        return release()
+      }
+      return prefix.startsWith(held) ? [] : release()
+    },
+    end: () => [],
+  }
+}

@@ -1,0 +1,43 @@
+/** Answers of this format, whole and streamed. */
+import type { ChatEvent } from '../../core/chat.ts'
+import { fail } from '../../core/failure.ts'
+import { type Json, parseJson } from '../../core/json.ts'
+import type { Frame } from '../../core/protocol.ts'
+import type { Stage } from '../../core/stage.ts'
+import { answerReader, malformed } from './reader.ts'
+
+/** A whole answer as the events it would have been. */
+export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
+  const reader = answerReader()
+  return [...reader.push(body), ...reader.end()]
+}
+
+/** Reads a stream: a line is an object, and the last one says that it is done. */
+export const decodeStream = (): Stage<Frame, ChatEvent> => {
+  const reader = answerReader()
+  let deaf = false
+  const broken = (failure: ReturnType<typeof fail>): ChatEvent[] => {
+    deaf = true
+    return [{ type: 'failure', failure }]
+  }
+  return {
+    push(frame) {
+      if (deaf) return []
+      if (frame.oversized)
+        return broken(fail('too_large', "A single line of the provider's answer was larger than the gateway takes."))
+      if (frame.data === '') return [{ type: 'ping' }]
+      const line = parsed(frame.data)
+      return line === undefined ? broken(malformed('a line is not JSON')) : reader.push(line)
+    },
+    end: () => (deaf ? [] : reader.end()),
+  }
+}
+
+const parsed = (data: string): unknown => {
+  try {
+    return parseJson(data)
+  } catch {
+    // Told of as `malformed` by the caller.
+    return undefined
+  }
+}

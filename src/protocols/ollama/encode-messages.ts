@@ -1,0 +1,144 @@
+/** The conversation as this format wants it: plain texts with pictures beside them, and calls as objects. */
+import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { inputOf, wrapInput } from '../arguments.ts'
+import type { Losses } from '../losses.ts'
+import { fromBase64, fromDataUrl, isTextType, standardBase64, typeOf } from '../media.ts'
+import { asError } from '../openai-chat/request-encode.ts'
+
+export const encodeMessages = (messages: readonly Message[], losses: Losses): JsonObject[] => {
+  /** Results are told by their tool's name, which only the call has. */
+  const called = new Map<string, string>()
+  return messages.flatMap((message) => {
+    loseAll(message.extras, losses)
+    switch (message.role) {
+      case 'system':
+        return [{ role: 'system', content: encodeContent(message.content, losses).content }]
+      case 'user':
+        return [{ role: 'user', ...encodeContent(message.content, losses) }]
+      case 'assistant':
+        for (const part of message.content) if (part.type === 'tool-call') called.set(part.id, part.name)
+        return encodeTurn(message.content, losses)
+      case 'tool': {
+        const { content, images } = encodeContent(message.content, losses)
+        const name = called.get(message.callId)
+        return [
+          {
+            role: 'tool',
+            content: asError(content, message.isError),
+            ...(images && { images }),
+            ...(name !== undefined && { tool_name: name }),
+            tool_call_id: message.callId,
+          },
+        ]
+      }
+      default:
+        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
+    }
+  })
+}
+
+const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): void => {
+  for (const extra of extras ?? []) losses.loseExtra(extra)
+}
+
+type Content = { readonly content: string; readonly images?: readonly string[] }
+
+const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
+  const texts: string[] = []
+  const images: string[] = []
+  for (const part of parts)
+    switch (part.type) {
+      case 'text':
+        loseAll(part.extras, losses)
+        texts.push(part.text)
+        break
+      case 'refusal':
+        texts.push(part.text)
+        break
+      case 'image': {
+        loseAll(part.extras, losses)
+        // It fetches nothing.
+        const source = inlined(part.source)
+        if (source.kind !== 'data') losses.unfit(part.at)
+        else images.push(standardBase64(source.data))
+        if (part.detail !== undefined && part.detail !== 'auto') losses.lose(`${part.at}.detail`)
+        break
+      }
+      case 'file': {
+        loseAll(part.extras, losses)
+        const words = textIn(part)
+        if (words === undefined) losses.unfit(part.at)
+        else texts.push(words)
+        if (part.filename) losses.lose(`${part.at}.filename`)
+        break
+      }
+      case 'reasoning':
+        losses.lose(part.at)
+        break
+      case 'audio':
+      case 'tool-call':
+      case 'foreign':
+        losses.unfit(part.at)
+        break
+      default:
+        throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+    }
+  return { content: texts.join('\n'), ...(images.length > 0 && { images }) }
+}
+
+/** A data URL is data, whoever left it as it was. */
+const inlined = (source: Source): Source => (source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source)
+
+/** A file of text is its text; of others there is nothing this format could take. */
+const textIn = ({ source, filename }: Part & { readonly type: 'file' }): string | undefined => {
+  const file = inlined(source)
+  if (file.kind !== 'data' || !isTextType(typeOf(file.mediaType, file.data, filename))) return undefined
+  return fromBase64(file.data)
+}
+
+// ── What the model said ──────────────────────────────────────────────────────────────────────────────────────────
+
+const encodeTurn = (parts: readonly Part[], losses: Losses): JsonObject[] => {
+  const texts: string[] = []
+  const thoughts: string[] = []
+  const calls: JsonObject[] = []
+  for (const part of parts)
+    switch (part.type) {
+      case 'text':
+        loseAll(part.extras, losses)
+        texts.push(part.text)
+        break
+      case 'refusal':
+        texts.push(part.text)
+        break
+      case 'reasoning':
+        // There are no proofs here: the words alone travel, and what has none is another's.
+        if (part.text === '') losses.lose(part.at)
+        else thoughts.push(part.text)
+        break
+      case 'tool-call':
+        calls.push({
+          id: part.id,
+          function: { name: part.name, arguments: part.custom ? wrapInput(part.arguments) : inputOf(part.arguments) },
+        })
+        break
+      case 'image':
+      case 'file':
+      case 'audio':
+      case 'foreign':
+        losses.unfit(part.at)
+        break
+      default:
+        throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+    }
+  if (texts.length + thoughts.length + calls.length === 0) return []
+  return [
+    {
+      role: 'assistant',
+      content: texts.join(''),
+      ...(thoughts.length > 0 && { thinking: thoughts.join('\n\n') }),
+      ...(calls.length > 0 && { tool_calls: calls }),
+    },
+  ]
+}

@@ -1,0 +1,160 @@
+/** Requests of Ollama's own `/api/chat`. It ignores members it does not know, so what it has no word for is named here. */
+import type { ChatRequest, Effort, Extra, Setting, Settings } from '../../core/chat.ts'
+import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
+import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { encodeMessages } from './encode-messages.ts'
+import { encodeTools } from './encode-tools.ts'
+
+/** A request in this format, and whatever of it could not be carried. */
+export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
+  const losses = newLosses()
+  const members: { [member: string]: Json } = {}
+  const options: { [option: string]: Json } = {}
+  const from: { [member: string]: string } = {}
+  const draft: Draft = {
+    losses,
+    settings: request.settings,
+    put(member, value, at) {
+      members[member] = value
+      from[member] = at
+    },
+    opt(option, value, at) {
+      options[option] = value
+      from[`options.${option}`] = at
+    },
+  }
+  const messages = encodeMessages(request.messages, losses)
+  const root = rootOf(request)
+  // Without a message nothing is asked: the server would only load the model.
+  if (messages.length === 0) losses.unfit(root)
+  draft.put('messages', messages, root)
+  const tools = encodeTools(request, losses)
+  if (tools.length > 0) draft.put('tools', tools, 'tools')
+  // What everybody has a word for outweighs what a client says in this format's own.
+  for (const extra of request.extras) carryExtra(extra, draft)
+  carryAll(request.settings, CARRY, draft)
+  // Said in any case: here a stream is what is given unless told otherwise.
+  draft.put('stream', request.stream, 'stream')
+  const body = { model: target.model, ...members, ...(Object.keys(options).length > 0 && { options }) }
+  return { body, losses: losses.all(), from }
+}
+
+type Draft = {
+  readonly losses: Losses
+  readonly settings: Settings
+  put(member: string, value: Json, at: string): void
+  /** Adds to `options`. */
+  opt(option: string, value: Json, at: string): void
+}
+
+// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+const number =
+  (option: string) =>
+  ({ value, at }: Setting<number>, { opt }: Draft): void =>
+    opt(option, value, at)
+
+/** Its words for how hard to think. Models without levels take each as "think". */
+const LEVELS: { readonly [effort in Effort]: string | false } = {
+  none: false,
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+}
+
+const wantsThoughts = ({ effort, thinkingBudget }: Settings): boolean =>
+  effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
+
+const CARRY: Carriers<Draft> = {
+  maxOutputTokens: ({ value, at }, { opt }) => opt('num_predict', Math.max(1, Math.floor(value)), at),
+  temperature: number('temperature'),
+  topP: number('top_p'),
+  topK: ({ value, at }, { opt }) => opt('top_k', Math.max(1, Math.floor(value)), at),
+  stop: ({ value, at }, { opt }) => opt('stop', value, at),
+  seed: ({ value, at }, { opt, losses }) => {
+    const fits = typeof value === 'number' && Number.isSafeInteger(value) && sourceOf(value) === undefined
+    if (fits) opt('seed', value, at)
+    else losses.lose(at)
+  },
+  presencePenalty: number('presence_penalty'),
+  frequencyPenalty: number('frequency_penalty'),
+  logitBias: lostUnlessIdle,
+  choices: ({ value, at }, { losses }) => {
+    if (value !== 1) losses.unfit(at)
+  },
+  logprobs: ({ value, at }, { put }) => {
+    if (value) put('logprobs', true, at)
+  },
+  topLogprobs: ({ value, at }, { put, losses }) => {
+    if (value <= 0) return
+    if (value > 20) losses.lose(at)
+    put('logprobs', true, at)
+    put('top_logprobs', Math.min(20, Math.floor(value)), at)
+  },
+  toolChoice: decided,
+  parallelToolCalls: decided,
+  format: ({ value, at }, { put, losses }) => {
+    switch (value.kind) {
+      case 'text':
+        return
+      case 'json':
+        return put('format', 'json', at)
+      case 'schema':
+        return isObject(value.schema) ? put('format', labelled(value.schema, value), at) : losses.unfit(at)
+      default:
+        throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
+    }
+  },
+  effort: ({ value, at }, { put, losses }) => {
+    const level = LEVELS[value]
+    if (level !== value && value !== 'none') losses.lose(at)
+    put('think', level, at)
+  },
+  thinkingBudget: ({ value, at }, { put, settings, losses }) => {
+    if (value > 0) losses.lose(at)
+    if (!settings.effort) put('think', value > 0, at)
+  },
+  // Whoever has it think is shown the thoughts.
+  reasoningSummary: ({ at }, { settings, losses }) => {
+    if (!wantsThoughts(settings)) losses.lose(at)
+  },
+  sealedReasoning: lost,
+  verbosity: lost,
+  user: lost,
+  // It keeps its cache by the prompt itself.
+  promptCacheKey: lost,
+  serviceTier: ({ value, at }, { losses }) => {
+    if (value !== 'auto' && value !== 'default') losses.lose(at)
+  },
+  metadata: lostUnlessIdle,
+  store: lostUnlessIdle,
+  // Always part of the stream.
+  streamUsage: decided,
+}
+
+// ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Members of this format that clients of others send through, as they are. */
+const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
+  keep_alive: (value) => typeof value === 'string' || typeof value === 'number',
+  think: (value) => typeof value === 'boolean' || value === 'low' || value === 'medium' || value === 'high',
+  truncate: (value) => typeof value === 'boolean',
+  shift: (value) => typeof value === 'boolean',
+}
+
+const carryExtra = (extra: Extra, { put, opt, losses }: Draft): void => {
+  const { name, value, at } = extra
+  if (name === 'options' && isObject(value)) return withOptions(value, at, opt)
+  if (Object.hasOwn(EXTRAS, name) && EXTRAS[name]?.(value)) put(name, value, at)
+  else losses.loseExtra(extra)
+}
+
+const withOptions = (options: JsonObject, at: string, opt: Draft['opt']): void => {
+  for (const [name, value] of Object.entries(options))
+    if (value !== undefined && value !== null) opt(name, value, `${at}.${name}`)
+}

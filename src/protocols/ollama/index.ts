@@ -1,0 +1,20 @@
+import type { UpstreamProtocol } from '../../core/protocol.ts'
+import { ndjson } from '../ndjson.ts'
+import { restoring } from '../restore.ts'
+import { decodeAnswer, decodeStream } from './decode.ts'
+import { encodeRequest } from './encode-request.ts'
+import { decodeFailure } from './failure.ts'
+
+/** Ollama's own chat API, a line of JSON for each piece of a stream. */
+export const ollama: UpstreamProtocol = {
+  name: 'ollama',
+  style: 'ollama',
+  path: '/api/chat',
+  encodeRequest,
+  // Names need no change here; free-form tools were wrapped.
+  restore: restoring((name) => name),
+  decodeAnswer,
+  framing: ndjson,
+  decodeStream,
+  decodeFailure,
+}

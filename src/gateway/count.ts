@@ -109,11 +109,7 @@ const countUpstream = async (gateway: Gateway, errand: Errand): Promise<Outcome<
 /** Who could count it, and what each would be sent: nobody, if whoever would be asked first speaks another format. */
 const counters = ({ catalogue }: Gateway, { question, plan }: Errand): ReadonlyMap<Candidate, Prepared> => {
   const fit = plan.candidates.flatMap((candidate): (readonly [Candidate, Prepared])[] => {
-    const prepared = prepare(
-      question,
-      candidate,
-      factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens,
-    )
+    const prepared = prepare(question, candidate, factsOf(catalogue, candidate.instance, candidate.model))
     return prepared?.unfit.length === 0 && prepared.onlyWithout.length === 0 ? [[candidate, prepared]] : []
   })
   const speaks = ([, { protocol }]: readonly [Candidate, Prepared]) => protocol.name === question.protocol.name

@@ -40,17 +40,14 @@ export const explain = (gateway: Gateway, received: Received): Outcome<JsonObjec
 
 /** What the candidate would be sent, and what it could not be. */
 const fit = ({ catalogue }: Gateway, question: Question, candidate: Candidate): JsonObject => {
-  const prepared = prepare(
-    question,
-    candidate,
-    factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens,
-  )
-  if (!prepared) return { fit: false, unfit_for: [], only_without: [] }
+  const prepared = prepare(question, candidate, factsOf(catalogue, candidate.instance, candidate.model))
+  if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {
-    fit: prepared.unfit.length === 0 && prepared.onlyWithout.length === 0,
+    fit: prepared.unfit.length === 0 && prepared.onlyWithout.length === 0 && prepared.doubts.length === 0,
     style: prepared.protocol.style,
     unfit_for: prepared.unfit,
     only_without: prepared.onlyWithout,
+    doubts: prepared.doubts.map((doubt) => ({ ...doubt })),
     dropped: prepared.dropped,
   }
 }

@@ -11,11 +11,11 @@ import type { World } from '../core/world.ts'
 import { factsOf } from '../policy/models.ts'
 import { met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
-import { Attempt, type Flow } from './attempt.ts'
+import type { Asking } from './asking.ts'
+import type { Flow } from './attempt.ts'
 import type { Admission, Board, Ticket } from './board.ts'
-import { headersFor, identityOf, type Prepared, prepare, type Question, sparing } from './prepare.ts'
+import { type Fitness, type Prepared, sparing } from './prepare.ts'
 import type { Stop } from './stop.ts'
-import type { Turn } from './turn.ts'
 
 export type Tools = {
   readonly world: World
@@ -26,7 +26,6 @@ export type Tools = {
 
 export type Errand = {
   readonly id: string
-  readonly question: Question
   readonly plan: Plan
   readonly config: Config
   /** ms of the monotonic clock at which everything has to be over. */
@@ -34,14 +33,13 @@ export type Errand = {
   readonly stop: Stop
   readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
   readonly note: (fact: Fact) => void
-  /** The turn of a conversation it is: some targets are asked in other words. */
-  readonly turn?: Pick<Turn, 'questionFor' | 'forgotten'>
 }
 
-export type Won = {
+/** `prepared`: what the target was sent. */
+export type Won<Ready extends Fitness = Prepared> = {
   readonly ok: true
   readonly target: Target
-  readonly prepared: Prepared
+  readonly prepared: Ready
   readonly flow: Flow
   readonly ticket: Ticket
 }
@@ -49,62 +47,56 @@ export type Won = {
 export type Lost = { readonly ok: false; readonly failure: Failure; readonly soonest: number | null }
 
 /** A target that may be tried now, with everything needed to. */
-type Choice = { readonly target: Target; readonly prepared: Prepared; readonly ticket: Ticket }
+type Choice<Ready> = { readonly target: Target; readonly prepared: Ready; readonly ticket: Ticket }
 
-type Chosen = {
-  readonly choice: Choice | null
+type Chosen<Ready> = {
+  readonly choice: Choice<Ready> | null
   readonly leftOut: readonly LeftOut[]
-  /** Some were left out only for what the request may be asked without. */
-  readonly spared: boolean
+  /** The least grade at which more would have been allowed; null: none would. */
+  readonly next: Grade | null
 }
 
-export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | Lost> => {
+/**
+ * How much is put up with: nothing; a model that by the catalogue cannot do what is asked, which says so itself if it is
+ * true; leaving out by name a tool that the model need not use.
+ */
+type Grade = 0 | 1 | 2
+const gradeOf = ({ doubts, onlyWithout }: Fitness): Grade => (onlyWithout.length > 0 ? 2 : doubts.length > 0 ? 1 : 0)
+
+export const firstToOpen = async <Ready extends Fitness>(
+  tools: Tools,
+  errand: Errand,
+  asking: Asking<Ready>,
+): Promise<Won<Ready> | Lost> => {
   const { world, board, tell } = tools
-  const { config, question, plan, stop, note } = errand
+  const { config, plan, stop, note } = errand
   const { settings } = config
   const factsIn = ({ instance, model }: Candidate) => factsOf(tools.catalogue, instance, model)
   const windowOf = (candidate: Candidate) => factsIn(candidate)?.contextWindow
-  const bodies = new Map<Question, Map<Candidate, Prepared | null>>()
   /** Providers this request has been tried at: a further attempt there is a repetition. */
   const triedAt = new Set<string>()
   const failures: Failure[] = []
   let history = nothingMet
   let attempts = 0
   let counted = 0
-  let last: { readonly target: Target; readonly prepared: Prepared; readonly failure: Failure } | null = null
+  let last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null = null
   let repeated = false
-  let empty: Won | null = null
+  let empty: Won<Ready> | null = null
 
-  const askedOf = (target: Target): Question => errand.turn?.questionFor(target) ?? question
-
-  const preparedFor = (target: Target): Prepared | null => {
-    const { candidate } = target
-    const asked = askedOf(target)
-    const made = bodies.get(asked) ?? new Map<Candidate, Prepared | null>()
-    bodies.set(asked, made)
-    const known = made.get(candidate)
-    if (known !== undefined) return known
-    const body = prepare(asked, candidate, factsIn(candidate)?.maxOutputTokens)
-    made.set(candidate, body)
-    return body
-  }
-
-  /**
-   * The best target that may be tried now; otherwise why each of the others may not. `sparingly`: also one that can be
-   * asked only without something.
-   */
-  const choose = (how: Admission, sparingly: boolean): Chosen => {
+  /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
+  const choose = (how: Admission, grade: Grade): Chosen<Ready> => {
     const leftOut: LeftOut[] = []
-    let spared = false
+    let next: Grade | null = null
     for (const target of remaining(plan, history, errand.keysOf, windowOf)) {
       const { instance } = target.candidate
-      const whole = preparedFor(target)
-      const prepared = whole && sparingly ? sparing(whole) : whole
-      if (!prepared || prepared.unfit.length > 0 || prepared.onlyWithout.length > 0) {
-        spared ||= prepared?.unfit.length === 0
-        leftOut.push({ why: 'unfit', paths: prepared ? [...prepared.unfit, ...prepared.onlyWithout] : ['model'] })
+      const whole = asking.prepare(target)
+      const its = whole ? gradeOf(whole) : 0
+      if (!whole || whole.unfit.length > 0 || its > grade) {
+        if (whole?.unfit.length === 0 && (next === null || its < next)) next = its
+        leftOut.push({ why: 'unfit', paths: whole ? pathsAgainst(whole) : ['model'] })
         continue
       }
+      const prepared = sparing(whole)
       const ticket = board.admit(target, settings, how)
       if ('why' in ticket) {
         leftOut.push({ why: ticket.why, wait: ticket.until === null ? null : ticket.until - world.now() })
@@ -115,26 +107,27 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
         leftOut.push({ why: 'budget', wait: 1_000 })
         continue
       }
-      return { choice: { target, prepared, ticket }, leftOut, spared }
+      return { choice: { target, prepared, ticket }, leftOut, next }
     }
-    return { choice: null, leftOut, spared }
+    return { choice: null, leftOut, next }
   }
 
-  /**
-   * When nothing else is left: one that lacks a tool the model need not use, which beats no answer; then past every
-   * open circuit, if the settings allow it.
-   */
-  const chooseOrProbe = (): Chosen => {
-    const whole = choose('normal', false)
-    const normal = whole.choice || !whole.spared ? whole : choose('normal', true)
+  /** When nothing else is left, more is put up with, which beats no answer; then past every open circuit, if the settings allow it. */
+  const chooseOrProbe = (): Chosen<Ready> => {
+    let grade: Grade = 0
+    let normal = choose('normal', grade)
+    while (!normal.choice && normal.next !== null) {
+      grade = normal.next
+      normal = choose('normal', grade)
+    }
     const { whenAllOpen } = settings.circuit
     const closedByCircuit = normal.leftOut.some(({ why }) => why === 'circuit')
     if (normal.choice || !closedByCircuit || whenAllOpen === 'fail') return normal
-    return choose(whenAllOpen === 'try' ? 'ignore' : 'early', whole.spared)
+    return choose(whenAllOpen === 'try' ? 'ignore' : 'early', grade)
   }
 
   /** The same target once more, when it is the only one and its failure may be over in a moment. */
-  const again = async (leftOut: readonly LeftOut[]): Promise<Choice | null> => {
+  const again = async (leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> => {
     if (!last || repeated || leftOut.length > 0 || attempts !== 1) return null
     const { target, prepared, failure } = last
     const wait = onceMore(failure, errand.deadline - world.now(), world.random)
@@ -173,23 +166,9 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     if (!triedAt.has(instance.id)) board.firstTry(instance)
     triedAt.add(instance.id)
 
-    const asked = askedOf(target)
     const number = attempts++
     note({ type: 'attempt', at: world.now(), provider: instance.id, model, key: target.key.id })
-    const attempt = new Attempt(world, {
-      url: prepared.url,
-      headers: headersFor(instance, target.key, question, prepared),
-      identity: identityOf(instance, target.key, prepared.auth),
-      body: prepared.body,
-      protocol: prepared.protocol,
-      quirks: instance.provider.quirks,
-      key: target.key,
-      translated: prepared.protocol.name === question.protocol.name ? null : question.request,
-      stream: question.request.stream,
-      forgiving: prepared.protocol.looseEvents === true && isPlainText(question),
-      settings,
-      heard: (headers) => board.heard(target, headers),
-    })
+    const attempt = asking.begin(target, prepared)
     stop.means((reason) => attempt.giveUp(reason))
     const opened = await attempt.opened
     if (opened.ok) {
@@ -198,8 +177,8 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
       return { ok: true, target, prepared, flow: opened.flow, ticket }
     }
     const { failure } = opened
-    if (errand.turn?.forgotten(asked, failure)) {
-      // Asked again at once with the whole conversation: nothing is wrong with anybody.
+    if (asking.otherwise?.(target, failure)) {
+      // Nothing is wrong with anybody.
       ticket.release()
       note({ type: 'failed', at: world.now(), attempt: number, failure })
       continue
@@ -208,7 +187,7 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     note({ type: 'failed', at: world.now(), attempt: number, failure })
     if (stop.reason) continue
     if (opened.flow) {
-      const answer: Won = { ok: true, target, prepared, flow: opened.flow, ticket }
+      const answer: Won<Ready> = { ok: true, target, prepared, flow: opened.flow, ticket }
       // Nothing, twice: then nothing is the answer.
       if (empty) return answer
       empty = answer
@@ -219,21 +198,15 @@ export const firstToOpen = async (tools: Tools, errand: Errand): Promise<Won | L
     failures.push(failure)
     history = met(history, target, failure, windowOf(target.candidate))
     last = { target, prepared, failure }
-    if (!mayGoElsewhere(question, failure)) history = { ...history, over: true }
+    if (asking.mayGoElsewhere?.(failure) === false) history = { ...history, over: true }
   }
 }
 
-/** Neither a call nor a document that a missing piece would make another one. */
-const isPlainText = ({ request }: Question): boolean =>
-  request.tools.length === 0 && request.settings.format === undefined
-
-/** What has effects of its own is sent again only if the upstream cannot have begun it: it refused, or was never reached. */
-const mayGoElsewhere = ({ request }: Question, failure: Failure): boolean => {
-  const effects = request.extras.some(
-    ({ name, value }) => (name === 'background' && value === true) || (name === 'conversation' && value !== null),
-  )
-  return !effects || failure.unsent === true || (failure.status !== undefined && failure.status >= 400)
-}
+const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[] => [
+  ...unfit,
+  ...onlyWithout,
+  ...doubts.map(({ at }) => at),
+]
 
 const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
 

@@ -622,3 +622,27 @@ test('handle: no wait for a retry that its circuit will not allow', async () => 
   await world.pass(0)
   assert.equal(reply.status, 502)
 })
+
+// ── What the catalogue says a model cannot ────────────────────────────────────────────────────────────────────────
+
+const withTool = { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }] }
+const seeing = {
+  messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/a.png' } }] }],
+}
+const CAN: { readonly [name: string]: readonly string[] } = { one: [], two: ['tools'] }
+
+const doubted: readonly (readonly [string, object, readonly string[], string])[] = [
+  ['who can is asked first', withTool, ['one', 'two'], 'two'],
+  ['in doubt it is asked all the same when nobody else is left', withTool, ['one'], 'one'],
+  ['where everybody is in doubt the order stands', seeing, ['one', 'two'], 'one'],
+  ['what nobody needs is nobody’s doubt', {}, ['one', 'two'], 'one'],
+]
+for (const [name, more, names, asked] of doubted)
+  test(`doubts: ${name}`, async () => {
+    const made = names.map((id) => instance(id))
+    const { ask } = bench(made, answers, {}, (provider) => ({ capabilities: CAN[provider] ?? [] }))
+    const reply = ask(question(false, more))
+    await reply.done
+    assert.equal(reply.headers['x-headgate-provider'], asked)
+    assert.equal(reply.headers['x-headgate-attempts'], '1')
+  })

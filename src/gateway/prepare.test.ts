@@ -36,7 +36,11 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
     speaks: provider.speaks,
     variables: {},
   }
-  const prepared = prepare(question.value, { instance, model: 'm', because: 'asked', weight: 1 }, 4_096)
+  const prepared = prepare(
+    question.value,
+    { instance, model: 'm', because: 'asked', weight: 1 },
+    { maxOutputTokens: 4_096 },
+  )
   assert.ok(prepared)
   return prepared.dropped
 }

@@ -1,10 +1,12 @@
 /** What one candidate would be sent: which format, which body, which headers, and what cannot be carried there. */
 import type { ChatRequest } from '../core/chat.ts'
+import type { ModelFacts } from '../core/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import { rewrite, type Span } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol } from '../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
+import { type Doubt, doubts } from '../policy/fit.ts'
 import { wireFor } from '../policy/wire.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import { sse } from '../protocols/sse.ts'
@@ -35,16 +37,25 @@ export type Prepared = {
   readonly unfit: readonly string[]
   /** Client paths of what it can be asked only without, and what may be left out when nobody is left who carries it. */
   readonly onlyWithout: readonly string[]
+  /** What its model cannot do by the catalogue. */
+  readonly doubts: readonly Doubt[]
 }
 
+/** How well a target can carry what is asked, by the client's paths. */
+export type Fitness = Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout' | 'doubts'>
+
 /** The body for this candidate, by the client's own format if it is spoken there. */
-export const prepare = (question: Question, candidate: Candidate, outputLimit: number | undefined): Prepared | null => {
+export const prepare = (question: Question, candidate: Candidate, facts: ModelFacts | undefined): Prepared | null => {
   const { instance, model } = candidate
   const wire = wireFor(question.protocol.name, instance)
   const protocol = wire && upstreamProtocols[wire.protocol]
   if (!protocol) return null
   const { takesReasoning = false } = instance.provider
+  const outputLimit = facts?.maxOutputTokens
   const target = { model, takesReasoning, ...(outputLimit !== undefined && { outputLimit }) }
+  const { clientPath = (path) => path } = question
+  const unsure = doubts(question.request, facts, question.source.length)
+  const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
   const mend = (body: JsonObject) =>
@@ -57,13 +68,13 @@ export const prepare = (question: Question, candidate: Candidate, outputLimit: n
   if (same) {
     const after = mend(same.adaptRequest(question.body, target))
     const body = rewrite(question.source, question.members, question.body, after)
-    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given, question) }
+    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given, question), ...about }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   const losses = sorted([...encoded.losses, ...byClientsName], question)
-  return { protocol, url, auth, body: JSON.stringify(after), ...losses }
+  return { protocol, url, auth, body: JSON.stringify(after), ...losses, ...about }
 }
 
 /** How the client's format passes, if it is the upstream's as well. */
@@ -100,11 +111,10 @@ const spareIn = ({ tools, messages }: ChatRequest): ReadonlySet<string> =>
   )
 
 /** Asked without what it can only be asked without; that is named like any other loss. */
-export const sparing = (prepared: Prepared): Prepared => ({
-  ...prepared,
-  dropped: [...prepared.dropped, ...prepared.onlyWithout],
-  onlyWithout: [],
-})
+export const sparing = <Ready extends Fitness>(prepared: Ready): Ready =>
+  prepared.onlyWithout.length === 0
+    ? prepared
+    : { ...prepared, dropped: [...prepared.dropped, ...prepared.onlyWithout], onlyWithout: [] }
 
 /** A path in the upstream's body, as the client would write it: by the longest part of it whose origin is known. */
 const original = (path: string, from: { readonly [member: string]: string }): string => {

@@ -62,9 +62,9 @@ export const listInput: Page = (gateway, received, reply, id) => {
         ? fail('invalid_value', '`order` is `asc` or `desc`.', { param: 'order' })
         : null
   if (wrong) return refuse(received, reply, wrong)
-  const before =
+  const earlier =
     stored.previous === null ? [] : conversation((one) => storedOf(gateway, received, one), stored.previous).turns
-  const all = [...before.flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]), ...inputOf(stored)]
+  const all = [...earlier.flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]), ...inputOf(stored)]
   const items = order === 'asc' ? all : all.toReversed()
   const place = (name: string) => {
     const wanted = query.get(name)

@@ -273,7 +273,7 @@ const prepared = (provider: Provider, style: string, model: string, body: JsonOb
   const question = ask(protocol, JSON.stringify(body), () => undefined)
   if (!question.ok) return `${question.failure.param}: ${question.failure.message}`
   const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
-  return prepare(question.value, candidate, 8_192) ?? 'it speaks nothing'
+  return prepare(question.value, candidate, { maxOutputTokens: 8_192 }) ?? 'it speaks nothing'
 }
 
 /** Mistral's schema is its own; everybody else says it speaks OpenAI's or Anthropic's. */

@@ -1,7 +1,7 @@
 /** The whole path of a request without a socket: a gateway in a world that stands still, and a reply that remembers. */
 import type { Received, Reply } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
-import type { Config } from '../../src/core/config.ts'
+import type { Catalogue, Config } from '../../src/core/config.ts'
 import type { News } from '../../src/core/exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
@@ -49,6 +49,7 @@ export const bench = (
   instances: readonly Instance[],
   script: (asked: Asked) => void,
   settings: SettingsInput = {},
+  catalogue: Catalogue = () => undefined,
 ): Bench => {
   const world = stillWorld(script)
   const news: News[] = []
@@ -60,7 +61,7 @@ export const bench = (
     world,
     tell,
     board: new Board(world, tell),
-    catalogue: () => undefined,
+    catalogue,
     config: () => config,
     lists: () => new Map(),
     live: new Set(),

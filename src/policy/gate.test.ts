@@ -37,6 +37,7 @@ const schedules: readonly [name: string, GateWhy, number | undefined, () => numb
   ['overloaded', 'overloaded', undefined, half, [750, 1_500, 3_000, 6_000, 12_000, 22_500, 22_500]],
   ['overloaded, the hint is longer', 'overloaded', 5_000, half, [5_000, 5_000, 5_000, 6_000]],
   ['tls', 'tls', undefined, half, [MINUTE, MINUTE]],
+  ['a redirect', 'redirect', undefined, half, [MINUTE, MINUTE]],
 ]
 for (const [name, why, hint, random, expected] of schedules)
   test(`gate: ${name}`, () => assert.deepEqual(series(why, expected.length, hint, random), expected))

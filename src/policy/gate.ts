@@ -13,6 +13,7 @@ export type GateWhy =
   | 'model_missing'
   | 'overloaded'
   | 'tls'
+  | 'redirect'
 
 export type Gate = {
   readonly why: GateWhy
@@ -43,6 +44,7 @@ const SCHEDULES: { readonly [why in GateWhy]: Schedule } = {
   model_missing: () => 10 * MINUTE,
   overloaded: (strikes, hint, random) => Math.max(hint ?? 0, equalJitter(strikes - 1, SECOND, 30 * SECOND, random)),
   tls: () => MINUTE,
+  redirect: () => MINUTE,
 }
 
 /**

@@ -420,5 +420,6 @@ export type UpstreamProtocolName =
   | 'gemini'
   | 'mistral'
   | 'ollama'
+  | 'cohere'
 
 export type ProtocolName = ClientProtocolName | UpstreamProtocolName

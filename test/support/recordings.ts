@@ -26,7 +26,7 @@ export const readWire = (path: string): JsonObject | null => {
   return value
 }
 
-export type RecordedApi = 'chat' | 'responses' | 'messages' | 'gemini' | 'completions' | 'embeddings'
+export type RecordedApi = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere' | 'completions' | 'embeddings'
 
 /** One recorded exchange; the recordings' own README says more. */
 export type Recording = {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { cohereSchema } from './cohere-schema.ts'
 import { ollamaSchema } from './ollama-schema.ts'
 import { readWire } from './recordings.ts'
 
@@ -15,8 +16,12 @@ const FILES = {
   openresponses: 'openresponses.schema.json',
 } as const
 
+/** Those nobody publishes, written from the vendors' documents. */
+const OWN = { cohere: cohereSchema, ollama: ollamaSchema } as const
+const isOwn = (schema: SchemaName): schema is keyof typeof OWN => Object.hasOwn(OWN, schema)
+
 /** `wire`: loosened to what the live API really says, for judging answers. Requests are judged by what is published. */
-export type SchemaName = keyof typeof FILES | 'ollama'
+export type SchemaName = keyof typeof FILES | keyof typeof OWN
 
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
 const files = new Map<SchemaName, JsonObject>()
@@ -38,7 +43,7 @@ const closed = (file: JsonObject): JsonObject => ({
 const fileOf = (schema: SchemaName): JsonObject => {
   const known = files.get(schema)
   if (known) return known
-  const file = schema === 'ollama' ? ollamaSchema : readWire(FILES[schema])
+  const file = isOwn(schema) ? OWN[schema] : readWire(FILES[schema])
   assert.ok(file, 'the schemas are not here')
   const judge = schema === 'gemini' ? closed(file) : file
   ajv.addSchema(judge)

@@ -85,6 +85,7 @@ export const styleNames = {
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',
   gemini: 'gemini',
+  cohere: 'cohere',
   mistral: 'mistral',
   ollama: 'ollama',
 } as const satisfies Record<UpstreamProtocolName, string>

@@ -10,6 +10,7 @@ const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
   'openai-responses': 'openai-responses-v1',
   'openai-chat': 'unknown',
   gemini: 'google-gemini-v1',
+  cohere: 'cohere-v2',
   // These two sign nothing.
   mistral: 'unknown',
   ollama: 'unknown',
@@ -20,6 +21,7 @@ const originOf = (format: string | undefined): UpstreamProtocolName => {
   if (format?.startsWith('anthropic')) return 'anthropic-messages'
   if (format?.startsWith('openai-responses')) return 'openai-responses'
   if (format?.startsWith('google-gemini')) return 'gemini'
+  if (format?.startsWith('cohere')) return 'cohere'
   return 'openai-chat'
 }
 

@@ -1,0 +1,211 @@
+import type { ChatRequest, Extra, OutputFormat, Setting, SettingName, Settings } from '../../core/chat.ts'
+import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
+import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { encodeConversation } from './encode-messages.ts'
+import { decideThinking } from './encode-thinking.ts'
+import { encodeTools } from './encode-tools.ts'
+import { familyOf } from './family.ts'
+import { fitSchema } from './schema.ts'
+
+/** A request in this format, and whatever of it could not be carried. */
+export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
+  const losses = newLosses()
+  const family = familyOf(target.model)
+  const { settings } = request
+  const thinking = decideThinking(settings, family, losses)
+  const tools = encodeTools(request, family, losses)
+  const draft = newDraft(request, target, tools.tools.length > 0, losses)
+  const { messages, documents } = encodeConversation(
+    request.messages,
+    { thinks: thinking.on, formatted: isFormatted(settings) },
+    losses,
+  )
+  const root = rootOf(request)
+  // Without a single turn nothing is asked; the upstream would refuse it.
+  if (!messages.some(({ role }) => role !== 'system')) losses.unfit(root)
+  draft.put('model', target.model, 'model')
+  draft.put('messages', messages, root)
+  draft.put('stream', request.stream, 'stream')
+  if (documents.length > 0) draft.put('documents', documents, root)
+  if (tools.tools.length > 0) draft.put('tools', tools.tools, 'tools')
+  if (tools.strict) draft.put('strict_tools', true, 'tools')
+  if (tools.choice) draft.put('tool_choice', tools.choice, settings.toolChoice?.at)
+  if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
+  // The table's names are the settings' names.
+  for (const name of Object.keys(CARRY) as SettingName[]) carry(name, settings, draft)
+  for (const extra of request.extras) carryExtra(extra, draft)
+  return { body: draft.body, losses: losses.all(), from: draft.from }
+}
+
+/** The client's name for the conversation: `messages`, `input`. */
+const rootOf = ({ messages }: ChatRequest): string =>
+  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
+
+const isFormatted = ({ format }: Settings): boolean => format !== undefined && format.value.kind !== 'text'
+
+// ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Draft = {
+  readonly target: EncodeTarget
+  readonly settings: Settings
+  readonly hasTools: boolean
+  readonly losses: Losses
+  readonly body: JsonObject
+  readonly from: { readonly [member: string]: string }
+  put(member: string, value: Json, at: string | undefined): void
+}
+
+const newDraft = ({ settings }: ChatRequest, target: EncodeTarget, hasTools: boolean, losses: Losses): Draft => {
+  const body: { [member: string]: Json } = {}
+  const from: { [member: string]: string } = {}
+  return {
+    target,
+    settings,
+    hasTools,
+    losses,
+    body,
+    from,
+    put(member, value, at) {
+      body[member] = value
+      if (at !== undefined) from[member] = at
+    },
+  }
+}
+
+// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Carrier<Name extends SettingName> = (setting: NonNullable<Settings[Name]>, draft: Draft) => void
+
+const carry = <Name extends SettingName>(name: Name, settings: Settings, draft: Draft): void => {
+  const setting = settings[name]
+  const carrier: Carrier<Name> = CARRY[name]
+  if (setting) carrier(setting, draft)
+}
+
+/** A number within this format's bounds; one beyond them is brought back, and told. */
+const bounded =
+  (member: string, least: number, most: number) =>
+  ({ value, at }: Setting<number>, { put, losses }: Draft): void => {
+    const fitting = Math.min(most, Math.max(least, value))
+    if (fitting !== value) losses.lose(at)
+    put(member, fitting, at)
+  }
+
+const MOST_STOPS = 5
+const MOST_SEED = 2n ** 64n - 1n
+
+/** A row for each setting there is: a forgotten one does not compile. */
+const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
+  maxOutputTokens: ({ value, at }, { target, put, losses }) => {
+    const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
+    if (fitting !== value) losses.lose(at)
+    put('max_tokens', fitting, at)
+  },
+  temperature: bounded('temperature', 0, 1),
+  topP: bounded('p', 0.01, 0.99),
+  topK: ({ value, at }, draft) => bounded('k', 0, 500)({ value: Math.floor(value), at }, draft),
+  stop: ({ value, at }, { put, losses }) => {
+    const sequences = value.filter((sequence) => sequence !== '').slice(0, MOST_STOPS)
+    if (sequences.length < value.length) losses.lose(at)
+    if (sequences.length > 0) put('stop_sequences', sequences, at)
+  },
+  seed: ({ value, at }, { put, losses }) => {
+    // A seed may be larger than a double holds; it is then kept as it was written.
+    const digits = sourceOf(value) ?? String(value)
+    if (/^[0-9]{1,20}$/.test(digits) && BigInt(digits) <= MOST_SEED) put('seed', value, at)
+    else losses.lose(at)
+  },
+  presencePenalty: (setting, draft) => {
+    // "Cannot specify both frequency_penalty and presence_penalty" (Cohere, errors, 400); of two the other is kept.
+    if (setting.value === 0) return
+    if ((draft.settings.frequencyPenalty?.value ?? 0) === 0) bounded('presence_penalty', 0, 1)(setting, draft)
+    else draft.losses.lose(setting.at)
+  },
+  frequencyPenalty: (setting, draft) => {
+    if (setting.value !== 0) bounded('frequency_penalty', 0, 1)(setting, draft)
+  },
+  logitBias: lostUnlessIdle,
+  choices: ({ value, at }, { losses }) => {
+    if (value !== 1) losses.unfit(at)
+  },
+  logprobs: ({ value, at }, { put }) => {
+    if (value) put('logprobs', true, at)
+  },
+  // Those of the tokens written, not of others in their place.
+  topLogprobs: ({ value, at }, { put, losses }) => {
+    if (value <= 0) return
+    losses.lose(at)
+    put('logprobs', true, at)
+  },
+  toolChoice: decided,
+  parallelToolCalls: decided,
+  format: (setting, draft) => carryFormat(setting, draft),
+  effort: decided,
+  thinkingBudget: decided,
+  reasoningSummary: decided,
+  // There is no seal: thoughts come and go in the clear.
+  sealedReasoning: decided,
+  verbosity: lost,
+  user: lost,
+  promptCacheKey: lost,
+  serviceTier: ({ value, at }, { losses }) => {
+    if (value !== 'auto' && value !== 'default') losses.lose(at)
+  },
+  metadata: lostUnlessIdle,
+  // Nothing is kept for later reference here; only wanting that is a loss.
+  store: lostUnlessIdle,
+  // Always part of the stream.
+  streamUsage: decided,
+}
+
+const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, hasTools, losses }: Draft): void => {
+  switch (value.kind) {
+    case 'text':
+      return
+    case 'json':
+      // "Not supported when used in combinations with the `documents` or `tools` parameters". Clients that use it have to
+      // say it in the prompt as well, so the wish arrives though its guarantee does not.
+      if (hasTools) return losses.lose(at)
+      return put('response_format', { type: 'json_object' }, at)
+    case 'schema': {
+      if (!isObject(value.schema) || hasTools) return losses.unfit(at)
+      const { schema, described, impossible } = fitSchema(value.schema)
+      if (impossible.length > 0) return losses.unfit(at)
+      for (const path of described) losses.lose(`${at}.schema${path}`)
+      return put('response_format', { type: 'json_object', json_schema: labelled(schema, value) }, at)
+    }
+    default:
+      throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
+  }
+}
+
+/** The format's name and description live on in the schema's own members for them. */
+const labelled = (schema: JsonObject, { name, description }: OutputFormat & { kind: 'schema' }): JsonObject => ({
+  ...schema,
+  ...(schema.title === undefined && { title: name }),
+  ...(description && {
+    description:
+      typeof schema.description === 'string' && schema.description !== description
+        ? `${description}\n\n${schema.description}`
+        : description,
+  }),
+})
+
+// ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Members of this format that clients of others send through. */
+const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
+  safety_mode: (value) => value === 'CONTEXTUAL' || value === 'STRICT' || value === 'OFF',
+  citation_options: isObject,
+  documents: (value) => isList(value) && value.every((one) => typeof one === 'string' || isObject(one)),
+}
+
+const carryExtra = (extra: Extra, { put, body, losses }: Draft): void => {
+  const { name, value, at } = extra
+  if (!Object.hasOwn(EXTRAS, name) || !EXTRAS[name]?.(value)) return losses.loseExtra(extra)
+  // Not to be had together; see `formatted`.
+  if (name === 'documents' && body.response_format !== undefined) return losses.unfit(at)
+  const before = body[name]
+  put(name, isList(value) && isList(before) ? [...before, ...value] : value, at)
+}

@@ -1,0 +1,121 @@
+/** The tools a model may call, and how freely. */
+import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
+import { isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { freeInput } from '../arguments.ts'
+import type { Losses } from '../losses.ts'
+import { allowsStrict } from '../openai-responses/strict.ts'
+import type { Family } from './family.ts'
+import { toolName } from './ids.ts'
+import { fieldsIn, fitSchema } from './schema.ts'
+
+export type EncodedTools = {
+  readonly tools: readonly JsonObject[]
+  readonly choice?: 'REQUIRED' | 'NONE'
+  readonly strict: boolean
+}
+
+export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, losses: Losses): EncodedTools => {
+  const { toolChoice, parallelToolCalls } = settings
+  const wish = toolChoice?.value
+  // Those that may not be called are not sent; one of them nobody could carry is then no matter.
+  const offered = tools.filter((tool) => isOffered(tool, wish, family))
+  for (const tool of tools) if (!offered.includes(tool)) losses.lose(tool.at)
+  const written = offered.flatMap((tool) => encodeTool(tool, losses))
+  const forced =
+    wish?.kind === 'required' || wish?.kind === 'tool' || (wish?.kind === 'allowed' && wish.mode !== 'auto')
+  if (toolChoice && forced) {
+    if (tools.length === 0) losses.lose(toolChoice.at)
+    else if (written.length === 0 || !family.chooses) losses.unfit(toolChoice.at)
+  }
+  if (written.length === 0) return { tools: [], strict: false }
+  if (parallelToolCalls?.value === false && wish?.kind !== 'none') losses.lose(parallelToolCalls.at)
+  return {
+    tools: written,
+    ...(forced && { choice: 'REQUIRED' }),
+    ...(wish?.kind === 'none' && { choice: 'NONE' }),
+    strict: isStrict(offered, losses),
+  }
+}
+
+/**
+ * There is no way to name a tool here. But a model that has to call one and has only that one can do nothing else, and
+ * of a list of allowed ones sending only those says the same.
+ */
+const isOffered = (tool: Tool, wish: ToolChoice | undefined, { chooses }: Family): boolean => {
+  switch (wish?.kind) {
+    case 'tool':
+      return tool.kind !== 'foreign' && tool.name === wish.name
+    case 'allowed':
+      return tool.kind !== 'foreign' && wish.names.includes(tool.name)
+    case 'none':
+      return chooses
+    default:
+      return true
+  }
+}
+
+const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
+  switch (tool.kind) {
+    case 'function':
+      return encodeFunction(tool, losses)
+    case 'custom':
+      return [encodeCustom(tool, losses)]
+    case 'foreign':
+      losses.unfit(tool.at)
+      return []
+    default:
+      throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
+  }
+}
+
+const written = (name: string, description: string | undefined, parameters: Json): JsonObject => ({
+  type: 'function',
+  function: { name: toolName(name), ...(description !== undefined && { description }), parameters },
+})
+
+/** `parameters` has to be there, if only to say that there are none. */
+const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
+  const { at, name, description, parameters, extras } = tool
+  for (const extra of extras ?? []) losses.loseExtra(extra)
+  if (parameters !== undefined && parameters !== null && !isObject(parameters)) {
+    losses.unfit(at)
+    return []
+  }
+  const empty = !parameters || Object.keys(parameters).length === 0
+  return [written(name, description, empty ? { type: 'object', properties: {} } : parameters)]
+}
+
+/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
+const encodeCustom = ({ at, name, description, format }: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
+  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
+  if (grammar) losses.lose(`${at}.format`)
+  return written(name, description, freeInput(grammar))
+}
+
+/** "You can define a maximum of 200 fields across all tools" (Structured Outputs, notes on `strict_tools`). */
+const MOST_FIELDS = 200
+
+/**
+ * `strict_tools` holds all tools to their schemas or none, and every one of them has to be of the kind it can hold. A
+ * schema with open objects was not enforced by the other formats either, so nothing is lost with it.
+ */
+const isStrict = (tools: readonly Tool[], losses: Losses): boolean => {
+  const wishing = tools.filter(
+    (tool) => tool.kind === 'function' && tool.strict === true && hasArguments(tool) && allowsStrict(tool.parameters),
+  )
+  if (wishing.length === 0) return false
+  const fields = tools.reduce((sum, tool) => sum + (tool.kind === 'function' ? fieldsIn(tool.parameters) : 1), 0)
+  if (wishing.length === tools.length && fields <= MOST_FIELDS && tools.every(isEnforceable)) return true
+  for (const tool of wishing) losses.lose(`${tool.at}.strict`)
+  return false
+}
+
+/** A function without arguments has none that could go wrong. */
+const hasArguments = ({ parameters }: Tool & { kind: 'function' }): boolean =>
+  isObject(parameters) && isObject(parameters.properties) && Object.keys(parameters.properties).length > 0
+
+const isEnforceable = (tool: Tool): boolean => {
+  if (tool.kind !== 'function' || !isObject(tool.parameters)) return false
+  const { described, impossible } = fitSchema(tool.parameters)
+  return described.length + impossible.length === 0
+}

@@ -1,0 +1,18 @@
+import type { UpstreamProtocol } from '../../core/protocol.ts'
+import { restoring } from '../restore.ts'
+import { decodeAnswer, decodeStream } from './decode.ts'
+import { encodeRequest } from './encode-request.ts'
+import { decodeFailure } from './failure.ts'
+import { toolName } from './ids.ts'
+
+/** Cohere's chat, version 2. */
+export const cohere: UpstreamProtocol = {
+  name: 'cohere',
+  style: 'cohere',
+  path: '/v2/chat',
+  encodeRequest,
+  restore: restoring(toolName),
+  decodeAnswer,
+  decodeStream,
+  decodeFailure,
+}

@@ -57,7 +57,8 @@ export const KINDS = {
   no_first_content: { ...upstream, status: 504, code: 'timeout', condemns: 'deployment', counts: 'deployment' },
   status: { ...upstream, code: 'status', condemns: 'deployment', counts: 'deployment' },
   error_in_stream: { ...upstream, code: 'error_in_stream', condemns: 'deployment', counts: 'deployment' },
-  redirect: { ...upstream, code: 'redirect', condemns: 'deployment', counts: 'deployment' },
+  /** Its base URL is wrong: another key would be sent the same way. */
+  redirect: { ...upstream, code: 'redirect', condemns: 'endpoint', counts: 'deployment' },
   malformed: { ...upstream, code: 'malformed', condemns: 'deployment', counts: 'deployment' },
   /** The body ended, by whatever means, before the answer did. */
   truncated: { ...upstream, code: 'truncated', condemns: 'deployment', counts: 'deployment' },
@@ -133,6 +134,8 @@ export const KINDS = {
   host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
   /** Too long for this model; a model with a larger window may still take it. */
   context_length: { ...client, code: 'context_length_exceeded', condemns: 'deployment' },
+  /** The reasoning of earlier turns was sealed by another provider, model or account; without it the same target may answer. */
+  unknown_proof: { ...client, code: 'invalid_encrypted_content', condemns: 'deployment' },
   /** Refused for its content. Never asked again elsewhere: that would launder a policy. */
   content_policy: { ...client, code: 'content_policy_violation' },
   client_gone: { ...client, status: 499, code: 'client_gone' },

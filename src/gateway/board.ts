@@ -49,6 +49,9 @@ const SAMPLES = 256
 /** Quotas are of a minute, most of them: what was told before that (ms) says nothing any more. */
 const TELLING = 60_000
 
+/** Keys refused within so long (ms) of each other are refused together. */
+const TOGETHER = 60_000
+
 /** A key whose rest is over is tried by one request: so long (ms) the others wait for what becomes of it. */
 const TRIAL = 30_000
 
@@ -193,7 +196,8 @@ export class Board {
     const { candidate, key } = target
     const close = (id: string, why: GateWhy) => {
       const before = this.#gates.get(id)
-      const after = shut(before, why, now, failure.retryAfter, this.#world.random)
+      const series = why === 'suspended' && this.#allRefused(target, now) ? undefined : before
+      const after = shut(series, why, now, failure.retryAfter, this.#world.random)
       this.#remember(this.#gates, id, after)
       if (id === keyId(candidate.instance, key) && before?.why !== after.why)
         this.#tell({
@@ -224,7 +228,23 @@ export class Board {
     // Without a word from the upstream the circuit decides; a guess would keep it from ever seeing the next failure.
     if (failure.kind === 'overloaded' && failure.retryAfter !== undefined) close(modelId(candidate), 'overloaded')
     if (failure.kind === 'model_missing') close(modelId(candidate), 'model_missing')
+    if (failure.kind === 'redirect') close(deploymentId(target), 'redirect')
     if (failure.kind === 'tls') close(endpointId(candidate.instance), 'tls')
+  }
+
+  /**
+   * Every other key of the provider is refused as well: then its door is broken rather than the keys, and none of them is
+   * disabled for longer. A key counts until it has had its turn to be tried again.
+   */
+  #allRefused({ candidate: { instance }, key }: Target, now: number): boolean {
+    const others = instance.keys.filter(({ id }) => id !== key.id)
+    return (
+      others.length > 0 &&
+      others.every((other) => {
+        const gate = this.#gates.get(keyId(instance, other))
+        return (gate?.why === 'suspended' || gate?.why === 'disabled') && now < gate.until + TOGETHER
+      })
+    )
   }
 
   #shutGate(target: Target): Gate | undefined {

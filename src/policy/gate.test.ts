@@ -124,6 +124,7 @@ const whys: readonly GateWhy[] = [
   'model_missing',
   'overloaded',
   'tls',
+  'redirect',
 ]
 test('gate: over any history it never opens earlier than it said, ends within its longest time, and strikes only after its time', () => {
   const failure = fc.record({

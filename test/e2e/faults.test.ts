@@ -239,7 +239,7 @@ const FAULTS: readonly Fault[] = [
     name: 'a redirect',
     act: () => ({ do: 'answer', status: 302, headers: { location: 'http://127.0.0.1:9/' } }),
     shown: 'redirect',
-    ...deployment,
+    ...endpoint,
     told: [502, 'redirect'],
   },
 

@@ -4,12 +4,12 @@
  */
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
-import type { HeaderLookup, Passing, UpstreamProtocol } from '../core/protocol.ts'
+import type { HeaderLookup, Passing } from '../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Cancel, Ongoing, UpstreamListener, World } from '../core/world.ts'
-import { type Reader, readerFor } from './reader.ts'
+import { type AnswerFormat, type Reader, readerFor } from './reader.ts'
 import { redacted } from './redact.ts'
 
 export type AttemptInput = {
@@ -17,13 +17,15 @@ export type AttemptInput = {
   readonly headers: Readonly<Record<string, string>>
   readonly identity: Identity | undefined
   readonly body: string
-  readonly protocol: UpstreamProtocol
+  readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
   /** Signed in with; taken out of whatever the upstream says. */
   readonly key: ProviderKey
   /** The client wants a stream: the attempt opens at the first content. Otherwise it opens once the answer is whole. */
   readonly stream: boolean
+  /** The answer is no text, so one without any is not empty. */
+  readonly textless?: true
   /** A malformed event in the middle of plain text is left out; where every byte has a meaning it is a failure. */
   readonly forgiving: boolean
   readonly settings: Settings
@@ -224,7 +226,11 @@ export class Attempt implements UpstreamListener {
     this.#call?.abort()
     if (this.#sink) return this.#sink.end(failure)
     if (failure) return this.#open({ ok: false, failure })
-    const empty = !this.#content && this.#finish?.finish.kind === 'stop' && (this.#usage?.output ?? 0) === 0
+    const empty =
+      !this.#input.textless &&
+      !this.#content &&
+      this.#finish?.finish.kind === 'stop' &&
+      (this.#usage?.output ?? 0) === 0
     if (!empty) return this.#open({ ok: true, flow: this.#flow() })
     const nothing = fail('empty', 'the model answered with nothing', { status: this.#status })
     this.#open({ ok: false, failure: nothing, flow: this.#flow() })

@@ -24,6 +24,11 @@ export type Tools = {
   readonly tell: (news: News) => void
 }
 
+/** What trying needs of them: a board may also only be watched. */
+export type Trying = Pick<Tools, 'world' | 'catalogue' | 'tell'> & {
+  readonly board: Pick<Board, 'admit' | 'peek' | 'firstTry' | 'mayRepeat'>
+}
+
 export type Errand = {
   readonly id: string
   readonly plan: Plan
@@ -64,7 +69,7 @@ type Grade = 0 | 1 | 2
 const gradeOf = ({ doubts, onlyWithout }: Fitness): Grade => (onlyWithout.length > 0 ? 2 : doubts.length > 0 ? 1 : 0)
 
 export const firstToOpen = async <Ready extends Fitness>(
-  tools: Tools,
+  tools: Trying,
   errand: Errand,
   asking: Asking<Ready>,
 ): Promise<Won<Ready> | Lost> => {
@@ -211,7 +216,7 @@ const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[
 const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
 
 /** ms until one of the plan's targets may be tried. */
-const soonest = ({ board, world }: Tools, { plan, config, keysOf }: Errand): number | null => {
+const soonest = ({ board, world }: Trying, { plan, config, keysOf }: Errand): number | null => {
   let least: number | null = null
   for (const candidate of plan.candidates)
     for (const key of keysOf(candidate)) {

@@ -5,11 +5,14 @@
 import type { Received, Reply } from '../core/call.ts'
 import { fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
+import type { Fact } from '../core/exchange.ts'
 import { type Failure, fail, type Outcome } from '../core/failure.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
 import type { ResponseStore } from '../core/stored.ts'
+import type { Candidate } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
+import { askModel } from './asking.ts'
 import { ClientStream } from './client-stream.ts'
 import { conduct } from './conduct.ts'
 import { firstToOpen, type Lost, type Tools, type Won } from './first-to-open.ts'
@@ -79,17 +82,16 @@ const serve = async (
   const stream = request.stream ? new ClientStream(world, reply, settings, { 'x-request-id': received.id }) : null
   const keysOf = keyOrder(gateway, config, question)
   try {
-    const opened = await firstToOpen(gateway, {
+    const errand = {
       id: received.id,
-      question,
       plan: plan.value,
       config,
       deadline: limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY,
       stop,
-      keysOf: turn ? (candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
-      ...(turn && { turn }),
-      note: (fact) => record.note(fact),
-    })
+      keysOf: turn ? (candidate: Candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
+      note: (fact: Fact) => record.note(fact),
+    }
+    const opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
     const model = opened.ok ? opened.target.candidate.model : request.model
     const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, record, stop.reason)

@@ -17,8 +17,14 @@ export type Reader = Stage<Uint8Array, Passing>
 
 export type Head = { readonly status: number; readonly headers: HeaderLookup }
 
+/** What an answer is read by. */
+export type AnswerFormat = Pick<
+  UpstreamProtocol,
+  'decodeAnswer' | 'decodeStream' | 'decodeFailure' | 'restore' | 'framing'
+>
+
 export type Dialect = {
-  readonly protocol: UpstreamProtocol
+  readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   /** The question, if it was translated for this upstream: what that changed in the tools is undone in the answer. */
   readonly translated: ChatRequest | null

@@ -6,6 +6,7 @@ import type { ClientProtocol } from '../core/protocol.ts'
 import { attemptsOf, trail } from '../core/summary.ts'
 import { statusOf } from '../policy/verdict.ts'
 import type { Tools, Won } from './first-to-open.ts'
+import type { Fitness } from './prepare.ts'
 import { refusalOf } from './refusal.ts'
 
 type Teller = Pick<Tools, 'world' | 'tell'>
@@ -43,7 +44,7 @@ export class Recorder {
     this.#facts.push(fact)
   }
 
-  answeredBy(won: Pick<Won, 'target' | 'prepared'>): void {
+  answeredBy(won: Pick<Won<Fitness>, 'target' | 'prepared'>): void {
     const { instance, model } = won.target.candidate
     this.#answeredBy = { provider: instance.id, model }
     this.#dropped = won.prepared.dropped

@@ -1,0 +1,78 @@
+/** What is asked of targets, one after another, until one answers; and how a model's answer is. */
+import type { Failure } from '../core/failure.ts'
+import type { Settings } from '../core/settings.ts'
+import type { Candidate, Target } from '../core/target.ts'
+import { factsOf } from '../policy/models.ts'
+import { Attempt } from './attempt.ts'
+import type { Tools } from './first-to-open.ts'
+import { type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
+import type { Turn } from './turn.ts'
+
+/** `Ready`: what a target would be sent. */
+export type Asking<Ready extends Fitness> = {
+  /** Null: it speaks nothing the question could be asked in. The same target may be asked for it again. */
+  readonly prepare: (target: Target) => Ready | null
+  readonly begin: (target: Target, ready: Ready) => Attempt
+  /** The failure is no more than a word that the target has to be asked otherwise: then that is done at once. */
+  readonly otherwise?: (target: Target, failure: Failure) => boolean
+  /** Whether the same may be asked of another. Absent: always. */
+  readonly mayGoElsewhere?: (failure: Failure) => boolean
+}
+
+type Asked = {
+  readonly question: Question
+  readonly settings: Settings
+  /** The turn of a conversation it is: some targets are asked in other words. */
+  readonly turn?: Pick<Turn, 'questionFor' | 'forgotten'> | undefined
+}
+
+export const askModel = (tools: Tools, { question, settings, turn }: Asked): Asking<Prepared> => {
+  const { world, board } = tools
+  const bodies = new Map<Question, Map<Candidate, Prepared | null>>()
+  const askedOf = (target: Target): Question => turn?.questionFor(target) ?? question
+  return {
+    prepare: (target) => {
+      const { candidate } = target
+      const asked = askedOf(target)
+      const made = bodies.get(asked) ?? new Map<Candidate, Prepared | null>()
+      bodies.set(asked, made)
+      const known = made.get(candidate)
+      if (known !== undefined) return known
+      const facts = factsOf(tools.catalogue, candidate.instance, candidate.model)
+      const body = prepare(asked, candidate, facts)
+      made.set(candidate, body)
+      return body
+    },
+    begin: (target, prepared) => {
+      const { instance } = target.candidate
+      return new Attempt(world, {
+        url: prepared.url,
+        headers: headersFor(instance, target.key, question, prepared),
+        identity: identityOf(instance, target.key, prepared.auth),
+        body: prepared.body,
+        protocol: prepared.protocol,
+        quirks: instance.provider.quirks,
+        key: target.key,
+        translated: prepared.protocol.name === question.protocol.name ? null : question.request,
+        stream: question.request.stream,
+        forgiving: prepared.protocol.looseEvents === true && isPlainText(question),
+        settings,
+        heard: (headers) => board.heard(target, headers),
+      })
+    },
+    otherwise: (target, failure) => turn?.forgotten(askedOf(target), failure) ?? false,
+    mayGoElsewhere: (failure) => mayGoElsewhere(question, failure),
+  }
+}
+
+/** Neither a call nor a document that a missing piece would make another one. */
+const isPlainText = ({ request }: Question): boolean =>
+  request.tools.length === 0 && request.settings.format === undefined
+
+/** What has effects of its own is sent again only if the upstream cannot have begun it: it refused, or was never reached. */
+const mayGoElsewhere = ({ request }: Question, failure: Failure): boolean => {
+  const effects = request.extras.some(
+    ({ name, value }) => (name === 'background' && value === true) || (name === 'conversation' && value !== null),
+  )
+  return !effects || failure.unsent === true || (failure.status !== undefined && failure.status >= 400)
+}

@@ -1,0 +1,125 @@
+/**
+ * A call whose answer is one JSON body and no text: a count of tokens, embeddings. It takes the road of every other call
+ * (`first-to-open.ts`); here is only what is asked and what becomes of the answer.
+ */
+import type { Usage } from '../core/chat.ts'
+import type { Config } from '../core/config.ts'
+import { fail, type Outcome } from '../core/failure.ts'
+import type { Json } from '../core/json.ts'
+import type { HeaderLookup, UpstreamProtocol } from '../core/protocol.ts'
+import type { Auth, ProviderKey, Quirks } from '../core/provider.ts'
+import type { Candidate, Plan, Target } from '../core/target.ts'
+import type { World } from '../core/world.ts'
+import { Attempt } from './attempt.ts'
+import { firstToOpen, type Lost, type Trying, type Won } from './first-to-open.ts'
+import { type Fitness, identityOf } from './prepare.ts'
+import type { AnswerFormat } from './reader.ts'
+import type { Recorder } from './record.ts'
+import type { Stop } from './stop.ts'
+
+/** What one candidate would be sent, and how its answer is read. */
+export type Sent<T> = Fitness & {
+  readonly url: string
+  readonly headers: (key: ProviderKey) => Readonly<Record<string, string>>
+  readonly auth: Auth
+  readonly body: string
+  readonly read: (body: Json) => Outcome<Read<T>>
+  readonly decodeFailure: UpstreamProtocol['decodeFailure']
+  /** The provider's own dialect of errors. */
+  readonly quirks: Pick<Quirks, 'errors' | 'failure'> | undefined
+}
+
+export type Read<T> = { readonly value: T; readonly usage?: Usage }
+
+export type Call<T> = {
+  readonly plan: Plan
+  readonly config: Config
+  readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
+  readonly stop: Stop
+  readonly record: Recorder
+  readonly prepare: (candidate: Candidate) => Sent<T> | null
+  /** A target's head has come. */
+  readonly heard: (target: Target, headers: HeaderLookup) => void
+}
+
+/** `value`: the answer, read; `flow.whole` is its text. The ticket is the caller's to end. */
+export type Body<T> = Won<Sent<T>> & { readonly value: T }
+
+export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
+  const { world } = tools
+  const { plan, config, keysOf, stop, record, heard } = call
+  const { settings } = config
+  const bodies = new Map<Candidate, Sent<T> | null>()
+  const prepare = ({ candidate }: Target): Sent<T> | null => {
+    const known = bodies.get(candidate)
+    if (known !== undefined) return known
+    const made = call.prepare(candidate)
+    bodies.set(candidate, made)
+    return made
+  }
+  /** What the one attempt that succeeded has read. */
+  let found: Read<T> | undefined
+  const begin = (target: Target, { url, headers, auth, body, read, decodeFailure, quirks }: Sent<T>): Attempt =>
+    new Attempt(world, {
+      url,
+      headers: headers(target.key),
+      identity: identityOf(target.candidate.instance, target.key, auth),
+      body,
+      protocol: formatOf(decodeFailure, (answer) => {
+        const outcome = read(answer)
+        found = outcome.ok ? outcome.value : undefined
+        return outcome
+      }),
+      quirks,
+      key: target.key,
+      translated: null,
+      stream: false,
+      textless: true,
+      forgiving: false,
+      settings,
+      heard: (lookup) => heard(target, lookup),
+    })
+  const { deadline, cancel } = endIn(settings.timeout.request, world, stop)
+  try {
+    const opened = await firstToOpen(
+      tools,
+      { id: record.id, plan, config, deadline, stop, keysOf, note: (fact) => record.note(fact) },
+      { prepare, begin },
+    )
+    if (!opened.ok) return opened
+    if (!found) throw new Error('an answer was taken that nobody has read')
+    return { ...opened, value: found.value }
+  } finally {
+    cancel()
+  }
+}
+
+/** Stops everything after so many ms; 0 is never. */
+const endIn = (limit: number, world: World, stop: Stop) => {
+  if (limit === 0) return { deadline: Number.POSITIVE_INFINITY, cancel: () => {} }
+  const late = fail('deadline', `The answer was not complete within ${limit / 1000} s.`)
+  return { deadline: world.now() + limit, cancel: world.later(limit, () => stop.now(late)) }
+}
+
+/** The answer as events, which is what an attempt understands: how much it cost, and that it is complete. */
+const formatOf = (
+  decodeFailure: UpstreamProtocol['decodeFailure'],
+  read: (body: Json) => Outcome<Read<unknown>>,
+): AnswerFormat => ({
+  decodeFailure,
+  decodeAnswer: (body) => {
+    const outcome = read(body)
+    if (!outcome.ok) return [{ type: 'failure', failure: outcome.failure }]
+    const { usage } = outcome.value
+    return [
+      ...(usage ? [{ type: 'usage', usage } as const] : []),
+      { type: 'finish', finish: { kind: 'stop', raw: null } },
+    ]
+  },
+  decodeStream: () => ({
+    push: () => [],
+    end: () => [
+      { type: 'failure', failure: fail('malformed', 'the upstream answered with a stream nobody asked for') },
+    ],
+  }),
+})

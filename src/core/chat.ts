@@ -418,6 +418,7 @@ export type UpstreamProtocolName =
   | 'openai-responses'
   | 'anthropic-messages'
   | 'gemini'
+  | 'bedrock-converse'
   | 'mistral'
   | 'ollama'
   | 'cohere'

@@ -20,6 +20,7 @@ const PUBLISHED = {
   'openai-responses': ['openai', 'CreateResponse'],
   'anthropic-messages': ['anthropic', 'BetaCreateMessageParams'],
   gemini: ['gemini', 'GenerateContentRequest'],
+  'bedrock-converse': ['bedrock', 'ConverseRequest'],
   cohere: ['cohere', 'Request'],
   mistral: ['mistral', 'ChatCompletionRequest'],
   ollama: ['ollama', 'ChatRequest'],

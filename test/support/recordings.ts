@@ -26,7 +26,15 @@ export const readWire = (path: string): JsonObject | null => {
   return value
 }
 
-export type RecordedApi = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere' | 'completions' | 'embeddings'
+export type RecordedApi =
+  | 'chat'
+  | 'responses'
+  | 'messages'
+  | 'gemini'
+  | 'cohere'
+  | 'bedrock-converse'
+  | 'completions'
+  | 'embeddings'
 
 /** One recorded exchange; the recordings' own README says more. */
 export type Recording = {

@@ -12,6 +12,7 @@ const FILES = {
   anthropic: 'anthropic.schema.json',
   'anthropic:wire': 'anthropic.wire.schema.json',
   gemini: 'gemini.schema.json',
+  bedrock: 'bedrock.schema.json',
   mistral: 'mistral.schema.json',
   openresponses: 'openresponses.schema.json',
 } as const
@@ -26,7 +27,7 @@ export type SchemaName = keyof typeof FILES | keyof typeof OWN
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
 const files = new Map<SchemaName, JsonObject>()
 
-/** Google's document lists members without saying that there are no others; its servers refuse any other (400). */
+/** Google's and Amazon's documents list members without saying that there are no others; Google's servers refuse any other (400). */
 const closed = (file: JsonObject): JsonObject => ({
   ...file,
   $defs: Object.fromEntries(
@@ -45,7 +46,7 @@ const fileOf = (schema: SchemaName): JsonObject => {
   if (known) return known
   const file = isOwn(schema) ? OWN[schema] : readWire(FILES[schema])
   assert.ok(file, 'the schemas are not here')
-  const judge = schema === 'gemini' ? closed(file) : file
+  const judge = schema === 'gemini' || schema === 'bedrock' ? closed(file) : file
   ajv.addSchema(judge)
   files.set(schema, judge)
   return judge

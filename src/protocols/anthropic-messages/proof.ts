@@ -11,6 +11,7 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
   'openai-responses',
   'anthropic-messages',
   'gemini',
+  'bedrock-converse',
   'cohere',
   'mistral',
   'ollama',

@@ -10,17 +10,22 @@ const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
   'openai-responses': 'openai-responses-v1',
   'openai-chat': 'unknown',
   gemini: 'google-gemini-v1',
+  'bedrock-converse': 'bedrock-converse-v1',
   cohere: 'cohere-v2',
   // These two sign nothing.
   mistral: 'unknown',
   ollama: 'unknown',
 }
 
+/** Where a thought has a signature beside its text, or is sealed whole: Claude's, at its maker's and at Bedrock. */
+const SIGNED: ReadonlySet<UpstreamProtocolName> = new Set(['anthropic-messages', 'bedrock-converse'])
+
 /** Whose proof it is. One of a format we do not speak can only go back the way it came: through chat completions. */
 const originOf = (format: string | undefined): UpstreamProtocolName => {
   if (format?.startsWith('anthropic')) return 'anthropic-messages'
   if (format?.startsWith('openai-responses')) return 'openai-responses'
   if (format?.startsWith('google-gemini')) return 'gemini'
+  if (format?.startsWith('bedrock-converse')) return 'bedrock-converse'
   if (format?.startsWith('cohere')) return 'cohere'
   return 'openai-chat'
 }
@@ -47,8 +52,8 @@ export const readDetail = (entry: Json): Detail | undefined => {
     case 'reasoning.summary':
       return { text: text(value.summary) ?? '', summary: true, group }
     case 'reasoning.encrypted':
-      // Anthropic's sealed blocks stand alone; OpenAI's seal belongs to the summary before it.
-      return { text: '', summary: false, group, ...proof(text(value.data), origin === 'anthropic-messages') }
+      // Sealed blocks of Claude stand alone; OpenAI's seal belongs to the summary before it.
+      return { text: '', summary: false, group, ...proof(text(value.data), SIGNED.has(origin)) }
     default:
       return undefined
   }
@@ -89,7 +94,7 @@ export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): Jso
   const format = FORMATS[proof?.origin ?? 'openai-chat']
   const common = { ...(proof?.id !== undefined && { id: proof.id }), format, index }
   if (proof?.redacted) return [{ type: 'reasoning.encrypted', data: proof.value, ...common }]
-  if (proof?.origin === 'anthropic-messages')
+  if (proof && SIGNED.has(proof.origin))
     return [{ type: 'reasoning.text', text, signature: proof.value, ...common }]
   return [
     ...(text === ''

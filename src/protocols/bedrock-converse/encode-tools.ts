@@ -1,0 +1,135 @@
+/** The tools a model may call, and how freely. */
+import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
+import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { fitSchema, isClosed } from '../anthropic-messages/schema.ts'
+import { freeInput } from '../arguments.ts'
+import type { Losses } from '../losses.ts'
+import { points } from './encode-messages.ts'
+import type { Family } from './family.ts'
+import { toolName } from './ids.ts'
+
+export type EncodedTools = {
+  /** `toolConfig`; absent: no tool may be called. */
+  readonly config?: JsonObject
+  /** The model has to call a tool, which cannot be asked for together with thinking. */
+  readonly forced: boolean
+}
+
+export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, losses: Losses): EncodedTools => {
+  const { toolChoice, parallelToolCalls } = settings
+  const choice = toolChoice?.value
+  // There is no word for "none" here; without tools none can be called.
+  if (choice?.kind === 'none') {
+    for (const { at } of tools) losses.lose(at)
+    return { forced: false }
+  }
+  const encoded = permitted(tools, choice).flatMap((tool) => encodeTool(tool, family, losses))
+  if (!encoded.some(({ cachePoint }) => cachePoint === undefined)) {
+    if (toolChoice && choice?.kind !== 'auto') losses.lose(toolChoice.at)
+    return { forced: false }
+  }
+  if (parallelToolCalls?.value === false) losses.lose(parallelToolCalls.at)
+  const word = choice && choiceOf(choice)
+  return {
+    config: { tools: encoded, ...(word && { toolChoice: word }) },
+    forced: word?.any !== undefined || word?.tool !== undefined,
+  }
+}
+
+/** There is no list of allowed tools here; sending only those says the same. */
+const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
+  choice?.kind === 'allowed'
+    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
+    : tools
+
+const choiceOf = (choice: Exclude<ToolChoice, { kind: 'none' }> | ToolChoice): JsonObject => {
+  switch (choice.kind) {
+    case 'auto':
+    case 'none':
+      return { auto: {} }
+    case 'required':
+      return { any: {} }
+    case 'tool':
+      return { tool: { name: toolName(choice.name) } }
+    case 'allowed':
+      return choice.mode === 'required' ? { any: {} } : { auto: {} }
+    default:
+      throw new Error(`unknown choice ${JSON.stringify(choice satisfies never)}`)
+  }
+}
+
+const encodeTool = (tool: Tool, family: Family, losses: Losses): JsonObject[] => {
+  switch (tool.kind) {
+    case 'function':
+      return encodeFunction(tool, family, losses)
+    case 'custom':
+      return [encodeCustom(tool, losses)]
+    case 'foreign':
+      if (tool.protocol === 'bedrock-converse') return [tool.raw]
+      losses.unfit(tool.at)
+      return []
+    default:
+      throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
+  }
+}
+
+const encodeFunction = (tool: Tool & { kind: 'function' }, family: Family, losses: Losses): JsonObject[] => {
+  const schema = inputSchema(tool.parameters, family)
+  if (!schema) {
+    losses.unfit(tool.at)
+    return []
+  }
+  const spec = {
+    name: toolName(tool.name),
+    ...described(tool.description),
+    inputSchema: { json: schema },
+    ...(tool.strict && strictly(tool, schema, family, losses)),
+  }
+  return [{ toolSpec: spec }, ...points(tool.extras, { family, losses }, 'tools')]
+}
+
+/** A description without words is refused. */
+const described = (description: string | undefined): JsonObject =>
+  description === undefined || description.trim() === '' ? {} : { description }
+
+/**
+ * "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object". Undefined where
+ * that cannot be had without changing what the tool takes.
+ */
+const inputSchema = (parameters: Json | undefined, family: Family): JsonObject | undefined => {
+  if (parameters === undefined || parameters === null) return { type: 'object', properties: {} }
+  if (!isObject(parameters)) return undefined
+  // Claude takes no choice of shapes at the top, here as at its maker's.
+  if (family.maker === 'anthropic' && (parameters.anyOf || parameters.oneOf || parameters.allOf)) return undefined
+  const { type } = parameters
+  const objects = type === undefined || type === 'object' || (isList(type) && type.includes('object'))
+  if (!objects || (parameters.properties !== undefined && !isObject(parameters.properties))) return undefined
+  return type === 'object' ? parameters : { ...parameters, type: 'object' }
+}
+
+/**
+ * `strict` holds a model to the schema, where model and schema allow it (recording test-bedrock-mixed-strict-tool-run). A
+ * schema with open objects was not enforced by the other formats either, so nothing is lost; a closed one was.
+ */
+const strictly = (
+  tool: Tool & { kind: 'function' },
+  schema: JsonObject,
+  family: Family,
+  losses: Losses,
+): JsonObject => {
+  if (!isClosed(schema)) return {}
+  const { described: loose, impossible } = fitSchema(schema)
+  if (family.schemas && family.maker !== 'unknown' && loose.length + impossible.length === 0) return { strict: true }
+  losses.lose(`${tool.at}.strict`)
+  return {}
+}
+
+/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
+const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
+  const { at, name, description, format } = tool
+  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
+  if (grammar) losses.lose(`${at}.format`)
+  return {
+    toolSpec: { name: toolName(name), ...described(description), inputSchema: { json: { ...freeInput(grammar) } } },
+  }
+}

@@ -2,8 +2,8 @@
 import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
 import type { ClientProtocol, Protocol, UpstreamProtocol } from '../core/protocol.ts'
 import { anthropicMessages } from './anthropic-messages/index.ts'
-import { cohere } from './cohere/index.ts'
 import { bedrockConverse } from './bedrock-converse/index.ts'
+import { cohere } from './cohere/index.ts'
 import { gemini } from './gemini/index.ts'
 import { mistral } from './mistral/index.ts'
 import { ollama } from './ollama/index.ts'
@@ -35,8 +35,8 @@ export const byStyle: ReadonlyMap<string, ClientProtocol> = new Map(
 export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: UpstreamProtocol } = {
   ...sharedProtocols,
   gemini,
-  'bedrock-converse': bedrockConverse,
   cohere,
+  'bedrock-converse': bedrockConverse,
   mistral,
   ollama,
 }

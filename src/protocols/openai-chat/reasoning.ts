@@ -10,8 +10,8 @@ const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
   'openai-responses': 'openai-responses-v1',
   'openai-chat': 'unknown',
   gemini: 'google-gemini-v1',
-  'bedrock-converse': 'bedrock-converse-v1',
   cohere: 'cohere-v2',
+  'bedrock-converse': 'bedrock-converse-v1',
   // These two sign nothing.
   mistral: 'unknown',
   ollama: 'unknown',
@@ -25,8 +25,8 @@ const originOf = (format: string | undefined): UpstreamProtocolName => {
   if (format?.startsWith('anthropic')) return 'anthropic-messages'
   if (format?.startsWith('openai-responses')) return 'openai-responses'
   if (format?.startsWith('google-gemini')) return 'gemini'
-  if (format?.startsWith('bedrock-converse')) return 'bedrock-converse'
   if (format?.startsWith('cohere')) return 'cohere'
+  if (format?.startsWith('bedrock-converse')) return 'bedrock-converse'
   return 'openai-chat'
 }
 
@@ -94,8 +94,7 @@ export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): Jso
   const format = FORMATS[proof?.origin ?? 'openai-chat']
   const common = { ...(proof?.id !== undefined && { id: proof.id }), format, index }
   if (proof?.redacted) return [{ type: 'reasoning.encrypted', data: proof.value, ...common }]
-  if (proof && SIGNED.has(proof.origin))
-    return [{ type: 'reasoning.text', text, signature: proof.value, ...common }]
+  if (proof && SIGNED.has(proof.origin)) return [{ type: 'reasoning.text', text, signature: proof.value, ...common }]
   return [
     ...(text === ''
       ? []

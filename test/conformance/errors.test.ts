@@ -377,6 +377,12 @@ for (const [line, name, status, body, kind] of FACTS)
     if (status >= 300) assert.equal(failure?.status, status)
   })
 
+test('errors: the wait Google gives in the body is kept with the failure', { skip }, () => {
+  const [said] = shownBy('gemini-gemini-google-429-retry-info-bc2baa96', upstreamProtocols.gemini)
+  assert.ok(said)
+  assert.equal(read(said, said.protocol, providers.get('gemini')?.quirks)?.retryAfter, 34_400)
+})
+
 test('errors: no table and no quirk stumbles over a body of any shape, or takes it for something special', () => {
   const odd = { toString: 1 }
   const bodies: readonly (Json | undefined)[] = [

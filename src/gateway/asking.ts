@@ -6,6 +6,7 @@ import { factsOf } from '../policy/models.ts'
 import { Attempt } from './attempt.ts'
 import type { Tools } from './first-to-open.ts'
 import { type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
+import { withoutProofs } from './proofs.ts'
 import type { Turn } from './turn.ts'
 
 /** `Ready`: what a target would be sent. */
@@ -29,7 +30,10 @@ type Asked = {
 export const askModel = (tools: Tools, { question, settings, turn }: Asked): Asking<Prepared> => {
   const { world, board } = tools
   const bodies = new Map<Question, Map<Candidate, Prepared | null>>()
-  const askedOf = (target: Target): Question => turn?.questionFor(target) ?? question
+  /** For providers that do not know the seals in the conversation: the question without them. */
+  const unsealed = new Map<string, Question>()
+  const askedOf = (target: Target): Question =>
+    unsealed.get(target.candidate.instance.id) ?? turn?.questionFor(target) ?? question
   return {
     prepare: (target) => {
       const { candidate } = target
@@ -53,14 +57,22 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
         protocol: prepared.protocol,
         quirks: instance.provider.quirks,
         key: target.key,
-        translated: prepared.protocol.name === question.protocol.name ? null : question.request,
+        translated:
+          prepared.protocol.name === question.protocol.name && !askedOf(target).anew ? null : question.request,
         stream: question.request.stream,
         forgiving: prepared.protocol.looseEvents === true && isPlainText(question),
         settings,
         heard: (headers) => board.heard(target, headers),
       })
     },
-    otherwise: (target, failure) => turn?.forgotten(askedOf(target), failure) ?? false,
+    otherwise: (target, failure) => {
+      const { id } = target.candidate.instance
+      if (turn?.forgotten(askedOf(target), failure)) return true
+      if (failure.kind !== 'unknown_proof' || unsealed.has(id)) return false
+      const open = withoutProofs(question)
+      if (open) unsealed.set(id, open)
+      return open !== null
+    },
     mayGoElsewhere: (failure) => mayGoElsewhere(question, failure),
   }
 }

@@ -623,6 +623,51 @@ test('handle: no wait for a retry that its circuit will not allow', async () => 
   assert.equal(reply.status, 502)
 })
 
+// ── Reasoning that somebody else has sealed ──────────────────────────────────────────────────────────────────────
+
+const sealedTurn = (stream: boolean) => ({
+  model: 'anything',
+  stream,
+  input: [
+    { role: 'user', content: 'hello' },
+    { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed-elsewhere' },
+    { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hi' }] },
+    { role: 'user', content: 'go on' },
+  ],
+})
+const unknownSeal = { type: 'invalid_request_error', code: 'invalid_encrypted_content' }
+const speakingResponses = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })
+
+test('sealed: who does not know the seal is asked again without it, and the client is told what was lost', async () => {
+  const { ask, world } = bench([speakingResponses()], (call) => {
+    if (call.body?.includes('sealed-elsewhere')) return play.error(call, 400, unknownSeal)
+    const message = {
+      type: 'message',
+      id: 'msg_1',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'Fine' }],
+    }
+    play.json(call, 200, JSON.stringify({ id: 'resp_1', object: 'response', status: 'completed', output: [message] }))
+  })
+  const reply = ask(sealedTurn(false), 'openai-responses')
+  await reply.done
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers['x-headgate-trail'], 'one#k1:400, one#k1:200')
+  assert.equal(reply.headers['x-headgate-dropped'], 'input[1]')
+  assert.deepEqual(
+    world.calls.map(({ body }) => body?.includes('sealed-elsewhere')),
+    [true, false],
+  )
+})
+
+test('sealed: who refuses it without seals too is not asked for ever', async () => {
+  const { ask } = bench([speakingResponses()], (call) => play.error(call, 400, unknownSeal))
+  const reply = ask(sealedTurn(true), 'openai-responses')
+  await reply.done
+  assert.equal(reply.status, 400)
+  assert.equal(reply.headers['x-headgate-attempts'], '2')
+})
+
 // ── What the catalogue says a model cannot ────────────────────────────────────────────────────────────────────────
 
 const withTool = { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }] }

@@ -22,6 +22,8 @@ export type Question = {
   readonly headers: HeaderLookup
   /** What stood behind the path's question mark. */
   readonly query?: string
+  /** The request is not what the body says any more: it is written anew, for whoever speaks the same format too, without what lay at these paths. */
+  readonly anew?: { readonly without: readonly string[] }
   /** A path in `body` as the client would write it, where the body is not the client's own alone. */
   readonly clientPath?: (path: string) => string
 }
@@ -64,7 +66,7 @@ export const prepare = (question: Question, candidate: Candidate, facts: ModelFa
   const url = instance.baseUrl + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
   const auth = wire.auth ?? instance.provider.auth
 
-  const same = sameFormat(question.protocol, protocol)
+  const same = question.anew ? undefined : sameFormat(question.protocol, protocol)
   if (same) {
     const after = mend(same.adaptRequest(question.body, target))
     const body = rewrite(question.source, question.members, question.body, after)
@@ -73,7 +75,8 @@ export const prepare = (question: Question, candidate: Candidate, facts: ModelFa
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
-  const losses = sorted([...encoded.losses, ...byClientsName], question)
+  const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
+  const losses = sorted([...encoded.losses, ...byClientsName, ...gone], question)
   return { protocol, url, auth, body: JSON.stringify(after), ...losses, ...about }
 }
 

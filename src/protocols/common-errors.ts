@@ -59,6 +59,11 @@ export const COMMON: ErrorTable = {
       seen: 'azure-chat-400-14',
     },
     {
+      when: { word: 'invalid_encrypted_content' },
+      kind: 'unknown_proof',
+      seen: 'github.com/openai/codex/issues/8132 (2025-12-16)',
+    },
+    {
       when: { word: ['content_policy_violation', 'moderation_blocked', 'invalid_prompt'] },
       kind: 'content_policy',
       seen: OPENAI,
@@ -168,6 +173,18 @@ export const COMMON: ErrorTable = {
     { when: { status: 503 }, kind: 'overloaded', seen: OPENAI },
     { when: { status: [522, 524] }, kind: 'timeout', seen: CLOUDFLARE },
     { when: { status: 529 }, kind: 'overloaded', seen: ANTHROPIC },
+
+    // ── Sentences: reasoning that somebody else has sealed ──────────────────────────────────────────────────────
+    {
+      when: { status: BLAMING, message: /invalid `?signature`? in `?thinking`? block/i },
+      kind: 'unknown_proof',
+      seen: 'github.com/anthropics/claude-code/issues/10627 (2025-10-30)',
+    },
+    {
+      when: { status: BLAMING, message: /(?:corrupted|invalid) thought signature|thought signature is not valid/i },
+      kind: 'unknown_proof',
+      seen: 'github.com/google-gemini/gemini-cli/issues/13467 (2025-11-20)',
+    },
 
     // ── Sentences: how a full window is told where no code does ─────────────────────────────────────────────────
     {

@@ -34,6 +34,14 @@ const bedrock = (status: number, type: string, message: string): Quoted => ({
 })
 
 export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
+  // ── Ollama ────────────────────────────────────────────────────────────────────────────────────────────────────
+  'github.com/ollama/ollama/issues/14795 (2026-03-12)': [
+    { status: 400, body: { error: 'registry.ollama.ai/library/Qwen3.5:0.8b does not support tools' } },
+  ],
+  'github.com/nano-step/nano-brain/issues/208 (2026-05-30)': [
+    { status: 400, body: { error: 'the input length exceeds the context length' } },
+  ],
+
   // ── Said by most ──────────────────────────────────────────────────────────────────────────────────────────────
   'platform.claude.com/docs/en/api/errors (2026-11-21)': [
     anthropic(402, 'billing_error', "There's an issue with your billing or payment information."),
@@ -44,6 +52,15 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
     anthropic(200, 'conflict_error', 'The request conflicts with the current state of a resource.'),
     // From whatever stands in front of it.
     { status: 529, body: undefined },
+  ],
+  'github.com/openai/codex/issues/8132 (2025-12-16)': [
+    openai(400, 'The encrypted content gAAA...Rg== could not be verified.', { code: 'invalid_encrypted_content' }),
+  ],
+  'github.com/anthropics/claude-code/issues/10627 (2025-10-30)': [
+    anthropic(400, 'invalid_request_error', 'messages.1.content.0: Invalid `signature` in `thinking` block'),
+  ],
+  'github.com/google-gemini/gemini-cli/issues/13467 (2025-11-20)': [
+    google(400, 'INVALID_ARGUMENT', 'Corrupted thought signature.'),
   ],
   'github.com/modelscope/modelscope/issues/1691 (2026-04-25)': [
     {

@@ -1,9 +1,9 @@
 import { isObject, type Json, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
-import { inOrder, olderChat, type RequestQuirk, without } from './quirks/request.ts'
+import { inOrder, olderChat, onlyChat, type RequestQuirk, without } from './quirks/request.ts'
 
-/** The compatible endpoint lies beside the versions, not below them, so the address ends before any of them. */
+/** Each format names its own version, and the compatible endpoint lies beside them, so the address ends before any. */
 const withoutVersion = (url: string): string => url.replace(/\/+$/, '').replace(/(?:\/compatibility)?\/v[12]$/, '')
 
 /** What Cohere's page on its compatible endpoint lists as unsupported. */
@@ -49,10 +49,11 @@ export default {
   order: 120,
   baseUrl: 'https://api.cohere.com',
   normalizeBaseUrl: withoutVersion,
-  speaks: [{ protocol: 'openai-chat', path: '/compatibility/v1/chat/completions' }],
+  speaks: [{ protocol: 'cohere' }],
+  alsoSpeaks: [{ protocol: 'openai-chat', path: '/compatibility/v1/chat/completions' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'command-a-03-2025',
   models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
-  quirks: { requestBody: inOrder(olderChat, whatItCarries), failure: tooManyTokens },
-  note: 'Spoken to at its OpenAI-compatible endpoint; a version at the end of the base URL (`…/v2`) is understood.',
+  quirks: { requestBody: inOrder(olderChat, onlyChat(whatItCarries)), failure: tooManyTokens },
+  note: 'Spoken to in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
 } satisfies Provider

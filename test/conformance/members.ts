@@ -142,6 +142,7 @@ const SAME_WITHOUT: readonly {
   { path: /^reasoning\.summary$/, to: 'cohere', why: 'whoever has it think is shown the thoughts' },
   { path: /^reasoning$/, value: /^\{"summary":"auto"\}$/, to: 'cohere', why: 'the same' },
   { path: /^service_tier$/, value: /"(default|standard_only)"/, to: 'cohere', why: 'it has only this one' },
+  { path: /^logprobs$/, value: /true/, to: 'cohere', why: 'said again by top_logprobs beside it' },
   { path: /\.citations$/, value: /^\{"enabled":true\}$/, to: 'cohere', why: 'its documents are always cited' },
   { path: /\.signature$/, to: 'mistral', why: 'proves nothing to another than its maker; the words travel' },
   { path: /^reasoning\.summary$/, to: 'mistral', why: 'whoever has it think is shown the thoughts' },

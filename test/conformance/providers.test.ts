@@ -280,6 +280,7 @@ const prepared = (provider: Provider, style: string, model: string, body: JsonOb
 const schemaOf = (provider: Provider, protocol: ProtocolName): readonly [SchemaName, string] => {
   if (provider.name === 'mistral') return ['mistral', 'ChatCompletionRequest']
   if (protocol === 'gemini') return ['gemini', 'GenerateContentRequest']
+  if (protocol === 'cohere') return ['cohere', 'Request']
   if (protocol === 'openai-chat') return ['openai', 'CreateChatCompletionRequest']
   return protocol === 'openai-responses' ? ['openai', 'CreateResponse'] : ['anthropic', 'BetaCreateMessageParams']
 }

@@ -85,7 +85,7 @@ const OWN: { readonly [name: string]: Partial<Expected> } = {
     auth: 'x-goog-api-key',
     models: '/v1beta/models?pageSize=1000',
   },
-  cohere: { base: '/v2', chat: '/compatibility/v1/chat/completions', noStreamOptions: true },
+  cohere: { base: '/v2', chat: '/v2/chat', noStreamOptions: true },
   mistral: { noStreamOptions: true },
   'azure-openai': {
     base: '/openai/v1',

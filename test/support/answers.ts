@@ -1,4 +1,4 @@
-/** Answers a well-behaved upstream gives, in each of the four formats, whole and as a stream; and recorded ones. */
+/** Answers a well-behaved upstream gives, in each of the formats, whole and as a stream; and recorded ones. */
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { object } from '../../src/core/json.ts'
 import type { Act, Asked } from './upstream.ts'
@@ -16,11 +16,12 @@ export type Said = {
 /** How a stream is delivered; see `Act`. */
 export type Delivery = Omit<Extract<Act, { do: 'stream' }>, 'do' | 'pieces'>
 
-type Format = 'chat' | 'responses' | 'messages' | 'gemini'
+type Format = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere'
 
 const formatOf = ({ path }: Pick<Asked, 'path'>): Format => {
   const plain = path.split('?')[0] ?? ''
   if (/:(?:g|streamG)enerateContent$/.test(plain)) return 'gemini'
+  if (plain.endsWith('/v2/chat')) return 'cohere'
   return plain.endsWith('/responses') ? 'responses' : plain.endsWith('/messages') ? 'messages' : 'chat'
 }
 
@@ -371,15 +372,71 @@ const geminiStreamed = (asked: Asked, said: Said): string[] => {
   return pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`)
 }
 
+// ── Cohere ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const cohereEnd = (said: Said): JsonObject => {
+  const { input, output } = counts(said)
+  const called = (said.tools ?? []).length > 0
+  return {
+    finish_reason: said.cut ? 'MAX_TOKENS' : called ? 'TOOL_CALL' : 'COMPLETE',
+    usage: {
+      billed_units: { input_tokens: 1, output_tokens: 1 },
+      tokens: { input_tokens: input, output_tokens: output },
+      cached_tokens: 0,
+    },
+  }
+}
+
+const cohereCall = ({ id, name, arguments: given }: NonNullable<Said['tools']>[number]): JsonObject => ({
+  id,
+  type: 'function',
+  function: { name, arguments: given },
+})
+
+const cohereWhole = (_asked: Asked, said: Said): JsonObject => ({
+  id: 'cohere_test',
+  message: {
+    role: 'assistant',
+    ...(said.text !== undefined && { content: [{ type: 'text', text: said.text }] }),
+    ...(said.tools && { tool_calls: said.tools.map(cohereCall) }),
+  },
+  ...cohereEnd(said),
+})
+
+const cohereStreamed = (_asked: Asked, said: Said): string[] => {
+  const told = (type: string, index: number, message: JsonObject): JsonObject => ({ type, index, delta: { message } })
+  const content = { type: 'text', text: '' }
+  return [
+    { id: 'cohere_test', type: 'message-start', delta: { message: { role: 'assistant', content: [] } } },
+    ...(said.text === undefined
+      ? []
+      : [
+          told('content-start', 0, { content }),
+          ...split(said.text).map((text) => told('content-delta', 0, { content: { text } })),
+          { type: 'content-end', index: 0 },
+        ]),
+    ...(said.tools ?? []).flatMap((tool, index) => [
+      told('tool-call-start', index, { tool_calls: cohereCall({ ...tool, arguments: '' }) }),
+      ...split(tool.arguments).map((words) =>
+        told('tool-call-delta', index, { tool_calls: { function: { arguments: words } } }),
+      ),
+      { type: 'tool-call-end', index },
+    ]),
+    { type: 'message-end', delta: cohereEnd(said) },
+  ].map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+}
+
 const WHOLE: { readonly [format in Format]: (asked: Asked, said: Said) => JsonObject } = {
   chat: chatWhole,
   responses: responseDone,
   messages: messagesWhole,
   gemini: geminiWhole,
+  cohere: cohereWhole,
 }
 const STREAMED: { readonly [format in Format]: (asked: Asked, said: Said) => string[] } = {
   chat: chatStreamed,
   responses: responsesStreamed,
   messages: messagesStreamed,
   gemini: geminiStreamed,
+  cohere: cohereStreamed,
 }

@@ -11,6 +11,7 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
   'openai-responses',
   'anthropic-messages',
   'gemini',
+  'cohere',
   'bedrock-converse',
   'cohere',
   'mistral',

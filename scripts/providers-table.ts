@@ -15,7 +15,6 @@ const STYLES: { readonly [protocol in UpstreamProtocolName]: string } = {
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',
   gemini: 'gemini',
-  cohere: 'cohere',
   'bedrock-converse': 'bedrock',
   cohere: 'cohere',
   mistral: 'mistral',

@@ -20,7 +20,6 @@ const PUBLISHED = {
   'openai-responses': ['openai', 'CreateResponse'],
   'anthropic-messages': ['anthropic', 'BetaCreateMessageParams'],
   gemini: ['gemini', 'GenerateContentRequest'],
-  cohere: ['cohere', 'Request'],
   'bedrock-converse': ['bedrock', 'ConverseRequest'],
   cohere: ['cohere', 'Request'],
   mistral: ['mistral', 'ChatCompletionRequest'],

@@ -85,7 +85,6 @@ export const styleNames = {
   'openai-responses': 'responses',
   'anthropic-messages': 'messages',
   gemini: 'gemini',
-  cohere: 'cohere',
   'bedrock-converse': 'bedrock',
   cohere: 'cohere',
   mistral: 'mistral',

@@ -11,7 +11,6 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
   'openai-responses',
   'anthropic-messages',
   'gemini',
-  'cohere',
   'bedrock-converse',
   'cohere',
   'mistral',

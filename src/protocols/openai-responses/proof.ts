@@ -15,7 +15,6 @@ const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   'openai-responses': 'openai-responses',
   'anthropic-messages': 'anthropic-messages',
   gemini: 'gemini',
-  cohere: 'cohere',
   'bedrock-converse': 'bedrock-converse',
   cohere: 'cohere',
   mistral: 'mistral',

@@ -10,8 +10,9 @@ import type { Question } from './prepare.ts'
 
 export type Planner = Tools & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
 
-export const planFor = (gateway: Planner, config: Config, model: string): Outcome<Plan> =>
-  plan({
+/** `decide`: what kind of model is asked for. */
+export const planFor = (gateway: Planner, config: Config, model: string, decide = plan): Outcome<Plan> =>
+  decide({
     model,
     config,
     lists: gateway.lists(),
@@ -20,15 +21,15 @@ export const planFor = (gateway: Planner, config: Config, model: string): Outcom
     random: gateway.world.random,
   })
 
-/** The order in which a candidate's keys are tried by this request: drawn once, the same for all its attempts. */
+/** The order in which a candidate's keys are tried by this request: drawn once, the same for all its attempts. `question`: what may have a prompt cache; null: it has none. */
 export const keyOrder = (
   { board, world }: Tools,
   { settings }: Config,
-  question: Question,
+  question: Question | null,
 ): ((candidate: Candidate) => readonly ProviderKey[]) => {
   const drawn = new Map<Candidate, readonly ProviderKey[]>()
   const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0
-  const affinity = settings.keyStrategy === 'sticky' ? affinityOf(question) : undefined
+  const affinity = question && settings.keyStrategy === 'sticky' ? affinityOf(question) : undefined
   return (candidate) => {
     const known = drawn.get(candidate)
     if (known) return known

@@ -9,13 +9,20 @@ import type { Question } from './prepare.ts'
 const DEEPEST = 64
 
 export const ask = (protocol: ClientProtocol, source: string, headers: HeaderLookup): Outcome<Question> => {
+  const read = readBody(source)
+  if (!read.ok) return read
+  const request = protocol.decodeRequest(read.value.body)
+  if (!request.ok) return request
+  return good({ protocol, request: request.value, headers, ...read.value })
+}
+
+/** The body as it came, and parsed; and where in it each outermost member lies. */
+export const readBody = (source: string): Outcome<Pick<Question, 'source' | 'body' | 'members'>> => {
   const body = parse(source)
   if (!body.ok) return body
   const walk = survey(source, DEEPEST)
   if (!walk.ok) return bad(refusal(walk.problem, walk.at))
-  const request = protocol.decodeRequest(body.value)
-  if (!request.ok) return request
-  return good({ protocol, request: request.value, source, body: body.value, members: walk.members, headers })
+  return good({ source, body: body.value, members: walk.members })
 }
 
 const parse = (source: string): Outcome<JsonObject> => {

@@ -19,6 +19,8 @@ export type StoredResponse = {
   readonly response: string
   /** The events of a background stream, the JSON of one a line. */
   readonly events: string | null
+  /** Ids of the items asked and answered: a later question may name one instead of repeating it (`item_reference`). */
+  readonly items: readonly string[]
   readonly maker: Maker | null
 }
 
@@ -32,6 +34,8 @@ export type ResponseStore = {
   /** Adds, or replaces what the same owner has under this id; what it continues is kept as long again. A failure: it is not kept. */
   readonly put: (response: StoredResponse) => Failure | null
   readonly get: (id: string, owner: string) => StoredResponse | undefined
+  /** The answer in whose turn the item of this id was asked or answered. */
+  readonly holding: (item: string, owner: string) => StoredResponse | undefined
   /** Whether there was one. */
   readonly delete: (id: string, owner: string) => boolean
 }

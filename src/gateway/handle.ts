@@ -74,7 +74,8 @@ const serve = async (
   const plan = planFor(gateway, config, request.model)
   if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
 
-  const limit = settings.timeout.request
+  // Nobody waits for what is answered in the background; its silences are limited all the same.
+  const limit = turn?.kept.background ? 0 : settings.timeout.request
   const endTimer =
     limit > 0
       ? world.later(limit, () => stop.now(fail('deadline', `The answer was not complete within ${limit / 1000} s.`)))

@@ -22,6 +22,8 @@ export const memoryStore = (most: number): ResponseStore => {
   }
   return {
     get,
+    // Few and small: looked through.
+    holding: (item, owner) => [...kept.values()].find((one) => one.owner === owner && one.items.includes(item)),
     put(response) {
       const key = name(response.id, response.owner)
       remove(key)

@@ -51,7 +51,7 @@ export class Turn {
   readonly kept: Kept
   readonly #world: TurnWorld
   readonly #shelf: ResponseStore | null
-  readonly #input: string
+  readonly #input: readonly JsonObject[]
   readonly #native: { readonly maker: Maker; readonly question: Question } | null
   #nativeLost = false
   #maker: Maker | null = null
@@ -66,7 +66,7 @@ export class Turn {
     this.#world = world
     this.question = question
     this.kept = kept
-    this.#input = JSON.stringify(input)
+    this.#input = input
     this.#native = native
     this.#shelf = (kept.store ? world.shelves.durable : world.shelves.connection) ?? null
   }
@@ -124,9 +124,12 @@ export class Turn {
         previous,
         status,
         created: this.#world.created,
-        input: this.#input,
+        input: JSON.stringify(this.#input),
         response,
         events,
+        items: [...this.#input, ...list(object(parseJson(response))?.output)].flatMap(
+          (item) => text(object(item)?.id) ?? [],
+        ),
         maker: this.#maker,
       }) ?? null
     if (trouble) this.#world.trouble(trouble)
@@ -148,31 +151,26 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
   const previous = text(body.previous_response_id) ?? null
   const kept: Kept = { id, previous, store, background }
   const news = itemsOf(body.input)
-  const own = named(news, world.letters)
-  if (previous === null) return good(new Turn(world, question, kept, own, null))
+  const references = referredTo(world, news)
+  const asking = news.map((item) => references.get(text(item.id) ?? '')?.item ?? item)
+  const own = named(asking, world.letters)
+  const asIs = () => good(new Turn(world, question, kept, own, null))
+  if (previous === null && references.size === 0) return asIs()
 
   const find = (id: string) => connection?.get(id, world.owner) ?? durable?.get(id, world.owner)
-  const { turns, root } = conversation(find, previous)
+  const { turns, root } = previous === null ? { turns: [], root: null } : conversation(find, previous)
   const last = turns.at(-1)
-  if (!last)
-    return previous.startsWith(OWN_ID) || !world.othersMayKnow
-      ? bad(unknownPrevious(previous))
-      : good(new Turn(world, question, kept, own, null))
-  if (last.status === 'queued' || last.status === 'in_progress')
-    return bad(
-      fail(
-        'unknown_previous',
-        `The response ${JSON.stringify(previous)} is still being answered. Wait until it is done.`,
-        {
-          param: 'previous_response_id',
-        },
-      ),
-    )
+  if (previous !== null && !last) {
+    if (previous.startsWith(OWN_ID) || !world.othersMayKnow) return bad(unknownPrevious(previous))
+    if (references.size === 0) return asIs()
+  }
+  if (last?.status === 'queued' || last?.status === 'in_progress') return bad(notDone(last.id))
   const before = turns.flatMap(said)
-  const orphan = orphanOf(before, news)
+  const orphan = last ? orphanOf(before, asking) : null
   if (orphan) return bad(orphan)
+
   const { previous_response_id: _, ...rest } = body
-  const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...before, ...news] }
+  const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...before, ...asking] }
   const clientPath = pathIn(before.length, isString(body.input))
   const asked = ask(openaiResponses, JSON.stringify(whole), question.headers)
   if (!asked.ok) {
@@ -180,18 +178,49 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
     return bad({ ...asked.failure, ...(param !== undefined && { param: clientPath(param) }) })
   }
   const expanded: Question = { ...question, ...asked.value, clientPath }
-  return good(new Turn(world, expanded, kept, own, nativeOf(question, last)))
+  const sources = [...(previous === null ? [] : [last]), ...[...references.values()].map(({ turn }) => turn)]
+  return good(new Turn(world, expanded, kept, own, nativeOf(question, last, sources)))
 }
 
-/** The question as it came, continued from the record of whoever gave the answer before. */
-const nativeOf = (question: Question, { maker }: StoredResponse) => {
-  if (!maker) return null
-  const body = { ...question.body, previous_response_id: maker.id }
-  return {
-    maker,
-    question: { ...question, body, source: rewrite(question.source, question.members, question.body, body) },
-  }
+/** The items that a question names instead of repeating them, by id, and the turns they are from. */
+const referredTo = (
+  { shelves: { durable, connection }, owner }: TurnWorld,
+  items: readonly JsonObject[],
+): ReadonlyMap<string, { readonly item: JsonObject; readonly turn: StoredResponse }> =>
+  new Map(
+    items.filter(isReference).flatMap((reference) => {
+      const id = text(reference.id) ?? ''
+      const turn = connection?.holding(id, owner) ?? durable?.holding(id, owner)
+      const item = turn && itemsIn(turn).find((one) => one.id === id)
+      return item ? [[id, { item: unnamed(item), turn }] as const] : []
+    }),
+  )
+
+const isReference = ({ type, role, id }: JsonObject): boolean =>
+  type === 'item_reference' || (type === undefined && role === undefined && id !== undefined)
+
+/**
+ * The question as it came, continued from the record of whoever has everything it names; null: nobody has, or not one
+ * alone.
+ */
+const nativeOf = (
+  question: Question,
+  last: StoredResponse | undefined,
+  sources: readonly (StoredResponse | undefined)[],
+): { readonly maker: Maker; readonly question: Question } | null => {
+  const maker = sources[0]?.maker
+  if (!maker || !sources.every((one) => one?.maker?.instance === maker.instance && one.maker.key === maker.key))
+    return null
+  if (!last?.maker) return { maker, question }
+  const body = { ...question.body, previous_response_id: last.maker.id }
+  const source = rewrite(question.source, question.members, question.body, body)
+  return { maker, question: { ...question, body, source } }
 }
+
+const notDone = (id: string): Failure =>
+  fail('unknown_previous', `The response ${JSON.stringify(id)} is still being answered. Wait until it is done.`, {
+    param: 'previous_response_id',
+  })
 
 /** The turns up to this one, oldest first, and what the oldest continues that is not known here. */
 export const conversation = (
@@ -252,13 +281,11 @@ const PREFIXES: ReadonlyMap<string, string> = new Map([
   ['compaction', 'cmp'],
 ])
 
+const itemsIn = ({ input, response }: StoredResponse): readonly JsonObject[] =>
+  [...list(parseJson(input)), ...list(object(parseJson(response))?.output)].filter(isObject)
+
 /** What was asked and answered in a turn, as items of a later question. */
-const said = ({ input, response }: StoredResponse): readonly JsonObject[] => [
-  ...list(parseJson(input)).filter(isObject).map(unnamed),
-  ...list(object(parseJson(response))?.output)
-    .filter(isObject)
-    .map(unnamed),
-]
+const said = (turn: StoredResponse): readonly JsonObject[] => itemsIn(turn).map(unnamed)
 
 /** Ids mean nothing to whoever answers next; a thought without its seal is only what it says. */
 const unnamed = (item: JsonObject): JsonObject => {

@@ -51,6 +51,7 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
   return {
     put: (response) => open().put(response),
     get: (id, owner) => tried(() => store?.get(id, owner)),
+    holding: (item, owner) => tried(() => store?.holding(item, owner)),
     delete: (id, owner) => tried(() => store?.delete(id, owner)) ?? false,
     close() {
       clearInterval(sweeping)

@@ -50,12 +50,22 @@ const SCHEMA = `
   );
   CREATE INDEX IF NOT EXISTS response_expires ON response (expires);
   CREATE INDEX IF NOT EXISTS response_unfinished ON response (status) WHERE status IN ('queued', 'in_progress');
+  CREATE TABLE IF NOT EXISTS item (
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    response TEXT NOT NULL,
+    PRIMARY KEY (owner, id)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS item_response ON item (owner, response);
   CREATE TABLE IF NOT EXISTS total (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL);
   INSERT OR IGNORE INTO total VALUES (1, 0);
   CREATE TRIGGER IF NOT EXISTS response_added AFTER INSERT ON response
     BEGIN UPDATE total SET size = size + NEW.size; END;
   CREATE TRIGGER IF NOT EXISTS response_removed AFTER DELETE ON response
-    BEGIN UPDATE total SET size = size - OLD.size; END;
+    BEGIN
+      UPDATE total SET size = size - OLD.size;
+      DELETE FROM item WHERE owner = OLD.owner AND response = OLD.id;
+    END;
   PRAGMA user_version = 1;
 `
 
@@ -71,6 +81,11 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
   const insert = database.prepare(
     'INSERT INTO response (owner, id, previous, status, created, expires, size, input, response, events, maker) VALUES (?,?,?,?,?,?,?,?,?,?,?)',
   )
+  const insertItem = database.prepare('INSERT OR REPLACE INTO item (owner, id, response) VALUES (?,?,?)')
+  const itemsOf = database.prepare('SELECT id FROM item WHERE owner = ? AND response = ?')
+  const selectHolding = database.prepare(
+    'SELECT response.* FROM item JOIN response ON response.owner = item.owner AND response.id = item.response WHERE item.owner = ? AND item.id = ? AND expires > ?',
+  )
   const select = database.prepare('SELECT * FROM response WHERE owner = ? AND id = ? AND expires > ?')
   const remove = database.prepare('DELETE FROM response WHERE owner = ? AND id = ?')
   const expire = database.prepare('DELETE FROM response WHERE expires <= ?')
@@ -84,7 +99,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
     ) UPDATE response SET expires = ?3 WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL)`)
 
   const write = (one: StoredResponse): void => {
-    const { owner, id, previous, status, created, input, response, events, maker } = one
+    const { owner, id, previous, status, created, input, response, events, items, maker } = one
     const expires = date() + limits().keepDays * DAY
     const size = input.length + response.length + (events?.length ?? 0)
     remove.run(owner, id)
@@ -101,6 +116,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       events,
       maker && JSON.stringify(maker),
     )
+    for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, expires)
     makeRoom()
   }
@@ -119,6 +135,10 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       }
     }
   }
+  const read = (row: Record<string, unknown>): StoredResponse => ({
+    ...readRow(row),
+    items: itemsOf.all(String(row.owner), String(row.id)).map(({ id }) => String(id)),
+  })
   /** All of it or nothing. */
   const whole = (run: () => void): void => {
     database.exec('BEGIN IMMEDIATE')
@@ -142,11 +162,15 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
     },
     get(id, owner) {
       const row = select.get(owner, id, date())
-      return row && readRow(row)
+      return row && read(row)
+    },
+    holding(item, owner) {
+      const row = selectHolding.get(owner, item, date())
+      return row && read(row)
     },
     delete: (id, owner) => remove.run(owner, id).changes > 0,
     abandon(restated) {
-      const left = unfinished.all().map(readRow)
+      const left = unfinished.all().map(read)
       for (const one of left) whole(() => write({ ...one, status: 'failed', response: restated(one) }))
       return left.length
     },
@@ -160,7 +184,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
 }
 
 /** A row of the table above, which only this file writes. */
-const readRow = (row: Record<string, unknown>): StoredResponse => ({
+const readRow = (row: Record<string, unknown>): Omit<StoredResponse, 'items'> => ({
   owner: String(row.owner),
   id: String(row.id),
   previous: row.previous === null ? null : String(row.previous),

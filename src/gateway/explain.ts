@@ -1,19 +1,24 @@
 /** Where a request would go and why, without sending anything: the same plan, the same bodies, the same gates. */
 import type { Received } from '../core/call.ts'
 import type { ClientProtocolName } from '../core/chat.ts'
+import type { Config } from '../core/config.ts'
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, parseJson } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
+import type { ProviderKey } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { explain as explained } from '../policy/plan.ts'
+import { planEmbeddings } from '../policy/plan-embeddings.ts'
 import { byStyle, protocols } from '../protocols/index.ts'
+import { askEmbeddings, EMBEDDINGS, prepareEmbeddings } from './embed.ts'
 import type { Gateway } from './handle.ts'
 import { keyOrder, planFor } from './planning.ts'
 import { prepare, type Question } from './prepare.ts'
 import { ask } from './question.ts'
 
 export const explain = (gateway: Gateway, received: Received): Outcome<JsonObject> => {
+  if (isEmbeddings(received)) return explainEmbeddings(gateway, received)
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
@@ -26,17 +31,47 @@ export const explain = (gateway: Gateway, received: Received): Outcome<JsonObjec
   const keysOf = keyOrder(gateway, config, question)
   const now = (candidate: Candidate): JsonObject => ({
     ...fit(gateway, question, candidate),
-    keys: keysOf(candidate).map((key): Json => {
-      const refusal = gateway.board.peek({ candidate, key }, config.settings)
-      return {
-        id: key.id,
-        may_be_tried: refusal === null,
-        ...(refusal && { because: refusal.why, until: gateway.board.iso(refusal.until) }),
-      }
-    }),
+    keys: keysNow(gateway, config, candidate, keysOf(candidate)),
   })
   return good({ ...explained(question.request.model, plan.value, now), style: protocol.style })
 }
+
+const explainEmbeddings = (gateway: Gateway, { body }: Received): Outcome<JsonObject> => {
+  const asked = askEmbeddings(body)
+  if (!asked.ok) return asked
+  const { model } = asked.value.request
+  const config = gateway.config()
+  const plan = planFor(gateway, config, model, planEmbeddings)
+  if (!plan.ok) return plan
+  const keysOf = keyOrder(gateway, config, null)
+  const now = (candidate: Candidate): JsonObject => {
+    const ready = prepareEmbeddings(asked.value, candidate)
+    return {
+      fit: ready?.unfit.length === 0,
+      style: EMBEDDINGS,
+      unfit_for: ready?.unfit ?? [],
+      dropped: ready?.dropped ?? [],
+      keys: keysNow(gateway, config, candidate, keysOf(candidate)),
+    }
+  }
+  return good({ ...explained(model, plan.value, now), style: EMBEDDINGS })
+}
+
+/** Which of a candidate's keys may be tried at this moment. */
+const keysNow = (
+  { board }: Gateway,
+  { settings }: Config,
+  candidate: Candidate,
+  keys: readonly ProviderKey[],
+): readonly Json[] =>
+  keys.map((key): Json => {
+    const refusal = board.peek({ candidate, key }, settings)
+    return {
+      id: key.id,
+      may_be_tried: refusal === null,
+      ...(refusal && { because: refusal.why, until: board.iso(refusal.until) }),
+    }
+  })
 
 /** What the candidate would be sent, and what it could not be. */
 const fit = ({ catalogue }: Gateway, question: Question, candidate: Candidate): JsonObject => {
@@ -58,13 +93,28 @@ const styleOf = ({ body, query, headers }: Received): Outcome<ClientProtocol> =>
   if (said !== null) {
     const named = byStyle.get(said)
     if (named) return good(named)
-    const names = [...byStyle.keys()].join(', ')
+    const names = [...byStyle.keys(), EMBEDDINGS].join(', ')
     return bad(
       fail('invalid_value', `The query's \`style\` is none there is. It must be one of ${names}.`, { param: 'style' }),
     )
   }
   const name = headers('anthropic-version') === undefined ? markedAs(body) : 'anthropic-messages'
   return good(protocols[name])
+}
+
+/** A list to be embedded has texts or tokens in it; what a response is asked about has items. */
+const isEmbeddings = ({ body, query }: Received): boolean => {
+  const said = new URLSearchParams(query).get('style')
+  if (said !== null) return said === EMBEDDINGS
+  try {
+    const value = parseJson(body)
+    if (!isObject(value) || value.input === undefined) return false
+    const isListed = isList(value.input) && value.input.length > 0 && !value.input.some(isObject)
+    return isListed || value.encoding_format !== undefined || value.dimensions !== undefined
+  } catch {
+    // Not JSON: the chat reader says where.
+    return false
+  }
 }
 
 const markedAs = (source: string): ClientProtocolName => {

@@ -52,4 +52,5 @@ export default {
   quirks: { requestBody: reasoningModels, path: deployments, failure: azureErrors },
   catalogue: 'azure-openai',
   note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
+  embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

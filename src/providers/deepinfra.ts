@@ -12,4 +12,5 @@ export default {
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },
+  embeds: { protocol: 'openai-embeddings', models: ['BAAI/bge-m3', 'Qwen/Qwen3-Embedding-8B'] },
 } satisfies Provider

@@ -12,4 +12,5 @@ export default {
   defaultModel: 'echo',
   listed: ['echo', 'slow', 'flaky', 'down'],
   note: 'Answers inside the gateway when nothing else is configured; never in production.',
+  embeds: { protocol: 'openai-embeddings', models: ['embed'] },
 } satisfies Provider

@@ -12,4 +12,5 @@ export default {
   models: { path: '/models' },
   quirks: { requestBody: olderChat },
   note: 'Usually `http://localhost:8080/v1`. The default model is the one it serves.',
+  embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

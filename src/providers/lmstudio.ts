@@ -13,4 +13,5 @@ export default {
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },
   note: 'Usually `http://localhost:1234/v1`. The default model is the first it lists.',
+  embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

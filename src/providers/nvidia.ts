@@ -13,4 +13,5 @@ export default {
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },
+  embeds: { protocol: 'openai-embeddings', models: ['nvidia/llama-3.2-nv-embedqa-1b-v2'] },
 } satisfies Provider

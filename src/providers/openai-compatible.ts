@@ -13,4 +13,5 @@ export default {
   // What such a server understands is unknown: only what means the same everywhere is changed.
   quirks: { requestBody: onlyChat(developerAsSystem) },
   note: 'What any other name is that has a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
+  embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

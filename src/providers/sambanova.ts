@@ -12,4 +12,5 @@ export default {
   defaultModel: 'gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },
+  embeds: { protocol: 'openai-embeddings', models: ['E5-Mistral-7B-Instruct'] },
 } satisfies Provider

@@ -11,4 +11,5 @@ export default {
   models: { path: '/models' },
   quirks: { requestBody: olderChat },
   note: 'Usually `http://localhost:30000/v1`. The default model is the one it serves.',
+  embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

@@ -188,7 +188,10 @@ for (const [name, status, body, path, method] of [
   ['half an answer', 400, { ...hello, n: 1.5 }, '/chat/completions', 'POST'],
   ['a million answers', 400, { ...hello, n: 1_000_000 }, '/chat/completions', 'POST'],
   ['a model it does not have', 404, { ...hello, model: 'constructor' }, '/chat/completions', 'POST'],
-  ['another path', 404, hello, '/embeddings', 'POST'],
+  ['another path', 404, hello, '/images', 'POST'],
+  ['vectors of no length', 400, { input: 'x', dimensions: 0 }, '/embeddings', 'POST'],
+  ['vectors of what is always down', 503, { model: 'down', input: 'x' }, '/embeddings', 'POST'],
+  ['vectors of no JSON', 400, '{', '/embeddings', 'POST'],
   ['another method', 404, '', '/chat/completions', 'GET'],
 ] as const)
   test(`demo: ${name} is ${status}`, () => {
@@ -197,6 +200,32 @@ for (const [name, status, body, path, method] of [
     assert.ok(object(parse(heard.text).error)?.message)
     assert.ok(heard.ended)
   })
+
+test('demo: vectors are the same for the same words, and alike for some of them', () => {
+  const vectors = (input: Json, more: JsonObject = {}) => {
+    const heard = given().ask({ model: 'embed', input, ...more }, '/embeddings')
+    assert.equal(heard.status, 200)
+    const body = parse(heard.text)
+    return {
+      usage: object(body.usage),
+      vectors: list(body.data).map((entry) => list(object(entry)?.embedding).map(Number)),
+    }
+  }
+  const dot = (a: readonly number[] = [], b: readonly number[] = []) =>
+    a.reduce((sum, one, at) => sum + one * (b[at] ?? 0), 0)
+  const { usage, vectors: made } = vectors(['A red car', 'a RED car.', 'a red bus', 'zwölf Elche'], { dimensions: 64 })
+  assert.deepEqual(
+    made.map((vector) => vector.length),
+    [64, 64, 64, 64],
+  )
+  assert.deepEqual(made[0], made[1])
+  const [same, near, far] = [made[1], made[2], made[3]].map((other) => dot(made[0], other))
+  assert.ok(Math.abs((same ?? 0) - 1) < 1e-9 && (near ?? 0) < 1 && (near ?? 0) > (far ?? 0))
+  assert.equal(usage?.prompt_tokens, 11)
+  assert.equal(vectors('one').vectors.length, 1)
+  assert.equal(vectors([1, 2, 3]).vectors.length, 1)
+  assert.equal(vectors([[1], [2]]).vectors.length, 2)
+})
 
 test('demo: abort leaves no timer, at whatever moment', () => {
   for (let steps = 0; steps < 6; steps++) {

@@ -70,6 +70,7 @@ const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: (
       object: 'list',
       data: MODELS.map((model) => ({ id: model, object: 'model', created, owned_by: 'demo' })),
     })
+  if (call.method === 'POST' && path.endsWith('/embeddings')) return embeddingsFor(call, flakyFails)
   if (call.method !== 'POST' || !path.endsWith('/chat/completions'))
     return refusal(404, `${call.method} ${path} does not exist here.`, 'invalid_request_error', 'unknown_url')
 
@@ -111,6 +112,50 @@ const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: (
   if (body.stream !== true) return whole(200, completion(answer), model)
   const wantsUsage = object(body.stream_options)?.include_usage === true
   return { model, status: 200, type: 'text/event-stream; charset=utf-8', pieces: chunks(answer, wantsUsage) }
+}
+
+/** Lengths of vectors: what is made unless something else is asked for, and the most. */
+const LENGTH = { usual: 8, most: 4_096 }
+
+/** Vectors without a model: each word counts at a place its letters decide. The chat models' names are taken too, and fail as they do there. */
+const embeddingsFor = (call: UpstreamCall, flakyFails: () => boolean): Made => {
+  const body = parsed(call.body)
+  if (!body) return invalid('The body is not a JSON object.')
+  const model = MODELS.find((known) => known === body.model)
+  if (model === 'down') return unavailable('The model down always fails: that is what it is for.', model)
+  if (model === 'flaky' && flakyFails()) return unavailable('The model flaky fails every third call.', model)
+  const length = number(body.dimensions) ?? LENGTH.usual
+  if (!Number.isInteger(length) || length < 1 || length > LENGTH.most)
+    return invalid(`dimensions must be a whole number from 1 to ${LENGTH.most}.`, 'dimensions')
+  const { input } = body
+  const isOne = typeof input === 'string' || list(input).every((entry) => typeof entry === 'number')
+  const pieces = (isOne ? [input] : list(input)).map((entry) =>
+    typeof entry === 'string' ? (entry.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []) : list(entry).map(String),
+  )
+  const tokens = pieces.reduce((sum, one) => sum + one.length, 0)
+  return whole(
+    200,
+    {
+      object: 'list',
+      data: pieces.map((one, index) => ({ object: 'embedding', index, embedding: vectorOf(one, length) })),
+      model: 'demo-embed',
+      usage: { prompt_tokens: tokens, total_tokens: tokens },
+    },
+    ...(model ? [model] : []),
+  )
+}
+
+/** Of length one, save where there is no word. */
+const vectorOf = (said: readonly string[], length: number): readonly number[] => {
+  const counts = new Array<number>(length).fill(0)
+  for (const word of said) {
+    let hash = 2_166_136_261
+    for (const char of word) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 16_777_619)
+    const place = (hash >>> 0) % length
+    counts[place] = (counts[place] ?? 0) + 1
+  }
+  const size = Math.hypot(...counts)
+  return size === 0 ? counts : counts.map((count) => count / size)
 }
 
 const unavailable = (message: string, model: Model): Made => ({

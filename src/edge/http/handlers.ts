@@ -6,6 +6,7 @@ import type { JsonObject } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
 import { compact } from '../../gateway/compact.ts'
 import { count } from '../../gateway/count.ts'
+import { embed } from '../../gateway/embed.ts'
 import { explain } from '../../gateway/explain.ts'
 import { type Gateway, handle } from '../../gateway/handle.ts'
 import { healthPage, modelPage, modelsPage, statusPage } from '../../gateway/pages.ts'
@@ -46,6 +47,7 @@ export const handlersFor = (home: Home): Handlers => {
     cancelResponse: (received, reply, id) => cancelResponse(gateway, received, reply, id),
     messages: call(ROUTES.messages.protocol),
     completions: call(ROUTES.completions.protocol),
+    embeddings: (received, reply) => embed(gateway, received, reply),
     countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
     explain: (received, reply) => {
       const answer = explain(gateway, received)

@@ -120,6 +120,20 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
     },
     errors: [...MODEL_ERRORS, 426],
   },
+  embeddings: {
+    summary: 'Turn texts into vectors',
+    description:
+      'In OpenAI’s style, asked of providers that make embeddings. Another key or provider of the same model may stand in, never another model: a name no list has is asked for as it is, and `auto` is the usual model of the first provider that has one. `input_type` (`document`, `query`, `classification`, `clustering`) is understood for every provider that has a word for it.',
+    takes: 'EmbeddingsRequest',
+    gives: {
+      '200': {
+        description:
+          'A vector for each input, in their order. `x-headgate-estimated`: the upstream did not count tokens.',
+        content: asJson('Embeddings'),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
   countTokens: {
     summary: 'Count the tokens of a request in the style of Anthropic’s messages',
     description:
@@ -140,7 +154,7 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
   explain: {
     summary: 'Explain where a request would go',
     description:
-      'The body of a model call; nothing is sent upstream. Its style is told by members only that style has, or by the header `anthropic-version`; `?style=chat`, `responses` or `messages` says it outright.',
+      'The body of a model call; nothing is sent upstream. Its style is told by members only that style has, or by the header `anthropic-version`; `?style=chat`, `responses`, `messages`, `completions` or `embeddings` says it outright.',
     takes: 'AnyRequest',
     gives: { '200': { description: 'The plan.', content: asJson('Plan') } },
     errors: [400, 404, 408, 413, 415, 503],
@@ -336,6 +350,47 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
     },
     ['object', 'data', 'has_more', 'first_id', 'last_id'],
   ),
+  EmbeddingsRequest: open(
+    {
+      model: { type: 'string', minLength: 1 },
+      input: {
+        anyOf: [
+          { type: 'string', minLength: 1 },
+          { ...listOf({ type: 'string', minLength: 1 }), minItems: 1 },
+          { ...listOf({ type: 'integer' }), minItems: 1 },
+          { ...listOf({ ...listOf({ type: 'integer' }), minItems: 1 }), minItems: 1 },
+        ],
+      },
+      encoding_format: { type: ['string', 'null'], enum: ['float', 'base64', null] },
+      dimensions: { type: ['integer', 'null'], minimum: 1 },
+      input_type: nullable('string'),
+      user: nullable('string'),
+    },
+    ['model', 'input'],
+  ),
+  Embeddings: open(
+    {
+      object: { const: 'list' },
+      data: listOf(
+        open(
+          {
+            object: { const: 'embedding' },
+            index: { type: 'integer' },
+            embedding: {
+              anyOf: [listOf({ type: 'number' }), { type: 'string', description: '32-bit floats, lowest byte first.' }],
+            },
+          },
+          ['object', 'index', 'embedding'],
+        ),
+      ),
+      model: { type: 'string', description: 'What really answered.' },
+      usage: open({ prompt_tokens: { type: 'integer' }, total_tokens: { type: 'integer' } }, [
+        'prompt_tokens',
+        'total_tokens',
+      ]),
+    },
+    ['object', 'data', 'model', 'usage'],
+  ),
   ResponseRequest: open(
     {
       model: MODEL_NAME,
@@ -386,7 +441,13 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
   TokenCountRequest: open(MESSAGE_QUESTION, ['model', 'messages']),
   TokenCount: open({ input_tokens: { type: 'integer' } }, ['input_tokens']),
   AnyRequest: {
-    anyOf: [ref('ChatCompletionRequest'), ref('ResponseRequest'), ref('MessageRequest'), ref('CompletionRequest')],
+    anyOf: [
+      ref('ChatCompletionRequest'),
+      ref('ResponseRequest'),
+      ref('MessageRequest'),
+      ref('CompletionRequest'),
+      ref('EmbeddingsRequest'),
+    ],
   },
   Model: open(
     {
@@ -574,11 +635,18 @@ const COUNT_HEADERS = {
   'x-headgate-estimated': header('`true`: nobody could be asked, and the count is an estimate.'),
 }
 
+const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
+  countTokens: COUNT_HEADERS,
+  embeddings: {
+    'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens in `usage` are an estimate.'),
+  },
+}
+
 const operation = (name: RouteName, path: string): JsonObject => {
   const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
   const { access, model } = ROUTES[name]
   const anthropic = protocolAt(path) === 'anthropic-messages'
-  const more = name === 'countTokens' ? COUNT_HEADERS : anthropic ? MESSAGE_HEADERS : {}
+  const more = MORE_HEADERS[name] ?? (anthropic ? MESSAGE_HEADERS : {})
   const always = access === 'open' ? [400, 403, 500] : [400, 401, 403, 500]
   const failures = [...new Set([...always, ...errors])]
     .filter((status) => gives[status] === undefined)

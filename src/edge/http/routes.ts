@@ -18,11 +18,20 @@ type Row = {
   readonly access: 'client' | 'operator' | 'open'
   readonly model: boolean
   readonly protocol?: ClientProtocolName
+  /** Turns may be taken over a WebSocket too. */
+  readonly webSocket?: true
 }
 
 export const ROUTES = {
   chat: { path: '/v1/chat/completions', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
-  responses: { path: '/v1/responses', method: 'POST', access: 'client', model: true, protocol: 'openai-responses' },
+  responses: {
+    path: '/v1/responses',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-responses',
+    webSocket: true,
+  },
   compact: {
     path: '/v1/responses/compact',
     method: 'POST',
@@ -67,6 +76,7 @@ export const ROUTES = {
     model: true,
     protocol: 'openai-completions',
   },
+  embeddings: { path: '/v1/embeddings', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
   models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
   explain: { path: '/v1/route', method: 'POST', access: 'client', model: false },

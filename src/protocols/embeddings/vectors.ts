@@ -8,7 +8,7 @@ export const readVector = (value: Json | undefined): Vector | undefined => {
     return bytesIn(value) % 4 === 0 && bytesIn(value) > 0 && isBase64(value) ? value : undefined
   if (!isList(value) || value.length === 0) return undefined
   // The list is what was just looked at; TypeScript does not narrow a list by its entries.
-  return value.every((entry) => typeof entry === 'number') ? (value as readonly number[]) : undefined
+  return value.every(Number.isFinite) ? (value as readonly number[]) : undefined
 }
 
 /** How many numbers it has. */

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import type { UpstreamProtocolName } from '../core/chat.ts'
-import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
+import { type Json, type JsonObject, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 
 const providers = new Map<string, Provider>()
@@ -51,14 +50,6 @@ type Row = readonly [
   to: JsonObject,
   lost: readonly string[],
 ]
-
-const tool = { type: 'function', function: { name: 'f', description: 'd', parameters: { type: 'object' } } } as const
-const call = (id: string, more: JsonObject = {}): JsonObject => ({
-  id,
-  type: 'function',
-  function: { name: 'f', arguments: '{}' },
-  ...more,
-})
 
 const rows: readonly Row[] = [
   ['newer limit to an older server', 'ollama', 'm', chat, { max_completion_tokens: 5 }, { max_tokens: 5 }, []],
@@ -309,221 +300,6 @@ const rows: readonly Row[] = [
     ['user'],
   ],
   ['several answers', 'cohere', 'm', chat, { n: 2 }, {}, ['!n']],
-
-  [
-    'stream options',
-    'mistral',
-    'm',
-    chat,
-    { stream: true, stream_options: { include_usage: true } },
-    { stream: true },
-    [],
-  ],
-  ['limit', 'mistral', 'm', chat, { max_completion_tokens: 5 }, { max_tokens: 5 }, []],
-  ['seed', 'mistral', 'm', chat, { seed: 7 }, { random_seed: 7 }, []],
-  ['a seed it cannot take', 'mistral', 'm', chat, { seed: -7 }, {}, ['seed']],
-  [
-    'wishes it has no word for',
-    'mistral',
-    'm',
-    chat,
-    { user: 'u', logprobs: true, top_logprobs: 2, logit_bias: { 1: 2 }, store: true },
-    {},
-    ['user', 'logprobs', 'top_logprobs', 'logit_bias', 'store'],
-  ],
-  [
-    'wishes that say nothing',
-    'mistral',
-    'm',
-    chat,
-    { user: null, logprobs: false, service_tier: 'auto', store: false, stop: null },
-    {},
-    [],
-  ],
-  ['warmer than it gets', 'mistral', 'm', chat, { temperature: 2 }, { temperature: 1.5 }, ['temperature']],
-  [
-    'effort between its two',
-    'mistral',
-    'm',
-    chat,
-    { reasoning_effort: 'medium' },
-    { reasoning_effort: 'high' },
-    ['reasoning_effort'],
-  ],
-  ['effort it has', 'mistral', 'm', chat, { reasoning_effort: 'none' }, { reasoning_effort: 'none' }, []],
-  [
-    'a tool without parameters',
-    'mistral',
-    'm',
-    chat,
-    { tools: [{ type: 'function', function: { name: 'f', strict: null } }] },
-    { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }] },
-    [],
-  ],
-  [
-    'a tool of another kind',
-    'mistral',
-    'm',
-    chat,
-    { tools: [tool, { type: 'custom', custom: { name: 'c' } }] },
-    { tools: [tool] },
-    ['!tools[1]'],
-  ],
-  [
-    'a choice of tools',
-    'mistral',
-    'm',
-    chat,
-    {
-      tools: [tool, { type: 'function', function: { name: 'g', parameters: {} } }],
-      tool_choice: {
-        type: 'allowed_tools',
-        allowed_tools: { mode: 'required', tools: [{ type: 'function', function: { name: 'f' } }] },
-      },
-    },
-    { tools: [tool], tool_choice: 'required' },
-    [],
-  ],
-  [
-    'a choice of one tool',
-    'mistral',
-    'm',
-    chat,
-    { tool_choice: { type: 'function', function: { name: 'f' } } },
-    { tool_choice: { type: 'function', function: { name: 'f' } } },
-    [],
-  ],
-  [
-    'a schema',
-    'mistral',
-    'm',
-    chat,
-    { response_format: { type: 'json_schema', json_schema: { name: 'n', schema: {}, strict: true, other: 1 } } },
-    { response_format: { type: 'json_schema', json_schema: { name: 'n', schema: {}, strict: true } } },
-    ['response_format.json_schema.other'],
-  ],
-  [
-    'names',
-    'mistral',
-    'm',
-    chat,
-    { messages: [{ ...hello, name: 'ann' }] },
-    { messages: [hello] },
-    ['messages[0].name'],
-  ],
-  [
-    'a refusal',
-    'mistral',
-    'm',
-    chat,
-    { messages: [{ role: 'assistant', content: null, refusal: 'no' }] },
-    { messages: [{ role: 'assistant', content: 'no' }] },
-    [],
-  ],
-  [
-    'thoughts of another',
-    'mistral',
-    'm',
-    chat,
-    { messages: [{ role: 'assistant', content: 'a', reasoning_content: 'b' }] },
-    { messages: [{ role: 'assistant', content: 'a' }] },
-    ['messages[0].reasoning_content'],
-  ],
-  [
-    'marks on parts',
-    'mistral',
-    'm',
-    chat,
-    { messages: [{ role: 'user', content: [{ type: 'text', text: 'a', cache_control: { type: 'ephemeral' } }] }] },
-    { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }] }] },
-    ['messages[0].content[0].cache_control'],
-  ],
-  [
-    'audio',
-    'mistral',
-    'm',
-    chat,
-    { messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AA==', format: 'wav' } }] }] },
-    { messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: 'AA==' }] }] },
-    [],
-  ],
-  [
-    'a file sent along',
-    'mistral',
-    'm',
-    chat,
-    {
-      messages: [
-        {
-          role: 'user',
-          content: [{ type: 'file', file: { file_data: 'data:application/pdf;base64,AA==', filename: 'a.pdf' } }],
-        },
-      ],
-    },
-    {
-      messages: [
-        {
-          role: 'user',
-          content: [{ type: 'document_url', document_url: 'data:application/pdf;base64,AA==', document_name: 'a.pdf' }],
-        },
-      ],
-    },
-    [],
-  ],
-  [
-    'a file kept elsewhere',
-    'mistral',
-    'm',
-    chat,
-    {
-      messages: [
-        {
-          role: 'user',
-          content: [
-            { type: 'text', text: 'a' },
-            { type: 'file', file: { file_id: 'file-1' } },
-          ],
-        },
-      ],
-    },
-    { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }] }] },
-    ['!messages[0].content[1]'],
-  ],
-  [
-    'an image with an unknown detail',
-    'mistral',
-    'm',
-    chat,
-    {
-      messages: [
-        {
-          role: 'user',
-          content: [{ type: 'image_url', image_url: { url: 'https://x.example/a.png', detail: 'original' } }],
-        },
-      ],
-    },
-    { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/a.png' } }] }] },
-    ['messages[0].content[0].image_url.detail'],
-  ],
-  [
-    'call ids of its own',
-    'mistral',
-    'm',
-    chat,
-    {
-      messages: [
-        { role: 'assistant', content: '', tool_calls: [call('abcDEF123')] },
-        { role: 'tool', tool_call_id: 'abcDEF123', content: 'r' },
-      ],
-    },
-    {
-      messages: [
-        { role: 'assistant', content: '', tool_calls: [call('abcDEF123')] },
-        { role: 'tool', tool_call_id: 'abcDEF123', content: 'r' },
-      ],
-    },
-    [],
-  ],
 ]
 
 for (const [what, name, model, protocol, from, to, lost] of rows)
@@ -600,32 +376,6 @@ test('quirks: no request quirk throws, changes what came in, or changes again wh
     }),
     { numRuns: 300 },
   )
-})
-
-test('quirks: mistral names a call and its result alike, with nine letters and digits, and no two calls alike', () => {
-  const ids = [
-    'call_abc',
-    'call_abd',
-    'toolu_01A09q90qw90lq917835lq9',
-    'fc_',
-    '',
-    ...Array.from({ length: 20_000 }, (_, n) => `call_${n}`),
-  ]
-  const names = new Set<string>()
-  for (const id of ids) {
-    const { body } = sent('mistral', {
-      messages: [
-        { role: 'assistant', tool_calls: [call(id)] },
-        { role: 'tool', tool_call_id: id, content: 'r' },
-      ],
-    })
-    const [asked, answered] = list(body.messages).map(object)
-    const name = text(object(list(asked?.tool_calls)[0])?.id) ?? ''
-    assert.match(name, /^[a-zA-Z0-9]{9}$/)
-    assert.equal(answered?.tool_call_id, name)
-    names.add(name)
-  }
-  assert.equal(names.size, ids.length)
 })
 
 // ── Usage ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -801,39 +551,4 @@ test('quirks: xai: in every recorded answer output holds the reasoning afterward
     seen++
   }
   assert.ok(seen >= 10, `${seen} answers seen`)
-})
-
-test("quirks: mistral: every recorded chat request of every vendor fits Mistral's schema afterwards", {
-  skip: absent,
-}, () => {
-  const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
-  ajv.addSchema(JSON.parse(readFileSync(join(wire, 'mistral.schema.json'), 'utf8')))
-  const validate = ajv.getSchema('urn:wire:mistral#/$defs/ChatCompletionRequest')
-  assert.ok(validate)
-  let seen = 0
-  let unfit = 0
-  for (const { id, api, status, request } of recordings) {
-    if ((api !== 'chat' && api !== 'mistral') || status === 400) continue
-    if (!isObject(request) || !Array.isArray(request.messages) || request.messages.length === 0) continue
-    const before = JSON.stringify(request)
-    const { body, lost } = sent('mistral', { ...request, model: 'mistral-small-latest' })
-    assert.equal(JSON.stringify(request), before)
-    if (lost.some((path) => path.startsWith('!'))) unfit++
-    assert.ok(validate(body), `${id}: ${ajv.errorsText(validate.errors)}`)
-    seen++
-  }
-  assert.ok(seen > 600, `${seen} requests seen`)
-  assert.ok(unfit < seen / 20, `${unfit} of ${seen} cannot be carried`)
-})
-
-test('quirks: mistral: its own recorded requests pass as they are', { skip: absent }, () => {
-  let seen = 0
-  for (const { id, api, status, request } of recordings) {
-    if (api !== 'mistral' || status !== 200 || !isObject(request) || !Array.isArray(request.messages)) continue
-    const { body, lost } = sent('mistral', request)
-    assert.deepEqual(lost, [], id)
-    assert.deepEqual(body, request, id)
-    seen++
-  }
-  assert.ok(seen > 40, `${seen} requests seen`)
 })

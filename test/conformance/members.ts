@@ -151,6 +151,7 @@ const SAME_WITHOUT: readonly {
   { path: /^reasoning\.summary$/, to: 'ollama', why: 'whoever has it think is shown the thoughts' },
   { path: /^service_tier$/, value: /"(default|standard_only)"/, to: 'ollama', why: 'it has only this one' },
   { path: /^tool_choice$/, value: /"auto"/, to: 'ollama', why: 'its only way' },
+  { path: /^logprobs$/, value: /true/, to: 'ollama', why: 'said again by top_logprobs beside it' },
   { path: /format(\.json_schema)?\.strict$/, to: 'ollama', why: 'its formats are always strict' },
   { path: /^text\.format\.description$/, to: 'ollama', why: 'the schema says the same already (one recording)' },
 ]

@@ -16,9 +16,10 @@ import { refusalOf } from '../../src/gateway/refusal.ts'
 import { verdict } from '../../src/policy/verdict.ts'
 import { sharedProtocols } from '../../src/protocols/index.ts'
 import { type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
-import { eventsOf, problemsOf } from '../support/schemas.ts'
+import { problemsOf } from '../support/schemas.ts'
 import { Board } from './board.ts'
-import { type Counts, endOf, OLD_CALL, reading, reasonIn, type Said } from './said.ts'
+import { endOf, OLD_CALL, reading, reasonIn, type Said } from './said.ts'
+import { framesOf, inMessages, problemOfEvent, WHOLE } from './told.ts'
 
 const APIS = ['chat', 'responses', 'messages'] as const
 const providers = await loadProviders()
@@ -119,40 +120,6 @@ const contextFor = (protocol: Protocol, style: Protocol, asked: Json): AnswerCon
 
 // ── What comes out ───────────────────────────────────────────────────────────────────────────────────────────────
 
-const WHOLE = {
-  'openai-chat': ['openai:wire', 'CreateChatCompletionResponse'],
-  'openai-responses': ['openai:wire', 'Response'],
-  'anthropic-messages': ['anthropic:wire', 'BetaMessage'],
-} as const
-
-const problemOfEvent = (style: Protocol['name'], event: JsonObject): string | undefined => {
-  if (style === 'openai-chat') return problemsOf('openai:wire', 'CreateChatCompletionStreamResponse', event)
-  const type = text(event.type) ?? ''
-  if (style === 'anthropic-messages' && type === 'ping') return undefined
-  const schema = style === 'openai-responses' ? 'openai:wire' : 'anthropic:wire'
-  const definition = eventsOf(schema, style === 'openai-responses' ? 'Response' : 'Beta').get(type)
-  return definition ? problemsOf(schema, definition, event) : `no event ${type}`
-}
-
-type Wire = { readonly names: readonly string[]; readonly events: readonly JsonObject[] }
-
-/** Server-sent events as the standard reads them; nothing of ours. */
-const framesOf = (wire: string): Wire => {
-  const names: string[] = []
-  const events: JsonObject[] = []
-  for (const frame of wire.split(/\r?\n\r?\n/)) {
-    const field = (name: string) =>
-      frame
-        .split(/\r?\n/)
-        .flatMap((line) => (line.startsWith(`${name}:`) ? [line.slice(name.length + 1).replace(/^ /, '')] : []))
-    const data = field('data').join('\n')
-    if (data === '') continue
-    names.push(field('event').at(-1) ?? data)
-    if (data.trim() !== '[DONE]') events.push(JSON.parse(data))
-  }
-  return { names, events }
-}
-
 const streamed = (style: Protocol, { steps }: Read, context: AnswerContext, pass = false): string =>
   run(
     pass ? style.passing.passStream(context) : style.encodeStream(context),
@@ -201,15 +168,6 @@ const expected = (said: Said, from: Protocol['name'], to: Protocol['name']): Sai
     foreign: from === to ? said.foreign : [],
     usage: toMessages ? inMessages(usage) : usage,
   }
-}
-
-/**
- * There the parts of the input are counted apart, and nothing is nothing. Grok on Azure reports more tokens read from a
- * cache than tokens (7 with 161 of them cached); parts cannot say that.
- */
-const inMessages = (usage: Counts | null): Counts => {
-  const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, reasoning = 0 } = usage ?? {}
-  return { input: Math.max(input, cacheRead + cacheWrite), output, cacheRead, cacheWrite, reasoning }
 }
 
 const same = (actual: Said, upstream: Said, from: Protocol['name'], to: Protocol['name']): void => {

@@ -70,7 +70,7 @@ const chatCounts = (body: JsonObject): Counts | null => {
   return {
     input: count(usage.prompt_tokens),
     output: count(usage.completion_tokens),
-    cacheRead: count(inputs?.cached_tokens ?? usage.prompt_cache_hit_tokens),
+    cacheRead: count(inputs?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? usage.num_cached_tokens),
     cacheWrite: count(inputs?.cache_write_tokens),
     reasoning: count(object(usage.completion_tokens_details)?.reasoning_tokens),
   }

@@ -95,7 +95,7 @@ const OWN: { readonly [name: string]: Partial<Expected> } = {
     env: { AZURE_OPENAI_MODELS: 'my-deployment' },
   },
   bedrock: { base: '', chat: '/openai/v1/chat/completions' },
-  ollama: { base: '', chat: '/v1/chat/completions', models: '/v1/models' },
+  ollama: { base: '', chat: '/api/chat', models: '/v1/models', noStreamOptions: true },
 }
 const expectedOf = ({ name }: Provider): Expected => ({ ...USUAL, ...OWN[name] })
 
@@ -171,7 +171,8 @@ const assertAsked = (asked: Asked, provider: Provider, style: 'chat' | 'response
       : 'my-deployment'
   assert.equal(asked.model, model)
   assert.equal(asked.stream, stream)
-  assert.equal(json.temperature ?? object(json.generationConfig)?.temperature, 0.2)
+  const { temperature } = object(json.generationConfig) ?? object(json.options) ?? json
+  assert.equal(temperature, 0.2)
   const system = style === 'chat'
   if (asked.path.endsWith('/messages')) {
     assert.equal(typeof json.max_tokens, 'number')

@@ -16,19 +16,24 @@ export type Said = {
 /** How a stream is delivered; see `Act`. */
 export type Delivery = Omit<Extract<Act, { do: 'stream' }>, 'do' | 'pieces'>
 
-type Format = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere'
+type Format = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere' | 'ollama'
 
 const formatOf = ({ path }: Pick<Asked, 'path'>): Format => {
   const plain = path.split('?')[0] ?? ''
   if (/:(?:g|streamG)enerateContent$/.test(plain)) return 'gemini'
   if (plain.endsWith('/v2/chat')) return 'cohere'
+  if (plain.endsWith('/api/chat')) return 'ollama'
   return plain.endsWith('/responses') ? 'responses' : plain.endsWith('/messages') ? 'messages' : 'chat'
 }
+
+/** A stream that is lines says so. */
+const lines = (asked: Asked): Delivery =>
+  formatOf(asked) === 'ollama' ? { headers: { 'content-type': 'application/x-ndjson' } } : {}
 
 /** Says it in the format and the way it was asked: whole or streamed. */
 export const say = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
   asked.stream
-    ? { do: 'stream', pieces: piecesOf(asked, said), ...delivery }
+    ? { do: 'stream', pieces: piecesOf(asked, said), ...lines(asked), ...delivery }
     : { do: 'answer', body: bodyOf(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
 
 export const bodyOf = (asked: Asked, said: Said): JsonObject => WHOLE[formatOf(asked)](asked, said)
@@ -426,12 +431,50 @@ const cohereStreamed = (_asked: Asked, said: Said): string[] => {
   ].map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
 }
 
+// ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const ollamaLine = (asked: Asked, message: JsonObject, done: boolean): JsonObject => ({
+  model: asked.model ?? 'test',
+  created_at: '2023-11-14T22:13:20.123456Z',
+  message: { role: 'assistant', content: '', ...message },
+  done,
+})
+
+const ollamaCalls = ({ tools }: Said): JsonObject =>
+  tools === undefined
+    ? {}
+    : {
+        tool_calls: tools.map(({ id, name, arguments: given }) => ({
+          id,
+          function: { name, arguments: parsed(given) },
+        })),
+      }
+
+/** It says `stop` whatever it called. */
+const ollamaEnd = (said: Said): JsonObject => {
+  const { input, output } = counts(said)
+  return { done_reason: said.cut ? 'length' : 'stop', prompt_eval_count: input, eval_count: output }
+}
+
+const ollamaWhole = (asked: Asked, said: Said): JsonObject => ({
+  ...ollamaLine(asked, { content: said.text ?? '', ...ollamaCalls(said) }, true),
+  ...ollamaEnd(said),
+})
+
+const ollamaStreamed = (asked: Asked, said: Said): string[] =>
+  [
+    ...split(said.text ?? '').map((content) => ollamaLine(asked, { content }, false)),
+    ...(said.tools ? [ollamaLine(asked, ollamaCalls(said), false)] : []),
+    { ...ollamaLine(asked, {}, true), ...ollamaEnd(said) },
+  ].map((line) => `${JSON.stringify(line)}\n`)
+
 const WHOLE: { readonly [format in Format]: (asked: Asked, said: Said) => JsonObject } = {
   chat: chatWhole,
   responses: responseDone,
   messages: messagesWhole,
   gemini: geminiWhole,
   cohere: cohereWhole,
+  ollama: ollamaWhole,
 }
 const STREAMED: { readonly [format in Format]: (asked: Asked, said: Said) => string[] } = {
   chat: chatStreamed,
@@ -439,4 +482,5 @@ const STREAMED: { readonly [format in Format]: (asked: Asked, said: Said) => str
   messages: messagesStreamed,
   gemini: geminiStreamed,
   cohere: cohereStreamed,
+  ollama: ollamaStreamed,
 }

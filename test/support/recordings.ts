@@ -31,6 +31,8 @@ export type RecordedApi =
   | 'responses'
   | 'messages'
   | 'gemini'
+  | 'mistral'
+  | 'ollama'
   | 'cohere'
   | 'bedrock-converse'
   | 'completions'

@@ -205,6 +205,8 @@ const readToolChoice = (fields: Fields): Setting<ToolChoice> | undefined => {
   if (choice === undefined) return readFunctionCall(fields)
   if (choice === 'auto' || choice === 'none' || choice === 'required')
     return { value: { kind: choice }, at: 'tool_choice' }
+  // Mistral's word for it.
+  if (choice === 'any') return { value: { kind: 'required' }, at: 'tool_choice' }
   const value = object(choice)
   if (value?.type === 'function' || value?.type === 'custom') {
     const name = text(object(value[value.type])?.name)

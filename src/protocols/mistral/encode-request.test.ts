@@ -1,0 +1,534 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { skip } from '../../../test/support/recordings.ts'
+import { problemsOf } from '../../../test/support/schemas.ts'
+import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { callId } from './ids.ts'
+import { mistral } from './index.ts'
+
+const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
+const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
+const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
+const system = (text: string): Message => ({ role: 'system', at: `s ${text}`, as: 'developer', content: [said(text)] })
+const result = (callId: string, text: string): Message => ({
+  role: 'tool',
+  at: `r ${callId}`,
+  callId,
+  content: [said(text)],
+})
+const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
+  type: 'tool-call',
+  at: `call ${id}`,
+  id,
+  name,
+  arguments: given,
+})
+const thought = (text: string): Part => ({ type: 'reasoning', at: 'thought', text })
+
+const asks = (more: Partial<ChatRequest> = {}): ChatRequest => ({
+  model: 'm',
+  stream: false,
+  messages: [user(said('hi'))],
+  tools: [],
+  settings: {},
+  extras: [],
+  ...more,
+})
+
+const encode = (more: Partial<ChatRequest>, name = 'mistral-small-latest') => {
+  const { body, losses, from } = mistral.encodeRequest(asks(more), { model: name })
+  // Losses that leave a hole are found before anything is sent.
+  if (!skip && losses.every(({ unfit }) => !unfit))
+    assert.equal(problemsOf('mistral', 'ChatCompletionRequest', body), undefined)
+  return { body, from, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+}
+
+// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const called = (id: string, name = 'f', given = '{"a":1}') => ({
+  id,
+  type: 'function',
+  function: { name, arguments: given },
+})
+const answered = (id: string, content: Json) => ({ role: 'tool', tool_call_id: id, content })
+const ONE = 'aaaaaaaa1'
+const TWO = 'aaaaaaaa2'
+
+const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[], string?])[] = [
+  ['a question', [user(said('hi'))], [{ role: 'user', content: 'hi' }], []],
+  [
+    'system messages come first, wherever they stood',
+    [system('a'), user(said('q')), model(said('r')), system('b'), user(said('s'))],
+    [
+      { role: 'system', content: 'a' },
+      { role: 'system', content: 'b' },
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'r' },
+      { role: 'user', content: 's' },
+    ],
+    [],
+  ],
+  [
+    'of system messages alone the last is asked',
+    [system('a'), system('b')],
+    [
+      { role: 'system', content: 'a' },
+      { role: 'user', content: 'b' },
+    ],
+    ['s b.role'],
+  ],
+  [
+    'calls and results, with the ids it gave',
+    [user(said('q')), model(said('wait'), call(ONE), call(TWO, 'g', '')), result(ONE, 'one'), result(TWO, 'two')],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'wait', tool_calls: [called(ONE), called(TWO, 'g', '{}')] },
+      answered(ONE, 'one'),
+      answered(TWO, 'two'),
+    ],
+    [],
+  ],
+  [
+    "another's ids become nine letters and digits, for call and result alike",
+    [user(said('q')), model(call('call_abc')), result('call_abc', 'one')],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '', tool_calls: [called(callId('call_abc'))] },
+      answered(callId('call_abc'), 'one'),
+    ],
+    [],
+  ],
+  [
+    'between a result and the user the model speaks',
+    [user(said('q')), model(call(ONE)), result(ONE, 'one'), user(said('and?'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '', tool_calls: [called(ONE)] },
+      answered(ONE, 'one'),
+      { role: 'assistant', content: 'OK.' },
+      { role: 'user', content: 'and?' },
+    ],
+    [],
+  ],
+  [
+    'what a tool showed follows in a message of its own',
+    [
+      user(said('q')),
+      model(call(ONE)),
+      {
+        role: 'tool',
+        at: 'r',
+        callId: ONE,
+        isError: true,
+        content: [said('no'), { type: 'image', at: 'i', source: { kind: 'url', url: 'https://x.example/a.png' } }],
+      },
+      user(said('and?')),
+    ],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '', tool_calls: [called(ONE)] },
+      answered(ONE, 'Error: no'),
+      { role: 'assistant', content: 'OK.' },
+      { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/a.png' } }] },
+      { role: 'user', content: 'and?' },
+    ],
+    [],
+  ],
+  [
+    'a beginning of the answer',
+    [user(said('q')), model(said('It is '))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'It is ', prefix: true },
+    ],
+    [],
+  ],
+  [
+    'a mark for such a beginning, where there is none',
+    [
+      user(said('q')),
+      {
+        role: 'assistant',
+        at: 'a',
+        content: [said('r')],
+        extras: [{ at: 'a.prefix', name: 'prefix', value: true, essential: false }],
+      },
+      user(said('s')),
+    ],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'r' },
+      { role: 'user', content: 's' },
+    ],
+    ['a.prefix'],
+  ],
+  [
+    'a free-form call',
+    [user(said('q')), model({ type: 'tool-call', at: 'c', id: ONE, name: 'c', arguments: 'ls', custom: true })],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '', tool_calls: [called(ONE, 'c', '{"input":"ls"}')] },
+    ],
+    [],
+  ],
+  [
+    'thoughts, where the model thinks',
+    [user(said('q')), model(thought('hm'), said('r')), user(said('s'))],
+    [
+      { role: 'user', content: 'q' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
+          { type: 'text', text: 'r' },
+        ],
+      },
+      { role: 'user', content: 's' },
+    ],
+    [],
+    'magistral-medium-latest',
+  ],
+  [
+    'thoughts, where it does not',
+    [user(said('q')), model(thought('hm'), said('r')), user(said('s'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'r' },
+      { role: 'user', content: 's' },
+    ],
+    ['thought'],
+  ],
+  [
+    'a turn of which nothing is left',
+    [user(said('q')), model(thought('hm')), user(said('s'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'user', content: 's' },
+    ],
+    ['thought'],
+  ],
+  [
+    'a refusal is what it said',
+    [user(said('q')), model({ type: 'refusal', at: 'n', text: 'no' }), user(said('s'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'no' },
+      { role: 'user', content: 's' },
+    ],
+    [],
+  ],
+]
+
+for (const [name, messages, expected, losses, target] of conversations)
+  test(`mistral: conversation: ${name}`, () => {
+    const encoded = encode({ messages }, target)
+    assert.deepEqual(encoded.body.messages, expected)
+    assert.deepEqual(encoded.losses, losses)
+  })
+
+test('mistral: no two ids of calls become one, and each stays the same', () => {
+  const ids = [
+    '',
+    'call_abc',
+    'call_abd',
+    'toolu_01A09q90qw90lq917835lq9',
+    ...Array.from({ length: 20_000 }, (_, n) => `call_${n}`),
+  ]
+  const names = ids.map(callId)
+  for (const name of names) assert.match(name, /^[a-zA-Z0-9]{9}$/)
+  assert.equal(new Set(names).size, ids.length)
+  assert.deepEqual(names.map(callId), names)
+})
+
+// ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const PNG = 'iVBORw0KGgo='
+const foreign = (raw: JsonObject): Part => ({ type: 'foreign', at: 'p', protocol: 'openai-chat', raw })
+
+const parts: readonly (readonly [string, Part, Json, readonly string[]])[] = [
+  [
+    'a picture',
+    { type: 'image', at: 'p', source: { kind: 'data', mediaType: '', data: PNG }, detail: 'low' },
+    { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}`, detail: 'low' } },
+    [],
+  ],
+  [
+    'a picture in a detail it does not know',
+    { type: 'image', at: 'p', source: { kind: 'url', url: 'https://x.example/a.png' }, detail: 'original' },
+    { type: 'image_url', image_url: { url: 'https://x.example/a.png' } },
+    ['p.detail'],
+  ],
+  [
+    'a picture kept elsewhere',
+    { type: 'image', at: 'p', source: { kind: 'id', id: 'file-1', protocol: 'openai-chat' } },
+    null,
+    ['!p'],
+  ],
+  [
+    'a document sent along',
+    {
+      type: 'file',
+      at: 'p',
+      source: { kind: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' },
+      filename: 'a.pdf',
+    },
+    { type: 'document_url', document_url: 'data:application/pdf;base64,JVBERi0=', document_name: 'a.pdf' },
+    [],
+  ],
+  [
+    "a document's address",
+    { type: 'file', at: 'p', source: { kind: 'url', url: 'https://x.example/a.pdf' } },
+    { type: 'document_url', document_url: 'https://x.example/a.pdf' },
+    [],
+  ],
+  [
+    'a document kept elsewhere',
+    { type: 'file', at: 'p', source: { kind: 'id', id: 'f', protocol: 'openai-chat' } },
+    null,
+    ['!p'],
+  ],
+  ['sound', { type: 'audio', at: 'p', data: 'AA==', format: 'wav' }, { type: 'input_audio', input_audio: 'AA==' }, []],
+  [
+    'a part of its own that a client wrote',
+    foreign({ type: 'document_url', document_url: 'https://x.example/a.pdf', detail: 1 }),
+    { type: 'document_url', document_url: 'https://x.example/a.pdf' },
+    ['p.detail'],
+  ],
+  ['a source', foreign({ type: 'reference', reference_ids: [1, 2] }), { type: 'reference', reference_ids: [1, 2] }, []],
+  ['a source that is none', foreign({ type: 'reference', reference_ids: ['1'] }), null, ['!p']],
+  ['a part nobody knows', foreign({ type: 'video_url', video_url: 'x' }), null, ['!p']],
+  ['a part of prototypes', foreign({ type: 'constructor' }), null, ['!p']],
+]
+
+for (const [name, part, expected, losses] of parts)
+  test(`mistral: part: ${name}`, () => {
+    const encoded = encode({ messages: [user(said('q'), part)] })
+    const content = object(list(encoded.body.messages)[0])?.content
+    assert.deepEqual(content, expected === null ? 'q' : [{ type: 'text', text: 'q' }, expected])
+    assert.deepEqual(encoded.losses, losses)
+  })
+
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const set = (settings: { [name in keyof Settings]: NonNullable<Settings[name]>['value'] }): Settings =>
+  // The same names, each value with where it stood.
+  Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as Settings
+
+const settings: readonly (readonly [string, Settings, JsonObject, readonly string[]])[] = [
+  ['limit', set({ maxOutputTokens: 5 }), { max_tokens: 5 }, []],
+  ['sampling', set({ temperature: 0.5, topP: 0.9 }), { temperature: 0.5, top_p: 0.9 }, []],
+  ['warmer than it gets', set({ temperature: 2 }), { temperature: 1.5 }, ['temperature']],
+  [
+    'penalties',
+    set({ presencePenalty: -3, frequencyPenalty: 1 }),
+    { presence_penalty: -2, frequency_penalty: 1 },
+    ['presencePenalty'],
+  ],
+  ['seed', set({ seed: 7 }), { random_seed: 7 }, []],
+  ['a seed it cannot take', set({ seed: -7 }), {}, ['seed']],
+  ['stop', set({ stop: ['END'] }), { stop: ['END'] }, []],
+  [
+    'wishes it has no word for',
+    set({ user: 'u', logprobs: true, topLogprobs: 2, logitBias: { 1: 2 }, store: true, topK: 3, verbosity: 'low' }),
+    {},
+    ['topK', 'logitBias', 'logprobs', 'topLogprobs', 'verbosity', 'user', 'store'],
+  ],
+  [
+    'wishes that say nothing',
+    set({ logprobs: false, serviceTier: 'auto', store: false, choices: 1, logitBias: {}, streamUsage: true }),
+    {},
+    [],
+  ],
+  ['several answers', set({ choices: 2 }), {}, ['!choices']],
+  ['effort it has', set({ effort: 'none' }), { reasoning_effort: 'none' }, []],
+  ['effort between its two', set({ effort: 'medium' }), { reasoning_effort: 'high' }, ['effort']],
+  ['hardly any effort', set({ effort: 'minimal' }), { reasoning_effort: 'none' }, ['effort']],
+  ['a budget', set({ thinkingBudget: 2_000 }), { reasoning_effort: 'high' }, ['thinkingBudget']],
+  ['no budget', set({ thinkingBudget: 0 }), { reasoning_effort: 'none' }, []],
+  [
+    'a summary of thoughts it is shown',
+    set({ effort: 'high', reasoningSummary: 'auto' }),
+    { reasoning_effort: 'high' },
+    [],
+  ],
+  ['a summary of none', set({ reasoningSummary: 'auto' }), {}, ['reasoningSummary']],
+  [
+    'what travels',
+    set({ metadata: { a: 'b' }, promptCacheKey: 'k' }),
+    { metadata: { a: 'b' }, prompt_cache_key: 'k' },
+    [],
+  ],
+  ['JSON', set({ format: { kind: 'json' } }), { response_format: { type: 'json_object' } }, []],
+  [
+    'JSON by a schema',
+    set({ format: { kind: 'schema', name: '', schema: { type: 'object' }, description: 'd', strict: true } }),
+    {
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'answer', description: 'd', schema: { type: 'object' }, strict: true },
+      },
+    },
+    [],
+  ],
+  ['a schema that is none', set({ format: { kind: 'schema', name: 'n', schema: true } }), {}, ['!format']],
+  ['parallel calls without tools', set({ parallelToolCalls: false }), {}, []],
+]
+
+for (const [name, wishes, expected, losses] of settings)
+  test(`mistral: setting: ${name}`, () => {
+    const encoded = encode({ settings: wishes })
+    const { model: _, messages: __, ...rest } = encoded.body
+    assert.deepEqual(rest, expected)
+    assert.deepEqual(encoded.losses, losses)
+    for (const member of Object.keys(rest)) assert.ok(encoded.from[member], `${member} came from nowhere`)
+  })
+
+const extras: readonly (readonly [string, Json, Json | undefined])[] = [
+  ['safe_prompt', true, true],
+  ['safe_prompt', 'yes', undefined],
+  ['prompt_mode', 'reasoning', 'reasoning'],
+  ['prompt_mode', 'other', undefined],
+  ['random_seed', 3, 3],
+  ['random_seed', -3, undefined],
+  ['guardrails', [{ block_on_error: true }], [{ block_on_error: true }]],
+  ['prediction', { type: 'content', content: 'x' }, { type: 'content', content: 'x' }],
+  [
+    'prediction',
+    {
+      type: 'content',
+      content: [
+        { type: 'text', text: 'x' },
+        { type: 'text', text: 'y' },
+      ],
+    },
+    { type: 'content', content: 'xy' },
+  ],
+  ['prediction', { type: 'content', content: [1] }, undefined],
+  ['seed_of_another', 1, undefined],
+  ['constructor', {}, undefined],
+]
+
+for (const [name, value, expected] of extras)
+  test(`mistral: member: ${name} ${JSON.stringify(value)}`, () => {
+    const encoded = encode({ extras: [{ at: name, name, value, essential: false }] })
+    assert.deepEqual(Object.hasOwn(encoded.body, name) ? encoded.body[name] : undefined, expected)
+    assert.deepEqual(encoded.losses, expected === undefined ? [name] : [])
+  })
+
+test('mistral: a stream is asked for, and nothing else is said of it', () => {
+  const { body } = encode({ stream: true, settings: set({ streamUsage: true }) })
+  assert.deepEqual(body, { model: 'mistral-small-latest', messages: [{ role: 'user', content: 'hi' }], stream: true })
+})
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const closed = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false }
+const f: Tool = { kind: 'function', at: 't', name: 'f', description: 'd', parameters: closed }
+const g: Tool = { kind: 'function', at: 't2', name: 'g' }
+const fDeclared = { type: 'function', function: { name: 'f', description: 'd', parameters: closed } }
+const gDeclared = { type: 'function', function: { name: 'g', parameters: { type: 'object', properties: {} } } }
+
+const tools: readonly (readonly [string, readonly Tool[], Settings, JsonObject, readonly string[]])[] = [
+  ['functions', [f, g], {}, { tools: [fDeclared, gDeclared] }, []],
+  [
+    'a strict one',
+    [{ ...f, strict: true }],
+    {},
+    { tools: [{ type: 'function', function: { ...fDeclared.function, strict: true } }] },
+    [],
+  ],
+  ['must', [f], set({ toolChoice: { kind: 'required' } }), { tools: [fDeclared], tool_choice: 'any' }, []],
+  ['may', [f], set({ toolChoice: { kind: 'auto' } }), { tools: [fDeclared], tool_choice: 'auto' }, []],
+  [
+    'one of them',
+    [f, g],
+    set({ toolChoice: { kind: 'tool', name: 'f' }, parallelToolCalls: false }),
+    {
+      tools: [fDeclared, gDeclared],
+      tool_choice: { type: 'function', function: { name: 'f' } },
+      parallel_tool_calls: false,
+    },
+    [],
+  ],
+  [
+    'some of them',
+    [f, g],
+    set({ toolChoice: { kind: 'allowed', mode: 'required', names: ['g'] } }),
+    { tools: [gDeclared], tool_choice: 'any' },
+    [],
+  ],
+  ['a choice of nothing', [], set({ toolChoice: { kind: 'required' } }), {}, ['toolChoice']],
+  ['a hosted one', [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }], {}, {}, ['!t']],
+]
+
+for (const [name, offered, wishes, expected, losses] of tools)
+  test(`mistral: tools: ${name}`, () => {
+    const encoded = encode({ tools: offered, settings: wishes })
+    const { model: _, messages: __, ...rest } = encoded.body
+    assert.deepEqual(rest, expected)
+    assert.deepEqual(encoded.losses, losses)
+  })
+
+test('mistral: a free-form tool and a name too long for it come back as they were', () => {
+  const long = 'n'.repeat(80)
+  const offered: Tool[] = [
+    { kind: 'custom', at: 't', name: 'shell', description: 'd', format: { type: 'grammar', syntax: 'lark' } },
+    { kind: 'function', at: 't2', name: long },
+  ]
+  const { body, losses } = encode({ tools: offered })
+  assert.deepEqual(losses, ['t.format'])
+  const names = list(body.tools).map((tool) => text(object(object(tool)?.function)?.name) ?? '')
+  assert.equal(names[0], 'shell')
+  assert.match(names[1] ?? '', /^[a-zA-Z0-9_-]{1,64}$/)
+  const restore = mistral.restore?.(asks({ tools: offered }))
+  assert.ok(restore)
+  const events = [
+    { type: 'open', block: { type: 'tool-call', id: ONE, name: 'shell' } },
+    { type: 'delta', text: '{"inp' },
+    { type: 'delta', text: 'ut":"ls"}' },
+    { type: 'close' },
+    { type: 'open', block: { type: 'tool-call', id: TWO, name: names[1] ?? '' } },
+  ] as const
+  assert.deepEqual(
+    events.flatMap((event) => restore.push(event)),
+    [
+      { type: 'open', block: { type: 'tool-call', id: ONE, name: 'shell', custom: true } },
+      { type: 'delta', text: 'ls' },
+      { type: 'close' },
+      { type: 'open', block: { type: 'tool-call', id: TWO, name: long } },
+    ],
+  )
+})
+
+// ── A beginning of the answer ────────────────────────────────────────────────────────────────────────────────────
+
+const beginnings: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+  ['repeated', ['It is ', 'wet.'], ['wet.']],
+  ['repeated in pieces', ['It', ' is wet', '.'], ['wet', '.']],
+  ['and nothing more', ['It is '], []],
+  ['not repeated', ['wet', '.'], ['wet', '.']],
+  ['only at first like it', ['It', ' was wet.'], ['It was wet.']],
+  ['cut short', ['It'], ['It']],
+]
+
+for (const [name, deltas, expected] of beginnings)
+  test(`mistral: a beginning the client wrote, ${name}`, () => {
+    const restore = mistral.restore?.(asks({ messages: [user(said('q')), model(said('It is '))] }))
+    assert.ok(restore)
+    const events = [
+      { type: 'open', block: { type: 'text' } } as const,
+      ...deltas.map((words) => ({ type: 'delta', text: words }) as const),
+      { type: 'close' } as const,
+    ]
+    const told = events.flatMap((event) => restore.push(event))
+    assert.deepEqual(
+      told.slice(1, -1),
+      expected.map((words) => ({ type: 'delta', text: words })),
+    )
+    assert.equal(told.at(0)?.type, 'open')
+    assert.equal(told.at(-1)?.type, 'close')
+  })
+
+test('mistral: without such a beginning an answer is left alone', () =>
+  assert.equal(mistral.restore?.(asks()), undefined))

@@ -96,11 +96,12 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
   const losses: Loss[] = []
   const mend = (body: JsonObject) =>
     embeds.requestBody?.(body, (at, unfit = false) => losses.push({ at, unfit })) ?? body
+  const named = asked.body.model === model ? asked.body : { ...asked.body, model }
   const encoded = format.encodeRequest?.(asked.request, { model })
   losses.push(...(encoded?.losses ?? []))
   const body = encoded
     ? JSON.stringify(mend(encoded.body))
-    : rewrite(asked.source, asked.members, asked.body, mend({ ...asked.body, model }))
+    : rewrite(asked.source, asked.members, asked.body, mend(named))
   const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),

@@ -23,6 +23,7 @@ import { realWorld } from './edge/world.ts'
 import { Board } from './gateway/board.ts'
 import type { Gateway } from './gateway/handle.ts'
 import { ModelLists } from './gateway/model-lists.ts'
+import { respond } from './gateway/respond.ts'
 import type { Stop } from './gateway/stop.ts'
 import { factsOf } from './policy/models.ts'
 import { cost } from './policy/price.ts'
@@ -104,6 +105,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
       draining: () => server.draining(),
       metrics: () => metrics.text(),
     }),
+    answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
     onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
     onRefused: ({ id, method, path, status, failure }) =>
       log.info('refused', { id, method, path, status, kind: failure.kind, message: failure.message }),

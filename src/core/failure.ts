@@ -128,6 +128,8 @@ export const KINDS = {
   body_too_large: { ...client, status: 413, code: 'request_too_large' },
   media_type: { ...client, status: 415, code: 'unsupported_media_type' },
   upgrade_required: { ...client, status: 426, code: 'upgrade_required' },
+  /** A WebSocket has been open for as long as one may. */
+  connection_age: { ...client, code: 'websocket_connection_limit_reached' },
   request_timeout: { ...client, status: 408, code: 'request_timeout' },
   unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },

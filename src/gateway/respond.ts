@@ -1,5 +1,6 @@
 /** A call of the responses style: a turn of a conversation that is kept here, answered now or in the background. */
 import type { Received, Reply } from '../core/call.ts'
+import type { ChatEvent } from '../core/chat.ts'
 import { bad, type Failure, fail, type Outcome } from '../core/failure.ts'
 import { isObject, type JsonObject, parseJson } from '../core/json.ts'
 import type { AnswerContext } from '../core/protocol.ts'
@@ -26,8 +27,10 @@ export const respond = (
 ): Promise<void> => {
   const world = turnWorld(gateway, received, connection)
   // The word is looked for first: hardly any request says it, and the body is parsed on the road.
-  if (received.body.includes('"background"') && saysBackground(received.body))
+  if (received.body.includes('"background"') && bodyOf(received.body)?.background === true)
     return inBackground(gateway, world, received, reply)
+  if (connection && received.body.includes('"generate"') && bodyOf(received.body)?.generate === false)
+    return Promise.resolve(prepareTurn(gateway, world, received, reply))
   return handle(gateway, openaiResponses, received, reply, (question) =>
     begin(world, question, { id: newId(world), background: false }),
   )
@@ -55,8 +58,6 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseS
   }
 }
 
-const saysBackground = (source: string): boolean => bodyOf(source)?.background === true
-
 const bodyOf = (source: string): JsonObject | undefined => {
   try {
     const body = parseJson(source)
@@ -72,11 +73,7 @@ const bodyOf = (source: string): JsonObject | undefined => {
  * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
  */
 const inBackground = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
-  const refuse = (failure: Failure) => {
-    const { status, headers, body } = refusalOf(openaiResponses, failure, { requestId: received.id, soonest: null })
-    reply.head(status, { ...headers, 'x-headgate-attempts': '0' })
-    reply.end(body)
-  }
+  const refuse = (failure: Failure) => turnAway(received, reply, failure)
   const options = { id: newId(world), background: true }
   const asked = ask(openaiResponses, received.body, received.headers)
   if (!asked.ok) return refuse(asked.failure)
@@ -114,6 +111,33 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   if (asked.value.request.stream) return pourEvents(gateway, reply, job, -1, received.id)
   reply.head(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
   reply.end(JSON.stringify(queued))
+}
+
+/**
+ * `generate: false`, OpenAI's way to send ahead on a connection what the next turn will continue (Codex does so while its
+ * user still types): kept like any turn, with an empty answer, and nobody is asked.
+ */
+const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): void => {
+  const asked = ask(openaiResponses, received.body, received.headers)
+  if (!asked.ok) return turnAway(received, reply, asked.failure)
+  const begun = begin(world, asked.value, { id: newId(world), background: false })
+  if (!begun.ok) return turnAway(received, reply, begun.failure)
+  const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
+  const usage = { input: 0, output: 0 }
+  const events: readonly ChatEvent[] = [
+    { type: 'start' },
+    { type: 'usage', usage },
+    { type: 'finish', finish: { kind: 'stop', raw: null } },
+  ]
+  const kept = begun.value.keeping(reply)
+  kept.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
+  kept.end([...writer.push({ events }), ...writer.end()].join(''))
+}
+
+const turnAway = (received: Received, reply: Reply, failure: Failure): void => {
+  const { status, headers, body } = refusalOf(openaiResponses, failure, { requestId: received.id, soonest: null })
+  reply.head(status, { ...headers, 'x-headgate-attempts': '0' })
+  reply.end(body)
 }
 
 /** What is not stored cannot be asked for later. */

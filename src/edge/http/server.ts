@@ -17,6 +17,7 @@ import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { HttpReply } from './reply.ts'
 import { requestId } from './request-id.ts'
 import { allowed, findRoute, type Handlers, isModelPath, type Route, takes } from './routes.ts'
+import { type AnswerTurn, SOCKET_TIMING, type SocketTiming, webSockets } from './web-socket.ts'
 
 export type ServerOptions = {
   readonly port: number
@@ -25,11 +26,14 @@ export type ServerOptions = {
   /** The settings now; they may be swapped while the server runs. */
   readonly settings: () => Settings
   readonly handlers: Handlers
+  /** Answers a turn that came over a WebSocket. Absent: no path takes any, and who tries is sent to HTTP. */
+  readonly answerTurn?: AnswerTurn
   /** A handler threw: a bug of ours. */
   readonly onError: (error: unknown, requestId: string) => void
   /** A request was turned away before any handler saw it. */
   readonly onRefused?: (refused: Refused) => void
   readonly timing?: Partial<Timing>
+  readonly socketTiming?: Partial<SocketTiming>
 }
 
 export type Refused = {
@@ -114,7 +118,28 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   let ending = false
   let door: Door = { loopback: isLoopback(options.host ?? ''), port: options.port, hosts: [], origins: [] }
 
+  const { answerTurn } = options
+  const turns =
+    answerTurn &&
+    webSockets({
+      settings: options.settings,
+      answer: answerTurn,
+      seat() {
+        if (calls >= options.settings().limit.concurrent) return null
+        calls++
+        return () => {
+          calls--
+        }
+      },
+      onError: options.onError,
+      onRefused: ({ id, path, failure }) =>
+        options.onRefused?.({ id, method: 'WEBSOCKET', path, status: statusOf(failure), failure }),
+      timing: { ...SOCKET_TIMING, ...options.socketTiming },
+    })
+
   const server = createServer({
+    // Every other offer to speak something else (h2c, a WebSocket elsewhere) is a request like any, and answered as such.
+    shouldUpgradeCallback: (req) => turns !== undefined && takesTurns(req),
     maxHeaderSize: LIMITS.headBytes,
     headersTimeout: timing.head,
     requestTimeout: timing.request,
@@ -185,10 +210,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const local = isLocal(req, headers)
     const stranger = access(settings, route, presentedKey(headers), local)
     if (stranger) return refuse(stranger, { 'www-authenticate': 'Bearer' })
-    if (route.model && calls >= settings.limit.concurrent)
-      return refuse(
-        fail('busy', 'The gateway is at its limit of requests under way (limit.concurrent).', { retryAfter: 1_000 }),
-      )
+    if (route.model && calls >= settings.limit.concurrent) return refuse(tooBusy())
 
     const enter = (body: string) => {
       const received: Received = {
@@ -239,6 +261,49 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
   server.on('request', (req, res) => serve(req, res, false))
   server.on('checkContinue', (req, res) => serve(req, res, true))
+  server.on('upgrade', (req, stream, head) => {
+    // Its type says Duplex for servers over other transports; ours listens on TCP.
+    const socket = stream as Socket
+    const settings = options.settings()
+    const headers = lookup(req)
+    const id = requestId(headers('x-request-id'))
+    const { url: target = '' } = req
+    const path = pathOf(target)
+    door = { ...door, hosts: settings.hosts, origins: settings.cors.origins }
+    const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), door) }
+    const refuse = (failure: Failure) => {
+      const made = refusalOf(failure, id, path)
+      options.onRefused?.({ id, method: 'WEBSOCKET', path, status: made.status, failure })
+      const more = { ...common, 'x-headgate-attempts': '0', ...made.headers }
+      const asks = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
+      closeBehind(socket, refusalText({ ...made, headers: { ...more, ...asks } }), timing.linger)
+    }
+    // Behind a request that is still being answered its words would be taken for that answer's.
+    if ((sockets.get(socket)?.size ?? 0) > 0) return void socket.destroy()
+    const problem = headProblem(req) ?? mayEnter(headOf(req, headers), door)
+    if (problem) return refuse(problem)
+    const found = findRoute(path)
+    const [route] = 'kind' in found ? [] : found.routes
+    if (!turns || !route) return void socket.destroy()
+    if (draining) return refuse(fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 }))
+    const local = isLocal(req, headers)
+    const key = presentedKey(headers)
+    const stranger = access(settings, route, key, local)
+    if (stranger) return refuse(stranger)
+    if (calls >= settings.limit.concurrent) return refuse(tooBusy())
+    const question = target.indexOf('?')
+    const visitor: Received = {
+      id,
+      method: 'GET',
+      path,
+      query: question === -1 ? '' : target.slice(question + 1),
+      headers,
+      body: '',
+      local,
+      client: settings.auth.keys.length > 0 ? clientOf(key) : '',
+    }
+    turns.accept(req, socket, head, visitor, refuse, common)
+  })
   server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => {
     const failure = fail('invalid_request', 'The only expectation that is met is 100-continue.', { status: 417 })
     turnAway(req, res, refusalOf(failure, requestId(undefined), pathOf(req.url ?? '')), true, timing.linger)
@@ -320,7 +385,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
   const drain = async ({ delay, timeout, endStreams, pending = () => 0 }: Drain): Promise<void> => {
     draining = true
-    const left = () => busy.size + pending()
+    turns?.drain()
+    const left = () => busy.size + (turns?.open() ?? 0) + pending()
     for (const { res } of busy) if (!res.headersSent) res.shouldKeepAlive = false
     if (delay > 0 && !hurried) await waitServing(delay)
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
@@ -348,7 +414,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   return {
     port,
     draining: () => draining,
-    live: () => busy.size,
+    live: () => busy.size + (turns?.busy() ?? 0),
     drain(how) {
       if (drained) {
         hurried = true
@@ -363,6 +429,16 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
 /** A request's target without its query. */
 const pathOf = (target: string): string => target.split('?', 1)[0] ?? ''
+
+const tooBusy = (): Failure =>
+  fail('busy', 'The gateway is at its limit of requests under way (limit.concurrent).', { retryAfter: 1_000 })
+
+/** Whether a request to change to another protocol is one that is granted: a WebSocket where turns are taken. */
+const takesTurns = ({ method, url = '', headers }: IncomingMessage): boolean => {
+  if (method !== 'GET' || headers.upgrade?.trim().toLowerCase() !== 'websocket') return false
+  const found = findRoute(pathOf(url))
+  return 'routes' in found && found.routes.some(({ webSocket }) => webSocket)
+}
 
 /** What the parser lets through and we do not; null: nothing. */
 const headProblem = (req: IncomingMessage): Failure | null => {

@@ -1,8 +1,47 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 
 /** A region's endpoint. Names are letters, digits and hyphens; anything else would make another host of it. */
 const regional = ({ REGION }: Variables): string | undefined =>
   REGION && /^[a-z0-9-]+$/.test(REGION) ? `https://bedrock-runtime.${REGION}.amazonaws.com` : undefined
+
+const EXCEPTIONS = 'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html (2026-11-21)'
+
+/** What the common words and statuses do not say; the exceptions' own names are among those. */
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    // A 400: "Your request exceeds the service quota for your account. You can resubmit your request later."
+    { when: { word: 'ServiceQuotaExceededException' }, kind: 'rate_limited', seen: EXCEPTIONS },
+    {
+      when: { status: 400, message: /^The provided model identifier is invalid/ },
+      kind: 'model_missing',
+      seen: 'bedrock-bedrock-converse-test-bedrock-error-e883ccb5',
+    },
+    // The model is there, by an inference profile and not by its own name.
+    {
+      when: { status: 400, message: /with on-demand throughput isn.t supported/ },
+      kind: 'model_missing',
+      seen: 'github.com/langchain-ai/langchain-aws/issues/1019 (2026-04-28)',
+    },
+    {
+      when: { status: [200, 400], message: /Input is too long for requested model/ },
+      kind: 'context_length',
+      seen: 'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)',
+    },
+    // A bearer key that is none, has ended, or is another region's.
+    {
+      when: { status: 403, message: /^Authentication failed: Please make sure your API Key is valid/ },
+      kind: 'auth',
+      seen: 'github.com/ai4s-research/open-science/issues/53 (2026-07-24)',
+    },
+    {
+      when: { word: ['InvalidSignatureException', 'InvalidClientTokenId', 'IncompleteSignature'] },
+      kind: 'auth',
+      seen: 'docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html (2026-11-21)',
+    },
+  ],
+}
 
 /** The address ends before any version; people also write the compatible endpoint's own. */
 const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai\/v1$/, '')
@@ -13,10 +52,12 @@ export default {
   order: 140,
   address: regional,
   normalizeBaseUrl: hostOnly,
-  speaks: [{ protocol: 'openai-chat', path: '/openai/v1/chat/completions' }],
+  speaks: [{ protocol: 'bedrock-converse' }],
+  alsoSpeaks: [{ protocol: 'openai-chat', path: '/openai/v1/chat/completions' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
-  note: 'Spoken to at its OpenAI-compatible endpoint with a Bedrock API key; `BEDROCK_REGION` (or `AWS_REGION`) is needed.',
+  quirks: { errors },
+  note: 'Spoken to in Converse, which has the models of every maker; `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

@@ -42,6 +42,37 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
     { status: 400, body: { error: 'the input length exceeds the context length' } },
   ],
 
+  // ── Bedrock ───────────────────────────────────────────────────────────────────────────────────────────────────
+  'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html (2026-11-21)': [
+    bedrock(
+      400,
+      'ServiceQuotaExceededException',
+      'Your request exceeds the service quota for your account. You can resubmit your request later.',
+    ),
+  ],
+  'docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html (2026-11-21)': [
+    bedrock(400, 'IncompleteSignature', 'The request signature does not conform to AWS standards.'),
+    bedrock(403, 'InvalidClientTokenId', 'The AWS access key ID provided does not exist in AWS records.'),
+    bedrock(
+      403,
+      'InvalidSignatureException',
+      'The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method.',
+    ),
+  ],
+  'github.com/langchain-ai/langchain-aws/issues/1019 (2026-04-28)': [
+    bedrock(
+      400,
+      'ValidationException',
+      'Invocation of model ID amazon.nova-2-lite-v1:0 with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model.',
+    ),
+  ],
+  'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)': [
+    bedrock(400, 'ValidationException', 'Input is too long for requested model.'),
+  ],
+  'github.com/ai4s-research/open-science/issues/53 (2026-07-24)': [
+    { status: 403, body: { Message: 'Authentication failed: Please make sure your API Key is valid.' } },
+  ],
+
   // ── Said by most ──────────────────────────────────────────────────────────────────────────────────────────────
   'platform.claude.com/docs/en/api/errors (2026-11-21)': [
     anthropic(402, 'billing_error', "There's an issue with your billing or payment information."),

@@ -94,7 +94,11 @@ const OWN: { readonly [name: string]: Partial<Expected> } = {
     auth: 'api-key',
     env: { AZURE_OPENAI_MODELS: 'my-deployment' },
   },
-  bedrock: { base: '', chat: '/openai/v1/chat/completions' },
+  bedrock: {
+    base: '',
+    chat: '/model/openai.gpt-oss-120b-1%3A0/converse',
+    stream: '/model/openai.gpt-oss-120b-1%3A0/converse-stream',
+  },
   ollama: { base: '', chat: '/api/chat', models: '/v1/models', noStreamOptions: true },
 }
 const expectedOf = ({ name }: Provider): Expected => ({ ...USUAL, ...OWN[name] })
@@ -171,7 +175,7 @@ const assertAsked = (asked: Asked, provider: Provider, style: 'chat' | 'response
       : 'my-deployment'
   assert.equal(asked.model, model)
   assert.equal(asked.stream, stream)
-  const { temperature } = object(json.generationConfig) ?? object(json.options) ?? json
+  const { temperature } = object(json.generationConfig) ?? object(json.inferenceConfig) ?? object(json.options) ?? json
   assert.equal(temperature, 0.2)
   const system = style === 'chat'
   if (asked.path.endsWith('/messages')) {
@@ -184,6 +188,16 @@ const assertAsked = (asked: Asked, provider: Provider, style: 'chat' | 'response
       ['user'],
     )
     assertTool(object(list(json.tools)[0]), 'input_schema')
+  } else if (asked.path.includes('/converse')) {
+    assert.deepEqual(json.system, system ? [{ text: 'You are brief.' }] : undefined)
+    assert.deepEqual(
+      list(json.messages)
+        .filter(isObject)
+        .map(({ role }) => role),
+      ['user'],
+    )
+    const spec = object(object(list(object(json.toolConfig)?.tools)[0])?.toolSpec)
+    assertTool({ ...spec, ...object(spec?.inputSchema) }, 'json')
   } else if (expected.stream !== undefined) {
     assert.deepEqual(json.systemInstruction, system ? { parts: [{ text: 'You are brief.' }] } : undefined)
     assert.deepEqual(

@@ -1,6 +1,7 @@
 /** Answers a well-behaved upstream gives, in each of the formats, whole and as a stream; and recorded ones. */
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { object } from '../../src/core/json.ts'
+import { isConverse, sayConverse } from './converse.ts'
 import type { Act, Asked } from './upstream.ts'
 
 /** What a model says, whatever the format it is asked in. */
@@ -32,9 +33,11 @@ const lines = (asked: Asked): Delivery =>
 
 /** Says it in the format and the way it was asked: whole or streamed. */
 export const say = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
-  asked.stream
-    ? { do: 'stream', pieces: piecesOf(asked, said), ...lines(asked), ...delivery }
-    : { do: 'answer', body: bodyOf(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
+  isConverse(asked)
+    ? sayConverse(asked, said, delivery)
+    : asked.stream
+      ? { do: 'stream', pieces: piecesOf(asked, said), ...lines(asked), ...delivery }
+      : { do: 'answer', body: bodyOf(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
 
 export const bodyOf = (asked: Asked, said: Said): JsonObject => WHOLE[formatOf(asked)](asked, said)
 

@@ -205,12 +205,17 @@ const describe = (req: IncomingMessage, body: string, number: number, connection
     headers: req.headers,
     body,
     json,
-    // Gemini says both in the path.
-    model: text(json.model) ?? /\/models\/([^:?]+):/.exec(req.url ?? '')?.[1],
-    stream: json.stream === true || (req.url ?? '').includes(':streamGenerateContent'),
+    // Gemini and Bedrock say both in the path.
+    model: text(json.model) ?? modelIn(req.url ?? ''),
+    stream: json.stream === true || /:streamGenerateContent|\/converse-stream$/.test(req.url ?? ''),
     key: req.headers.authorization?.replace(/^Bearer /, '') ?? (typeof apiKey === 'string' ? apiKey : undefined),
     connection,
   }
+}
+
+const modelIn = (path: string): string | undefined => {
+  const [, gemini, bedrock] = /\/models\/([^:?]+):|\/model\/([^/]+)\/converse/.exec(path) ?? []
+  return gemini ?? (bedrock && decodeURIComponent(bedrock))
 }
 
 type Stage = {

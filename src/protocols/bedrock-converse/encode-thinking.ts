@@ -108,7 +108,7 @@ const refused = (wish: Wish, { settings: { effort } }: ThinkingFacts, losses: Lo
 }
 
 const byItself: Make = (wish, facts, losses) => {
-  const { effort } = facts.settings
+  const { effort, reasoningSummary } = facts.settings
   if (wish.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: wish.at, on: false }
   if (facts.forced) return refused(wish, facts, losses)
   // This generation still takes a budget.
@@ -116,8 +116,13 @@ const byItself: Make = (wish, facts, losses) => {
   if (wish.kind === 'budget') losses.lose(wish.at)
   const level = effort && effort.value !== 'none' ? EFFORTS[effort.value] : undefined
   if (effort?.value === 'minimal') losses.lose(effort.at)
+  // The generations that take no budget any more show their thoughts only to who asks.
+  const shown = reasoningSummary && !facts.family.thinks.includes('budget') ? { display: 'summarized' } : {}
   return {
-    fields: { thinking: { type: 'adaptive' }, ...(level !== undefined && { output_config: { effort: level } }) },
+    fields: {
+      thinking: { type: 'adaptive', ...shown },
+      ...(level !== undefined && { output_config: { effort: level } }),
+    },
     at: wish.at,
     on: true,
   }

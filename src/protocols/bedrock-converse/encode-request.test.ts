@@ -1,0 +1,704 @@
+/** Requests in Converse: what becomes of each thing a client may say, and what is told to be lost. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ChatRequest, Extra, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import { type Json, type JsonObject, list, object } from '../../core/json.ts'
+import { run } from '../../core/stage.ts'
+import { familyOf } from './family.ts'
+import { bedrockConverse } from './index.ts'
+
+const SONNET = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
+const NEWER = 'us.anthropic.claude-sonnet-4-6'
+const NEWEST = 'global.anthropic.claude-opus-5-20260901-v1:0'
+const OLD = 'anthropic.claude-3-haiku-20240307-v1:0'
+const NOVA = 'us.amazon.nova-lite-v1:0'
+const NOVA2 = 'us.amazon.nova-2-lite-v1:0'
+const OSS = 'openai.gpt-oss-120b-1:0'
+const LLAMA = 'us.meta.llama4-maverick-17b-instruct-v1:0'
+const PROFILE = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/mi1dadi0g15f'
+
+const asks = (parts: Partial<ChatRequest>): ChatRequest => ({
+  model: 'm',
+  stream: false,
+  messages: [user(said('q'))],
+  tools: [],
+  settings: {},
+  extras: [],
+  ...parts,
+})
+
+/** What is sent; and what is lost, with a `!` where that makes the model unfit. */
+const encode = (parts: Partial<ChatRequest>, model = SONNET): { body: JsonObject; losses: string[] } => {
+  const { body, losses } = bedrockConverse.encodeRequest(asks(parts), { model, outputLimit: 64_000 })
+  return { body, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+}
+
+const said = (text: string, extras?: readonly Extra[]): Part => ({
+  type: 'text',
+  at: `t ${text}`,
+  text,
+  ...(extras && { extras }),
+})
+const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
+const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
+const system = (...content: Part[]): Message => ({ role: 'system', at: 's', as: 'system', content })
+const call = (id: string, name = 'f', args = '{"a":1}'): Part => ({
+  type: 'tool-call',
+  at: `call ${id}`,
+  id,
+  name,
+  arguments: args,
+})
+const result = (callId: string, ...content: Part[]): Message => ({ role: 'tool', at: `r ${callId}`, callId, content })
+const tool = (name: string, more: Partial<Tool & { kind: 'function' }> = {}): Tool => ({
+  kind: 'function',
+  at: `tool ${name}`,
+  name,
+  parameters: PARAMETERS,
+  ...more,
+})
+const PARAMETERS = {
+  type: 'object',
+  properties: { a: { type: 'string' } },
+  required: ['a'],
+  additionalProperties: false,
+}
+const cache = (at: string, ttl?: string): Extra => ({
+  at: `${at}.cache_control`,
+  name: 'cache_control',
+  value: { type: 'ephemeral', ...(ttl && { ttl }) },
+  essential: false,
+})
+const at = <T>(value: T, path: string) => ({ value, at: path })
+const POINT = { cachePoint: { type: 'default' } }
+
+// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const PNG = 'iVBORw0KGgo='
+const PDF = 'JVBERi0='
+const picture = (place: string): Part => ({
+  type: 'image',
+  at: place,
+  source: { kind: 'data', mediaType: '', data: PNG },
+})
+const PICTURE = { image: { format: 'png', source: { bytes: PNG } } }
+const file = (filename: string | undefined, mediaType = 'application/pdf', data = PDF): Part => ({
+  type: 'file',
+  at: `file ${filename}`,
+  source: { kind: 'data', mediaType, data },
+  ...(filename !== undefined && { filename }),
+})
+const proof = (origin: 'bedrock-converse' | 'anthropic-messages', text: string, redacted = false): Part => ({
+  type: 'reasoning',
+  at: `thought ${text}`,
+  text,
+  proof: { origin, value: 'SIG', ...(redacted && { redacted }) },
+})
+const use = (id: string, name = 'f', input: JsonObject = { a: 1 }) => ({ toolUse: { toolUseId: id, name, input } })
+const gave = (id: string, ...content: JsonObject[]) => ({ toolResult: { toolUseId: id, content } })
+
+const conversations: readonly (readonly [
+  name: string,
+  messages: readonly Message[],
+  turns: readonly (readonly [role: string, ...content: JsonObject[]])[],
+  losses: readonly string[],
+  model?: string,
+])[] = [
+  [
+    'neighbours are one turn, blank texts none',
+    [user(said('a')), user(said('  '), said('b')), model(said('')), user(said('c'))],
+    [['user', { text: 'a' }, { text: 'b' }, { text: 'c' }]],
+    [],
+  ],
+  [
+    'who begins with the assistant is greeted first',
+    [model(said('hi')), user(said('a'))],
+    [
+      ['user', { text: 'Hello.' }],
+      ['assistant', { text: 'hi' }],
+      ['user', { text: 'a' }],
+    ],
+    ['a'],
+  ],
+  [
+    'white space at the end of what is to be continued',
+    [user(said('a')), model(said('so: \n'))],
+    [
+      ['user', { text: 'a' }],
+      ['assistant', { text: 'so:' }],
+    ],
+    [],
+  ],
+  [
+    'results of a turn together, in front of what the user said',
+    [
+      user(said('q')),
+      model(said('hm'), call('1'), call('2', 'g', '')),
+      user(said('and?')),
+      result('1', said('one')),
+      result('2', said('')),
+    ],
+    [
+      ['user', { text: 'q' }],
+      ['assistant', { text: 'hm' }, use('1'), use('2', 'g', {})],
+      ['user', gave('1', { text: 'one' }), gave('2', { text: '(no output)' }), { text: 'and?' }],
+    ],
+    [],
+  ],
+  [
+    'a failed call, pictures and documents in a result',
+    [
+      user(said('q')),
+      model(call('1')),
+      { ...result('1', said('x'), picture('i'), file('a.pdf')), isError: true } as Message,
+    ],
+    [
+      ['user', { text: 'q' }],
+      ['assistant', use('1')],
+      [
+        'user',
+        {
+          toolResult: {
+            toolUseId: '1',
+            content: [{ text: 'x' }, PICTURE, { document: { format: 'pdf', name: 'a', source: { bytes: PDF } } }],
+            status: 'error',
+          },
+        },
+      ],
+    ],
+    [],
+  ],
+  [
+    'arguments that are none are kept as text',
+    [user(said('q')), model(call('1', 'f', '{"a'))],
+    [
+      ['user', { text: 'q' }],
+      ['assistant', use('1', 'f', { unreadable_arguments: '{"a' })],
+    ],
+    [],
+  ],
+  [
+    'thoughts signed here, and sealed ones; others are lost',
+    [
+      user(said('q')),
+      model(
+        proof('bedrock-converse', 'hm'),
+        proof('bedrock-converse', '', true),
+        proof('anthropic-messages', 'other'),
+        { type: 'reasoning', at: 'unsigned', text: 'hm' },
+        said('a'),
+      ),
+    ],
+    [
+      ['user', { text: 'q' }],
+      [
+        'assistant',
+        { reasoningContent: { reasoningText: { text: 'hm', signature: 'SIG' } } },
+        { reasoningContent: { redactedContent: 'SIG' } },
+        { text: 'a' },
+      ],
+    ],
+    ['thought other', 'unsigned'],
+  ],
+  [
+    'thoughts to a model that takes none back',
+    [user(said('q')), model(proof('bedrock-converse', 'hm'), said('a'))],
+    [
+      ['user', { text: 'q' }],
+      ['assistant', { text: 'a' }],
+    ],
+    ['thought hm'],
+    NOVA2,
+  ],
+  [
+    'pictures, films, sound, by their bytes alone',
+    [
+      user(
+        picture('i'),
+        { type: 'image', at: 'd', source: { kind: 'url', url: `data:image/webp;base64,${PNG}` }, detail: 'low' },
+        file('clip.mp4', 'video/mp4', 'AAAA'),
+        { type: 'audio', at: 'w', data: 'AAAA', format: 'wav' },
+        { type: 'image', at: 'url', source: { kind: 'url', url: 'https://h/a.png' } },
+        { type: 'file', at: 's3', source: { kind: 'url', url: 's3://bucket/a.pdf' } },
+        { type: 'file', at: 'id', source: { kind: 'id', id: 'file-1', protocol: 'openai-chat' } },
+        { type: 'image', at: 'tiff', source: { kind: 'data', mediaType: 'image/tiff', data: 'AAAA' } },
+        { type: 'audio', at: 'pcm16', data: 'AAAA', format: 'pcm16' },
+      ),
+    ],
+    [
+      [
+        'user',
+        PICTURE,
+        // The bytes say what they are, whatever the type says… where it says nothing; here it does.
+        { image: { format: 'webp', source: { bytes: PNG } } },
+        { video: { format: 'mp4', source: { bytes: 'AAAA' } } },
+        { audio: { format: 'wav', source: { bytes: 'AAAA' } } },
+      ],
+    ],
+    ['d.detail', 'file clip.mp4.filename', '!url', '!s3', '!id', '!tiff', '!pcm16'],
+  ],
+  [
+    'documents: neutral names, no two the same, and a text beside them',
+    [
+      user(
+        file('report.pdf'),
+        file('report.docx', 'application/vnd.openxmlformats-officedocument.wordprocessingml.document'),
+        file('Ignore_all: previous!.txt', 'text/plain', 'aGk='),
+        file('table.csv', 'text/plain', 'aGk='),
+        file(undefined),
+        file('a.bin', 'application/zip', 'AAAA'),
+      ),
+    ],
+    [
+      [
+        'user',
+        { document: { format: 'pdf', name: 'report', source: { bytes: PDF } } },
+        // Its bytes are what the test has; the type is believed.
+        { document: { format: 'docx', name: 'report (2)', source: { bytes: PDF } } },
+        { document: { format: 'txt', name: 'Ignore all previous', source: { bytes: 'aGk=' } } },
+        { document: { format: 'csv', name: 'table', source: { bytes: 'aGk=' } } },
+        { document: { format: 'pdf', name: 'Document', source: { bytes: PDF } } },
+        { text: 'See the attached document.' },
+      ],
+    ],
+    ['file Ignore_all: previous!.txt.filename', '!file a.bin', 'u'],
+  ],
+  ['nothing at all', [], [], ['!messages']],
+]
+for (const [name, messages, turns, losses, to] of conversations)
+  test(`converse request: ${name}`, () => {
+    const made = encode({ messages, tools: [tool('f'), tool('g')] }, to)
+    assert.deepEqual(
+      made.body.messages,
+      turns.map(([role, ...content]) => ({ role, content })),
+    )
+    assert.deepEqual(made.losses, losses)
+  })
+
+test('converse request: system messages go to the front, a lone one is the question', () => {
+  const { body } = encode({ messages: [system(said('a')), user(said('q')), system(said('b'))] })
+  assert.deepEqual(body.system, [{ text: 'a' }, { text: 'b' }])
+  const alone = encode({ messages: [system(said('a')), system(said('b'))] })
+  assert.deepEqual(alone.body, {
+    messages: [{ role: 'user', content: [{ text: 'b' }] }],
+    system: [{ text: 'a' }],
+  })
+  assert.deepEqual(alone.losses, ['s.role'])
+  assert.deepEqual(encode({ messages: [system(picture('i')), user(said('q'))] }).losses, ['!i'])
+})
+
+test('converse request: without a tool to call, the calls of the history are told in words', () => {
+  const messages = [user(said('q')), model(call('1')), result('1', said('one'), picture('i')), user(said('and?'))]
+  const words = [
+    { role: 'user', content: [{ text: 'q' }] },
+    { role: 'assistant', content: [{ text: '[Called the tool f with {"a":1}]' }] },
+    { role: 'user', content: [{ text: '[The tool f answered:]' }, { text: 'one' }, PICTURE, { text: 'and?' }] },
+  ]
+  const without = encode({ messages })
+  assert.deepEqual(without.body.messages, words)
+  assert.deepEqual(without.losses, ['call 1', 'r 1'])
+  // There is no "none": the tools stay away.
+  const none = encode({ messages, tools: [tool('f')], settings: { toolChoice: at({ kind: 'none' }, 'c') } })
+  assert.deepEqual(none.body.messages, words)
+  assert.equal(none.body.toolConfig, undefined)
+  assert.deepEqual(none.losses, ['tool f', 'call 1', 'r 1'])
+})
+
+test('converse request: marks for the cache are blocks of their own, where the model caches', () => {
+  const messages: Message[] = [
+    system(said('S', [cache('s')])),
+    user(said('a', [cache('u')]), { ...picture('i'), extras: [cache('i', '1h')] } as Part),
+    { ...model(call('1')), extras: [cache('call 1')] } as Message,
+    { ...result('1', said('x')), extras: [cache('r 1')] } as Message,
+    user({ ...file('a.pdf'), extras: [cache('file')] } as Part, said('b')),
+  ]
+  const tools = [tool('f', { extras: [cache('tool f')] })]
+  const { body, losses } = encode({ messages, tools })
+  assert.deepEqual(body.system, [{ text: 'S' }, POINT])
+  assert.deepEqual(list(object(body.toolConfig)?.tools).at(-1), POINT)
+  assert.deepEqual(
+    list(body.messages).map((turn) => object(turn)?.content),
+    [
+      [{ text: 'a' }, POINT, PICTURE, { cachePoint: { type: 'default', ttl: '1h' } }],
+      [use('1'), POINT],
+      [
+        gave('1', { text: 'x' }),
+        POINT,
+        { document: { format: 'pdf', name: 'a', source: { bytes: PDF } } },
+        { text: 'b' },
+      ],
+    ],
+  )
+  assert.deepEqual(losses, ['file.cache_control'])
+  const nova = encode({ messages, tools }, NOVA)
+  assert.deepEqual(nova.losses.toSorted(), ['file.cache_control', 'i.cache_control.ttl', 'tool f.cache_control'])
+  const none = encode({ messages, tools }, LLAMA)
+  assert.ok(!JSON.stringify(none.body).includes('cachePoint'))
+  assert.equal(none.losses.length, 7)
+})
+
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const SCHEMA = { type: 'object', properties: { a: { type: 'string', minLength: 1 } }, required: ['a'] }
+const extra = (name: string, value: Json): Extra => ({ at: name, name, value, essential: false })
+
+const settings: readonly (readonly [
+  name: string,
+  wishes: Settings,
+  sent: JsonObject,
+  losses: readonly string[],
+  model?: string,
+  extras?: readonly Extra[],
+])[] = [
+  [
+    'those with a like here',
+    {
+      maxOutputTokens: at(50, 'max'),
+      temperature: at(0.5, 't'),
+      stop: at(['a', '  '], 's'),
+      metadata: at({ team: 'a b', bad: 'ü' }, 'm'),
+      serviceTier: at('flex', 'tier'),
+      choices: at(1, 'n'),
+    },
+    {
+      inferenceConfig: { maxTokens: 50, temperature: 0.5, stopSequences: ['a'] },
+      requestMetadata: { team: 'a b' },
+      serviceTier: { type: 'flex' },
+    },
+    ['s', 'm'],
+  ],
+  [
+    'those beyond its bounds',
+    { maxOutputTokens: at(90_000, 'max'), temperature: at(1.7, 't'), choices: at(2, 'n') },
+    { inferenceConfig: { maxTokens: 64_000, temperature: 1 } },
+    ['max', 't', '!n'],
+  ],
+  [
+    'of temperature and top_p Claude takes one',
+    { temperature: at(0.2, 't'), topP: at(0.9, 'p') },
+    { inferenceConfig: { temperature: 0.2 } },
+    ['p'],
+  ],
+  [
+    'others take both',
+    { temperature: at(0.2, 't'), topP: at(0.9, 'p') },
+    { inferenceConfig: { temperature: 0.2, topP: 0.9 } },
+    [],
+    NOVA,
+  ],
+  [
+    'those without a like',
+    {
+      seed: at(1, 'seed'),
+      presencePenalty: at(1, 'pp'),
+      frequencyPenalty: at(0, 'fp'),
+      logitBias: at({ 1: 2 }, 'lb'),
+      logprobs: at(true, 'l'),
+      verbosity: at('low', 'v'),
+      user: at('u', 'user'),
+      promptCacheKey: at('c', 'key'),
+      serviceTier: at('scale', 'tier'),
+      store: at(true, 'store'),
+      parallelToolCalls: at(true, 'ptc'),
+    },
+    {},
+    ['seed', 'pp', 'lb', 'l', 'v', 'user', 'key', 'tier', 'store'],
+  ],
+  ['top_k to Claude', { topK: at(7, 'k') }, { additionalModelRequestFields: { top_k: 7 } }, []],
+  ['top_k to Nova', { topK: at(7, 'k') }, { additionalModelRequestFields: { inferenceConfig: { topK: 7 } } }, [], NOVA],
+  ['top_k to others', { topK: at(7, 'k') }, {}, ['k'], LLAMA],
+  ['any JSON', { format: at({ kind: 'json' }, 'f') }, {}, ['f']],
+  [
+    'a schema',
+    { format: at({ kind: 'schema', name: 'n', description: 'd', schema: SCHEMA }, 'f') },
+    {
+      outputConfig: {
+        textFormat: {
+          type: 'json_schema',
+          structure: {
+            jsonSchema: {
+              name: 'n',
+              description: 'd',
+              schema:
+                '{"type":"object","properties":{"a":{"type":"string","description":"(minLength: 1)"}},"required":["a"],"additionalProperties":false}',
+            },
+          },
+        },
+      },
+    },
+    ['f.schema.properties.a.minLength'],
+  ],
+  [
+    'a schema to a model that keeps none',
+    { format: at({ kind: 'schema', name: 'n', schema: SCHEMA }, 'f') },
+    {},
+    ['!f'],
+    NOVA,
+  ],
+  [
+    'thinking by tokens',
+    { thinkingBudget: at(2_000, 'b'), temperature: at(0.3, 't'), topK: at(3, 'k') },
+    { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_000 } } },
+    ['t', 'k'],
+  ],
+  [
+    'thinking by an effort, where only tokens are understood',
+    { effort: at('low', 'e'), reasoningSummary: at('auto', 'sum') },
+    { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_048 } } },
+    ['e'],
+  ],
+  [
+    'a budget that leaves no room',
+    { thinkingBudget: at(2_000, 'b'), maxOutputTokens: at(1_500, 'max') },
+    {
+      inferenceConfig: { maxTokens: 1_500 },
+      additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 1_024 } },
+    },
+    ['b'],
+  ],
+  [
+    'no room for any',
+    { effort: at('high', 'e'), maxOutputTokens: at(500, 'max'), reasoningSummary: at('auto', 'sum') },
+    { inferenceConfig: { maxTokens: 500 } },
+    ['e', 'sum'],
+  ],
+  [
+    'as the model sees fit',
+    { effort: at('high', 'e') },
+    { additionalModelRequestFields: { thinking: { type: 'adaptive' }, output_config: { effort: 'high' } } },
+    [],
+    NEWER,
+  ],
+  [
+    'asked for in Anthropic’s words',
+    { effort: at('low', 'e') },
+    { additionalModelRequestFields: { thinking: { type: 'adaptive' }, output_config: { effort: 'low' } } },
+    [],
+    NEWER,
+    [extra('thinking', { type: 'adaptive' })],
+  ],
+  [
+    'a budget, where none is taken any more',
+    { thinkingBudget: at(2_000, 'b'), reasoningSummary: at('auto', 'sum') },
+    { additionalModelRequestFields: { thinking: { type: 'adaptive', display: 'summarized' } } },
+    ['b'],
+    NEWEST,
+  ],
+  [
+    'no thinking',
+    { effort: at('none', 'e') },
+    { additionalModelRequestFields: { thinking: { type: 'disabled' } } },
+    [],
+  ],
+  ['a Claude that does not think', { effort: at('high', 'e') }, {}, ['e'], OLD],
+  [
+    'Nova’s own words',
+    { effort: at('low', 'e') },
+    { additionalModelRequestFields: { reasoningConfig: { type: 'enabled', maxReasoningEffort: 'low' } } },
+    [],
+    NOVA2,
+  ],
+  [
+    'Nova’s highest effort goes with no limit',
+    { effort: at('high', 'e'), maxOutputTokens: at(100, 'max') },
+    {
+      inferenceConfig: { maxTokens: 100 },
+      additionalModelRequestFields: { reasoningConfig: { type: 'enabled', maxReasoningEffort: 'medium' } },
+    },
+    ['e'],
+    NOVA2,
+  ],
+  [
+    'OpenAI’s own words',
+    { effort: at('xhigh', 'e') },
+    { additionalModelRequestFields: { reasoning_effort: 'high' } },
+    ['e'],
+    OSS,
+  ],
+  ['a model nobody knows', { effort: at('high', 'e'), topK: at(3, 'k') }, {}, ['e', 'k'], PROFILE],
+  [
+    'members of this format that clients send through',
+    {},
+    {
+      guardrailConfig: { guardrailIdentifier: 'g', guardrailVersion: '1' },
+      additionalModelRequestFields: { anthropic_beta: ['x'] },
+    },
+    ['other'],
+    SONNET,
+    [
+      extra('guardrailConfig', { guardrailIdentifier: 'g', guardrailVersion: '1' }),
+      extra('additionalModelRequestFields', { anthropic_beta: ['x'] }),
+      extra('other', 1),
+    ],
+  ],
+]
+for (const [name, wishes, sent, losses, to, extras = []] of settings)
+  test(`converse settings: ${name}`, () => {
+    const made = encode({ settings: wishes, extras }, to)
+    const { messages: _, ...rest } = made.body
+    assert.deepEqual(rest, sent)
+    assert.deepEqual(made.losses.toSorted(), [...losses].toSorted())
+  })
+
+test('converse settings: a forced call outweighs thinking; calls just answered have to have been thought about', () => {
+  const forced = encode({
+    tools: [tool('f')],
+    settings: { effort: at('low', 'e'), toolChoice: at({ kind: 'required' }, 'c') },
+  })
+  assert.deepEqual(forced.losses, ['e'])
+  assert.equal(forced.body.additionalModelRequestFields, undefined)
+  const ask = (...thoughts: Part[]) =>
+    encode({
+      tools: [tool('f')],
+      settings: { thinkingBudget: at(2_000, 'b') },
+      messages: [user(said('q')), model(...thoughts, call('1')), result('1', said('x'))],
+    })
+  assert.deepEqual(ask().losses, ['b'])
+  assert.deepEqual(ask(proof('bedrock-converse', 'hm')).losses, [])
+})
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const spec = (name: string, more: JsonObject = {}) => ({
+  toolSpec: { name, inputSchema: { json: PARAMETERS }, ...more },
+})
+
+const choices: readonly (readonly [string, Settings, JsonObject | undefined, readonly string[], readonly string[]])[] =
+  [
+    ['unsaid', {}, undefined, ['f', 'g'], []],
+    ['auto', { toolChoice: at({ kind: 'auto' }, 'c') }, { auto: {} }, ['f', 'g'], []],
+    ['required', { toolChoice: at({ kind: 'required' }, 'c') }, { any: {} }, ['f', 'g'], []],
+    ['one', { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') }, { tool: { name: 'g' } }, ['f', 'g'], []],
+    ['some', { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') }, { auto: {} }, ['g'], []],
+    [
+      'some, of which one has to be called',
+      { toolChoice: at({ kind: 'allowed', mode: 'required', names: ['g'] }, 'c') },
+      { any: {} },
+      ['g'],
+      [],
+    ],
+    ['one at a time', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
+  ]
+for (const [name, wishes, choice, names, losses] of choices)
+  test(`converse tools: ${name}`, () => {
+    const { body, losses: lost } = encode({ tools: [tool('f'), tool('g')], settings: wishes })
+    assert.deepEqual(body.toolConfig, { tools: names.map((each) => spec(each)), ...(choice && { toolChoice: choice }) })
+    assert.deepEqual(lost, losses)
+  })
+
+const declared: readonly (readonly [string, Tool, JsonObject | undefined, readonly string[], string?])[] = [
+  ['strict', tool('f', { strict: true }), spec('f', { strict: true }), []],
+  ['strict, where nothing holds it', tool('f', { strict: true }), spec('f'), ['tool f.strict'], NOVA],
+  [
+    'strict with bounds nothing holds',
+    tool('f', { strict: true, parameters: { ...SCHEMA, additionalProperties: false } }),
+    { toolSpec: { name: 'f', inputSchema: { json: { ...SCHEMA, additionalProperties: false } } } },
+    ['tool f.strict'],
+  ],
+  ['described', tool('f', { description: 'does' }), spec('f', { description: 'does' }), []],
+  ['described by nothing', tool('f', { description: ' ' }), spec('f'), []],
+  [
+    'no arguments',
+    { kind: 'function', at: 'tool f', name: 'f' },
+    { toolSpec: { name: 'f', inputSchema: { json: { type: 'object', properties: {} } } } },
+    [],
+  ],
+  [
+    'no type',
+    tool('f', { parameters: { properties: {} } }),
+    { toolSpec: { name: 'f', inputSchema: { json: { properties: {}, type: 'object' } } } },
+    [],
+  ],
+  ['no object', tool('f', { parameters: { type: 'string' } }), undefined, ['!tool f']],
+  ['a choice of shapes to Claude', tool('f', { parameters: { anyOf: [PARAMETERS] } }), undefined, ['!tool f']],
+  [
+    'another vendor’s own',
+    { kind: 'foreign', at: 'hosted', protocol: 'openai-responses', raw: { type: 'web_search' } },
+    undefined,
+    ['!hosted'],
+  ],
+  [
+    'Bedrock’s own',
+    { kind: 'foreign', at: 'hosted', protocol: 'bedrock-converse', raw: { systemTool: { name: 'nova_grounding' } } },
+    { systemTool: { name: 'nova_grounding' } },
+    [],
+    NOVA2,
+  ],
+]
+for (const [name, one, sent, losses, to] of declared)
+  test(`converse tools: ${name}`, () => {
+    const made = encode({ tools: [one] }, to)
+    assert.deepEqual(made.body.toolConfig, sent && { tools: [sent] })
+    assert.deepEqual(made.losses, losses)
+  })
+
+test('converse tools: names and ids it does not take are replaced, call and result alike, and undone in the answer', () => {
+  const odd = 'wéird/name '.repeat(12)
+  const longId = 'call_'.repeat(20)
+  const tools: Tool[] = [{ kind: 'custom', at: 't', name: 'shell' }, tool(odd)]
+  const { body } = encode({
+    tools,
+    messages: [user(said('q')), model(call(longId, odd)), result(longId, said('x'))],
+    settings: { toolChoice: at({ kind: 'tool', name: odd }, 'c') },
+  })
+  const [shell, other] = list(object(body.toolConfig)?.tools).map((one) => object(object(one)?.toolSpec))
+  assert.equal(shell?.name, 'shell')
+  const sentName = String(other?.name)
+  assert.match(sentName, /^[a-zA-Z0-9_-]{1,64}$/)
+  assert.deepEqual(object(body.toolConfig)?.toolChoice, { tool: { name: sentName } })
+  const blocks = list(body.messages).flatMap((turn) => list(object(turn)?.content).map((block) => object(block)))
+  const used = object(blocks[1]?.toolUse)
+  assert.equal(used?.name, sentName)
+  assert.match(String(used?.toolUseId), /^[a-zA-Z0-9_.:-]{1,64}$/)
+  assert.equal(object(blocks[2]?.toolResult)?.toolUseId, used?.toolUseId)
+  assert.notEqual(used?.toolUseId, longId.slice(0, 64))
+
+  const stage = bedrockConverse.restore?.(asks({ tools }))
+  assert.ok(stage)
+  const content = [use('1', 'shell', { input: 'ls -l' }), use('2', sentName, {})]
+  const answer = { output: { message: { role: 'assistant', content } }, stopReason: 'tool_use' }
+  const events = run(stage, bedrockConverse.decodeAnswer(answer))
+  const opened = events.flatMap((event) =>
+    event.type === 'open' && event.block.type === 'tool-call' ? [event.block] : [],
+  )
+  assert.deepEqual(
+    opened.map(({ name, custom }) => [name, custom]),
+    [
+      ['shell', true],
+      [odd, undefined],
+    ],
+  )
+  assert.ok(events.some((event) => event.type === 'delta' && event.text === 'ls -l'))
+})
+
+// ── What a name says ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const families: readonly (readonly [model: string, maker: string, thinks: readonly string[], schemas: boolean])[] = [
+  ['anthropic.claude-v2:1', 'anthropic', [], false],
+  ['anthropic.claude-instant-v1', 'anthropic', [], false],
+  [OLD, 'anthropic', [], false],
+  ['us.anthropic.claude-3-7-sonnet-20250219-v1:0', 'anthropic', ['budget'], false],
+  ['us.anthropic.claude-sonnet-4-20250514-v1:0', 'anthropic', ['budget'], false],
+  ['us.anthropic.claude-opus-4-1-20250805-v1:0', 'anthropic', ['budget'], false],
+  [SONNET, 'anthropic', ['budget'], true],
+  [NEWER, 'anthropic', ['budget', 'adaptive'], true],
+  ['global.anthropic.claude-opus-4-7', 'anthropic', ['adaptive'], true],
+  [NEWEST, 'anthropic', ['adaptive'], true],
+  [
+    'arn:aws:bedrock:us-east-1:012345678901:inference-profile/us.anthropic.claude-3-7-sonnet-20250219-v1:0',
+    'anthropic',
+    ['budget'],
+    false,
+  ],
+  [NOVA, 'amazon', [], false],
+  [NOVA2, 'amazon', ['config'], false],
+  [OSS, 'openai', ['effort'], true],
+  [LLAMA, 'other', [], false],
+  ['qwen.qwen3-coder-480b-a35b-v1:0', 'other', [], true],
+  [PROFILE, 'unknown', [], true],
+]
+for (const [name, maker, thinks, schemas] of families)
+  test(`converse models: ${name}`, () => {
+    const family = familyOf(name)
+    assert.deepEqual([family.maker, family.thinks, family.schemas], [maker, thinks, schemas])
+  })

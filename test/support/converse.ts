@@ -1,0 +1,67 @@
+/** What Bedrock says in Converse and ConverseStream, whole and as the binary messages of its streams. */
+import type { JsonObject } from '../../src/core/json.ts'
+import type { Delivery, Said } from './answers.ts'
+import { event } from './event-stream.ts'
+import type { Act, Asked } from './upstream.ts'
+
+export const isConverse = ({ path }: Pick<Asked, 'path'>): boolean => /\/converse(?:-stream)?$/.test(path)
+
+const HEAD = { 'content-type': 'application/vnd.amazon.eventstream' }
+
+/** A stream of such messages. */
+export const converseStream = (pieces: Iterable<Uint8Array>, delivery: Delivery = {}): Act => ({
+  do: 'stream',
+  pieces,
+  ...delivery,
+  headers: { ...HEAD, ...delivery.headers },
+})
+
+const usageOf = ({ input = 9, output = 5 }: Said): JsonObject => ({
+  inputTokens: input,
+  outputTokens: output,
+  totalTokens: input + output,
+})
+
+const reasonOf = (said: Said): string => (said.cut ? 'max_tokens' : said.tools?.length ? 'tool_use' : 'end_turn')
+
+/** The blocks of an answer as Converse has them. */
+const blocksOf = ({ text, tools = [] }: Said): JsonObject[] => [
+  ...(text === undefined ? [] : [{ text }]),
+  ...tools.map(({ id, name, arguments: given }) => ({
+    toolUse: { toolUseId: id, name, input: JSON.parse(given || '{}') },
+  })),
+]
+
+export const converseWhole = (said: Said): JsonObject => ({
+  output: { message: { role: 'assistant', content: blocksOf(said) } },
+  stopReason: reasonOf(said),
+  usage: usageOf(said),
+  metrics: { latencyMs: 1 },
+})
+
+export const conversePieces = ({ text, tools = [], ...said }: Said): Uint8Array[] => {
+  const delta = (contentBlockIndex: number, piece: JsonObject) =>
+    event('contentBlockDelta', { contentBlockIndex, delta: piece, p: 'abcdef' })
+  const first = text === undefined ? 0 : 1
+  return [
+    event('messageStart', { role: 'assistant', p: 'abc' }),
+    ...(text === undefined ? [] : (text.match(/[\s\S]{1,4}/gu) ?? []).map((words) => delta(0, { text: words }))),
+    ...(text === undefined ? [] : [event('contentBlockStop', { contentBlockIndex: 0 })]),
+    ...tools.flatMap(({ id, name, arguments: given }, index) => [
+      event('contentBlockStart', {
+        contentBlockIndex: first + index,
+        start: { toolUse: { toolUseId: id, name } },
+      }),
+      ...(given.match(/[\s\S]{1,5}/gu) ?? []).map((input) => delta(first + index, { toolUse: { input } })),
+      event('contentBlockStop', { contentBlockIndex: first + index }),
+    ]),
+    event('messageStop', { stopReason: reasonOf({ ...said, tools }) }),
+    event('metadata', { usage: usageOf(said), metrics: { latencyMs: 1 }, p: 'ab' }),
+  ]
+}
+
+/** Says it the way it was asked. */
+export const sayConverse = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
+  asked.stream
+    ? converseStream(conversePieces(said), delivery)
+    : { do: 'answer', body: converseWhole(said), ...(delivery.headers && { headers: delivery.headers }) }

@@ -9,7 +9,7 @@ import { madeId } from '../shared.ts'
 import { citationsOf, isOfText } from './citations.ts'
 import { decodeUsage, endingOf } from './ending.ts'
 import { logprobsOf } from './logprobs.ts'
-import { PLAN } from './plan.ts'
+import { PLAN, THOUGHT } from './plan.ts'
 
 export const malformed = (what: string): Failure =>
   fail('malformed', `The provider's answer could not be read: ${what}.`)
@@ -49,8 +49,8 @@ export const answerReader = (): Reader => {
   const close = (): ChatEvent[] => {
     if (!open) return []
     const last: ChatEvent[] =
-      open === 'plan'
-        ? [{ type: 'proof', proof: PLAN }]
+      open === 'plan' || open === 'thinking'
+        ? [{ type: 'proof', proof: open === 'plan' ? PLAN : THOUGHT }]
         : open === 'call' && held !== undefined
           ? // No arguments are said by nothing at all (recording cohere-chat-function-calling, 173ef52f) or by `null`
             // (cohere-null-args); both mean the empty object.

@@ -119,7 +119,7 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
   assert.equal(answer.id ?? null, said.id)
   const words = (type: string, planned: boolean) =>
     answer.blocks
-      .filter((block) => block.type === type && (block.proof !== undefined) === planned)
+      .filter((block) => block.type === type && (block.proof?.value === 'tool_plan') === planned)
       .map((block) => block.text)
       .join('')
   assert.equal(words('text', false), said.text)

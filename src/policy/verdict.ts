@@ -57,6 +57,8 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
       `No configured provider can carry ${unique(unfit).join(', ')}. Leave it out, or add a provider that speaks this style.`,
       { param: unfit[0] },
     )
+  if (only(MISSING))
+    return fail('model_missing', 'No provider has this model; it was asked for a short while ago.', { param: 'model' })
   if (only(DOOR))
     return fail('auth', 'No key of the configured providers is accepted at the moment. Check the keys.', more)
   return fail(

@@ -1,0 +1,64 @@
+"""The official OpenAI SDK for Python asking for completions in the older way; one line of JSON for each case."""
+
+import json
+import sys
+import traceback
+
+import openai
+from openai import OpenAI
+
+GIVEN = json.loads(sys.argv[1])
+client = OpenAI(base_url=GIVEN["base"], api_key="any", max_retries=0, timeout=20)
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r} is not {expected!r}"
+
+
+def whole(at):
+    answer = client.completions.create(model=f"{at}/text", prompt="Once upon a time", max_tokens=20, echo=True)
+    equal(answer.object, "text_completion")
+    [choice] = answer.choices
+    equal(choice.text, "Once upon a time" + GIVEN["text"])
+    equal(choice.finish_reason, "stop")
+    equal((answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens), (21, 7, 28))
+    assert answer._request_id.startswith("req_"), answer._request_id
+
+
+def streamed(at):
+    for wanted in (True, False):
+        options = {"stream_options": {"include_usage": True}} if wanted else {}
+        text, reasons, usages = "", [], []
+        for chunk in client.completions.create(model=f"{at}/text", prompt=["Once"], stream=True, **options):
+            for choice in chunk.choices:
+                text += choice.text
+                reasons.append(choice.finish_reason)
+            if chunk.usage:
+                usages.append(chunk.usage.total_tokens)
+        equal(text, GIVEN["text"])
+        equal([reason for reason in reasons if reason], ["stop"])
+        equal(usages, [28] if wanted else [])
+
+
+def refused(at):
+    try:
+        client.completions.create(model=f"{at}/text", prompt=["a", "b"])
+    except openai.BadRequestError as error:
+        equal((error.param, error.code), ("prompt", "unsupported_parameter"))
+        return
+    raise AssertionError("nothing was raised")
+
+
+def run(name, case, *given):
+    try:
+        case(*given)
+        told = {"name": name, "ok": True}
+    except Exception:
+        told = {"name": name, "ok": False, "error": traceback.format_exc()}
+    print(json.dumps(told), flush=True)
+
+
+for kind in GIVEN["kinds"]:
+    for case in (whole, streamed, refused):
+        run(f"{case.__name__} over {kind}", case, kind)
+print(json.dumps({"done": True}), flush=True)

@@ -56,4 +56,14 @@ export default {
   models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
   quirks: { requestBody: inOrder(olderChat, onlyChat(whatItCarries)), failure: tooManyTokens },
   note: 'Spoken to in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
+  embeds: {
+    protocol: 'cohere-embeddings',
+    models: [
+      'embed-v4.0',
+      'embed-multilingual-v3.0',
+      'embed-english-v3.0',
+      'embed-multilingual-light-v3.0',
+      'embed-english-light-v3.0',
+    ],
+  },
 } satisfies Provider

@@ -40,5 +40,8 @@ export default {
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: reasoningModels, errors },
   note: 'Responses calls go to the responses API; `OPENAI_STYLES=chat` keeps them on chat completions.',
-  embeds: { protocol: 'openai-embeddings', models: ['text-embedding-3-small', 'text-embedding-3-large', 'text-embedding-ada-002'] },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: ['text-embedding-3-small', 'text-embedding-3-large', 'text-embedding-ada-002'],
+  },
 } satisfies Provider

@@ -48,5 +48,15 @@ export default {
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },
   quirks: { errors },
-  embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large', 'openai/text-embedding-ada-002', 'google/gemini-embedding-001', 'mistralai/mistral-embed-2312', 'qwen/qwen3-embedding-8b'] },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: [
+      'openai/text-embedding-3-small',
+      'openai/text-embedding-3-large',
+      'openai/text-embedding-ada-002',
+      'google/gemini-embedding-001',
+      'mistralai/mistral-embed-2312',
+      'qwen/qwen3-embedding-8b',
+    ],
+  },
 } satisfies Provider

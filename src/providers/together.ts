@@ -18,4 +18,8 @@ export default {
   models: { path: '/models', decode: conversing },
   quirks: { requestBody: olderChat },
   catalogue: 'together',
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: ['BAAI/bge-base-en-v1.5', 'intfloat/multilingual-e5-large-instruct'],
+  },
 } satisfies Provider

@@ -29,5 +29,15 @@ export default {
   quirks: { errors },
   models: { path: '/models', decode: languageModels },
   note: 'Vercel calls the variable `AI_GATEWAY_API_KEY`; that name works too.',
-  embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large', 'cohere/embed-v4.0', 'mistral/mistral-embed', 'mistral/codestral-embed', 'amazon/titan-embed-text-v2'] },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: [
+      'openai/text-embedding-3-small',
+      'openai/text-embedding-3-large',
+      'cohere/embed-v4.0',
+      'mistral/mistral-embed',
+      'mistral/codestral-embed',
+      'amazon/titan-embed-text-v2',
+    ],
+  },
 } satisfies Provider

@@ -297,7 +297,7 @@ const toolBlock = ({ id, name }: Tool, input: Json): JsonObject => ({ type: 'too
 const messagesWhole = (asked: Asked, said: Said): JsonObject => ({
   ...messageShell(asked, said),
   content: [
-    ...(said.text === undefined ? [] : [{ type: 'text', text: said.text, citations: null }]),
+    ...(said.text === undefined ? [] : [{ type: 'text', text: said.text }]),
     ...(said.tools ?? []).map((tool) => toolBlock(tool, parsed(tool.arguments))),
   ],
   stop_reason: stopReason(said),
@@ -310,7 +310,7 @@ const messagesStreamed = (asked: Asked, said: Said): string[] => {
       ? []
       : [
           {
-            start: { type: 'text', text: '', citations: null },
+            start: { type: 'text', text: '' },
             deltas: split(said.text).map((text) => ({ type: 'text_delta', text })),
           },
         ]),

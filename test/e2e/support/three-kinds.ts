@@ -26,7 +26,7 @@ const SAYS: { readonly [model: string]: Said } = {
   json: { text: JSON.stringify(CITY), input: 40, output: 12 },
 }
 
-const script: Script = (asked) => {
+export const script: Script = (asked) => {
   if (asked.method === 'GET')
     return { do: 'answer', body: { object: 'list', data: [...Object.keys(SAYS), 'org/deep'].map(listed) } }
   const { model = '' } = asked

@@ -1,0 +1,88 @@
+"""A client library as it is, over an upstream of every format; one line of JSON for each case.
+
+The cases are those of clients.test.ts. A library is a module beside this one with the functions called below; its name,
+the address and what the upstreams say come from the program that starts this.
+"""
+
+import importlib
+import json
+import sys
+import traceback
+
+GIVEN = json.loads(sys.argv[1])
+library = importlib.import_module(GIVEN["module"])
+EXPECTED = [{**call, "arguments": json.loads(call["arguments"])} for call in GIVEN["calls"]]
+TEXT = GIVEN["text"]
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r} is not {expected!r}"
+
+
+def thrown(run):
+    try:
+        run()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def problem(run, status, words):
+    error = thrown(run)
+    assert isinstance(error, library.ERROR), f"{type(error)} is no {library.ERROR}: {error}"
+    equal(error.status_code, status)
+    assert words in str(error), str(error)
+
+
+def answer(client, at):
+    text, tokens = client.plain(f"{at}/text")
+    equal(text, TEXT)
+    equal(tokens, (21, 7))
+
+
+def stream(client, at):
+    pieces = [piece for piece in client.stream(f"{at}/text") if piece]
+    equal("".join(pieces), TEXT)
+    assert len(pieces) > 1
+
+
+def tools(client, at):
+    for streamed in (False, True):
+        calls, text = client.tools(f"{at}/both", f"{at}/text", streamed, lambda id: f"weather of {id}")
+        equal(calls, EXPECTED)
+        equal(text, TEXT)
+
+
+def structured(client, at):
+    equal(client.structured(f"{at}/json"), GIVEN["city"])
+
+
+def errors(client, at):
+    problem(lambda: client.plain(f"{at}/bad"), 400, "The temperature is too high for this.")
+    problem(lambda: list(client.stream(f"{at}/bad")), 400, "The temperature is too high for this.")
+    problem(lambda: client.plain(f"{at}/limited"), 429, "limit")
+    problem(lambda: client.plain(f"{at}/down"), 502, "It broke.")
+
+
+def broken_stream(client, at):
+    pieces = []
+
+    def read():
+        for piece in client.stream(f"{at}/breaks"):
+            pieces.append(piece or "")
+
+    error = thrown(read)
+    text = "".join(pieces)
+    assert text and (TEXT * 3).startswith(text), text
+    assert "The connection was closed in the middle of the answer" in str(error), repr(error)
+
+
+for at in GIVEN["providers"]:
+    for case in (answer, stream, tools, structured, errors, broken_stream):
+        try:
+            case(library.Client(GIVEN["url"]), at)
+            told = {"name": f"{case.__name__} over {at}", "ok": True}
+        except Exception:
+            told = {"name": f"{case.__name__} over {at}", "ok": False, "error": traceback.format_exc()}
+        print(json.dumps(told), flush=True)
+print(json.dumps({"done": True, "version": library.VERSION}), flush=True)

@@ -72,7 +72,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       if (event !== undefined && troubled !== undefined)
         return reader.fail(exceptionFailure(event.slice(troubled.length), payload ?? {}))
       // A sign of life: `initial-response` has nothing in it.
-      if (data === '') return [{ type: 'ping' }]
+      if (data === '') return reader.ping()
       if (!payload) return reader.fail(malformed('an event is damaged, or no JSON object'))
       if (event === undefined) return reader.fail(malformed('an event without a name'))
       return reader.push(event, payload)

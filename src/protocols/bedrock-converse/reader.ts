@@ -15,6 +15,8 @@ export const malformed = (what: string): Failure =>
 export type AnswerReader = {
   push(event: string, payload: JsonObject): readonly ChatEvent[]
   fail(failure: Failure): readonly ChatEvent[]
+  /** It lives, and says nothing. */
+  ping(): readonly ChatEvent[]
   /** Input is over; what is missing is told. */
   end(): readonly ChatEvent[]
 }
@@ -266,6 +268,7 @@ export const answerReader = (): AnswerReader => {
       return deaf ? events.slice(0, events.findIndex(({ type }) => type === 'failure') + 1) : events
     },
     fail: (failure) => (deaf ? [] : failed(failure)),
+    ping: () => (deaf ? [] : [{ type: 'ping' }]),
     end() {
       if (deaf) return []
       deaf = true

@@ -167,7 +167,7 @@ const extras = fc.array(
     at: fc.constant('extra'),
     name: fc.constantFrom('cache_control', 'citations', 'context', 'other'),
     value: fc.oneof(anything, fc.record({ type: fc.constant('ephemeral'), ttl: fc.constantFrom('5m', '1h', 'x') })),
-    essential: fc.boolean(),
+    essential: fc.oneof({ weight: 30, arbitrary: fc.constant(false) }, fc.constant(true)),
   }),
   { maxLength: 2 },
 )
@@ -279,7 +279,7 @@ const requests = fc.record({
       at,
       name: fc.oneof(word, fc.constant('thinking')),
       value: json,
-      essential: fc.boolean(),
+      essential: fc.oneof({ weight: 30, arbitrary: fc.constant(false) }, fc.constant(true)),
     }),
     { maxLength: 2 },
   ),
@@ -330,5 +330,5 @@ test('any request is written as the published schema allows', { skip }, () => {
     }),
     { numRuns: 1_500 },
   )
-  assert.ok(fit > 20, `only ${fit} were fit`)
+  assert.ok(fit > 50, `only ${fit} were fit`)
 })

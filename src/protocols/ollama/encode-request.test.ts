@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { problemsOf } from '../../../test/support/schemas.ts'
+import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import { type Json, type JsonObject, list, object } from '../../core/json.ts'
+import { ollama } from './index.ts'
+
+const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
+const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
+const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
+const system = (text: string): Message => ({ role: 'system', at: 's', as: 'system', content: [said(text)] })
+const result = (callId: string, text: string, isError = false): Message => ({
+  role: 'tool',
+  at: `r ${callId}`,
+  callId,
+  content: [said(text)],
+  isError,
+})
+const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
+  type: 'tool-call',
+  at: `call ${id}`,
+  id,
+  name,
+  arguments: given,
+})
+
+const encode = (more: Partial<ChatRequest>) => {
+  const asked = {
+    model: 'm',
+    stream: false,
+    messages: [user(said('hi'))],
+    tools: [],
+    settings: {},
+    extras: [],
+    ...more,
+  }
+  const { body, losses, from } = ollama.encodeRequest(asked, { model: 'llama3' })
+  if (losses.every(({ unfit }) => !unfit)) assert.equal(problemsOf('ollama', 'ChatRequest', body), undefined)
+  return { body, from, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+}
+
+// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const called = (id: string, name = 'f', given: JsonObject = { a: 1 }) => ({ id, function: { name, arguments: given } })
+
+const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[]])[] = [
+  ['a question', [user(said('hi'))], [{ role: 'user', content: 'hi' }], []],
+  [
+    'system messages stay where they are',
+    [user(said('q')), system('b'), user(said('a'), said('b'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'system', content: 'b' },
+      { role: 'user', content: 'a\nb' },
+    ],
+    [],
+  ],
+  [
+    'calls as objects, results by the name of their tool',
+    [user(said('q')), model(said('wait'), call('1'), call('2', 'g', '')), result('2', 'two'), result('1', 'no', true)],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'wait', tool_calls: [called('1'), called('2', 'g', {})] },
+      { role: 'tool', content: 'two', tool_name: 'g', tool_call_id: '2' },
+      { role: 'tool', content: 'Error: no', tool_name: 'f', tool_call_id: '1' },
+    ],
+    [],
+  ],
+  [
+    'a result whose call nobody made',
+    [user(said('q')), result('9', 'x')],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'tool', content: 'x', tool_call_id: '9' },
+    ],
+    [],
+  ],
+  [
+    'arguments that are no object are kept',
+    [user(said('q')), model(call('1', 'f', '{"a":'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '', tool_calls: [called('1', 'f', { unreadable_arguments: '{"a":' })] },
+    ],
+    [],
+  ],
+  [
+    'a free-form call',
+    [user(said('q')), model({ type: 'tool-call', at: 'c', id: '1', name: 'c', arguments: 'ls', custom: true })],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: '', tool_calls: [called('1', 'c', { input: 'ls' })] },
+    ],
+    [],
+  ],
+  [
+    'thoughts in words',
+    [user(said('q')), model({ type: 'reasoning', at: 't', text: 'hm' }, said('r')), user(said('s'))],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: 'r', thinking: 'hm' },
+      { role: 'user', content: 's' },
+    ],
+    [],
+  ],
+  [
+    'thoughts without words',
+    [
+      user(said('q')),
+      model({ type: 'reasoning', at: 't', text: '', proof: { origin: 'anthropic-messages', value: 'S' } }),
+      user(said('s')),
+    ],
+    [
+      { role: 'user', content: 'q' },
+      { role: 'user', content: 's' },
+    ],
+    ['t'],
+  ],
+  ['nothing asked', [], [], ['!messages']],
+]
+
+for (const [name, messages, expected, losses] of conversations)
+  test(`ollama: conversation: ${name}`, () => {
+    const encoded = encode({ messages })
+    assert.deepEqual(encoded.body.messages, expected)
+    assert.deepEqual(encoded.losses, losses)
+  })
+
+// ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const PNG = 'iVBORw0KGgo='
+const image = (source: Extract<Part, { type: 'image' }>['source'], detail?: string): Part => ({
+  type: 'image',
+  at: 'p',
+  source,
+  ...(detail && { detail }),
+})
+
+const parts: readonly (readonly [string, Part, JsonObject, readonly string[]])[] = [
+  ['a picture', image({ kind: 'data', mediaType: 'image/png', data: PNG }, 'auto'), { images: [PNG] }, []],
+  ['a picture in a data URL', image({ kind: 'url', url: `data:image/png;base64,${PNG}` }), { images: [PNG] }, []],
+  ['a picture in a detail', image({ kind: 'data', mediaType: '', data: PNG }, 'low'), { images: [PNG] }, ['p.detail']],
+  ["a picture's address", image({ kind: 'url', url: 'https://x.example/a.png' }), {}, ['!p']],
+  ['a picture kept elsewhere', image({ kind: 'id', id: 'f', protocol: 'openai-chat' }), {}, ['!p']],
+  [
+    'a file of text',
+    { type: 'file', at: 'p', source: { kind: 'data', mediaType: 'text/plain', data: 'aGVsbG8=' }, filename: 'a.txt' },
+    { content: 'q\nhello' },
+    ['p.filename'],
+  ],
+  [
+    'a file of anything else',
+    { type: 'file', at: 'p', source: { kind: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' } },
+    {},
+    ['!p'],
+  ],
+  ['sound', { type: 'audio', at: 'p', data: 'AA==', format: 'wav' }, {}, ['!p']],
+  ['a part nobody knows', { type: 'foreign', at: 'p', protocol: 'openai-chat', raw: { type: 'x' } }, {}, ['!p']],
+]
+
+for (const [name, part, more, losses] of parts)
+  test(`ollama: part: ${name}`, () => {
+    const encoded = encode({ messages: [user(said('q'), part)] })
+    assert.deepEqual(list(encoded.body.messages)[0], { role: 'user', content: 'q', ...more })
+    assert.deepEqual(encoded.losses, losses)
+  })
+
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const set = (settings: { [name in keyof Settings]: NonNullable<Settings[name]>['value'] }): Settings =>
+  // The same names, each value with where it stood.
+  Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as Settings
+
+const schema = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false }
+
+const settings: readonly (readonly [string, Settings, JsonObject, readonly string[]])[] = [
+  [
+    'options',
+    set({
+      maxOutputTokens: 5,
+      temperature: 0.5,
+      topP: 0.9,
+      topK: 3,
+      seed: 7,
+      stop: ['END'],
+      presencePenalty: 1,
+      frequencyPenalty: -1,
+    }),
+    {
+      options: {
+        num_predict: 5,
+        temperature: 0.5,
+        top_p: 0.9,
+        top_k: 3,
+        stop: ['END'],
+        seed: 7,
+        presence_penalty: 1,
+        frequency_penalty: -1,
+      },
+    },
+    [],
+  ],
+  ['a seed it cannot take', set({ seed: 'x' }), {}, ['seed']],
+  [
+    'wishes it has no word for',
+    set({ user: 'u', logitBias: { 1: 2 }, store: true, verbosity: 'low', metadata: { a: 'b' }, promptCacheKey: 'k' }),
+    {},
+    ['logitBias', 'verbosity', 'user', 'promptCacheKey', 'metadata', 'store'],
+  ],
+  [
+    'wishes that say nothing',
+    set({ serviceTier: 'auto', store: false, choices: 1, metadata: {}, streamUsage: true }),
+    {},
+    [],
+  ],
+  ['several answers', set({ choices: 2 }), {}, ['!choices']],
+  ['probabilities', set({ topLogprobs: 3 }), { logprobs: true, top_logprobs: 3 }, []],
+  ['no thoughts', set({ effort: 'none' }), { think: false }, []],
+  ['some thoughts', set({ effort: 'medium' }), { think: 'medium' }, []],
+  ['more than it knows', set({ effort: 'max' }), { think: 'high' }, ['effort']],
+  ['less than it knows', set({ effort: 'minimal' }), { think: 'low' }, ['effort']],
+  ['a budget', set({ thinkingBudget: 2_000 }), { think: true }, ['thinkingBudget']],
+  ['no budget', set({ thinkingBudget: 0 }), { think: false }, []],
+  ['an effort outweighs a budget', set({ thinkingBudget: 2_000, effort: 'low' }), { think: 'low' }, ['thinkingBudget']],
+  ['a summary of thoughts it is shown', set({ effort: 'high', reasoningSummary: 'auto' }), { think: 'high' }, []],
+  ['a summary of none', set({ reasoningSummary: 'auto' }), {}, ['reasoningSummary']],
+  ['text', set({ format: { kind: 'text' } }), {}, []],
+  ['JSON', set({ format: { kind: 'json' } }), { format: 'json' }, []],
+  [
+    'JSON by a schema',
+    set({ format: { kind: 'schema', name: 'n', schema, description: 'd' } }),
+    { format: { ...schema, title: 'n', description: 'd' } },
+    [],
+  ],
+  ['a schema that is none', set({ format: { kind: 'schema', name: 'n', schema: true } }), {}, ['!format']],
+]
+
+for (const [name, wishes, expected, losses] of settings)
+  test(`ollama: setting: ${name}`, () => {
+    const encoded = encode({ settings: wishes })
+    const { model: _, messages: __, stream, ...rest } = encoded.body
+    assert.equal(stream, false)
+    assert.deepEqual(rest, expected)
+    assert.deepEqual(encoded.losses, losses)
+    for (const member of Object.keys(rest))
+      if (member !== 'options') assert.ok(encoded.from[member], `${member} came from nowhere`)
+    for (const option of Object.keys(object(rest.options) ?? {})) assert.ok(encoded.from[`options.${option}`])
+  })
+
+test('ollama: a stream is asked for by name', () => assert.equal(encode({ stream: true }).body.stream, true))
+
+const extra = (name: string, value: Json) => ({ at: name, name, value, essential: false })
+
+const extras: readonly (readonly [string, Json, JsonObject, readonly string[]])[] = [
+  ['keep_alive', '1m', { keep_alive: '1m' }, []],
+  ['keep_alive', -1, { keep_alive: -1 }, []],
+  ['keep_alive', {}, {}, ['keep_alive']],
+  ['think', true, { think: true }, []],
+  ['think', 'very', {}, ['think']],
+  ['truncate', false, { truncate: false }, []],
+  ['options', { num_ctx: 8_192, min_p: 0.1 }, { options: { num_ctx: 8_192, min_p: 0.1 } }, []],
+  ['constructor', 1, {}, ['constructor']],
+]
+
+for (const [name, value, expected, losses] of extras)
+  test(`ollama: member: ${name} ${JSON.stringify(value)}`, () => {
+    const encoded = encode({ extras: [extra(name, value)] })
+    const { model: _, messages: __, stream: ___, ...rest } = encoded.body
+    assert.deepEqual(rest, expected)
+    assert.deepEqual(encoded.losses, losses)
+  })
+
+test("ollama: what has a word everywhere outweighs its own option's", () => {
+  const { body } = encode({
+    settings: set({ temperature: 1 }),
+    extras: [extra('options', { temperature: 0, top_k: 5 })],
+  })
+  assert.deepEqual(body.options, { temperature: 1, top_k: 5 })
+})
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const f: Tool = { kind: 'function', at: 't', name: 'f', description: 'd', parameters: schema }
+const g: Tool = { kind: 'function', at: 't2', name: 'g' }
+const fDeclared = { type: 'function', function: { name: 'f', description: 'd', parameters: schema } }
+const gDeclared = { type: 'function', function: { name: 'g', parameters: { type: 'object', properties: {} } } }
+
+const tools: readonly (readonly [string, readonly Tool[], Settings, Json | undefined, readonly string[]])[] = [
+  ['functions', [f, g], {}, [fDeclared, gDeclared], []],
+  ['a strict one', [{ ...f, strict: true }], {}, [fDeclared], ['t.strict']],
+  ['one that says strict and could not be', [{ ...g, strict: true }], {}, [gDeclared], []],
+  ['may', [f], set({ toolChoice: { kind: 'auto' }, parallelToolCalls: true }), [fDeclared], []],
+  [
+    'must, one at a time',
+    [f],
+    set({ toolChoice: { kind: 'required' }, parallelToolCalls: false }),
+    [fDeclared],
+    ['toolChoice', 'parallelToolCalls'],
+  ],
+  ['may not', [f, g], set({ toolChoice: { kind: 'none' } }), undefined, ['t', 't2']],
+  ['one of them', [f, g], set({ toolChoice: { kind: 'tool', name: 'g' } }), [gDeclared], ['toolChoice', 't']],
+  ['some of them', [f, g], set({ toolChoice: { kind: 'allowed', mode: 'auto', names: ['g'] } }), [gDeclared], ['t']],
+  [
+    'a hosted one',
+    [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }],
+    {},
+    undefined,
+    ['!t'],
+  ],
+  ['no schema', [{ ...f, parameters: true }], {}, undefined, ['!t']],
+]
+
+for (const [name, offered, wishes, expected, losses] of tools)
+  test(`ollama: tools: ${name}`, () => {
+    const encoded = encode({ tools: offered, settings: wishes })
+    assert.deepEqual(encoded.body.tools, expected)
+    assert.deepEqual(encoded.losses, losses)
+  })

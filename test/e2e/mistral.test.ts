@@ -1,0 +1,276 @@
+/** The official SDKs, as they are, over an upstream that is as strict as Mistral's API is. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { skip } from '../support/recordings.ts'
+import { problemsOf } from '../support/schemas.ts'
+import { type Act, type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+import { type Speaker, speakers, type Turn } from './support/speakers.ts'
+
+const KEY = 'mistral-test-0123456789'
+const MODEL = 'mistral/magistral-medium-latest'
+const CITIES = ['Paris', 'Tokyo']
+const IDS = ['aB3dE6gH9', 'zY8xW5vU2']
+const QUESTION = 'What is the weather in Paris and in Tokyo?'
+const THOUGHT = 'I need the weather.'
+
+// ── An upstream that refuses what Mistral refuses ────────────────────────────────────────────────────────────────
+
+/** Who may follow whom (code 3230). */
+const FOLLOWS: { readonly [role: string]: readonly string[] } = {
+  '': ['system', 'user'],
+  system: ['system', 'user', 'assistant'],
+  user: ['system', 'user', 'assistant'],
+  assistant: ['assistant', 'user', 'tool'],
+  tool: ['assistant', 'tool'],
+}
+
+const refusal = (json: JsonObject): JsonObject | undefined => {
+  const wrong = skip ? undefined : problemsOf('mistral', 'ChatCompletionRequest', json)
+  if (wrong) return { detail: [{ type: 'extra_forbidden', loc: ['body'], msg: wrong }] }
+  const messages = list(json.messages).filter(isObject)
+  let before = ''
+  for (const message of messages) {
+    const role = text(message.role) ?? ''
+    if (!FOLLOWS[before]?.includes(role)) return flat('3230', `Unexpected role '${role}' after role '${before}'`)
+    before = role
+    for (const id of [message.tool_call_id, ...list(message.tool_calls).map((call) => object(call)?.id)])
+      if (id !== undefined && !/^[a-zA-Z0-9]{9}$/.test(String(id)))
+        return flat('3280', `Tool call id was ${id} but must be a-z, A-Z, 0-9, with a length of 9.`)
+  }
+  const last = messages.at(-1)
+  return last?.role === 'user' || last?.role === 'tool' || last?.prefix === true
+    ? undefined
+    : flat('3230', 'Expected last role User or Tool (or Assistant with prefix True) for serving')
+}
+
+const flat = (code: string, message: string): JsonObject => ({
+  object: 'error',
+  message,
+  type: 'invalid_request_message_order',
+  param: null,
+  code,
+})
+
+/** The answer as deltas of a stream: content changes between list and string, and calls come whole, without index. */
+const deltasFor = ({ json }: Asked): { readonly deltas: readonly JsonObject[]; readonly reason: string } => {
+  const messages = list(json.messages).filter(isObject)
+  const results = messages.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
+  const last = messages.at(-1)
+  if (last?.prefix === true) return { deltas: [{ content: String(last.content) }, { content: 'wet.' }], reason: 'stop' }
+  if (json.tools === undefined) return { deltas: [{ content: 'Hello ' }, { content: 'there.' }], reason: 'stop' }
+  if (results.length > 0) return { deltas: [{ content: `It is ${results.join(' and ')}.` }], reason: 'stop' }
+  const calls = CITIES.map((city, at) => ({
+    id: IDS[at] ?? '',
+    function: { name: 'get_weather', arguments: JSON.stringify({ city }) },
+  }))
+  const thinking = [...THOUGHT.split(/(?<= )/)].map((piece) => ({
+    content: [{ type: 'thinking', thinking: [{ type: 'text', text: piece }] }],
+  }))
+  return {
+    deltas: [
+      ...thinking,
+      { content: [{ type: 'thinking', thinking: [] }] },
+      { content: 'Let me look.' },
+      { tool_calls: calls },
+    ],
+    reason: 'tool_calls',
+  }
+}
+
+const head = { id: 'c0ffee', created: 1_787_150_114, model: 'magistral-medium-latest' }
+const usage = {
+  prompt_tokens: 20,
+  total_tokens: 57,
+  completion_tokens: 37,
+  prompt_tokens_details: { cached_tokens: 5 },
+}
+
+const pieces = (asked: Asked): string[] => {
+  const { deltas, reason } = deltasFor(asked)
+  const chunks = [{ role: 'assistant', content: '' }, ...deltas, { content: '' }]
+  return [
+    ...chunks.map((delta, at): JsonObject => {
+      const last = at === chunks.length - 1
+      const choice = { index: 0, delta, finish_reason: last ? reason : null }
+      return {
+        ...head,
+        object: 'chat.completion.chunk',
+        choices: [choice],
+        ...(last && { usage }),
+        p: 'abcdefghij'.slice(at),
+      }
+    }),
+  ].map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`)
+}
+
+/** The same deltas as one message, thoughts and text side by side in a list. */
+const whole = (asked: Asked): JsonObject => {
+  const { deltas, reason } = deltasFor(asked)
+  const content = deltas.flatMap(({ content }): readonly Json[] =>
+    typeof content === 'string' ? [{ type: 'text', text: content }] : list(content),
+  )
+  const tool_calls = deltas.flatMap((delta) => list(delta.tool_calls))
+  const message = { role: 'assistant', content, tool_calls: tool_calls.length > 0 ? tool_calls : null }
+  return { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: reason }], usage }
+}
+
+const script = (asked: Asked): Act => {
+  if (asked.method === 'GET') return { do: 'answer', body: { data: [] } }
+  const refused = refusal(asked.json)
+  if (refused) return { do: 'answer', status: 'detail' in refused ? 422 : 400, body: refused }
+  if (!asked.stream) return { do: 'answer', body: whole(asked) }
+  return { do: 'stream', pieces: [...pieces(asked), 'data: [DONE]\n\n'], slice: 11 }
+}
+
+let upstream: Upstream
+let gateway: Started
+let speak: { readonly [style: string]: Speaker }
+before(async () => {
+  upstream = await startUpstream(script)
+  gateway = await start({
+    env: {
+      MISTRAL_API_KEY: KEY,
+      MISTRAL_BASE_URL: `${upstream.url}/v1`,
+      CIRCUIT_CONSECUTIVE_FAILURES: '1000',
+      CIRCUIT_ERROR_THRESHOLD: '100',
+    },
+  })
+  speak = speakers(gateway, MODEL)
+})
+after(async () => {
+  await gateway.stop()
+  await upstream.close()
+})
+
+const lastAsked = (): Asked => {
+  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+  assert.ok(asked)
+  return asked
+}
+
+/** The turns the upstream was sent, each in a line. */
+const turns = (): string[] =>
+  list(lastAsked().json.messages).map((entry) => {
+    const message = object(entry) ?? {}
+    const words =
+      text(message.content) ??
+      list(message.content)
+        .map((chunk) => JSON.stringify(chunk))
+        .join('')
+    const calls = list(message.tool_calls).map((call) => ` ${object(call)?.id}`)
+    return `${message.role}${message.tool_call_id ? ` ${message.tool_call_id}` : ''}${calls.join('')}: ${words}`
+  })
+
+const weather = ({ input }: Turn['calls'][number]): string =>
+  object(input as Json)?.city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo'
+const THINKING = `{"type":"thinking","thinking":[{"type":"text","text":"${THOUGHT}"}]}`
+
+for (const style of ['chat', 'responses', 'messages'])
+  for (const stream of [false, true])
+    describe(`mistral: ${style}, ${stream ? 'streamed' : 'whole'}`, () => {
+      const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
+        (speak[style] as Speaker)(question, { stream, tools, more })
+
+      test('an answer', async () => {
+        const { text, finish, tokens } = await ask(QUESTION, false)
+        assert.deepEqual([text, finish], ['Hello there.', 'stop'])
+        // Messages count what came from the cache apart.
+        assert.deepEqual(tokens, style === 'messages' ? [15, 37] : [20, 37])
+        const { path, headers, json } = lastAsked()
+        assert.equal(path, '/v1/chat/completions')
+        assert.equal(headers.authorization, `Bearer ${KEY}`)
+        assert.deepEqual([json.model, json.temperature], ['magistral-medium-latest', 0.5])
+        assert.equal(json.stream_options, undefined)
+        assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
+      })
+
+      test('parallel calls and their results: its own ids, its thoughts sent back', async () => {
+        const first = await ask(QUESTION, true)
+        assert.deepEqual([first.text, first.thoughts, first.finish], ['Let me look.', THOUGHT, 'calls'])
+        assert.deepEqual(
+          first.calls,
+          CITIES.map((city, at) => ({ id: IDS[at], name: 'get_weather', input: { city } })),
+        )
+        const done = await first.next(weather)
+        assert.deepEqual([done.text, done.finish], ['It is wet in Paris and dry in Tokyo.', 'stop'])
+        assert.deepEqual(turns(), [
+          'system: Be brief.',
+          `user: ${QUESTION}`,
+          `assistant ${IDS.join(' ')}: ${THINKING}{"type":"text","text":"Let me look."}`,
+          `tool ${IDS[0]}: wet in Paris`,
+          `tool ${IDS[1]}: dry in Tokyo`,
+        ])
+        // A user who speaks right behind a result is not refused.
+        const more = await first.next(weather, 'And now?')
+        assert.equal(more.text, 'It is wet in Paris and dry in Tokyo.')
+        assert.deepEqual(turns().slice(-2), ['assistant: OK.', 'user: And now?'])
+      })
+
+      test('what it refuses is the request’s own fault, in its own words', async () => {
+        upstream.play(() => ({ do: 'answer', status: 422, body: { detail: [{ loc: ['body', 'tools'], msg: 'No.' }] } }))
+        await assert.rejects(ask(QUESTION, false), /422.*body\.tools: No\./s)
+        upstream.play(script)
+      })
+
+      test('a wish it has no word for is named, not lost', async () => {
+        const path = { chat: 'chat/completions', responses: 'responses', messages: 'messages' }[style]
+        const body = {
+          model: MODEL,
+          stream,
+          ...(style === 'responses' ? { input: 'hi' } : { messages: [{ role: 'user', content: 'hi' }] }),
+          ...(style === 'chat' ? { logit_bias: { 5: 1 } } : {}),
+          ...(style === 'responses' ? { top_logprobs: 2 } : {}),
+          ...(style === 'messages' ? { max_tokens: 9, top_k: 3 } : {}),
+        }
+        const response = await fetch(`${gateway.base}/${path}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        })
+        await response.text()
+        assert.equal(response.status, 200)
+        const named = { chat: 'logit_bias', responses: 'top_logprobs', messages: 'top_k' }[style]
+        assert.equal(response.headers.get('x-headgate-dropped'), named)
+      })
+
+      if (stream) {
+        for (const ending of ['close', 'end'] as const)
+          test(`cut in the middle (${ending}), it never looks complete`, async () => {
+            upstream.play((asked) => ({ do: 'stream', pieces: pieces(asked).slice(0, 2), ending, gap: 5 }))
+            await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before the answer did/)
+            upstream.play(script)
+          })
+
+        test('an error in the middle', async () => {
+          const error = `data: ${JSON.stringify(flat('3900', 'The model went away.'))}\n\n`
+          upstream.play((asked) => ({ do: 'stream', pieces: [...pieces(asked).slice(0, 2), error], gap: 5 }))
+          await assert.rejects(ask(QUESTION, false), /The model went away\./)
+          upstream.play(script)
+        })
+      }
+    })
+
+test('mistral: a beginning of the answer, written by a client of messages', async () => {
+  const response = await fetch(`${gateway.base}/messages`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: MODEL,
+      max_tokens: 9,
+      messages: [
+        { role: 'user', content: 'How is the weather?' },
+        { role: 'assistant', content: 'It is ' },
+      ],
+    }),
+  })
+  const body: JsonObject = JSON.parse(await response.text())
+  assert.deepEqual(
+    list(body.content).map((block) => object(block)?.text),
+    ['wet.'],
+  )
+  assert.equal(object(list(lastAsked().json.messages).at(-1))?.prefix, true)
+})
+
+test('mistral: the key is in no log', () => assert.ok(!gateway.output().includes(KEY)))

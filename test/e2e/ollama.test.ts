@@ -1,0 +1,255 @@
+/** The official SDKs, as they are, over an upstream that speaks Ollama's own format. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { problemsOf } from '../support/schemas.ts'
+import { type Act, type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+import { type Speaker, speakers, type Turn } from './support/speakers.ts'
+
+const MODEL = 'ollama/qwen3:14b'
+const CITIES = ['Paris', 'Tokyo']
+const QUESTION = 'What is the weather in Paris and in Tokyo?'
+const THOUGHT = 'I need the weather.'
+const PNG = 'iVBORw0KGgo='
+
+// ── An upstream as Ollama is ─────────────────────────────────────────────────────────────────────────────────────
+
+const head = { model: 'qwen3:14b', created_at: '2026-11-21T17:58:55.337823Z' }
+const COUNTS = { prompt_eval_count: 20, eval_count: 37, total_duration: 23_595_672_042 }
+
+/** Calls for the weather of two cities, without ids as older servers do; says what it was told once it knows. */
+const messagesFor = ({ json }: Asked): JsonObject[] => {
+  const asked = list(json.messages).filter(isObject)
+  const results = asked.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
+  if (json.tools === undefined) return [{ content: 'Hello ' }, { content: 'thère.' }]
+  if (results.length > 0) return [{ content: `It is ${results.join(' and ')}.` }]
+  return [
+    ...THOUGHT.split(/(?<= )/).map((thinking) => ({ content: '', thinking })),
+    ...CITIES.map((city) => ({
+      content: '',
+      tool_calls: [{ function: { name: 'get_weather', arguments: { city } } }],
+    })),
+  ]
+}
+
+const whole = (asked: Asked): JsonObject => {
+  const said = messagesFor(asked)
+  const join = (name: string) => said.map((message) => text(message[name]) ?? '').join('')
+  const tool_calls = said.flatMap((message) => list(message.tool_calls))
+  const message = { role: 'assistant', content: join('content'), thinking: join('thinking'), tool_calls }
+  return { ...head, message, done: true, done_reason: 'stop', ...COUNTS }
+}
+
+const pieces = (asked: Asked): string[] =>
+  [
+    ...messagesFor(asked).map((message) => ({ ...head, message: { role: 'assistant', ...message }, done: false })),
+    { ...head, message: { role: 'assistant', content: '' }, done: true, done_reason: 'stop', ...COUNTS },
+  ].map((line) => `${JSON.stringify(line)}\n`)
+
+const LINES = { 'content-type': 'application/x-ndjson' }
+
+const script = (asked: Asked): Act => {
+  if (asked.method === 'GET') return { do: 'answer', body: { object: 'list', data: [{ id: 'qwen3:14b' }] } }
+  const { model } = asked.json
+  if (model !== 'qwen3:14b')
+    return { do: 'answer', status: 404, body: { error: `model "${model}" not found, try pulling it first` } }
+  // 7 bytes a write: lines and letters are cut anywhere.
+  return asked.stream
+    ? { do: 'stream', headers: LINES, pieces: pieces(asked), slice: 7 }
+    : { do: 'answer', body: whole(asked) }
+}
+
+let upstream: Upstream
+let gateway: Started
+let speak: { readonly [style: string]: Speaker }
+before(async () => {
+  upstream = await startUpstream(script)
+  gateway = await start({
+    // The address as people write it who know the compatible endpoint.
+    env: {
+      OLLAMA_BASE_URL: `${upstream.url}/v1`,
+      CIRCUIT_CONSECUTIVE_FAILURES: '1000',
+      CIRCUIT_ERROR_THRESHOLD: '100',
+    },
+  })
+  speak = speakers(gateway, MODEL)
+})
+after(async () => {
+  await gateway.stop()
+  await upstream.close()
+})
+
+const lastAsked = (): Asked => {
+  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+  assert.ok(asked)
+  return asked
+}
+
+/** The turns the upstream was sent, each in a line. */
+const turns = (): string[] =>
+  list(lastAsked().json.messages).map((entry) => {
+    const message = object(entry) ?? {}
+    const calls = list(message.tool_calls).map((call) => ` ${object(object(object(call)?.function)?.arguments)?.city}`)
+    const thinking = message.thinking ? ` (${message.thinking})` : ''
+    return `${message.role}${message.tool_name ? ` ${message.tool_name}` : ''}${calls.join('')}${thinking}: ${message.content}`
+  })
+
+const weather = ({ input }: Turn['calls'][number]): string =>
+  object(input as Json)?.city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo'
+
+const post = async (path: string, body: JsonObject) => {
+  const response = await fetch(`${gateway.base}/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return { response, body: JSON.parse(await response.text()) as JsonObject }
+}
+
+for (const style of ['chat', 'responses', 'messages'])
+  for (const stream of [false, true])
+    describe(`ollama: ${style}, ${stream ? 'streamed' : 'whole'}`, () => {
+      const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
+        (speak[style] as Speaker)(question, { stream, tools, more })
+
+      test('an answer', async () => {
+        const { text, finish, tokens } = await ask(QUESTION, false)
+        assert.deepEqual([text, finish, tokens], ['Hello thère.', 'stop', [20, 37]])
+        const { path, headers, json } = lastAsked()
+        assert.equal(path, '/api/chat')
+        assert.equal(headers.authorization, undefined)
+        assert.equal(problemsOf('ollama', 'ChatRequest', json), undefined)
+        assert.deepEqual([json.model, json.stream, object(json.options)?.temperature], ['qwen3:14b', stream, 0.5])
+        assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
+      })
+
+      test('calls and their results: ids are made, results find their tools, thoughts go back', async () => {
+        const first = await ask(QUESTION, true)
+        assert.deepEqual([first.text, first.thoughts, first.finish], ['', THOUGHT, 'calls'])
+        assert.deepEqual(
+          first.calls.map(({ name, input }) => ({ name, input })),
+          CITIES.map((city) => ({ name: 'get_weather', input: { city } })),
+        )
+        assert.equal(new Set(first.calls.map(({ id }) => id)).size, 2)
+        const done = await first.next(weather, 'And now?')
+        assert.deepEqual([done.text, done.finish], ['It is wet in Paris and dry in Tokyo.', 'stop'])
+        assert.equal(problemsOf('ollama', 'ChatRequest', lastAsked().json), undefined)
+        assert.deepEqual(turns(), [
+          'system: Be brief.',
+          `user: ${QUESTION}`,
+          `assistant Paris Tokyo (${THOUGHT}): `,
+          'tool get_weather: wet in Paris',
+          'tool get_weather: dry in Tokyo',
+          'user: And now?',
+        ])
+      })
+
+      test('a model that has no tools: the request’s own fault, in its own words', async () => {
+        const words = 'registry.ollama.ai/library/gemma3:4b does not support tools'
+        upstream.play(() => ({ do: 'answer', status: 400, body: { error: words } }))
+        await assert.rejects(ask(QUESTION, true), /400.*does not support tools/s)
+        upstream.play(script)
+      })
+
+      if (stream) {
+        for (const ending of ['close', 'end'] as const)
+          test(`cut in the middle (${ending}), it never looks complete`, async () => {
+            upstream.play((asked) => {
+              const [first = '', second = ''] = pieces(asked)
+              return { do: 'stream', headers: LINES, pieces: [first, second.slice(0, 40)], ending, gap: 5 }
+            })
+            await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before it was done/)
+            upstream.play(script)
+          })
+
+        test('an error as a line in the middle', async () => {
+          const error = `${JSON.stringify({ error: 'the model runner has unexpectedly stopped' })}\n`
+          upstream.play((asked) => ({
+            do: 'stream',
+            headers: LINES,
+            pieces: [...pieces(asked).slice(0, 1), error],
+            gap: 5,
+          }))
+          await assert.rejects(ask(QUESTION, false), /the model runner has unexpectedly stopped/)
+          upstream.play(script)
+        })
+
+        test('an error as the first line of a 200', async () => {
+          const error = `${JSON.stringify({ error: 'an error was encountered while running the model' })}\n`
+          upstream.play(() => ({ do: 'stream', headers: LINES, pieces: [error] }))
+          await assert.rejects(ask(QUESTION, false), /502.*an error was encountered while running the model/s)
+          upstream.play(script)
+        })
+      }
+    })
+
+test('ollama: a model it does not have', async () => {
+  const { response, body } = await post('chat/completions', {
+    model: 'ollama/nope',
+    messages: [{ role: 'user', content: 'hi' }],
+  })
+  assert.equal(response.status, 404)
+  assert.equal(object(body.error)?.code, 'model_not_found')
+  assert.match(text(object(body.error)?.message) ?? '', /model "nope" not found, try pulling it first/)
+})
+
+const image = (url: string) => ({
+  model: MODEL,
+  messages: [
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'What?' },
+        { type: 'image_url', image_url: { url } },
+      ],
+    },
+  ],
+})
+
+test('ollama: a picture with the question', async () => {
+  const { response } = await post('chat/completions', image(`data:image/png;base64,${PNG}`))
+  assert.equal(response.status, 200)
+  assert.deepEqual(lastAsked().json.messages, [{ role: 'user', content: 'What?', images: [PNG] }])
+})
+
+test("ollama: a picture's address: nobody here can look at it, and the client is told so", async () => {
+  const before = upstream.seen.length
+  const { response, body } = await post('chat/completions', image('https://x.example/a.png'))
+  assert.deepEqual([response.status, object(body.error)?.code], [400, 'unsupported_parameter'])
+  assert.equal(upstream.seen.length, before)
+})
+
+test('ollama: thinking, a schema, and members of its own', async () => {
+  const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+  const { response } = await post('chat/completions', {
+    model: MODEL,
+    messages: [{ role: 'user', content: 'hi' }],
+    reasoning_effort: 'high',
+    response_format: { type: 'json_schema', json_schema: { name: 'place', schema } },
+    max_completion_tokens: 50,
+    keep_alive: '1m',
+    options: { num_ctx: 8_192 },
+    tools: [{ type: 'function', function: { name: 'f' } }],
+    tool_choice: 'required',
+  })
+  assert.equal(response.headers.get('x-headgate-dropped'), 'tool_choice')
+  const { json } = lastAsked()
+  assert.deepEqual(
+    [json.think, json.format, json.options, json.keep_alive],
+    ['high', { ...schema, title: 'place' }, { num_predict: 50, num_ctx: 8_192 }, '1m'],
+  )
+})
+
+test('ollama: its compatible endpoint, where that is asked for', async () => {
+  await using other = await start({ env: { OLLAMA_BASE_URL: upstream.url, OLLAMA_STYLES: 'chat' } })
+  upstream.play(() => ({ do: 'answer', body: { object: 'list', data: [] } }))
+  await fetch(`${other.base}/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hi' }], max_completion_tokens: 5 }),
+  })
+  upstream.play(script)
+  assert.equal(lastAsked().path, '/v1/chat/completions')
+  assert.equal(lastAsked().json.max_tokens, 5)
+})

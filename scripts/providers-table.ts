@@ -32,17 +32,19 @@ const row = ({
   address,
   speaks,
   keyless,
+  keylessBy = [],
   defaultModel,
   note,
 }: Provider): string => {
   const variable = keyless ? '_BASE_URL' : '_API_KEY'
-  const names = [name, ...aliases].map((each) => code(prefix(each) + variable))
+  const keys = [name, ...aliases].map((each) => code(prefix(each) + variable)).join(', ')
+  const identity = keylessBy.map((suffix) => code(`${prefix(name)}_${suffix}`))
   const model = defaultModel === undefined ? '' : code(defaultModel)
   const where = baseUrl ?? (address ? 'yours' : 'your server')
   const cells = [
     code(name),
     title,
-    names.join(', '),
+    [keys, ...identity].join(' or '),
     speaks.map(({ protocol }) => STYLES[protocol]).join(', '),
     model,
     where,
@@ -66,6 +68,8 @@ One variable switches a provider on. They are tried in the order of this table u
 
 A key variable takes several keys, separated by commas, or numbered (\`OPENAI_API_KEY_2\`). \`<NAME>_BASE_URL\` sends to another
 address, \`<NAME>_MODELS\` names the models (the first is the default), \`<NAME>_STYLES\` the styles it is spoken to in.
+Where two variables are given with an *or*, the second switches it on without a key: calls are then signed in by the
+machine's own identity, as the note says.
 A second account of the same provider has a label in its variables: \`OPENAI_EAST_API_KEY\` makes \`openai-east\`.
 
 ${[...head, ...known.filter(({ keyless }) => !keyless).map(row)].join('\n')}

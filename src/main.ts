@@ -6,12 +6,13 @@ import type { News } from './core/exchange.ts'
 import { fail } from './core/failure.ts'
 import type { Summary } from './core/summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
-import { loadConfig } from './edge/config/load.ts'
+import { loadConfig, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { dialer } from './edge/dial/dial.ts'
 import { handlersFor } from './edge/http/handlers.ts'
 import { type Server, startServer } from './edge/http/server.ts'
+import { signing } from './edge/identity/signing.ts'
 import { loadProviders } from './edge/load-providers.ts'
 import { banner, readyFields } from './edge/observe/banner.ts'
 import { colours, noPaint, wantsColour } from './edge/observe/colour.ts'
@@ -64,7 +65,12 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     costOf,
   })
   const dial = dialer()
-  const world = realWorld(dial)
+  const signed = signing({
+    dial: dial.dial,
+    environment: () => readEnvironment(place),
+    tell: (trouble) => log.warn('sign_in', trouble),
+  })
+  const world = realWorld(signed)
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new Set<Stop>()
@@ -163,6 +169,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     })
     watching.stop()
     lists.stop()
+    signed.close()
     await dial.close()
     responses.close()
     log.info('stopped')

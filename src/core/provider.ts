@@ -20,6 +20,8 @@ export type Provider = {
   readonly baseUrl?: string
   /** Makes the address from the instance's variables (Azure, Cloudflare …) when `_BASE_URL` is not set. */
   readonly address?: (variables: Variables) => string | undefined
+  /** Its address for those who have a key, where that is another one than the variables make (Vertex). */
+  readonly keyAddress?: string
   /** Mends a base URL people write in more than one way. */
   readonly normalizeBaseUrl?: (url: string) => string
   /** The formats its endpoint understands, the best for it first. */
@@ -67,6 +69,8 @@ export type Wire = {
   readonly path?: string
   /** The same for a stream, where that is another one. */
   readonly streamPath?: string
+  /** Only models of these names are asked in it, and in no other; the rest in the formats without this. */
+  readonly models?: RegExp
   /** How to sign in to this format's endpoint, if not as to the provider's others. */
   readonly auth?: Auth
 }

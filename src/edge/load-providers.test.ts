@@ -10,7 +10,7 @@ import { findProvider, loadProviders } from './load-providers.ts'
 const providers = await loadProviders()
 
 test('providers: come in their order, the named vendors first', () => {
-  assert.deepEqual([...providers.keys()].slice(0, 16), [
+  assert.deepEqual([...providers.keys()].slice(0, 17), [
     'openai',
     'anthropic',
     'gemini',
@@ -25,6 +25,7 @@ test('providers: come in their order, the named vendors first', () => {
     'cohere',
     'azure-openai',
     'bedrock',
+    'vertex',
     'ollama',
     'vllm',
   ])
@@ -113,6 +114,24 @@ const made = [
   ['bedrock', { REGION: 'eu-west-1' }, 'https://bedrock-runtime.eu-west-1.amazonaws.com'],
   ['bedrock', { REGION: 'evil.example/' }, undefined],
   ['bedrock', {}, undefined],
+  [
+    'vertex',
+    { PROJECT: 'p-1', LOCATION: 'global' },
+    'https://aiplatform.googleapis.com/v1/projects/p-1/locations/global',
+  ],
+  [
+    'vertex',
+    { PROJECT: 'example.com:p-1', LOCATION: 'europe-west4' },
+    'https://europe-west4-aiplatform.googleapis.com/v1/projects/example.com:p-1/locations/europe-west4',
+  ],
+  [
+    'vertex',
+    { PROJECT: 'p-1', LOCATION: 'eu' },
+    'https://aiplatform.eu.rep.googleapis.com/v1/projects/p-1/locations/eu',
+  ],
+  ['vertex', { PROJECT: 'p-1', LOCATION: 'evil.example/' }, undefined],
+  ['vertex', { PROJECT: 'p/../q', LOCATION: 'global' }, undefined],
+  ['vertex', { LOCATION: 'global' }, undefined],
   ['workers-ai', { ACCOUNT_ID: '0f9a' }, 'https://api.cloudflare.com/client/v4/accounts/0f9a/ai/v1'],
   ['workers-ai', { ACCOUNT_ID: '../x' }, undefined],
 ] as const

@@ -49,7 +49,7 @@ export type Fitness = Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout' | 'doub
 /** The body for this candidate, by the client's own format if it is spoken there. */
 export const prepare = (question: Question, candidate: Candidate, facts: ModelFacts | undefined): Prepared | null => {
   const { instance, model } = candidate
-  const wire = wireFor(question.protocol.name, instance)
+  const wire = wireFor(question.protocol.name, instance, model)
   const protocol = wire && upstreamProtocols[wire.protocol]
   if (!protocol) return null
   const { takesReasoning = false } = instance.provider
@@ -70,7 +70,9 @@ export const prepare = (question: Question, candidate: Candidate, facts: ModelFa
   if (same) {
     const after = mend(same.adaptRequest(question.body, target))
     const body = rewrite(question.source, question.members, question.body, after)
-    return { protocol, url: url + passedQuery(question, url), auth, body, ...sorted(given, question), ...about }
+    // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
+    const query = wire.path === undefined ? passedQuery(question, url) : ''
+    return { protocol, url: url + query, auth, body, ...sorted(given, question), ...about }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)

@@ -6,6 +6,7 @@ import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import { type Candidate, deploymentId, endpointId, keyId, modelId } from '../core/target.ts'
 import type { Board } from './board.ts'
+import { identityOf } from './prepare.ts'
 
 type State = 'closed' | 'open' | 'half_open'
 
@@ -144,8 +145,11 @@ const keyStatus = (board: Board, instance: Instance, key: ProviderKey, models: r
   const limited =
     perModel.length > 0 && perModel.every((gate) => gate?.why === 'rate_limited') ? perModel[0] : undefined
   const gate = own ?? limited
+  const identity = identityOf(instance, key)
   return {
     id: key.id,
+    // No key: the identity of the machine, of this cloud.
+    ...(identity && { signed_in_by: identity.cloud }),
     status: gate && STATUSES.has(gate.why) ? gate.why : 'active',
     in_flight: board.inFlight(instance, key),
     requests: board.requests(instance, key),

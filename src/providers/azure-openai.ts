@@ -47,10 +47,14 @@ export default {
   address: resource,
   normalizeBaseUrl: untilVersion,
   speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
-  auth: { header: 'api-key' },
+  auth: {
+    header: 'api-key',
+    otherwise: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),
+  },
+  keylessBy: ['ENDPOINT'],
   variables: { ENDPOINT: null, API_VERSION: null },
   quirks: { requestBody: reasoningModels, path: deployments, failure: azureErrors },
   catalogue: 'azure-openai',
-  note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
+  note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

@@ -54,10 +54,15 @@ export default {
   normalizeBaseUrl: hostOnly,
   speaks: [{ protocol: 'bedrock-converse' }],
   alsoSpeaks: [{ protocol: 'openai-chat', path: '/openai/v1/chat/completions' }],
-  auth: { header: 'authorization', prefix: 'Bearer ' },
+  auth: {
+    header: 'authorization',
+    prefix: 'Bearer ',
+    otherwise: ({ REGION }) => ({ cloud: 'aws', service: 'bedrock', region: REGION ?? '' }),
+  },
+  keylessBy: ['REGION'],
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
   quirks: { errors },
-  note: 'Spoken to in Converse, which has the models of every maker; `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
+  note: 'Spoken to in Converse, which has the models of every maker; `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

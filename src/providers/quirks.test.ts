@@ -33,11 +33,14 @@ const plain: JsonObject = { model: 'm', messages: [hello], stream: true, tempera
 // ── Nothing to change ────────────────────────────────────────────────────────────────────────────────────────────
 
 for (const [name, provider] of providers)
-  for (const { protocol } of provider.speaks)
+  for (const { protocol } of provider.speaks) {
+    // Vertex has the model of a Claude in the path, so every body changes.
+    if (name === 'vertex' && protocol === messages) continue
     test(`quirks: ${name} passes a plain ${protocol} request on as the same object`, () => {
       const body = protocol === responses ? { model: 'm', input: 'hello', unknown_member: 1 } : plain
       assert.equal(sent(name, body, 'm', protocol).body, body)
     })
+  }
 
 // ── Members ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

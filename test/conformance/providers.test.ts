@@ -289,7 +289,11 @@ const schemaOf = (protocol: ProtocolName): readonly [SchemaName, string] => {
 /** A tool of responses is strict although nobody wrote so. */
 const UNSAID = /^tools\[\d+\]\.strict$/
 /** How a stream is asked for where the path names the model. */
-const STREAM_PATH = /:streamGenerateContent\?|\/converse-stream$/
+const STREAM_PATH = /:streamGenerateContent\?|:streamRawPredict$|\/converse-stream$/
+
+/** Vertex has the model of a Claude in the path, and the version of the format in the body instead of the head. */
+const asPublished = ({ anthropic_version: version, ...body }: JsonObject, model: string): JsonObject =>
+  version === undefined ? body : { model, ...body }
 
 /** Throws when what would be sent is wrong; answers why this provider is not fit for it. */
 const sends = (provider: Provider, style: string, model: string, asked: JsonObject): string | undefined => {
@@ -308,7 +312,7 @@ const sends = (provider: Provider, style: string, model: string, asked: JsonObje
   const streams = isInPath ? STREAM_PATH.test(made.url) : body.stream === true
   assert.equal(streams, asked.stream === true)
   const [schema, definition] = schemaOf(made.protocol.name)
-  const problem = problemsOf(schema, definition, body)
+  const problem = problemsOf(schema, definition, asPublished(body, model))
   // What passes is the client's own; some leave out what is published as required, and are answered.
   if (made.protocol.style === style && problem === problemsOf(schema, definition, asked)) return undefined
   assert.equal(problem, undefined)

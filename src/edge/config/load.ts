@@ -83,6 +83,12 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
   return { dotenv, file, problems, warnings }
 }
 
+/** The environment as it is now, with what `.env` adds; what cannot be read there adds nothing. */
+export const readEnvironment = async ({ env, folder }: Pick<Place, 'env' | 'folder'>): Promise<Env> => {
+  const dotenv = await readText(join(folder, '.env'), '.env')
+  return environmentOf(env, typeof dotenv === 'object' && 'text' in dotenv ? dotenv.text : undefined)
+}
+
 /** The configuration of texts that have been read. */
 export const loadTexts = (read: Read, { env, providers }: Pick<Place, 'env' | 'providers'>): Loaded => {
   const loaded = configure({ env, dotenv: read.dotenv, file: read.file, providers })

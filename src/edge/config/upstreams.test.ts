@@ -162,6 +162,46 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ['openai openai http://h/v1 [] []'],
   ],
   [
+    'no key, but a variable that says that the machine signs in',
+    { BEDROCK_REGION: 'r' },
+    ['bedrock bedrock https://bedrock.r.example [] []'],
+  ],
+  [
+    "the variable's other name belongs to another program",
+    { AWS_REGION: 'r', GROQ_API_KEY: 'g' },
+    ['groq groq https://api.groq.example/v1 [g] []'],
+  ],
+  [
+    "the variable's other name, with PROVIDERS",
+    { AWS_REGION: 'r', PROVIDERS: 'bedrock' },
+    ['bedrock bedrock https://bedrock.r.example [] []'],
+  ],
+  [
+    'a key goes before the identity of the machine',
+    { BEDROCK_REGION: 'r', BEDROCK_API_KEY: 'k' },
+    ['bedrock bedrock https://keys.bedrock.example [k] []'],
+  ],
+  [
+    'the identity of the machine at another address',
+    { BEDROCK_REGION: 'r', BEDROCK_BASE_URL: 'http://b/x', BEDROCK_MODELS: 'm' },
+    ['bedrock bedrock http://b/x [] [m]'],
+  ],
+  [
+    'a label of one without a key has to be named',
+    { BEDROCK_REGION: 'r', BEDROCK_EAST_REGION: 'e', PROVIDERS: 'bedrock-east,bedrock' },
+    ['bedrock-east bedrock https://bedrock.e.example [] []', 'bedrock bedrock https://bedrock.r.example [] []'],
+  ],
+  [
+    'a label of one without a key that nobody named belongs to another program',
+    { BEDROCK_EAST_REGION: 'e', GROQ_API_KEY: 'g' },
+    ['groq groq https://api.groq.example/v1 [g] []'],
+  ],
+  [
+    'an empty variable says nothing',
+    { BEDROCK_REGION: ' ', GROQ_API_KEY: 'g' },
+    ['groq groq https://api.groq.example/v1 [g] []'],
+  ],
+  [
     'names of prototypes',
     {
       CONSTRUCTOR_API_KEY: 'c',
@@ -209,6 +249,8 @@ const refused: readonly (readonly [Record<string, string>, string | RegExp])[] =
     { OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'ftp://x' },
     /^OPENAI_BASE_URL: found "ftp:\/\/x"; allowed: .*http or https/,
   ],
+  [{ PROVIDERS: 'bedrock' }, /^PROVIDERS: found bedrock without key or address; .*BEDROCK_BASE_URL, or BEDROCK_REGION/],
+  [{ PROVIDERS: 'bedrock-east', BEDROCK_REGION: 'r' }, /^PROVIDERS: found "bedrock-east"/],
   [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'localhost:11434' }, /^OPENAI_BASE_URL: found "localhost:11434"/],
   [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'not a url' }, /^OPENAI_BASE_URL: found "not a url"/],
   [
@@ -260,11 +302,39 @@ const warned: readonly (readonly [Record<string, string>, readonly string[]])[] 
     { AZURE_OPENAI_API_KEY: 'x' },
     ['azure-openai has no address: set AZURE_OPENAI_BASE_URL, or AZURE_OPENAI_ENDPOINT; it is left out'],
   ],
+  [{ BEDROCK_BASE_URL: 'http://b' }, ['bedrock has no key: set BEDROCK_API_KEY or BEDROCK_REGION; it is left out']],
   [{ SOMEBODY_KEY: 'x', SOMEBODY_API_KEY: 'x' }, []],
 ]
 for (const [env, expected] of warned)
   test(`environment: ${Object.keys(env).join(' ')} is worth a warning`, () =>
     assert.deepEqual(loaded({ env }).warnings, expected))
+
+const inFiles = [
+  ['a region in the file', {}, 'providers: { bedrock: { variables: { region: r } } }', 'https://bedrock.r.example'],
+  ['a region by its other name', { AWS_REGION: 'o' }, 'providers: { bedrock: {} }', 'https://bedrock.o.example'],
+  [
+    'a name of its own',
+    {},
+    'providers: { east: { kind: bedrock, variables: { region: e } } }',
+    'https://bedrock.e.example',
+  ],
+] as const
+for (const [name, env, yaml, address] of inFiles)
+  test(`file: without a key the machine signs in: ${name}`, () => {
+    const [instance] = loaded({ env, yaml }).config.instances
+    assert.equal(instance?.baseUrl, address)
+    assert.deepEqual(
+      instance?.keys.map(({ secret }) => secret),
+      [null],
+    )
+  })
+
+test('file: one without a key and without an address is refused', () => {
+  assert.match(
+    lines({ env: {}, yaml: 'providers: { bedrock: {} }' }).join(),
+    /bedrock without key or address; .*BEDROCK_REGION/,
+  )
+})
 
 test('without a provider: the demo outside production, nothing in it', () => {
   const { config } = loaded({ env: {} })
@@ -322,6 +392,22 @@ test('with the providers there really are: a key is enough, or what is missing i
       labelled.config.instances.map(({ id, provider: kind }) => [id, kind.name]),
       [[`${provider.name}-east`, provider.name]],
     )
+  }
+  const identities = [
+    [{ BEDROCK_REGION: 'eu-west-1' }, ['bedrock']],
+    [{ VERTEX_PROJECT: 'p' }, ['vertex']],
+    [{ AZURE_OPENAI_ENDPOINT: 'https://r.openai.azure.com' }, ['azure-openai']],
+    [{ AWS_REGION: 'eu-west-1', GOOGLE_CLOUD_PROJECT: 'p', GOOGLE_APPLICATION_CREDENTIALS: '/x' }, ['demo']],
+    [{ PROVIDERS: 'vertex,bedrock', AWS_REGION: 'eu-west-1', GOOGLE_CLOUD_PROJECT: 'p' }, ['vertex', 'bedrock']],
+  ] as const
+  for (const [env, expected] of identities) {
+    const result = configure({ env, providers: real })
+    assert.ok(result.ok)
+    assert.deepEqual(
+      result.config.instances.map(({ id }) => id),
+      expected,
+    )
+    assert.deepEqual(result.warnings, [])
   }
   const demo = configure({ env: {}, providers: real })
   assert.ok(demo.ok && demo.config.instances[0]?.provider.builtin)

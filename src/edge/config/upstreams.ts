@@ -24,6 +24,8 @@ type Draft = {
   readonly models: readonly string[]
   readonly styles?: Said<readonly string[]>
   readonly variables: Readonly<Record<string, string>>
+  /** A variable of its own name says that it is to be signed in to without a key. */
+  readonly identity: boolean
   /** Where the file has it; such a one must work, or the start is refused. */
   readonly inFile?: string
 }
@@ -67,11 +69,19 @@ const byName = (providers: Providers, written: string): Provider | undefined => 
   return uniqueProviders(providers).find((one) => one.name === name || one.aliases?.includes(name))
 }
 
-type Heads = { readonly keys: ReadonlySet<string>; readonly urls: ReadonlySet<string> }
+/** What stands before `_API_KEY`, before `_BASE_URL`; and the providers' names before a variable that configures one without a key. */
+type Heads = {
+  readonly keys: ReadonlySet<string>
+  readonly urls: ReadonlySet<string>
+  readonly identities: ReadonlySet<string>
+}
 
-const headsIn = (env: Env): Heads => {
+const headsIn = (env: Env, providers: Providers): Heads => {
   const keys = new Set<string>()
   const urls = new Set<string>()
+  const identities = new Set<string>()
+  for (const provider of nameable(providers))
+    for (const prefix of prefixesOf(provider)) if (hasIdentityVariable(env, provider, prefix)) identities.add(prefix)
   for (const name of Object.keys(env)) {
     if (variable(env, name) === undefined) continue
     const key = KEY.exec(name)?.[1]
@@ -79,8 +89,11 @@ const headsIn = (env: Env): Heads => {
     if (key && HEAD.test(key)) keys.add(key)
     if (url && HEAD.test(url)) urls.add(url)
   }
-  return { keys, urls }
+  return { keys, urls, identities }
 }
+
+const hasIdentityVariable = (env: Env, { keylessBy = [] }: Provider, prefix: string): boolean =>
+  keylessBy.some((suffix) => variable(env, `${prefix}_${suffix}`) !== undefined)
 
 /** The keys under a prefix, in the order of their numbers; each variable may hold several. */
 const keysUnder = (env: Env, prefix: string): readonly Said<KeyDraft>[] =>
@@ -102,9 +115,9 @@ const said = (env: Env, ...names: readonly string[]): Said<string> | undefined =
   return undefined
 }
 
-/** The first of these prefixes under which a key or an address is set: a provider's own name before its other names. */
-const prefixInUse = (prefixes: readonly string[], heads: Heads): string | undefined =>
-  prefixes.find((prefix) => heads.keys.has(prefix)) ?? prefixes.find((prefix) => heads.urls.has(prefix))
+/** The first of these prefixes under which it is configured: a provider's own name before its other names. */
+const prefixInUse = (prefixes: readonly string[], { keys, urls, identities }: Heads): string | undefined =>
+  [keys, urls, identities].map((heads) => prefixes.find((prefix) => heads.has(prefix))).find((one) => one !== undefined)
 
 /** What the environment says of an instance whose variables begin with `prefix`. */
 const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: string): Omit<Draft, 'inFile'> => {
@@ -128,6 +141,7 @@ const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: strin
     models: models ? commaList(models.value) : [],
     ...(styles && { styles: { value: commaList(styles.value.toLowerCase()), from: styles.from } }),
     variables,
+    identity: hasIdentityVariable(env, provider, prefix),
   }
 }
 
@@ -255,17 +269,25 @@ type Completed =
 
 const isKeyless = (provider: Provider): boolean => provider.keyless === true || provider.auth === 'none'
 
+/** It can be signed in to by the machine's own identity. */
+const hasIdentity = ({ auth }: Provider): boolean => auth !== 'none' && auth.otherwise !== undefined
+
+/** Nobody is signed in by an identity of the machine unless asked to be: by name, or by a variable that says so. */
+const signsIn = ({ provider, identity }: Draft, wanted: boolean): boolean =>
+  hasIdentity(provider) && (wanted || identity)
+
 /** A draft with everything it needs; `wanted`: asked for by name, so that it may go without a key if it has an address. */
 const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => {
   const { id, provider, prefix, keys } = draft
   const problems = keys.flatMap((key) => checkKey(key) ?? [])
-  if (keys.length === 0 && !isKeyless(provider) && !(wanted && draft.baseUrl))
-    return { missing: `${id} has no key: set ${prefix}_API_KEY` }
+  if (keys.length === 0 && !isKeyless(provider) && !signsIn(draft, wanted) && !(wanted && draft.baseUrl))
+    return { missing: `${id} has no key: set ${[`${prefix}_API_KEY`, ...identityVariables(draft)].join(' or ')}` }
 
   const variables: Variables = draft.variables
   const suffixes = Object.keys(provider.variables ?? {})
   const address = draft.baseUrl ?? undefined
-  const made = address ? undefined : (provider.address?.(variables) ?? provider.baseUrl)
+  const keyAddress = keys.length > 0 ? provider.keyAddress : undefined
+  const made = address ? undefined : (keyAddress ?? provider.address?.(variables) ?? provider.baseUrl)
   const source =
     address ??
     (made === undefined
@@ -294,6 +316,27 @@ const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => 
   }
 }
 
+const identityVariables = ({ provider, prefix }: Draft): readonly string[] =>
+  (provider.keylessBy ?? []).map((suffix) => `${prefix}_${suffix}`)
+
+/**
+ * Whose label this is. The longest name that fits: AZURE_OPENAI is not OPENAI. Labels go with a provider's own name, never
+ * with another one of it: GOOGLE_MAPS_API_KEY is a map's.
+ */
+const labelled = (known: readonly Provider[], head: string): Provider | undefined =>
+  known.filter(({ name }) => head.startsWith(`${envPrefix(name)}_`)).sort((a, b) => b.name.length - a.name.length)[0]
+
+/** One that stands in the list of providers and needs no key: its name is enough, and with a label (`BEDROCK_EAST_REGION`) the variable. */
+const identityDraft = (env: Env, providers: Providers, id: string): Draft | undefined => {
+  const prefix = envPrefix(id)
+  const known = nameable(providers)
+  const provider = known.find(({ name }) => name === id) ?? labelled(known, prefix)
+  if (!provider || !hasIdentity(provider)) return undefined
+  return provider.name === id || hasIdentityVariable(env, provider, prefix)
+    ? fromEnvironment(env, id, provider, prefix)
+    : undefined
+}
+
 /** Instances the environment alone describes. */
 const environmentDrafts = (
   env: Env,
@@ -318,11 +361,7 @@ const environmentDrafts = (
   const generic = genericOf(providers)
   for (const head of [...new Set([...heads.keys, ...heads.urls])].sort()) {
     if (used.has(head)) continue
-    // The longest name that fits: AZURE_OPENAI is not OPENAI. Labels go with a provider's own name, never with another
-    // one of it: GOOGLE_MAPS_API_KEY is a map's.
-    const provider = known
-      .filter(({ name }) => head.startsWith(`${envPrefix(name)}_`))
-      .sort((a, b) => b.name.length - a.name.length)[0]
+    const provider = labelled(known, head)
     const id = instanceName(head)
     if (!NAME.test(id)) continue
     if (provider && (heads.keys.has(head) || isKeyless(provider))) add(id, provider, head)
@@ -359,7 +398,7 @@ export const upstreamsFrom = (
 ): Upstreams => {
   const problems: Problem[] = []
   const warnings: string[] = [...misspelled(env, providers)]
-  const heads = headsIn(env)
+  const heads = headsIn(env, providers)
   const drafts = new Map<string, Draft>()
 
   for (const [name, entry] of file.entries) {
@@ -432,17 +471,17 @@ export const upstreamsFrom = (
     return { instances, problems, warnings, leftOut: [] }
   }
   for (const id of new Set(wanted)) {
-    const draft = drafts.get(id)
+    const draft = drafts.get(id) ?? identityDraft(env, providers, id)
     if (draft) finish(draft, true)
     else {
-      const provider = byName(providers, id)
+      const named = byName(providers, id)
       const known = [...drafts.keys(), ...nameable(providers).map(({ name }) => name)]
       const [meant] = nearest(
         id,
         known.filter((one) => one !== id),
       )
       const hint =
-        provider && !provider.builtin && !provider.generic
+        named && !named.builtin && !named.generic
           ? `a provider with a key or an address (set ${envPrefix(id)}_API_KEY)`
           : `${meant ? `did you mean ${meant}? ` : ''}providers that are configured${drafts.size > 0 ? `: ${[...drafts.keys()].join(', ')}` : ''}`
       problems.push({ where: 'PROVIDERS', found: quote(id), allowed: hint })

@@ -534,6 +534,10 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
               open(
                 {
                   id: { type: 'string', description: 'Digits of a keyed hash, never the key.' },
+                  signed_in_by: {
+                    ...oneOf('aws', 'google', 'entra'),
+                    description: "There is no key: the cloud whose credentials of the gateway's machine sign calls in.",
+                  },
                   status: oneOf('active', 'rate_limited', 'quota_exhausted', 'suspended', 'disabled'),
                 },
                 ['id', 'status'],

@@ -78,6 +78,24 @@ test('banner: everything a first look is for', () => {
   )
 })
 
+test('banner: who is signed in by the identity of the machine, and how', () => {
+  const signed = (id: string, cloud: 'aws' | 'google' | 'entra', keys: number): Instance => {
+    const one = instance(id, keys)
+    const identity = cloud === 'aws' ? { cloud, service: 'bedrock', region: 'r' } : { cloud, scope: 's' }
+    return { ...one, provider: { ...one.provider, auth: { header: 'authorization', otherwise: () => identity } } }
+  }
+  const all = facts([signed('bedrock', 'aws', 0), signed('vertex', 'google', 0), signed('azure', 'entra', 1)])
+  const text = banner(all)
+  assert.ok(
+    text.includes(`Providers  bedrock  by AWS credentials               bedrock-default
+             vertex   by Google's default credentials  vertex-default
+             azure    1 key                            azure-default`),
+    text,
+  )
+  assert.deepEqual(readyFields(all).signed_in_by, ['aws', 'google', ''])
+  assert.equal('signed_in_by' in readyFields(facts([instance('openai', 1)])), false)
+})
+
 test('banner: nothing configured, and what to do', () => {
   assert.match(banner(facts([demo])), /demo {2}built in; answers without calling a model\n.*set OPENAI_API_KEY/)
   assert.match(banner(facts([], { production: true })), /none is configured: set OPENAI_API_KEY[^\n]*\n.*answered 503/)

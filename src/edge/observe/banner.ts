@@ -1,6 +1,7 @@
 /** The first thing a person sees: what runs, where, with what, and one line that shows it works. */
 import type { Config } from '../../core/config.ts'
-import type { Instance } from '../../core/provider.ts'
+import type { Identity, Instance } from '../../core/provider.ts'
+import { identityOf } from '../../gateway/prepare.ts'
 import { noPaint, type Paint } from './colour.ts'
 import { type Fields, plain } from './line.ts'
 
@@ -31,8 +32,22 @@ const isDemo = ({ provider }: Instance): boolean => provider.builtin === true
 
 const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
 
+const SIGNED_IN_BY: { readonly [cloud in Identity['cloud']]: string } = {
+  aws: 'by AWS credentials',
+  google: "by Google's default credentials",
+  entra: 'by Microsoft Entra',
+}
+
+/** The cloud whose identity signs its calls in, if it has no key. */
+const cloudOf = (instance: Instance): Identity['cloud'] | undefined => {
+  const [key] = instance.keys
+  return key && identityOf(instance, key)?.cloud
+}
+
 const keysText = (instance: Instance): string => {
   const secret = instance.keys.filter((key) => key.secret !== null).length
+  const cloud = cloudOf(instance)
+  if (cloud) return SIGNED_IN_BY[cloud]
   return isDemo(instance) ? 'built in' : secret === 0 ? 'no key' : counted(secret, 'key')
 }
 
@@ -83,8 +98,9 @@ const providerLines = (config: Config, room: number, paint: Paint): readonly str
       paint.warn('no provider is configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another'),
     ]
   const wide = Math.max(...config.instances.map(({ id }) => id.length))
+  const keys = Math.max(7, ...config.instances.map((instance) => keysText(instance).length))
   const all = config.instances.map(
-    (instance) => `${instance.id.padEnd(wide)}  ${keysText(instance).padEnd(7)}  ${plain(defaultModel(instance))}`,
+    (instance) => `${instance.id.padEnd(wide)}  ${keysText(instance).padEnd(keys)}  ${plain(defaultModel(instance))}`,
   )
   return all.length <= room ? all : [...all.slice(0, room - 1), `and ${all.length - room + 1} more`]
 }
@@ -145,6 +161,9 @@ export const readyFields = (facts: Facts): Fields => {
     production,
     providers: config.instances.map(({ id }) => id),
     keys: config.instances.map(({ keys }) => keys.filter(({ secret }) => secret !== null).length),
+    ...(config.instances.some(cloudOf) && {
+      signed_in_by: config.instances.map((instance) => cloudOf(instance) ?? ''),
+    }),
     models: config.instances.map(defaultModel),
     routes: [...config.routes.keys()],
     circuit_timeout: circuit.timeout,

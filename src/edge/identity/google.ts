@@ -1,0 +1,92 @@
+/** Google's default credentials, by Google's library: a credential file, gcloud's own, or the metadata server. */
+import type { GoogleAuth } from 'google-auth-library'
+import { bad, good } from '../../core/failure.ts'
+import { type Environment, lend } from './environment.ts'
+import type { Fetch, Fetched } from './kept.ts'
+import { answered, codeOf, detailOf, noSignIn, type Tell } from './trouble.ts'
+
+export type GoogleOptions = { readonly environment: Environment; readonly tell: Tell }
+
+/** `authorization`, and `x-goog-user-project` if the credentials name a project to charge. */
+type Headers = Readonly<Record<string, string>>
+
+/** Gets the headers for a scope. */
+export const googleHeaders = ({ environment, tell }: GoogleOptions, scope: string): Fetch<Headers> => {
+  let auth: GoogleAuth | null = null
+  return async (signal) => {
+    // The library shares what is under way with everybody who asks later, so what hangs would hang for ever.
+    const forget = () => {
+      auth = null
+    }
+    signal.addEventListener('abort', forget, { once: true })
+    try {
+      await lend(environment)
+      auth ??= await open(scope)
+      return good(await headersOf(auth))
+    } catch (error) {
+      auth = null
+      const failure = noSignIn('google', reasonOf(error))
+      tell({ cloud: 'google', message: failure.message, detail: detailOf(error) })
+      return bad(failure)
+    } finally {
+      signal.removeEventListener('abort', forget)
+    }
+  }
+}
+
+const open = async (scope: string): Promise<GoogleAuth> => {
+  const { GoogleAuth } = await import('google-auth-library')
+  // The project is in the address; unknown here, the library would look for it with gcloud and the metadata server.
+  const auth = new GoogleAuth({ scopes: [scope], projectId: 'unused' })
+  // A service account signs its token itself, as in Google's own clients (https://google.aip.dev/auth/4111): one server
+  // less that has to answer.
+  auth.useJWTAccessWithScope = true
+  return auth
+}
+
+const headersOf = async (auth: GoogleAuth): Promise<Fetched<Headers>> => {
+  const client = await auth.getClient()
+  const headers = Object.fromEntries(await client.getRequestHeaders())
+  if (!headers.authorization) throw new Error('no token')
+  return { value: headers, expires: client.credentials.expiry_date ?? endOf(headers.authorization) }
+}
+
+/** Of what a service account signs itself only the token says when it ends (RFC 7519, `exp`). Unknown: it is used once. */
+const endOf = (authorization: string): number => {
+  const [, claims = ''] = authorization.split('.')
+  try {
+    const { exp } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8'))
+    return typeof exp === 'number' ? exp * 1000 : 0
+  } catch {
+    // No JWT.
+    return 0
+  }
+}
+
+const reasonOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return 'unknown reason'
+  const status = statusOf(error)
+  if (status !== undefined) return answered(status, oauthCodeOf(error))
+  const code = codeOf(error)
+  if (code?.startsWith('E') && code !== 'ENOENT' && code !== 'EACCES') return 'the token server could not be reached'
+  if (error.message.includes('GOOGLE_APPLICATION_CREDENTIALS'))
+    return 'the file GOOGLE_APPLICATION_CREDENTIALS names cannot be used'
+  return error.message.startsWith('Could not load the default credentials') ? 'there are none' : 'they cannot be used'
+}
+
+/** The library's HTTP errors bring the answer along. */
+const responseOf = (error: Error): { readonly status?: unknown; readonly data?: unknown } | undefined => {
+  const { response } = error as { response?: unknown }
+  return typeof response === 'object' && response !== null ? response : undefined
+}
+
+const statusOf = (error: Error): number | undefined => {
+  const status = responseOf(error)?.status
+  return typeof status === 'number' ? status : undefined
+}
+
+const oauthCodeOf = (error: Error): string | undefined => {
+  const data = responseOf(error)?.data
+  const code = typeof data === 'object' && data !== null && 'error' in data ? data.error : undefined
+  return typeof code === 'string' ? code : undefined
+}

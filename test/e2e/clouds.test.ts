@@ -1,0 +1,862 @@
+/**
+ * Signed in by the identity of the machine: the gateway as a process, token servers and upstreams on this machine. The
+ * upstreams check what they are shown on their own.
+ */
+import assert from 'node:assert/strict'
+import { createPublicKey, generateKeyPairSync, verify as verifySignature } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { verify } from '../support/sigv4.ts'
+import {
+  type Act,
+  type Asked,
+  refusingUrl,
+  type Script,
+  startUpstream,
+  type Upstream,
+  until,
+} from '../support/upstream.ts'
+import { post, type Started, start } from './support/process.ts'
+
+/** Nothing of the machine the tests run on is asked or read, and nothing outside it. */
+const NOWHERE = {
+  HOME: '/nonexistent',
+  AWS_EC2_METADATA_DISABLED: 'true',
+  AWS_CONFIG_FILE: '/nonexistent',
+  AWS_SHARED_CREDENTIALS_FILE: '/nonexistent',
+  METADATA_SERVER_DETECTION: 'none',
+  GCE_METADATA_HOST: '127.0.0.1:9',
+  AZURE_POD_IDENTITY_AUTHORITY_HOST: 'http://127.0.0.1:9',
+  AZURE_AUTHORITY_HOST: 'http://127.0.0.1:9',
+}
+
+const chatAnswer = {
+  id: 'c',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'signed' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+}
+const geminiAnswer = {
+  candidates: [{ content: { role: 'model', parts: [{ text: 'signed' }] }, finishReason: 'STOP', index: 0 }],
+  usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 },
+}
+const messagesAnswer = {
+  id: 'msg_vrtx_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude',
+  content: [{ type: 'text', text: 'signed' }],
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  usage: { input_tokens: 1, output_tokens: 1 },
+}
+const converseAnswer = {
+  output: { message: { role: 'assistant', content: [{ text: 'signed' }] } },
+  stopReason: 'end_turn',
+  usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2 },
+  metrics: { latencyMs: 1 },
+}
+
+/** What a model says, in the format of the path. */
+const answer = ({ path }: Asked): Act => ({
+  do: 'answer',
+  body: path.includes('generateContent')
+    ? geminiAnswer
+    : path.includes('awPredict')
+      ? messagesAnswer
+      : path.includes('/converse')
+        ? converseAnswer
+        : chatAnswer,
+})
+
+const refuse = (status: number, message: string): Act => ({
+  do: 'answer',
+  status,
+  body: { error: { code: status, message, status: 'UNAUTHENTICATED' }, message },
+})
+
+type Stage = {
+  readonly upstream: Upstream
+  readonly tokens: Upstream
+  readonly gateway: Started
+  /** Asks once; the answer's text if it is one. */
+  readonly ask: (model?: string) => Promise<{ readonly status: number; readonly said: string; readonly trail: string }>
+}
+
+type Setup = {
+  readonly provider: string
+  readonly model?: string
+  readonly upstream: Script
+  readonly tokens: Script
+  readonly env: (urls: { readonly upstream: string; readonly tokens: string }) => Readonly<Record<string, string>>
+  readonly files?: Readonly<Record<string, string>>
+}
+
+/** A gateway before an upstream and beside a token server, with `more` in the environment. */
+const onStage = async (
+  { provider, model, upstream: script, tokens: tokenScript, env, files }: Setup,
+  run: (stage: Stage) => Promise<void>,
+): Promise<void> => {
+  const [upstream, tokens] = [await startUpstream(script), await startUpstream(tokenScript)]
+  const urls = { upstream: upstream.url, tokens: tokens.url }
+  const gateway = await start({ env: { ...NOWHERE, ...env(urls) }, ...(files && { files }) })
+  const ask: Stage['ask'] = async (name = model ?? 'm') => {
+    const { status, text, headers, json } = await post(`${gateway.base}/chat/completions`, {
+      model: `${provider}/${name}`,
+      messages: [{ role: 'user', content: 'hello' }],
+    })
+    const said = status === 200 ? json().choices[0].message.content : text
+    return { status, said, trail: headers.get('x-headgate-trail') ?? '' }
+  }
+  try {
+    await run({ upstream, tokens, gateway, ask })
+  } finally {
+    await gateway.stop()
+    await upstream.close()
+    await tokens.close()
+  }
+}
+
+const get = async (url: string): Promise<string> => (await fetch(url)).text()
+
+/** Nothing of this is in a page, a metric or the log. */
+const assertSecret = async ({ gateway }: Stage, ...secrets: readonly string[]): Promise<void> => {
+  const seen = [
+    gateway.output(),
+    await get(`${gateway.url}/providers/status`),
+    await get(`${gateway.url}/metrics`),
+    await get(`${gateway.url}/health`),
+    await get(`${gateway.base}/models`),
+  ].join('\n')
+  for (const secret of secrets) assert.ok(!seen.includes(secret), `${secret} is told`)
+}
+
+const ok = { status: 200, said: 'signed' }
+const heard = ({ status, said }: { readonly status: number; readonly said: string }) => ({ status, said })
+
+// ── AWS ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const AWS = { AWS_ACCESS_KEY_ID: 'AKIAEXAMPLE000000001', AWS_SECRET_ACCESS_KEY: 'secret/canary+aws0123456789' }
+const SESSION = 'session/canary+token=='
+const REGION = 'eu-west-1'
+
+/** Answers only to what this secret signed, for this region. */
+const bedrock =
+  (secret: string, session?: string): Script =>
+  (asked) => {
+    const said = verify({ method: asked.method, target: asked.path, headers: asked.headers, body: asked.body }, secret)
+    const good =
+      said?.ok &&
+      said.region === REGION &&
+      said.service === 'bedrock' &&
+      asked.headers['x-amz-security-token'] === session
+    return good ? answer(asked) : refuse(403, `not signed: ${JSON.stringify(said)}`)
+  }
+
+const bedrockEnv = ({ upstream }: { readonly upstream: string }) => ({
+  BEDROCK_REGION: REGION,
+  BEDROCK_BASE_URL: upstream,
+})
+
+const nobody: Script = () => ({ do: 'answer', status: 500, body: 'nobody asks here' })
+const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
+const containerAnswer = (minutes: number, secret = AWS.AWS_SECRET_ACCESS_KEY) => ({
+  AccessKeyId: AWS.AWS_ACCESS_KEY_ID,
+  SecretAccessKey: secret,
+  Token: SESSION,
+  Expiration: inMinutes(minutes),
+})
+const containerEnv = (urls: { readonly upstream: string; readonly tokens: string }) => ({
+  ...bedrockEnv(urls),
+  AWS_CONTAINER_CREDENTIALS_FULL_URI: `${urls.tokens}/role`,
+  AWS_CONTAINER_AUTHORIZATION_TOKEN: 'pod-canary-token',
+})
+
+describe('clouds: AWS', () => {
+  let folder = ''
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
+    await writeFile(join(folder, 'federated'), 'federated-canary-token')
+    const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret } = AWS
+    await writeFile(
+      join(folder, 'credentials'),
+      `[own]\naws_access_key_id = ${id}\naws_secret_access_key = ${secret}\n`,
+    )
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+  const setup = { provider: 'bedrock', model: 'openai.gpt-oss-120b-1:0', tokens: nobody }
+
+  test('keys of the environment sign the call, and stay secret', () =>
+    onStage(
+      { ...setup, upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY), env: (urls) => ({ ...bedrockEnv(urls), ...AWS }) },
+      async (stage) => {
+        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.deepEqual(heard(await stage.ask('some.model-v1:0')), ok)
+        const ready = await stage.gateway.line(({ event }) => event === 'ready')
+        assert.deepEqual(ready.signed_in_by, ['aws'])
+        const status = JSON.parse(await get(`${stage.gateway.url}/providers/status`))
+        assert.equal(status.data[0].keys[0].signed_in_by, 'aws')
+        await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, AWS.AWS_ACCESS_KEY_ID)
+      },
+    ))
+
+  test('keys of .env, which no library reads', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY),
+        env: bedrockEnv,
+        files: {
+          '.env': Object.entries(AWS)
+            .map(([name, value]) => `${name}="${value}"\n`)
+            .join(''),
+        },
+      },
+      async ({ ask }) => assert.deepEqual(heard(await ask()), ok),
+    ))
+
+  const ways: readonly (readonly [
+    what: string,
+    session: string | undefined,
+    env: (tokens: string) => Readonly<Record<string, string>>,
+    tokens: Script,
+  ])[] = [
+    [
+      'a profile',
+      undefined,
+      () => ({ AWS_PROFILE: 'own', AWS_SHARED_CREDENTIALS_FILE: join(folder, 'credentials') }),
+      nobody,
+    ],
+    [
+      'a web identity, as Kubernetes has it',
+      SESSION,
+      (tokens) => ({
+        AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/gateway',
+        AWS_WEB_IDENTITY_TOKEN_FILE: join(folder, 'federated'),
+        AWS_REGION: REGION,
+        AWS_ENDPOINT_URL_STS: tokens,
+      }),
+      ({ body }) => {
+        const asked = new URLSearchParams(body)
+        const good =
+          asked.get('WebIdentityToken') === 'federated-canary-token' && asked.get('RoleArn')?.endsWith('/gateway')
+        if (!good) return { do: 'answer', status: 403 }
+        const { AccessKeyId, SecretAccessKey, Token, Expiration } = containerAnswer(60)
+        const credentials = `<AccessKeyId>${AccessKeyId}</AccessKeyId><SecretAccessKey>${SecretAccessKey}</SecretAccessKey><SessionToken>${Token}</SessionToken><Expiration>${Expiration}</Expiration>`
+        return {
+          do: 'answer',
+          headers: { 'content-type': 'text/xml' },
+          body: `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>${credentials}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
+        }
+      },
+    ],
+    [
+      "an instance's role",
+      SESSION,
+      (tokens) => ({ AWS_EC2_METADATA_DISABLED: 'false', AWS_EC2_METADATA_SERVICE_ENDPOINT: tokens }),
+      ({ method, path, headers }) => {
+        if (method === 'PUT')
+          return { do: 'answer', headers: { 'content-type': 'text/plain' }, body: 'canary-imds-token' }
+        if (headers['x-aws-ec2-metadata-token'] !== 'canary-imds-token') return { do: 'answer', status: 401 }
+        const role = /\/iam\/security-credentials\/(.*)$/.exec(path)?.[1]
+        const named = { Code: 'Success', Type: 'AWS-HMAC', LastUpdated: inMinutes(0), ...containerAnswer(60) }
+        return { do: 'answer', headers: { 'content-type': 'text/plain' }, body: role === 'gateway' ? named : 'gateway' }
+      },
+    ],
+  ]
+  for (const [what, session, env, tokens] of ways)
+    test(`${what} signs the call, fetched once`, () =>
+      onStage(
+        {
+          ...setup,
+          upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY, session),
+          tokens,
+          env: (urls) => ({ ...bedrockEnv(urls), ...env(urls.tokens) }),
+        },
+        async (stage) => {
+          assert.deepEqual(heard(await stage.ask()), ok)
+          const fetched = stage.tokens.seen.length
+          assert.deepEqual(heard(await stage.ask()), ok)
+          assert.equal(stage.tokens.seen.length, fetched)
+          await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, SESSION, 'federated-canary-token', 'canary-imds-token')
+        },
+      ))
+
+  test('a Bedrock key goes before them', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: (asked) => (asked.key === 'bedrock-key-canary' ? answer(asked) : refuse(403, 'no')),
+        env: (urls) => ({ ...bedrockEnv(urls), ...AWS, BEDROCK_API_KEY: 'bedrock-key-canary' }),
+      },
+      async ({ ask }) => assert.deepEqual(heard(await ask()), ok),
+    ))
+
+  test("a container's role: one fetch for ten calls, another before its end", () =>
+    onStage(
+      {
+        ...setup,
+        upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY, SESSION),
+        // The first lives hardly longer than a credential may be used at all (30 s before its end it is not).
+        tokens: ({ headers, number }) =>
+          headers.authorization === 'pod-canary-token'
+            ? { do: 'answer', body: containerAnswer(number === 0 ? 31.5 / 60 : 60), after: 200 }
+            : { do: 'answer', status: 403 },
+        env: containerEnv,
+      },
+      async (stage) => {
+        const { ask, tokens } = stage
+        const all = await Promise.all(Array.from({ length: 10 }, () => ask()))
+        assert.deepEqual(
+          all.map(heard),
+          all.map(() => ok),
+        )
+        assert.equal(tokens.seen.length, 1)
+        await sleep(2_000)
+        assert.deepEqual(heard(await ask()), ok)
+        assert.equal(tokens.seen.length, 2)
+        assert.deepEqual(heard(await ask()), ok)
+        assert.equal(tokens.seen.length, 2)
+        await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, SESSION, 'pod-canary-token')
+      },
+    ))
+
+  test('an upstream that quotes the session token quotes nothing', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: ({ headers }) => ({
+          do: 'stream',
+          status: 403,
+          headers: { 'content-type': 'application/json' },
+          pieces: [JSON.stringify({ message: `x-amz-security-token:${headers['x-amz-security-token']} is not known` })],
+          slice: 7,
+        }),
+        tokens: () => ({ do: 'answer', body: containerAnswer(60) }),
+        env: containerEnv,
+      },
+      async (stage) => {
+        const { status, said } = await stage.ask()
+        assert.equal(status, 502)
+        assert.ok(said.includes('[key] is not known'), said)
+        await assertSecret(stage, SESSION)
+      },
+    ))
+})
+
+// ── Google ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
+const PROJECT_PATH = '/v1/projects/p-1/locations/global'
+const vertexEnv = ({ upstream }: { readonly upstream: string }) => ({
+  VERTEX_PROJECT: 'p-1',
+  VERTEX_BASE_URL: `${upstream}${PROJECT_PATH}`,
+})
+
+const bearer =
+  (...tokens: readonly string[]): Script =>
+  (asked) =>
+    asked.headers.authorization && tokens.some((token) => asked.headers.authorization === `Bearer ${token}`)
+      ? answer(asked)
+      : refuse(401, `not signed in: ${asked.headers.authorization}`)
+
+const TOKEN = 'ya29.canary-token-0123456789'
+
+/** Google's metadata server: it answers only with its own header, to requests with that header. */
+const metadata =
+  (token: (number: number) => Act): Script =>
+  ({ path, headers, number }) => {
+    if (headers['metadata-flavor'] !== 'Google') return { do: 'answer', status: 403 }
+    if (!path.startsWith('/computeMetadata/v1/instance/service-accounts/default/token'))
+      return { do: 'answer', status: 404, headers: { 'metadata-flavor': 'Google' } }
+    return token(number)
+  }
+const metadataToken = (access_token: string, expires_in: number): Act => ({
+  do: 'answer',
+  headers: { 'metadata-flavor': 'Google' },
+  body: { access_token, expires_in, token_type: 'Bearer' },
+  after: 150,
+})
+const metadataEnv = (urls: { readonly upstream: string; readonly tokens: string }) => ({
+  ...vertexEnv(urls),
+  METADATA_SERVER_DETECTION: 'assume-present',
+  GCE_METADATA_HOST: urls.tokens.replace('http://', ''),
+})
+
+describe('clouds: Google', () => {
+  let folder = ''
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+  const setup = { provider: 'vertex', model: 'gemini-2.5-flash', tokens: nobody }
+
+  test('a service account signs its own token, and names the project to charge', async () => {
+    const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const file = join(folder, 'account.json')
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+    const account = {
+      type: 'service_account',
+      client_email: 'gateway@p-1.example',
+      private_key: pem,
+      private_key_id: 'key-1',
+      project_id: 'p-1',
+      quota_project_id: 'q-1',
+    }
+    await writeFile(file, JSON.stringify(account))
+    const isSigned = (token: string): boolean => {
+      const [head = '', claims = '', signature = ''] = token.split('.')
+      const { iss, sub, scope, exp } = JSON.parse(Buffer.from(claims, 'base64url').toString())
+      const left = exp - Date.now() / 1000
+      return (
+        iss === account.client_email &&
+        sub === iss &&
+        scope === SCOPE &&
+        left > 3_000 &&
+        left <= 3_600 &&
+        verifySignature(
+          'sha256',
+          Buffer.from(`${head}.${claims}`),
+          createPublicKey(publicKey.export({ type: 'spki', format: 'pem' }).toString()),
+          Buffer.from(signature, 'base64url'),
+        )
+      )
+    }
+    const upstream: Script = (asked) =>
+      isSigned(asked.headers.authorization?.replace('Bearer ', '') ?? '') &&
+      asked.headers['x-goog-user-project'] === 'q-1'
+        ? answer(asked)
+        : refuse(401, 'not signed in')
+    await onStage(
+      { ...setup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
+      async (stage) => {
+        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.deepEqual(heard(await stage.ask()), ok)
+        const [first, second] = stage.upstream.seen
+        assert.equal(first?.headers.authorization, second?.headers.authorization)
+        assert.equal(first?.path, `${PROJECT_PATH}/publishers/google/models/gemini-2.5-flash:generateContent`)
+        await assertSecret(stage, pem.split('\n')[1] ?? pem, (first?.headers.authorization ?? '').slice(7))
+      },
+    )
+  })
+
+  test('the metadata server: one fetch for ten calls, another before the end; Claude in its own format', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: bearer(`${TOKEN}-0`, `${TOKEN}-1`),
+        tokens: metadata((number) => metadataToken(`${TOKEN}-${number}`, number === 0 ? 32 : 3_599)),
+        env: metadataEnv,
+      },
+      async (stage) => {
+        const { ask, tokens, upstream } = stage
+        const all = await Promise.all(Array.from({ length: 10 }, () => ask()))
+        assert.deepEqual(
+          all.map(heard),
+          all.map(() => ok),
+        )
+        assert.equal(tokens.seen.length, 1)
+        await sleep(2_500)
+        assert.deepEqual(heard(await ask('claude-sonnet-4-5@20250929')), ok)
+        assert.equal(tokens.seen.length, 2)
+        const asked = upstream.seen.at(-1)
+        assert.equal(asked?.path, `${PROJECT_PATH}/publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict`)
+        assert.equal(asked?.json.anthropic_version, 'vertex-2023-10-16')
+        assert.equal(asked?.headers.authorization, `Bearer ${TOKEN}-1`)
+        await assertSecret(stage, TOKEN)
+      },
+    ))
+
+  test('a federated account (external_account): its token is exchanged', async () => {
+    await writeFile(join(folder, 'subject'), 'subject-canary-token')
+    const file = join(folder, 'external.json')
+    await onStage(
+      {
+        ...setup,
+        upstream: bearer(TOKEN),
+        tokens: ({ body }) =>
+          new URLSearchParams(body).get('subject_token') === 'subject-canary-token'
+            ? {
+                do: 'answer',
+                body: {
+                  access_token: TOKEN,
+                  expires_in: 3_600,
+                  token_type: 'Bearer',
+                  issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+                },
+              }
+            : { do: 'answer', status: 400, body: { error: 'invalid_grant' } },
+        env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }),
+      },
+      async (stage) => {
+        const external = {
+          type: 'external_account',
+          audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/own',
+          subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+          token_url: `${stage.tokens.url}/v1/token`,
+          credential_source: { file: join(folder, 'subject') },
+        }
+        await writeFile(file, JSON.stringify(external))
+        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.equal(stage.tokens.seen.length, 1)
+        await assertSecret(stage, TOKEN, 'subject-canary-token')
+      },
+    )
+  })
+
+  test('express mode: a key, no project', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: (asked) =>
+          asked.headers['x-goog-api-key'] === 'AIza-canary-0123456789' ? answer(asked) : refuse(401, 'no'),
+        env: ({ upstream }) => ({ VERTEX_API_KEY: 'AIza-canary-0123456789', VERTEX_BASE_URL: `${upstream}/v1` }),
+      },
+      async ({ ask, upstream }) => {
+        assert.deepEqual(heard(await ask()), ok)
+        assert.equal(upstream.seen[0]?.path, '/v1/publishers/google/models/gemini-2.5-flash:generateContent')
+        assert.equal(upstream.seen[0]?.headers.authorization, undefined)
+      },
+    ))
+})
+
+// ── Microsoft Entra ──────────────────────────────────────────────────────────────────────────────────────────────
+
+const ENTRA = 'eyJ0eXAi.canary-entra-token.c2ln'
+const CLIENT = { AZURE_TENANT_ID: 'tenant-1', AZURE_CLIENT_ID: 'client-1' }
+const AZURE_SECRET = 'canary~azure.secret'
+const AZURE_SCOPE = 'https://cognitiveservices.azure.com/.default'
+const RESOURCE = 'https://cognitiveservices.azure.com'
+const azureEnv = ({ upstream }: { readonly upstream: string }) => ({ AZURE_OPENAI_ENDPOINT: upstream })
+const entraToken = (token = ENTRA, more: object = { expires_in: 3_599 }): Act => ({
+  do: 'answer',
+  body: { token_type: 'Bearer', access_token: token, ...more },
+})
+const form = ({ body }: Asked) => Object.fromEntries(new URLSearchParams(body))
+const query = ({ path }: Asked) => Object.fromEntries(new URL(path, 'http://x').searchParams)
+
+describe('clouds: Microsoft Entra', () => {
+  let folder = ''
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
+    await writeFile(join(folder, 'federated'), 'federated-canary-token\n')
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+  const setup = { provider: 'azure-openai', model: 'my-deployment', upstream: bearer(ENTRA) }
+
+  const ways: readonly (readonly [
+    what: string,
+    env: (tokens: string) => Readonly<Record<string, string>>,
+    tokens: Script,
+    check: (asked: Asked) => void,
+  ])[] = [
+    [
+      "an application's secret",
+      (tokens) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: `${tokens}/` }),
+      () => entraToken(),
+      (asked) => {
+        assert.equal(`${asked.method} ${asked.path}`, 'POST /tenant-1/oauth2/v2.0/token')
+        assert.deepEqual(form(asked), {
+          grant_type: 'client_credentials',
+          client_id: 'client-1',
+          scope: AZURE_SCOPE,
+          client_secret: AZURE_SECRET,
+        })
+      },
+    ],
+    [
+      'a federated token',
+      (tokens) => ({
+        ...CLIENT,
+        AZURE_FEDERATED_TOKEN_FILE: 'FOLDER/federated',
+        AZURE_AUTHORITY_HOST: tokens,
+      }),
+      () => entraToken(),
+      (asked) =>
+        assert.deepEqual(form(asked), {
+          grant_type: 'client_credentials',
+          client_id: 'client-1',
+          scope: AZURE_SCOPE,
+          client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+          client_assertion: 'federated-canary-token',
+        }),
+    ],
+    [
+      "an App Service's managed identity",
+      (tokens) => ({
+        AZURE_CLIENT_ID: 'client-1',
+        IDENTITY_ENDPOINT: `${tokens}/msi/token`,
+        IDENTITY_HEADER: 'canary-identity-header',
+      }),
+      () => entraToken(ENTRA, { expires_on: String(Math.floor(Date.now() / 1000) + 3_600), resource: RESOURCE }),
+      (asked) => {
+        assert.equal(asked.headers['x-identity-header'], 'canary-identity-header')
+        assert.equal(asked.path.split('?')[0], '/msi/token')
+        assert.deepEqual(query(asked), { 'api-version': '2019-08-01', resource: RESOURCE, client_id: 'client-1' })
+      },
+    ],
+    [
+      "a machine's managed identity, whose server is busy at first",
+      (tokens) => ({ AZURE_POD_IDENTITY_AUTHORITY_HOST: tokens }),
+      ({ number }) =>
+        number === 0 ? { do: 'answer', status: 429 } : entraToken(ENTRA, { expires_in: '3599', expires_on: '0' }),
+      (asked) => {
+        assert.equal(asked.headers.metadata, 'true')
+        assert.equal(asked.path.split('?')[0], '/metadata/identity/oauth2/token')
+        assert.deepEqual(query(asked), { 'api-version': '2018-02-01', resource: RESOURCE })
+      },
+    ],
+  ]
+  for (const [what, env, tokens, check] of ways)
+    test(`${what}: one token for ten calls, and it stays secret`, () =>
+      onStage(
+        {
+          ...setup,
+          tokens,
+          env: (urls) => {
+            const given = Object.entries({ ...azureEnv(urls), ...env(urls.tokens) })
+            return Object.fromEntries(given.map(([name, value]) => [name, value.replace('FOLDER', folder)]))
+          },
+        },
+        async (stage) => {
+          const all = await Promise.all(Array.from({ length: 10 }, () => stage.ask()))
+          assert.deepEqual(
+            all.map(heard),
+            all.map(() => ok),
+          )
+          const good = stage.tokens.seen.filter(({ number }) => number === stage.tokens.seen.length - 1)
+          assert.equal(good.length, 1)
+          assert.ok(stage.tokens.seen.length <= 2)
+          check(stage.tokens.seen[0] ?? assert.fail())
+          assert.equal(stage.upstream.seen[0]?.headers['api-key'], undefined)
+          await assertSecret(stage, ENTRA, AZURE_SECRET, 'federated-canary-token', 'canary-identity-header')
+        },
+      ))
+
+  test('a token is fetched anew before its end', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: bearer(`${ENTRA}0`, `${ENTRA}1`),
+        tokens: ({ number }) => entraToken(`${ENTRA}${number}`, { expires_in: number === 0 ? 31 : 3_599 }),
+        env: (urls) => ({ ...azureEnv(urls), AZURE_POD_IDENTITY_AUTHORITY_HOST: urls.tokens }),
+      },
+      async ({ ask, upstream, tokens }) => {
+        await ask()
+        await sleep(1_500)
+        assert.deepEqual(heard(await ask()), ok)
+        assert.equal(tokens.seen.length, 2)
+        assert.equal(upstream.seen.at(-1)?.headers.authorization, `Bearer ${ENTRA}1`)
+      },
+    ))
+
+  test('an upstream that quotes the token quotes nothing', () =>
+    onStage(
+      {
+        ...setup,
+        upstream: ({ headers }) => refuse(401, `unknown token ${headers.authorization}`),
+        tokens: () => entraToken(),
+        env: (urls) => ({ ...azureEnv(urls), AZURE_POD_IDENTITY_AUTHORITY_HOST: urls.tokens }),
+      },
+      async (stage) => {
+        const { status, said } = await stage.ask()
+        assert.equal(status, 502)
+        assert.ok(!said.includes(ENTRA), said)
+        await assertSecret(stage, ENTRA)
+      },
+    ))
+
+  test('a client that leaves ends the sign-in, and nothing is sent', () =>
+    onStage(
+      {
+        ...setup,
+        tokens: ({ number }) => (number === 0 ? { do: 'hang' } : entraToken()),
+        env: (urls) => ({ ...azureEnv(urls), AZURE_POD_IDENTITY_AUTHORITY_HOST: urls.tokens }),
+      },
+      async ({ gateway, tokens, upstream, ask }) => {
+        const leaving = new AbortController()
+        const body = JSON.stringify({ model: 'azure-openai/m', messages: [{ role: 'user', content: 'hello' }] })
+        const headers = { 'content-type': 'application/json' }
+        const asked = fetch(`${gateway.base}/chat/completions`, {
+          method: 'POST',
+          body,
+          headers,
+          signal: leaving.signal,
+        })
+        await until('the token server is asked', () => tokens.seen.length === 1)
+        leaving.abort()
+        await assert.rejects(asked)
+        await until('the token server is left', () => tokens.seen[0]?.ended === 'aborted')
+        assert.equal(upstream.seen.length, 0)
+        // Nobody is blamed, and the next call signs in.
+        assert.deepEqual(heard(await ask()), ok)
+      },
+    ))
+})
+
+// ── Credentials that cannot be had ───────────────────────────────────────────────────────────────────────────────
+
+describe('clouds: credentials that cannot be had', () => {
+  const html: Act = {
+    do: 'answer',
+    headers: { 'content-type': 'text/html' },
+    body: '<html>Sign in to the Wi-Fi</html>',
+  }
+  const spare = (url: string) => ({ GROQ_API_KEY: 'groq-canary', GROQ_BASE_URL: `${url}/spare`, GROQ_MODELS: 'spare' })
+  const entraEnv = (tokens: string) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: tokens })
+
+  const rows: readonly (readonly [
+    what: string,
+    provider: string,
+    tokens: Act,
+    env: (urls: { readonly upstream: string; readonly tokens: string }) => Readonly<Record<string, string>>,
+    message: RegExp,
+  ])[] = [
+    [
+      'AWS: none at all',
+      'bedrock',
+      html,
+      bedrockEnv,
+      /AWS credentials could not be had: none was found that can be used\. Set AWS_ACCESS/,
+    ],
+    ['AWS: a page', 'bedrock', html, containerEnv, /AWS credentials could not be had: .*API key/],
+    ['AWS: refused', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials could not be had/],
+    [
+      'Google: none at all',
+      'vertex',
+      html,
+      vertexEnv,
+      /default credentials could not be had: there are none\. Set GOOGLE_APPLICATION/,
+    ],
+    ['Google: a page', 'vertex', html, metadataEnv, /default credentials could not be had: .*API key/],
+    [
+      'Google: refused',
+      'vertex',
+      { do: 'answer', status: 403, headers: { 'metadata-flavor': 'Google' } },
+      metadataEnv,
+      /could not be had: the token server refused/,
+    ],
+    [
+      'Google: a file that is none',
+      'vertex',
+      html,
+      (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: '/nonexistent/canary.json' }),
+      /the file GOOGLE_APPLICATION_CREDENTIALS names cannot be used/,
+    ],
+    [
+      'Entra: refused',
+      'azure-openai',
+      {
+        do: 'answer',
+        status: 401,
+        body: { error: 'invalid_client', error_description: 'AADSTS7000215: Invalid client secret provided.' },
+      },
+      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+      /Entra token could not be had: the token server refused \(invalid_client\)\. Set AZURE_TENANT_ID/,
+    ],
+    [
+      'Entra: a page',
+      'azure-openai',
+      html,
+      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+      /something that is no token/,
+    ],
+    [
+      'Entra: it breaks',
+      'azure-openai',
+      { do: 'answer', status: 503 },
+      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+      /does not work at the moment/,
+    ],
+    [
+      'Entra: it is cut off',
+      'azure-openai',
+      { do: 'reset' },
+      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+      /could not be reached/,
+    ],
+    [
+      'Entra: a secret is not sent in the clear',
+      'azure-openai',
+      html,
+      (urls) => ({ ...azureEnv(urls), ...entraEnv('http://login.example') }),
+      /AZURE_AUTHORITY_HOST is no https address/,
+    ],
+  ]
+  for (const [what, provider, tokens, env, message] of rows)
+    test(`${what}: it is said, nothing is sent, and another provider answers`, () =>
+      onStage(
+        {
+          provider,
+          upstream: answer,
+          tokens: () => tokens,
+          env: (urls) => ({ ...env(urls), ...spare(urls.upstream) }),
+        },
+        async (stage) => {
+          const { gateway, upstream } = stage
+          const { said, trail } = await stage.ask()
+          assert.equal(said, 'signed')
+          assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:upstream_auth, groq#`))
+          assert.deepEqual(
+            upstream.seen.filter(({ method }) => method === 'POST').map(({ path }) => path),
+            ['/spare/chat/completions'],
+          )
+          const told = await gateway.line(({ event }) => event === 'fallback')
+          assert.match(String(told.detail), message)
+          const trouble = await gateway.line(({ event }) => event === 'sign_in')
+          assert.match(String(trouble.message), message)
+          // Clients look for these in the text of an error that says not to ask again.
+          assert.doesNotMatch(
+            String(trouble.message),
+            /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|fetch failed|network.?error|terminated/i,
+          )
+          await assertSecret(stage, AZURE_SECRET, 'pod-canary-token', 'Wi-Fi')
+        },
+      ))
+
+  test('nobody listens where the token should come from', async () => {
+    const url = await refusingUrl()
+    await onStage(
+      {
+        provider: 'azure-openai',
+        upstream: answer,
+        tokens: nobody,
+        env: (urls) => ({ ...azureEnv(urls), ...entraEnv(url) }),
+      },
+      async ({ ask, upstream }) => {
+        const { status, said } = await ask()
+        assert.equal(status, 502)
+        const { error } = JSON.parse(said)
+        assert.equal(error.code, 'upstream_auth')
+        assert.match(error.message, /could not be reached/)
+        assert.equal(upstream.seen.length, 0)
+      },
+    )
+  })
+
+  for (const [provider, env] of [
+    ['bedrock', containerEnv],
+    ['vertex', metadataEnv],
+    ['azure-openai', (urls: { upstream: string; tokens: string }) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) })],
+  ] as const)
+    test(`${provider}: a token server that is silent costs no more than the attempt's time`, () =>
+      onStage(
+        {
+          provider,
+          upstream: answer,
+          tokens: () => ({ do: 'hang' }),
+          env: (urls) => ({ ...env(urls), ...spare(urls.upstream), CIRCUIT_TIMEOUT: '600' }),
+        },
+        async ({ ask }) => {
+          const { said, trail } = await ask()
+          assert.equal(said, 'signed')
+          assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:timeout, groq#`))
+        },
+      ))
+})

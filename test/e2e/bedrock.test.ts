@@ -1,0 +1,450 @@
+/** The official OpenAI and Anthropic SDKs, as they are, over an upstream that speaks Bedrock's Converse and its binary streams. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import Anthropic from '@anthropic-ai/sdk'
+import OpenAI from 'openai'
+import { isObject, type Json, type JsonObject, list, object } from '../../src/core/json.ts'
+import { converseStream } from '../support/converse.ts'
+import { event, exception } from '../support/event-stream.ts'
+import { skip } from '../support/recordings.ts'
+import { problemsOf } from '../support/schemas.ts'
+import { type Act, type Asked, type Script, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+
+const KEY = 'bedrock-api-key-YWJjZGVmZ2hpamtsbW5vcA'
+const SIGNATURE = 'EtkBCkgIEBABGAIqQIyk4xd3CqsRUUTwvwG0mlOurutR8EyBalCaLgrV+/=='
+const SEALED = 'RXRrRUNrZ0lCeEFCR0FJcVFKVGZxUy9QWXVBRlplT2xzNlI4dUdOMDE0WU4='
+const CLAUDE = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
+const MODEL = `bedrock/${CLAUDE}`
+const CITIES = ['Paris', 'Tokyo']
+
+// ── The upstream ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+const usage = {
+  inputTokens: 20,
+  outputTokens: 37,
+  cacheReadInputTokens: 100,
+  cacheWriteInputTokens: 0,
+  totalTokens: 157,
+}
+
+const THOUGHT = { reasoningContent: { reasoningText: { text: 'I need the weather.', signature: SIGNATURE } } }
+const SECRET = { reasoningContent: { redactedContent: SEALED } }
+
+const blocksIn = ({ json }: Pick<Asked, 'json'>): JsonObject[] =>
+  list(json.messages).flatMap((turn) => list(object(turn)?.content).filter(isObject))
+
+/** Thinks and calls for the weather of two cities; says what it was told once it has their results. */
+const blocksFor = (asked: Asked): JsonObject[] => {
+  const results = blocksIn(asked).flatMap(({ toolResult }) =>
+    list(object(toolResult)?.content).flatMap((one) => object(one)?.text ?? []),
+  )
+  if (asked.json.toolConfig === undefined) return [{ text: 'Hello there, 🦜.' }]
+  if (results.length > 0) return [{ text: `It is ${results.join(' and ')}.` }]
+  const calls = CITIES.map((city, at) => ({
+    toolUse: { toolUseId: `tooluse_${at}-hx_GWRc`, name: 'get_weather', input: { city } },
+  }))
+  return [THOUGHT, SECRET, { text: 'Let me look.' }, ...calls]
+}
+
+const reasonOf = (blocks: readonly JsonObject[]) => (blocks.some(({ toolUse }) => toolUse) ? 'tool_use' : 'end_turn')
+
+/** The pieces of an answer, as ConverseStream gives them: text and input a few letters at a time, padded. */
+const piecesOf = (blocks: readonly JsonObject[]): Uint8Array[] => [
+  event('messageStart', { role: 'assistant', p: 'abcdefgh' }),
+  ...blocks.flatMap((block, contentBlockIndex) => {
+    const delta = (piece: JsonObject) => event('contentBlockDelta', { contentBlockIndex, delta: piece, p: 'abc' })
+    const use = object(block.toolUse)
+    const thought = object(block.reasoningContent)
+    const reasoning = object(thought?.reasoningText)
+    const few = (text: unknown) => String(text).match(/[\s\S]{1,6}/gu) ?? []
+    return [
+      ...(use
+        ? [
+            event('contentBlockStart', {
+              contentBlockIndex,
+              start: { toolUse: { toolUseId: use.toolUseId, name: use.name } },
+            }),
+            ...few(JSON.stringify(use.input)).map((input) => delta({ toolUse: { input } })),
+          ]
+        : []),
+      ...(reasoning
+        ? [
+            ...few(reasoning.text).map((text) => delta({ reasoningContent: { text } })),
+            delta({ reasoningContent: { signature: reasoning.signature } }),
+          ]
+        : []),
+      ...(thought?.redactedContent ? [delta({ reasoningContent: { redactedContent: thought.redactedContent } })] : []),
+      ...(typeof block.text === 'string' ? few(block.text).map((text) => delta({ text })) : []),
+      event('contentBlockStop', { contentBlockIndex }),
+    ]
+  }),
+  event('messageStop', { stopReason: reasonOf(blocks) }),
+  event('metadata', { usage, metrics: { latencyMs: 3 }, p: 'a' }),
+]
+
+const usual: Script = (asked): Act => {
+  const blocks = blocksFor(asked)
+  if (asked.stream) return converseStream(piecesOf(blocks), { slice: 13 })
+  const message = { role: 'assistant', content: blocks }
+  return {
+    do: 'answer',
+    body: { output: { message }, stopReason: reasonOf(blocks), usage, metrics: { latencyMs: 3 } },
+  }
+}
+
+let upstream: Upstream
+let gateway: Started
+let openai: OpenAI
+let anthropic: Anthropic
+before(async () => {
+  upstream = await startUpstream(usual)
+  gateway = await start({
+    env: { BEDROCK_API_KEY: KEY, BEDROCK_BASE_URL: upstream.url, CIRCUIT_CONSECUTIVE_FAILURES: '100' },
+  })
+  openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
+  anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
+})
+after(async () => {
+  await gateway.stop()
+  await upstream.close()
+})
+
+const lastAsked = (): Asked => {
+  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+  assert.ok(asked)
+  return asked
+}
+
+/** What the upstream was asked last: where, how, with which key, valid by the published schema. */
+const assertAsked = (stream: boolean): Asked => {
+  const asked = lastAsked()
+  const { path, headers, json } = asked
+  assert.equal(path, `/model/${encodeURIComponent(CLAUDE)}/converse${stream ? '-stream' : ''}`)
+  assert.equal(headers.authorization, `Bearer ${KEY}`)
+  assert.equal(headers.accept, stream ? 'application/vnd.amazon.eventstream' : 'application/json')
+  if (!skip) assert.equal(problemsOf('bedrock', 'ConverseRequest', json), undefined)
+  return asked
+}
+
+/** The turns the upstream was sent, each block by what it is. */
+const turnsIn = ({ json }: Asked): Json =>
+  list(json.messages).map((turn) =>
+    list(object(turn)?.content).map((one) => {
+      const { text, toolUse, toolResult, reasoningContent } = object(one) ?? {}
+      const use = object(toolUse)
+      const result = object(toolResult)
+      const thought = object(reasoningContent)
+      if (use) return `call ${use.toolUseId} ${object(use.input)?.city}`
+      if (result) return `result ${result.toolUseId} ${list(result.content).map((each) => object(each)?.text)}`
+      if (thought) return `thought ${thought.redactedContent ?? object(thought.reasoningText)?.signature}`
+      return `text ${text}`
+    }),
+  )
+
+const PARAMETERS = { type: 'object' as const, properties: { city: { type: 'string' } }, required: ['city'] }
+const QUESTION = 'What is the weather in Paris and in Tokyo?'
+const weatherOf = (city: string) => (city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo')
+const DONE = 'It is wet in Paris and dry in Tokyo.'
+const SENT_BACK = [
+  [`text ${QUESTION}`],
+  [
+    `thought ${SIGNATURE}`,
+    `thought ${SEALED}`,
+    'text Let me look.',
+    'call tooluse_0-hx_GWRc Paris',
+    'call tooluse_1-hx_GWRc Tokyo',
+  ],
+  ['result tooluse_0-hx_GWRc wet in Paris', 'result tooluse_1-hx_GWRc dry in Tokyo'],
+]
+
+// ── Clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('bedrock: chat completions', () => {
+  const tools: OpenAI.Chat.ChatCompletionFunctionTool[] = [
+    { type: 'function', function: { name: 'get_weather', parameters: PARAMETERS } },
+  ]
+  type Message = OpenAI.Chat.ChatCompletionMessage & { reasoning_content?: string; reasoning_details?: unknown[] }
+  const question: OpenAI.Chat.ChatCompletionMessageParam = { role: 'user', content: QUESTION }
+
+  /** Asks, and puts a stream together as a client does that keeps what it is given. */
+  const ask = async (messages: OpenAI.Chat.ChatCompletionMessageParam[], stream: boolean, withTools = true) => {
+    const asked = { model: MODEL, messages, ...(withTools && { tools }), temperature: 0.5 }
+    if (!stream) {
+      const whole = await openai.chat.completions.create(asked)
+      const [choice] = whole.choices
+      assert.ok(choice)
+      return { message: choice.message as Message, finish: choice.finish_reason, usage: whole.usage }
+    }
+    const details: unknown[] = []
+    let thoughts = ''
+    const runner = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } })
+    for await (const chunk of runner) {
+      const delta = chunk.choices[0]?.delta as { reasoning_details?: unknown[]; reasoning_content?: string } | undefined
+      details.push(...(delta?.reasoning_details ?? []))
+      thoughts += delta?.reasoning_content ?? ''
+    }
+    const whole = await runner.finalChatCompletion()
+    const [choice] = whole.choices
+    assert.ok(choice)
+    const message: Message = { ...choice.message, reasoning_content: thoughts, reasoning_details: details }
+    return { message, finish: choice.finish_reason, usage: whole.usage }
+  }
+
+  for (const stream of [false, true]) {
+    const how = stream ? 'streamed' : 'whole'
+    test(`an answer, ${how}`, async () => {
+      const told = await ask([{ role: 'system', content: 'Brief.' }, question], stream, false)
+      assert.equal(told.message.content, 'Hello there, 🦜.')
+      assert.equal(told.finish, 'stop')
+      // The cached tokens are part of the prompt.
+      assert.deepEqual(
+        [
+          told.usage?.prompt_tokens,
+          told.usage?.prompt_tokens_details?.cached_tokens,
+          told.usage?.completion_tokens,
+          told.usage?.total_tokens,
+        ],
+        [120, 100, 37, 157],
+      )
+      const { json } = assertAsked(stream)
+      assert.deepEqual(json.system, [{ text: 'Brief.' }])
+      assert.deepEqual(json.inferenceConfig, { temperature: 0.5 })
+    })
+
+    test(`parallel calls and their results, ${how}: thoughts come back with their proofs`, async () => {
+      const { message, finish } = await ask([question], stream)
+      assert.equal(finish, 'tool_calls')
+      assert.equal(message.reasoning_content, 'I need the weather.')
+      const calls = (message.tool_calls ?? []).flatMap((call) => (call.type === 'function' ? [call] : []))
+      assert.deepEqual(
+        calls.map((call) => JSON.parse(call.function.arguments)),
+        CITIES.map((city) => ({ city })),
+      )
+      const results = calls.map((call): OpenAI.Chat.ChatCompletionToolMessageParam => {
+        const { city } = JSON.parse(call.function.arguments)
+        return { role: 'tool', tool_call_id: call.id, content: weatherOf(city) }
+      })
+      const done = await ask([question, message, ...results], stream)
+      assert.equal(done.message.content, DONE)
+      assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
+    })
+  }
+})
+
+describe('bedrock: responses', () => {
+  const tools: OpenAI.Responses.FunctionTool[] = [
+    { type: 'function', name: 'get_weather', parameters: PARAMETERS, strict: false },
+  ]
+  const ask = async (input: OpenAI.Responses.ResponseInput, stream: boolean, withTools = true) => {
+    const asked = { model: MODEL, input, ...(withTools && { tools }), instructions: 'Brief.', store: false }
+    return stream ? await openai.responses.stream(asked).finalResponse() : await openai.responses.create(asked)
+  }
+  for (const stream of [false, true]) {
+    const how = stream ? 'streamed' : 'whole'
+    test(`an answer, ${how}`, async () => {
+      const answer = await ask([{ role: 'user', content: QUESTION }], stream, false)
+      assert.equal(answer.output_text, 'Hello there, 🦜.')
+      assert.equal(answer.status, 'completed')
+      const { input_tokens, input_tokens_details, output_tokens } = answer.usage ?? {}
+      assert.deepEqual([input_tokens, input_tokens_details?.cached_tokens, output_tokens], [120, 100, 37])
+      assert.deepEqual(assertAsked(stream).json.system, [{ text: 'Brief.' }])
+    })
+
+    test(`parallel calls and their results, ${how}: thoughts come back with their proofs`, async () => {
+      const question = { role: 'user' as const, content: QUESTION }
+      const answer = await ask([question], stream)
+      const calls = answer.output.flatMap((item) => (item.type === 'function_call' ? [item] : []))
+      const results = calls.map((call) => ({
+        type: 'function_call_output' as const,
+        call_id: call.call_id,
+        output: weatherOf(JSON.parse(call.arguments).city),
+      }))
+      const done = await ask([question, ...(answer.output as OpenAI.Responses.ResponseInput), ...results], stream)
+      assert.equal(done.output_text, DONE)
+      assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
+    })
+  }
+})
+
+describe('bedrock: messages', () => {
+  const tools: Anthropic.Tool[] = [{ name: 'get_weather', input_schema: PARAMETERS }]
+  const ask = async (messages: Anthropic.MessageParam[], stream: boolean, withTools = true) => {
+    const asked = { model: MODEL, max_tokens: 4_000, messages, ...(withTools && { tools }), system: 'Brief.' }
+    return stream ? await anthropic.messages.stream(asked).finalMessage() : await anthropic.messages.create(asked)
+  }
+  for (const stream of [false, true]) {
+    const how = stream ? 'streamed' : 'whole'
+    test(`an answer, ${how}`, async () => {
+      const answer = await ask([{ role: 'user', content: QUESTION }], stream, false)
+      assert.deepEqual(
+        answer.content.map((block) => (block.type === 'text' ? block.text : block.type)),
+        ['Hello there, 🦜.'],
+      )
+      assert.equal(answer.stop_reason, 'end_turn')
+      const { input_tokens, cache_read_input_tokens, output_tokens } = answer.usage
+      assert.deepEqual([input_tokens, cache_read_input_tokens, output_tokens], [20, 100, 37])
+      assert.deepEqual(assertAsked(stream).json.inferenceConfig, { maxTokens: 4_000 })
+    })
+
+    test(`parallel calls and their results, ${how}: thoughts come back with their proofs`, async () => {
+      const question = { role: 'user' as const, content: QUESTION }
+      const answer = await ask([question], stream)
+      assert.equal(answer.stop_reason, 'tool_use')
+      const results = answer.content.flatMap((block): Anthropic.ToolResultBlockParam[] =>
+        block.type === 'tool_use'
+          ? [
+              {
+                type: 'tool_result',
+                tool_use_id: block.id,
+                content: weatherOf(String(object(block.input as Json)?.city)),
+              },
+            ]
+          : [],
+      )
+      const done = await ask(
+        [question, { role: 'assistant', content: answer.content }, { role: 'user', content: results }],
+        stream,
+      )
+      assert.deepEqual(
+        done.content.map((block) => (block.type === 'text' ? block.text : block.type)),
+        [DONE],
+      )
+      assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
+    })
+  }
+})
+
+test('bedrock: an ARN is one segment of the path', async () => {
+  const arn = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/mi1dadi0g15f'
+  const answer = await openai.chat.completions.create({
+    model: `bedrock/${arn}`,
+    messages: [{ role: 'user', content: 'Hello' }],
+  })
+  assert.equal(answer.choices[0]?.message.content, 'Hello there, 🦜.')
+  assert.equal(lastAsked().path, `/model/${encodeURIComponent(arn)}/converse`)
+  assert.equal(lastAsked().model, arn)
+})
+
+// ── What goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+
+const [HELLO] = [[{ text: 'Hello there, my friend.' }]]
+const WHOLE = piecesOf(HELLO)
+/** Up to and with the third piece of the text, then what a test says. */
+const BEGUN = WHOLE.slice(0, 4)
+const damaged = (bytes: Uint8Array): Uint8Array => bytes.map((byte, at) => (at === bytes.length - 30 ? byte ^ 4 : byte))
+
+const breaks: readonly (readonly [name: string, act: () => Act, words: RegExp])[] = [
+  ['the connection is cut', () => converseStream(BEGUN, { ending: 'reset' }), /broke off|ended|reset|interrupted/i],
+  ['the body ends without its end', () => converseStream(BEGUN), /broke off/],
+  [
+    'an exception',
+    () => converseStream([...BEGUN, exception('modelStreamErrorException', { message: 'The model fell over.' })]),
+    /The model fell over\./,
+  ],
+  [
+    'a damaged message',
+    () => converseStream([...BEGUN, damaged(WHOLE[4] as Uint8Array), ...WHOLE.slice(5)]),
+    /could not be read/,
+  ],
+]
+
+describe('bedrock: a stream that breaks is never a clean end', () => {
+  for (const [name, act, words] of breaks) {
+    const broken = async (read: () => Promise<void>): Promise<Error & { code?: unknown; error?: unknown }> => {
+      upstream.play(act)
+      try {
+        await read()
+      } catch (error) {
+        return error as Error
+      } finally {
+        upstream.play(usual)
+      }
+      assert.fail('taken for complete')
+    }
+
+    test(`chat: ${name}`, async () => {
+      let said = ''
+      const error = await broken(async () => {
+        const chunks = await openai.chat.completions.create({
+          model: MODEL,
+          messages: [{ role: 'user', content: 'Hello' }],
+          stream: true,
+        })
+        for await (const chunk of chunks) {
+          said += chunk.choices[0]?.delta.content ?? ''
+          assert.equal(chunk.choices[0]?.finish_reason ?? null, null)
+        }
+      })
+      assert.equal(said, 'Hello there, my fr')
+      assert.equal(error.code, 'stream_interrupted')
+      assert.match(error.message, words)
+    })
+
+    test(`messages: ${name}`, async () => {
+      let said = ''
+      const error = await broken(async () => {
+        const events = await anthropic.messages.create({
+          model: MODEL,
+          max_tokens: 100,
+          messages: [{ role: 'user', content: 'Hello' }],
+          stream: true,
+        })
+        for await (const one of events) {
+          if (one.type === 'content_block_delta' && one.delta.type === 'text_delta') said += one.delta.text
+          assert.notEqual(one.type, 'message_stop')
+        }
+      })
+      assert.equal(said, 'Hello there, my fr')
+      assert.match(JSON.stringify(error.error), words)
+    })
+  }
+
+  const early: readonly (readonly [name: string, act: Act, status: number, code: string])[] = [
+    [
+      'throttled in the stream',
+      converseStream([exception('throttlingException', { message: 'Too many tokens' })]),
+      429,
+      'rate_limited',
+    ],
+    [
+      'too long, in the stream',
+      converseStream([exception('validationException', { message: 'Input is too long for requested model.' })]),
+      400,
+      'context_length_exceeded',
+    ],
+    [
+      'throttled before it',
+      {
+        do: 'answer',
+        status: 429,
+        headers: { 'x-amzn-errortype': 'ThrottlingException:http://internal.amazon.com/coral/' },
+        body: { message: 'Too many requests' },
+      },
+      429,
+      'rate_limited',
+    ],
+    ['nothing but a start', converseStream(WHOLE.slice(0, 1)), 502, 'truncated'],
+  ]
+  for (const [name, act, status, code] of early)
+    test(`before any content: ${name}`, async () => {
+      const own = await start({
+        env: { BEDROCK_API_KEY: KEY, BEDROCK_BASE_URL: upstream.url, RETRY_MAX_ATTEMPTS: '1' },
+      })
+      upstream.play(() => act)
+      try {
+        const response = await fetch(`${own.base}/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'Hello' }], stream: true }),
+        })
+        assert.equal(response.status, status)
+        assert.equal(object(object((await response.json()) as Json)?.error)?.code, code)
+      } finally {
+        upstream.play(usual)
+        await own.stop()
+      }
+    })
+})
+
+test('bedrock: the key is in no log', () => assert.ok(!gateway.output().includes(KEY)))

@@ -17,7 +17,7 @@ export const lengthOf = (vector: Vector): number => (typeof vector === 'string' 
 /** The same numbers in this form. */
 export const inForm = (vector: Vector, form: Encoding): Vector => {
   if (form === 'base64') return typeof vector === 'string' ? vector : encodeFloats(vector)
-  return typeof vector === 'string' ? [...decode(vector, 4, (view, at) => view.getFloat32(at, true))] : vector
+  return typeof vector === 'string' ? decode(vector, 4, (view, at) => view.getFloat32(at, true)) : vector
 }
 
 /**
@@ -27,23 +27,28 @@ export const inForm = (vector: Vector, form: Encoding): Vector => {
  */
 export const isDoubles = (base64: string): boolean => {
   if (bytesIn(base64) % 8 !== 0) return false
-  const words = [...decode(base64, 4, (view, at) => view.getUint32(at, true))]
+  const words = decode(base64, 4, (view, at) => view.getUint32(at, true))
   return words.every((word, index) => index % 2 === 1 || (word & 0x1fff_ffff) === 0) && words.some((word) => word !== 0)
 }
 
 /** 64-bit floats as the 32-bit ones they are. */
 export const fromDoubles = (base64: string): string =>
-  encodeFloats([...decode(base64, 8, (view, at) => view.getFloat64(at, true))])
+  encodeFloats(decode(base64, 8, (view, at) => view.getFloat64(at, true)))
 
 const isBase64 = (text: string): boolean => text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text)
 
 const bytesIn = (base64: string): number =>
   (base64.length / 4) * 3 - (base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0)
 
-function* decode(base64: string, size: number, read: (view: DataView, at: number) => number): Generator<number> {
-  const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))
+/** What lies in the bytes, one number after another; the lowest byte is the first, whatever the machine's own order. */
+const decode = (base64: string, size: number, read: (view: DataView, at: number) => number): number[] => {
+  const text = atob(base64)
+  const bytes = new Uint8Array(text.length)
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
   const view = new DataView(bytes.buffer)
-  for (let at = 0; at + size <= bytes.length; at += size) yield read(view, at)
+  const numbers = new Array<number>(Math.floor(text.length / size))
+  for (let index = 0; index < numbers.length; index++) numbers[index] = read(view, index * size)
+  return numbers
 }
 
 /** So many bytes at a time become characters: a call has only so many arguments. */
@@ -51,7 +56,7 @@ const PIECE = 8_192
 
 const encodeFloats = (numbers: readonly number[]): string => {
   const view = new DataView(new ArrayBuffer(numbers.length * 4))
-  for (const [index, number] of numbers.entries()) view.setFloat32(index * 4, number, true)
+  for (let index = 0; index < numbers.length; index++) view.setFloat32(index * 4, numbers[index] ?? 0, true)
   const bytes = new Uint8Array(view.buffer)
   let text = ''
   for (let at = 0; at < bytes.length; at += PIECE) text += String.fromCharCode(...bytes.subarray(at, at + PIECE))

@@ -1,0 +1,121 @@
+/**
+ * Everything clients were recorded to have embedded, asked of every provider that makes embeddings: valid by the
+ * published schema, or unfit by name; and sent where that provider has them.
+ */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { isObject, type JsonObject, list } from '../../src/core/json.ts'
+import type { Instance, Provider, Variables } from '../../src/core/provider.ts'
+import { loadProviders } from '../../src/edge/load-providers.ts'
+import { askEmbeddings, prepareEmbeddings } from '../../src/gateway/embed.ts'
+import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { problemsOf, type SchemaName } from '../support/schemas.ts'
+import { Board } from './board.ts'
+
+const providers = [...(await loadProviders()).values()].filter(({ embeds }) => embeds)
+const board = new Board()
+
+const instanceOf = (provider: Provider, variables: Variables = {}): Instance => ({
+  id: provider.name,
+  provider,
+  baseUrl: provider.baseUrl ?? 'http://127.0.0.1:9',
+  keys: [{ id: '0000', secret: null, weight: 1 }],
+  models: [],
+  speaks: provider.speaks,
+  variables,
+})
+
+const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) => {
+  const asked = askEmbeddings(JSON.stringify(body))
+  assert.ok(asked.ok, JSON.stringify(asked))
+  const candidate = { instance: instanceOf(provider, variables), model, because: 'asked', weight: 1 }
+  const ready = prepareEmbeddings(asked.value, candidate)
+  assert.ok(ready)
+  return ready
+}
+
+const schemaOf = ({ name, embeds }: Provider): readonly [SchemaName, string] | null => {
+  if (name === 'mistral') return ['mistral', 'EmbeddingRequest']
+  return embeds?.protocol === 'openai-embeddings' ? ['openai', 'CreateEmbeddingRequest'] : null
+}
+
+recordingsAreHere()
+
+describe('recorded requests for embeddings, asked of every provider', { skip }, () => {
+  const asked = recordingsOf('embeddings').flatMap(({ id, status, request }) =>
+    (status ?? 200) < 400 && isObject(request) ? [{ id, request }] : [],
+  )
+  test('there are some', () => assert.ok(asked.length >= 12 && providers.length > 15))
+  for (const provider of providers)
+    test(provider.name, () => {
+      const wrong = board.each(
+        `embeddings request → ${provider.name}`,
+        asked,
+        ({ id }) => id,
+        ({ request }) => {
+          const { body, unfit, dropped } = prepared(provider, request, 'some-model')
+          const tokens = list(request.input).some((entry) => typeof entry !== 'string')
+          if (unfit.length > 0) {
+            assert.ok(tokens, unfit.join())
+            return 'unfit for tokens'
+          }
+          for (const path of dropped) assert.ok(Object.hasOwn(request, path), path)
+          const sent: JsonObject = JSON.parse(body)
+          const schema = schemaOf(provider)
+          if (schema) assert.equal(problemsOf(...schema, sent), undefined)
+          if (schema) assert.deepEqual([sent.model, sent.input], ['some-model', request.input])
+          return undefined
+        },
+      )
+      assert.equal(wrong.length, 0, wrong.join('\n'))
+    })
+  after(() => board.print())
+})
+
+const addresses: readonly (readonly [string, string, Variables, string])[] = [
+  ['openai', 'text-embedding-3-small', {}, 'https://api.openai.com/v1/embeddings'],
+  ['azure-openai', 'my embedder', {}, 'http://127.0.0.1:9/v1/embeddings'],
+  [
+    'azure-openai',
+    'my embedder',
+    { API_VERSION: '2024-10-21' },
+    'http://127.0.0.1:9/deployments/my%20embedder/embeddings?api-version=2024-10-21',
+  ],
+  [
+    'gemini',
+    'gemini-embedding-001',
+    {},
+    'https://generativelanguage.googleapis.com/v1beta/models/gemini-embedding-001:batchEmbedContents',
+  ],
+  [
+    'gemini',
+    'models/gemini-embedding-001',
+    {},
+    'https://generativelanguage.googleapis.com/v1beta/models/gemini-embedding-001:batchEmbedContents',
+  ],
+  ['cohere', 'embed-v4.0', {}, 'https://api.cohere.com/v2/embed'],
+  ['mistral', 'mistral-embed', {}, 'https://api.mistral.ai/v1/embeddings'],
+  ['ollama', 'nomic-embed-text', {}, 'http://127.0.0.1:9/v1/embeddings'],
+  ['openrouter', 'openai/text-embedding-3-small', {}, 'https://openrouter.ai/api/v1/embeddings'],
+]
+for (const [name, model, variables, url] of addresses)
+  test(`embeddings of ${name}, ${model}: ${url}`, () => {
+    const provider = providers.find((one) => one.name === name)
+    assert.ok(provider)
+    assert.equal(prepared(provider, { model: 'x', input: 'a' }, model, variables).url, url)
+  })
+
+test('embeddings of mistral: its own name for the length; what it has no word for is named', () => {
+  const provider = providers.find(({ name }) => name === 'mistral')
+  assert.ok(provider)
+  const { body, dropped } = prepared(provider, { model: 'x', input: 'a', dimensions: 256, user: 'u' }, 'mistral-embed')
+  assert.deepEqual(JSON.parse(body), { model: 'mistral-embed', input: 'a', output_dimension: 256 })
+  assert.deepEqual(dropped, ['user'])
+})
+
+for (const { name, embeds } of providers)
+  test(`embeddings of ${name}: its data are in order`, () => {
+    assert.ok(embeds)
+    assert.equal(new Set(embeds.models).size, embeds.models.length)
+    if (embeds.path) assert.match(embeds.path, /^\/[^?#]*[^/?#]$/)
+  })

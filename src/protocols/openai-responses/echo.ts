@@ -36,7 +36,8 @@ export const echo = ({ body, kept }: AnswerContext): JsonObject => {
   }
 }
 
-const echoTool = (tool: JsonObject): JsonObject =>
+/** A tool as a response has it: a function says everything of itself. */
+export const echoTool = (tool: JsonObject): JsonObject =>
   tool.type === 'function'
     ? {
         ...tool,

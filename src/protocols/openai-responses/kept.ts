@@ -1,10 +1,11 @@
 /**
  * A response that is kept here has our id, whoever answered, and says of itself what the client asked, whatever of that
- * the upstream was told. Bytes pass otherwise: only these members are written anew.
+ * the upstream was told. Bytes pass otherwise: only these members are written anew, and those that are missing added.
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { rewrite, survey } from '../../core/json-text.ts'
-import type { Kept } from '../../core/protocol.ts'
+import type { AnswerContext, Kept } from '../../core/protocol.ts'
+import { withoutGaps } from './gaps.ts'
 
 export const keptMembers = ({ id, previous, store, background }: Kept): JsonObject => ({
   id,
@@ -14,18 +15,22 @@ export const keptMembers = ({ id, previous, store, background }: Kept): JsonObje
 })
 
 /** A response's JSON text under our id. Text that is none stays as it is. */
-export const responseAsKept = (source: string, kept: Kept): string => {
+export const responseAsKept = (source: string, context: KeptContext): string => {
   const before = parsed(source)
   const found = before && survey(source, DEEPEST)
-  return before && found?.ok ? rewrite(source, found.members, before, { ...before, ...keptMembers(kept) }) : source
+  if (!before || !found?.ok) return source
+  return rewrite(source, found.members, before, { ...withoutGaps(before, context), ...keptMembers(context.kept) })
 }
 
+export type KeptContext = AnswerContext & { readonly kept: Kept }
+export const isKept = (context: AnswerContext): context is KeptContext => context.kept !== undefined
+
 /** The text of an event that carries the response: the response in it under our id, and all of it in one line. */
-export const eventAsKept = (source: string, kept: Kept): string => {
+export const eventAsKept = (source: string, context: KeptContext): string => {
   const found = survey(source, DEEPEST)
   const span = found.ok ? found.members.find(({ key }) => key === 'response') : undefined
   if (!span) return source
-  const response = responseAsKept(source.slice(span.value, span.end), kept)
+  const response = responseAsKept(source.slice(span.value, span.end), context)
   // A line break in JSON text that parses is white space.
   return (source.slice(0, span.value) + response + source.slice(span.end)).replaceAll('\n', ' ')
 }

@@ -7,7 +7,7 @@ import type { Stage } from '../../core/stage.ts'
 import { passFrame, writeFrame } from '../sse.ts'
 import { answerReader, malformed } from './answer-read.ts'
 import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
-import { eventAsKept, responseAsKept } from './kept.ts'
+import { eventAsKept, isKept, responseAsKept } from './kept.ts'
 
 /** Open Responses ends every stream with it, however the answer ended; both official SDKs take it. */
 const DONE = writeFrame(undefined, '[DONE]')
@@ -127,7 +127,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     if (frame.data === '') return passFrame(frame)
     const type = frame.event ?? text(object(parse(frame.data))?.type)
     const carries = type !== undefined && (LIFECYCLE.has(type) || LAST.has(type))
-    const data = carries && context.kept ? eventAsKept(frame.data, context.kept) : frame.data
+    const data = carries && isKept(context) ? eventAsKept(frame.data, context) : frame.data
     if (type !== undefined && LIFECYCLE.has(type)) lastLifecycle = data
     lastData = frame.data
     if (shift > 0 || data !== frame.data) return writeFrame(type, shift > 0 ? renumber(data, shift) : data)
@@ -188,8 +188,8 @@ export const passStream = (context: AnswerContext): StreamWriter => {
   }
 }
 
-export const passAnswer = (source: string, { kept }: AnswerContext): string =>
-  kept ? responseAsKept(source, kept) : source
+export const passAnswer = (source: string, context: AnswerContext): string =>
+  isKept(context) ? responseAsKept(source, context) : source
 
 /** The event with its sequence number raised; nothing else of its text changes, nor does an event without one. */
 const renumber = (data: string, shift: number): string => {

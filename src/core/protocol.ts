@@ -123,6 +123,8 @@ export type EncodeTarget = {
   readonly outputLimit?: number
   /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
   readonly takesReasoning?: boolean
+  /** It takes free-form tools in chat completions; others are sent functions with one text. */
+  readonly takesCustomTools?: boolean
 }
 
 export type Encoded = {

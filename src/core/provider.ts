@@ -53,6 +53,8 @@ export type Provider = {
   readonly headers?: { readonly [name: string]: string }
   /** It reads the reasoning of earlier turns in chat completions (`reasoning_content`), and some of its models insist on it. */
   readonly takesReasoning?: boolean
+  /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
+  readonly takesCustomTools?: boolean
   readonly quirks?: Quirks
   /** That it makes embeddings, and how. Absent: it is never asked for any. */
   readonly embeds?: Embeds

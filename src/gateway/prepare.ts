@@ -52,9 +52,9 @@ export const prepare = (question: Question, candidate: Candidate, facts: ModelFa
   const wire = wireFor(question.protocol.name, instance, model)
   const protocol = wire && upstreamProtocols[wire.protocol]
   if (!protocol) return null
-  const { takesReasoning = false } = instance.provider
+  const { takesReasoning = false, takesCustomTools = false } = instance.provider
   const outputLimit = facts?.maxOutputTokens
-  const target = { model, takesReasoning, ...(outputLimit !== undefined && { outputLimit }) }
+  const target = { model, takesReasoning, takesCustomTools, ...(outputLimit !== undefined && { outputLimit }) }
   const { clientPath = (path) => path } = question
   const unsure = doubts(question.request, facts, question.source.length)
   const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }

@@ -19,7 +19,8 @@ export const restoring =
         if (event.type === 'open' && event.block.type === 'tool-call') {
           const tool = changed.get(event.block.name)
           if (!tool) return [event]
-          if (tool.custom) held = []
+          // One that came as free text is that already.
+          if (tool.custom && !event.block.custom) held = []
           return [{ type: 'open', block: { ...event.block, name: tool.name, ...(tool.custom && { custom: true }) } }]
         }
         if (!held) return [event]

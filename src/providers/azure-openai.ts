@@ -47,6 +47,7 @@ export default {
   address: resource,
   normalizeBaseUrl: untilVersion,
   speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
+  takesCustomTools: true,
   auth: {
     header: 'api-key',
     otherwise: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),

@@ -35,6 +35,7 @@ export default {
   baseUrl: 'https://api.openai.com/v1',
   speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
+  takesCustomTools: true,
   // Samples as it is told unless asked to reason, so that any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },

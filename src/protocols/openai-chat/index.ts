@@ -1,5 +1,7 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
+import { toolName } from '../openai-responses/names.ts'
+import { restoring } from '../restore.ts'
 import { decodeAnswer, encodeAnswer } from './answer.ts'
 import { decodeRequest } from './request-decode.ts'
 import { adaptRequest, encodeRequest } from './request-encode.ts'
@@ -13,6 +15,7 @@ export const openaiChat: Protocol = {
   path: '/chat/completions',
   decodeRequest,
   encodeRequest,
+  restore: restoring(toolName),
   passing: { adaptRequest, passStream },
   decodeAnswer,
   encodeAnswer,

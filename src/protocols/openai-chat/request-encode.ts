@@ -16,12 +16,13 @@ import { typeOf } from '../media.ts'
 import { dataUrl } from '../openai-responses/media.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import { shortId } from '../shared.ts'
+import { withFunctions } from './functions.ts'
 
 /** Notes what cannot be carried. Everything an encoder is given ends in the body or here. */
 type Lose = (at: string, unfit: boolean) => void
 
 /** A request in our words as chat completions; what that format has no place for is named as lost. */
-export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
+export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded => {
   const found = new Map<string, boolean>()
   const lose: Lose = (at, unfit) => void found.set(at, unfit || found.get(at) === true)
   const from: { [member: string]: string } = {}
@@ -29,6 +30,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
     for (const member of Object.keys(members)) from[member] = at
     return members
   }
+  const request = withFunctions(asked, target.takesCustomTools === true, lose)
   loseExtras(request.extras, lose)
   const messages = writeMessages(request.messages, lose, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, lose))

@@ -563,7 +563,7 @@ const written: readonly (readonly [
 ]
 for (const [name, request, body, losses] of written)
   test(`chat request written: ${name}`, () => {
-    const encoded = openaiChat.encodeRequest({ ...base, ...request }, { model: 'target' })
+    const encoded = openaiChat.encodeRequest({ ...base, ...request }, { model: 'target', takesCustomTools: true })
     const shown = Object.fromEntries(Object.keys(body).map((member) => [member, encoded.body[member]]))
     assert.deepEqual(shown, body)
     assert.deepEqual(encoded.losses, losses)
@@ -735,7 +735,7 @@ test('chat request: read, written and read again it is the same', () => {
     fc.property(bodies, (body) => {
       // Everything in it is JSON.
       const request = decode(body as JsonObject)
-      const { body: again, losses } = openaiChat.encodeRequest(request, { model: body.model })
+      const { body: again, losses } = openaiChat.encodeRequest(request, { model: body.model, takesCustomTools: true })
       assert.deepEqual(losses, [])
       assert.deepEqual(decode(again), request)
     }),

@@ -366,13 +366,13 @@ describe('every provider, asked everything', { skip }, () => {
 
 const clients = new Board()
 
-describe('what recorded clients send, prepared for five kinds of upstream', { skip }, () => {
+describe('what recorded clients send, prepared for six kinds of upstream', { skip }, () => {
   const requests = clientRequests().flatMap((request) => {
     const style = [...byStyle.values()].find(({ path }) => request.path === `/v1${path}`)?.style
     return style === undefined ? [] : [{ ...request, style }]
   })
   test('there are some', () => assert.ok(requests.length > 30, String(requests.length)))
-  for (const name of ['openai', 'anthropic', 'gemini', 'mistral', 'openai-compatible'])
+  for (const name of ['openai', 'anthropic', 'gemini', 'mistral', 'ollama', 'openai-compatible'])
     test(name, () => {
       const provider = providers.find((one) => one.name === name)
       assert.ok(provider)

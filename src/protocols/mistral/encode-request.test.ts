@@ -530,5 +530,35 @@ for (const [name, deltas, expected] of beginnings)
     assert.equal(told.at(-1)?.type, 'close')
   })
 
+// ── Sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const A = { url: 'https://a.example/', title: 'A' }
+const B = { url: 'https://b.example/' }
+const numbered = JSON.stringify({ 0: { ...A, snippets: [['x']] }, 1: B, 2: { title: 'no address' }, x: A })
+
+const cited: readonly (readonly [string, readonly string[], readonly number[], readonly JsonObject[]])[] = [
+  ['numbers of what a tool gave', [numbered], [0, 1], [A, B]],
+  ['a number without an address', [numbered], [2], [{ url: '' }]],
+  ['a number nobody gave', [numbered], [7], [{ url: '' }]],
+  ['of two with one number the later', [numbered, JSON.stringify({ 0: B })], [0], [B]],
+]
+
+for (const [name, results, numbers, expected] of cited)
+  test(`mistral: sources: ${name}`, () => {
+    const messages = [user(said('q')), model(call(ONE)), ...results.map((text) => result(ONE, text))]
+    const restore = mistral.restore?.(asks({ messages }))
+    assert.ok(restore)
+    const raw = { type: 'reference', reference_ids: numbers }
+    assert.deepEqual(
+      restore.push({ type: 'citation', citation: { url: '', raw } }),
+      expected.map((source) => ({ type: 'citation', citation: { ...source, raw } })),
+    )
+  })
+
+test('mistral: sources: results that number nothing change nothing', () => {
+  for (const text of ['', 'sunny', '{"a":', '[1]', '{"a":{"url":"https://a.example/"}}', '{"0":"x"}', 'null'])
+    assert.equal(mistral.restore?.(asks({ messages: [result(ONE, text)] })), undefined)
+})
+
 test('mistral: without such a beginning an answer is left alone', () =>
   assert.equal(mistral.restore?.(asks()), undefined))

@@ -1,16 +1,23 @@
-/** Undoes in an answer what had to be done to the question. */
+/** Undoes in an answer what had to be done to the question, and tells in it what only the question knows. */
 import type { ChatEvent, ChatRequest, Message } from '../../core/chat.ts'
 import { chain, type Stage } from '../../core/stage.ts'
 import { toolName } from '../openai-responses/names.ts'
 import { restoring } from '../restore.ts'
+import { sourcesIn, withSources } from './sources.ts'
 
 const restoreTools = restoring(toolName)
 
 export const restore = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
   const tools = restoreTools(request)
   const prefix = prefixOf(request.messages)
-  if (prefix === '') return tools
-  return tools ? chain(withoutPrefix(prefix), tools) : withoutPrefix(prefix)
+  const sources = sourcesIn(request.messages)
+  const stages = [
+    ...(prefix === '' ? [] : [withoutPrefix(prefix)]),
+    ...(sources.size === 0 ? [] : [withSources(sources)]),
+    ...(tools ? [tools] : []),
+  ]
+  const [first, ...rest] = stages
+  return first && rest.reduce((before, stage) => chain(before, stage), first)
 }
 
 /** The beginning of the answer that the client has written itself: its last message, if that is the model's. */

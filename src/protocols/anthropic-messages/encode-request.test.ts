@@ -622,7 +622,7 @@ const settings: readonly [string, Settings, JsonObject, readonly string[], Encod
     'effort with a summary',
     { effort: at('low'), reasoningSummary: at('detailed', 'r') },
     { ...MAX, thinking: { type: 'adaptive', display: 'summarized' }, output_config: { effort: 'low' } },
-    [],
+    ['r'],
   ],
   ['a summary of nothing', { reasoningSummary: at('auto') }, MAX, ['s']],
   [

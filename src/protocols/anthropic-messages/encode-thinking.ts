@@ -59,6 +59,8 @@ export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking =
   }
   if (facts.forced) return refuse()
   const display = wish.display ?? (reasoningSummary && 'summarized')
+  // There is one kind of summary here; which one was wanted cannot be said.
+  if (reasoningSummary && reasoningSummary.value !== 'auto') losses.lose(reasoningSummary.at)
   const shown = display === undefined ? {} : { display }
   if (wish.kind === 'adaptive') return { member: { type: 'adaptive', ...shown }, at, ...level, on: true }
   // The older way to think demands that the calls just answered were thought about, with proof.

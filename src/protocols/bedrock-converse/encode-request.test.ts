@@ -632,6 +632,18 @@ for (const [name, one, sent, losses, to] of declared)
     assert.deepEqual(made.losses, losses)
   })
 
+test('converse tools: one by name, to a model that can only be told to call any', () => {
+  const wishes = {
+    tools: [tool('f'), tool('g')],
+    settings: { toolChoice: at({ kind: 'tool', name: 'g' } as const, 'c') },
+  }
+  assert.deepEqual(encode(wishes, LLAMA).body.toolConfig, { tools: [spec('g')], toolChoice: { any: {} } })
+  assert.deepEqual(encode(wishes, NOVA).body.toolConfig, {
+    tools: [spec('f'), spec('g')],
+    toolChoice: { tool: { name: 'g' } },
+  })
+})
+
 test('converse tools: names and ids it does not take are replaced, call and result alike, and undone in the answer', () => {
   const odd = 'wéird/name '.repeat(12)
   const longId = 'call_'.repeat(20)
@@ -702,3 +714,15 @@ for (const [name, maker, thinks, schemas] of families)
     const family = familyOf(name)
     assert.deepEqual([family.maker, family.thinks, family.schemas], [maker, thinks, schemas])
   })
+
+const caching: readonly (readonly [model: string, caches: boolean])[] = [
+  [OLD, false],
+  ['anthropic.claude-3-5-sonnet-20240620-v1:0', false],
+  ['anthropic.claude-3-5-sonnet-20241022-v2:0', true],
+  ['us.anthropic.claude-3-7-sonnet-20250219-v1:0', true],
+  [NOVA, true],
+  [OSS, false],
+]
+for (const [name, caches] of caching)
+  test(`converse models: ${name} ${caches ? 'caches' : 'does not cache'}`, () =>
+    assert.equal(familyOf(name).caches.messages, caches))

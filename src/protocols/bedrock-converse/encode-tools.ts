@@ -23,26 +23,33 @@ export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, lo
     for (const { at } of tools) losses.lose(at)
     return { forced: false }
   }
-  const encoded = permitted(tools, choice).flatMap((tool) => encodeTool(tool, family, losses))
+  const encoded = permitted(tools, choice, family).flatMap((tool) => encodeTool(tool, family, losses))
   if (!encoded.some(({ cachePoint }) => cachePoint === undefined)) {
     if (toolChoice && choice?.kind !== 'auto') losses.lose(toolChoice.at)
     return { forced: false }
   }
   if (parallelToolCalls?.value === false) losses.lose(parallelToolCalls.at)
-  const word = choice && choiceOf(choice)
+  const word = choice && choiceOf(choice, family)
   return {
     config: { tools: encoded, ...(word && { toolChoice: word }) },
     forced: word?.any !== undefined || word?.tool !== undefined,
   }
 }
 
-/** There is no list of allowed tools here; sending only those says the same. */
-const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
-  choice?.kind === 'allowed'
-    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
-    : tools
+/**
+ * "Only supported by Anthropic Claude 3 and Amazon Nova models" (its document on ToolChoice). For the others, having to
+ * call a tool and being offered only this one says the same.
+ */
+const namesOne = ({ maker }: Family): boolean => maker === 'anthropic' || maker === 'amazon' || maker === 'unknown'
 
-const choiceOf = (choice: Exclude<ToolChoice, { kind: 'none' }> | ToolChoice): JsonObject => {
+/** There is no list of allowed tools here either; sending only those says the same. */
+const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined, family: Family): readonly Tool[] => {
+  const only = choice?.kind === 'tool' && !namesOne(family) ? [choice.name] : undefined
+  const names = choice?.kind === 'allowed' ? choice.names : only
+  return names ? tools.filter((tool) => tool.kind !== 'foreign' && names.includes(tool.name)) : tools
+}
+
+const choiceOf = (choice: ToolChoice, family: Family): JsonObject => {
   switch (choice.kind) {
     case 'auto':
     case 'none':
@@ -50,7 +57,7 @@ const choiceOf = (choice: Exclude<ToolChoice, { kind: 'none' }> | ToolChoice): J
     case 'required':
       return { any: {} }
     case 'tool':
-      return { tool: { name: toolName(choice.name) } }
+      return namesOne(family) ? { tool: { name: toolName(choice.name) } } : { any: {} }
     case 'allowed':
       return choice.mode === 'required' ? { any: {} } : { auto: {} }
     default:

@@ -63,7 +63,8 @@ const claude = (name: string): Family => {
   // Later generations decide for themselves how long to think, and refuse a budget.
   if (generation >= 3.07 && generation <= 4.06) thinks.push('budget')
   if (generation >= 4.06) thinks.push('adaptive')
-  const caches = generation >= 3.05
+  // Of the generation 3.5 only its second edition.
+  const caches = generation > 3.05 || (generation === 3.05 && name.includes('20241022'))
   return {
     maker: 'anthropic',
     thinks,

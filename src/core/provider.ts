@@ -51,7 +51,7 @@ export type Provider = {
   readonly variableAliases?: { readonly [suffix: string]: readonly string[] }
   /** Headers every call carries. */
   readonly headers?: { readonly [name: string]: string }
-  /** It reads the reasoning of earlier turns in chat completions (`reasoning_content`), and some of its models insist on it. */
+  /** It reads the reasoning of earlier turns in the open (`reasoning_content` of chat completions), and some of its models insist on it. */
   readonly takesReasoning?: boolean
   /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
   readonly takesCustomTools?: boolean
@@ -73,8 +73,12 @@ export type Wire = {
   readonly streamPath?: string
   /** Only models of these names are asked in it, and in no other; the rest in the formats without this. */
   readonly models?: RegExp
+  /** Its path begins at the host, whatever the base URL says of the other formats' place there. */
+  readonly atHost?: true
   /** How to sign in to this format's endpoint, if not as to the provider's others. */
   readonly auth?: Auth
+  /** Of responses: it has no memory of its answers (or hides whether it has one), so that none can be continued from there. */
+  readonly keepsNothing?: true
 }
 
 /** How a provider makes embeddings. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { JsonObject } from '../core/json.ts'
-import type { Instance, Provider } from '../core/provider.ts'
+import type { Instance, Provider, Wire } from '../core/provider.ts'
 import { byStyle } from '../protocols/index.ts'
-import { prepare } from './prepare.ts'
+import { type Fitness, prepare } from './prepare.ts'
 import { ask } from './question.ts'
 
 /** A vendor that gives up whatever it is told to, by its own names. */
@@ -21,12 +21,14 @@ const givesUp = (...paths: readonly string[]): Provider => ({
   },
 })
 
-const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): readonly string[] => {
+const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): readonly string[] =>
+  preparedFor(givesUp(...paths), style, body).dropped
+
+const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
   const protocol = byStyle.get(style)
   assert.ok(protocol)
   const question = ask(protocol, JSON.stringify(body), () => undefined)
   assert.ok(question.ok)
-  const provider = givesUp(...paths)
   const instance: Instance = {
     id: 'strict',
     provider,
@@ -42,7 +44,7 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
     { maxOutputTokens: 4_096 },
   )
   assert.ok(prepared)
-  return prepared.dropped
+  return prepared
 }
 
 const hello = { model: 'any', input: 'hello' }
@@ -74,3 +76,84 @@ const cases: readonly (readonly [name: string, style: string, body: JsonObject, 
 for (const [name, style, body, gives, told] of cases)
   test(`prepare: what a provider gives up is named ${name}`, () =>
     assert.deepEqual(dropped(style, body, ...gives), told))
+
+// ── In which format, and where ───────────────────────────────────────────────────────────────────────────────────
+
+/** Speaks two formats, the second with nothing that is called `held`. */
+const two = (more: Partial<Wire> = {}): Provider => ({
+  name: 'two',
+  title: 'Two',
+  order: 1,
+  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses', ...more }],
+  auth: 'none',
+  quirks: {
+    requestBody: (body, _model, lost, protocol) => {
+      if (protocol === 'openai-responses' && body.instructions === 'held') lost('instructions', true)
+      return body
+    },
+  },
+})
+const search = { type: 'web_search' }
+
+const ways: readonly (readonly [
+  what: string,
+  style: string,
+  body: JsonObject,
+  more: Partial<Wire>,
+  path: string,
+  fitness: Partial<Fitness>,
+])[] = [
+  ['the client’s own', 'responses', hello, {}, '/v1/responses', {}],
+  [
+    'the client’s own',
+    'chat',
+    { model: 'any', messages: [{ role: 'user', content: 'x' }] },
+    {},
+    '/v1/chat/completions',
+    {},
+  ],
+  ['the other, which carries it', 'responses', { ...hello, instructions: 'held' }, {}, '/v1/chat/completions', {}],
+  [
+    'the other, which carries all but what may be left out',
+    'responses',
+    { ...hello, instructions: 'held', tools: [search] },
+    {},
+    '/v1/chat/completions',
+    { onlyWithout: ['tools[0]'] },
+  ],
+  ['its own path at the host', 'responses', hello, { path: '/api/r', atHost: true }, '/api/r', {}],
+  [
+    'who keeps is asked to',
+    'responses',
+    { ...hello, previous_response_id: 'resp_1', store: true },
+    {},
+    '/v1/responses',
+    {},
+  ],
+  [
+    'who keeps nothing is not asked to',
+    'responses',
+    { ...hello, store: true },
+    { keepsNothing: true },
+    '/v1/responses',
+    {},
+  ],
+  [
+    'what only others may know makes it unfit',
+    'responses',
+    { ...hello, previous_response_id: 'resp_1' },
+    { keepsNothing: true },
+    '/v1/responses',
+    { unfit: ['previous_response_id'] },
+  ],
+]
+for (const [what, style, body, more, path, fitness] of ways)
+  test(`prepare: ${what} (${style} to ${path})`, () => {
+    const { url, dropped, unfit, onlyWithout, body: sent } = preparedFor(two(more), style, body)
+    assert.equal(url, `https://strict.example${path}`)
+    assert.deepEqual({ dropped, unfit, onlyWithout }, { dropped: [], unfit: [], onlyWithout: [], ...fitness })
+    const { store, previous_response_id } = JSON.parse(sent)
+    const keeps = more.keepsNothing ? {} : { store: body.store, previous_response_id: body.previous_response_id }
+    if (path === '/v1/responses')
+      assert.deepEqual({ store, previous_response_id }, { store: undefined, previous_response_id: undefined, ...keeps })
+  })

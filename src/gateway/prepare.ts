@@ -7,8 +7,9 @@ import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol }
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
 import { type Doubt, doubts } from '../policy/fit.ts'
-import { wireFor } from '../policy/wire.ts'
+import { wiresFor } from '../policy/wire.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
+import { withoutKeeping } from '../protocols/openai-responses/without-keeping.ts'
 import { sse } from '../protocols/sse.ts'
 
 /** The client's request, read once. */
@@ -46,12 +47,23 @@ export type Prepared = {
 /** How well a target can carry what is asked, by the client's paths. */
 export type Fitness = Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout' | 'doubts'>
 
-/** The body for this candidate, by the client's own format if it is spoken there. */
+/**
+ * What this candidate would be sent: in the client's own format if it is spoken there, and in another one only if that
+ * carries what the own cannot.
+ */
 export const prepare = (question: Question, candidate: Candidate, facts: ModelFacts | undefined): Prepared | null => {
+  let best: Prepared | null = null
+  for (const wire of wiresFor(question.protocol.name, candidate.instance, candidate.model)) {
+    const made = prepareAs(wire, question, candidate, facts)
+    if (made.unfit.length === 0 && made.onlyWithout.length === 0) return made
+    if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
+  }
+  return best
+}
+
+const prepareAs = (wire: Wire, question: Question, candidate: Candidate, facts: ModelFacts | undefined): Prepared => {
   const { instance, model } = candidate
-  const wire = wireFor(question.protocol.name, instance, model)
-  const protocol = wire && upstreamProtocols[wire.protocol]
-  if (!protocol) return null
+  const protocol = upstreamProtocols[wire.protocol]
   const { takesReasoning = false, takesCustomTools = false } = instance.provider
   const outputLimit = facts?.maxOutputTokens
   const target = { model, takesReasoning, takesCustomTools, ...(outputLimit !== undefined && { outputLimit }) }
@@ -60,10 +72,14 @@ export const prepare = (question: Question, candidate: Candidate, facts: ModelFa
   const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
-  const mend = (body: JsonObject) =>
-    quirk?.(body, model, (path, unfit = false) => given.push({ at: path, unfit }), protocol.name) ?? body
+  const lost = (path: string, unfit = false) => given.push({ at: path, unfit })
+  const mend = (body: JsonObject) => {
+    const asked = wire.keepsNothing ? withoutKeeping(body, question.protocol.name, lost) : body
+    return quirk?.(asked, model, lost, protocol.name) ?? asked
+  }
   const path = pathOf(wire, protocol, model, question.request.stream)
-  const url = instance.baseUrl + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
+  const place = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
+  const url = place + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
   const auth = wire.auth ?? instance.provider.auth
 
   const same = question.anew ? undefined : sameFormat(question.protocol, protocol)
@@ -85,6 +101,8 @@ export const prepare = (question: Question, candidate: Candidate, facts: ModelFa
 /** How the client's format passes, if it is the upstream's as well. */
 export const sameFormat = (client: ClientProtocol, upstream: UpstreamProtocol): SameFormat | undefined =>
   client.name === upstream.name ? client.passing : undefined
+
+const hostOf = (url: string): string => /^[a-z]+:\/\/[^/]*/i.exec(url)?.[0] ?? url
 
 /** The path of this call: the provider's own if it has one for this format, the model's name written into it. */
 const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: boolean): string => {

@@ -7,6 +7,7 @@ import type { AnswerContext } from '../core/protocol.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { World } from '../core/world.ts'
 import { usable } from '../policy/models.ts'
+import { keepsResponses } from '../policy/wire.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import { failedResponse, pendingResponse } from '../protocols/openai-responses/pending.ts'
 import { type Gateway, handle } from './handle.ts'
@@ -53,7 +54,7 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseS
     owner: client,
     letters: (length) => lettersOf(world, length),
     created: Math.floor(world.date() / 1000),
-    othersMayKnow: usable(config).some(({ speaks }) => speaks.some(({ protocol }) => protocol === 'openai-responses')),
+    othersMayKnow: usable(config).some(keepsResponses),
     trouble: (failure) => gateway.tell({ event: 'error', error: new Error(failure.message) }),
   }
 }

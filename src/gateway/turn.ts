@@ -13,6 +13,7 @@ import type { Kept } from '../core/protocol.ts'
 import type { ProviderKey } from '../core/provider.ts'
 import type { Maker, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
 import type { Candidate, Target } from '../core/target.ts'
+import { keepsResponses } from '../policy/wire.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import type { Flow } from './attempt.ts'
 import { KeepingReply } from './keeping.ts'
@@ -98,7 +99,8 @@ export class Turn {
   /** Who answers; the flow knows under which id once it has begun. */
   answeredBy({ candidate, key }: Target, { protocol }: Prepared, flow: Flow): void {
     const id = flow.id()
-    const stored = protocol.name === 'openai-responses' && this.question.body.store !== false && id !== null
+    const keeps = protocol.name === 'openai-responses' && keepsResponses(candidate.instance)
+    const stored = keeps && this.question.body.store !== false && id !== null
     this.#maker = stored ? { instance: candidate.instance.id, key: key.id, model: candidate.model, id } : null
   }
 

@@ -2,11 +2,16 @@ import type { ProtocolName } from '../core/chat.ts'
 import type { Instance, Wire } from '../core/provider.ts'
 
 /**
- * The client's own format if the upstream speaks it with this model: then bytes pass through. Otherwise the upstream's
- * first for the model, and we translate. Undefined: it is spoken to in none that this model understands.
+ * The formats a request can be put in there for this model, the best for it first: the client's own, whose bytes pass, then
+ * the others as the upstream prefers them. What does not fit into one may fit into the next.
  */
-export const wireFor = (client: ProtocolName, { speaks }: Instance, model: string): Wire | undefined => {
-  const own = speaks.filter(({ models }) => models?.test(model))
-  const fit = own.length > 0 ? own : speaks.filter(({ models }) => models === undefined)
-  return fit.find((wire) => wire.protocol === client) ?? fit[0]
+export const wiresFor = (client: ProtocolName, { speaks }: Instance, model: string): readonly Wire[] => {
+  const named = speaks.filter(({ models }) => models?.test(model))
+  const fit = named.length > 0 ? named : speaks.filter(({ models }) => models === undefined)
+  const isOwn = ({ protocol }: Wire): boolean => protocol === client
+  return fit.length < 2 ? fit : [...fit.filter(isOwn), ...fit.filter((wire) => !isOwn(wire))]
 }
+
+/** Whether what it has answered can be continued there, by its own memory. */
+export const keepsResponses = ({ speaks }: Instance): boolean =>
+  speaks.some(({ protocol, keepsNothing }) => protocol === 'openai-responses' && !keepsNothing)

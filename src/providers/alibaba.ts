@@ -32,6 +32,12 @@ export default {
   order: 200,
   baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Ignores every member it does not list, `instructions` among them in the page of 2026-02-24
+  // (alibabacloud.com/help/en/model-studio/qwen-api-via-openai-responses).
+  alsoSpeaks: [
+    { protocol: 'openai-responses' },
+    { protocol: 'anthropic-messages', path: '/apps/anthropic/v1/messages', atHost: true },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'qwen-plus',
   models: { path: '/models', decode: chatIds },

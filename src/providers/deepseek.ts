@@ -1,6 +1,67 @@
 import type { ErrorTable } from '../core/error-table.ts'
+import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { olderChat } from './quirks/request.ts'
+import { inOrder, mapped, olderChat, onlyResponses, type RequestQuirk, without } from './quirks/request.ts'
+
+/** `developer` is taken for `user` there (DeepSeek's guide to its Responses API, 2026-11-21). */
+const developerItems: RequestQuirk = (body) => {
+  const items = list(body.input)
+  const now = mapped(items, (item) =>
+    isObject(item) && item.role === 'developer' ? { ...item, role: 'system' } : item,
+  )
+  return now === items ? body : { ...body, input: now }
+}
+
+/** Tools it knows, of which the only one with free text is the patch of Codex. */
+const isKnown = (tool: Json): boolean => {
+  const type = isObject(tool) ? text(tool.type) : undefined
+  return (
+    type === 'function' ||
+    type?.startsWith('web_search') === true ||
+    (type === 'custom' && object(tool)?.name === 'apply_patch')
+  )
+}
+
+/** What its guide and reference (2026-11-21) say is taken and has no effect, with the value that says nothing. */
+const IGNORED: { readonly [member: string]: Json } = {
+  parallel_tool_calls: true,
+  max_tool_calls: null,
+  truncation: 'disabled',
+}
+
+/**
+ * Its Responses API takes what it does not know and leaves it undone without a word. A tool it would leave out makes
+ * another request of it; other wishes are given up and named.
+ */
+const silentlyIgnored: RequestQuirk = (body, _model, lost) => {
+  let now: JsonObject = body
+  for (const [member, usual] of Object.entries(IGNORED)) {
+    const wish = now[member] ?? null
+    if (wish === null || wish === usual) continue
+    lost(member)
+    now = without(now, member)
+  }
+  // Nothing is sealed, and need not be: thoughts come in the open.
+  const wishes = list(now.include)
+  const added = mapped(wishes, (wish, at) => {
+    if (wish === 'reasoning.encrypted_content') return wish
+    lost(`include[${at}]`)
+    return undefined
+  })
+  if (added !== wishes) now = { ...now, include: added }
+  const format = object(now.text)
+  if (format && (format.verbosity ?? null) !== null) {
+    lost('text.verbosity')
+    now = { ...now, text: without(format, 'verbosity') }
+  }
+  const tools = list(now.tools)
+  const kept = mapped(tools, (tool, at) => {
+    if (isKnown(tool)) return tool
+    lost(`tools[${at}]`, true)
+    return undefined
+  })
+  return kept === tools ? now : { ...now, tools: kept }
+}
 
 /** Every error has the code `invalid_request_error`: words alone tell what a 400 is. */
 const errors: ErrorTable = {
@@ -24,11 +85,14 @@ export default {
   title: 'DeepSeek',
   order: 70,
   baseUrl: 'https://api.deepseek.com',
-  speaks: [{ protocol: 'openai-chat' }],
+  // Both are its own; responses carry schemas and searches, which chat completions do not (recordings deepseek-responses-*).
+  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses', keepsNothing: true }],
+  alsoSpeaks: [{ protocol: 'anthropic-messages', path: '/anthropic/v1/messages', auth: { header: 'x-api-key' } }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'deepseek-v4-flash',
   models: { path: '/models' },
   // Its thinking models want the thoughts of a turn back while tools are being called.
   takesReasoning: true,
-  quirks: { requestBody: olderChat, errors },
+  quirks: { requestBody: inOrder(olderChat, onlyResponses(inOrder(developerItems, silentlyIgnored))), errors },
+  note: 'Responses calls go to its responses API where that carries them; `DEEPSEEK_STYLES=chat` keeps them on chat completions.',
 } satisfies Provider

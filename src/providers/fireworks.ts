@@ -23,6 +23,9 @@ export default {
   order: 100,
   baseUrl: 'https://api.fireworks.ai/inference/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Responses are kept there for 30 days unless told otherwise, chat completions are not (docs.fireworks.ai/guides/response-api,
+  // 2026-11-21): an operator's decision.
+  alsoSpeaks: [{ protocol: 'openai-responses' }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'accounts/fireworks/models/minimax-m3',
   models: { path: '/models', decode: chatting },

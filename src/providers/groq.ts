@@ -29,6 +29,8 @@ export default {
   order: 50,
   baseUrl: 'https://api.groq.com/openai/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Beta, and without memory (github.com/jgravelle/GroqApiLibrary/pull/37, 2026-07-13).
+  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },

@@ -20,6 +20,11 @@ export default {
   order: 300,
   baseUrl: 'https://api.minimax.io/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Both documented (platform.minimax.io/docs/api-reference, 2026-11-21), neither recorded.
+  alsoSpeaks: [
+    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'anthropic-messages', path: '/anthropic/v1/messages', atHost: true },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'MiniMax-M3',
   listed: ['MiniMax-M3', 'MiniMax-M2.5'],

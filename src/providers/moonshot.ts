@@ -19,6 +19,11 @@ export default {
   order: 180,
   baseUrl: 'https://api.moonshot.ai/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Both documented (platform.kimi.ai/docs/api/overview, 2026-11-21), neither recorded.
+  alsoSpeaks: [
+    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'anthropic-messages', path: '/anthropic/v1/messages', atHost: true },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'kimi-k2.6',
   models: { path: '/models' },

@@ -11,7 +11,7 @@ const errors: ErrorTable = {
     // Another model may well: what it can is known only here.
     {
       when: { status: 400, message: / does not support [a-z]/ },
-      kind: 'unsupported',
+      kind: 'incapable',
       seen: 'github.com/ollama/ollama/issues/14795 (2026-03-12)',
     },
     {
@@ -30,7 +30,13 @@ export default {
   // Its compatible endpoint ignores without a word what it does not know (a tool that has to be called, a picture's
   // address, `n`), and cannot be told whether to think; here all that is said, and named where it is lost.
   speaks: [{ protocol: 'ollama' }],
-  alsoSpeaks: [{ protocol: 'openai-chat', path: '/v1/chat/completions' }],
+  // The other compatible ones keep nothing, and are newer than many a server (docs.ollama.com/api/openai-compatibility and
+  // …/anthropic-compatibility, 2026-11-21: responses from 0.13.3 on).
+  alsoSpeaks: [
+    { protocol: 'openai-chat', path: '/v1/chat/completions' },
+    { protocol: 'openai-responses', path: '/v1/responses', keepsNothing: true },
+    { protocol: 'anthropic-messages', path: '/v1/messages' },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/v1/models' },

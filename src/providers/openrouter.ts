@@ -44,6 +44,9 @@ export default {
   order: 80,
   baseUrl: 'https://openrouter.ai/api/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Stateless, and it refuses to be asked to keep; streams have ended without their last event (github.com/moeru-ai/airi/pull/2593,
+  // 2026-09-18) and Codex's items have been refused (github.com/openai/codex/issues/12114). Messages: its guide for Claude Code.
+  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },

@@ -7,6 +7,8 @@ export default {
   order: 170,
   baseUrl: 'https://api.perplexity.ai',
   speaks: [{ protocol: 'openai-chat' }],
+  // Its Agent API, which has other models than chat completions (docs.perplexity.ai/docs/agent-api/openai-compatibility, 2026-11-21).
+  alsoSpeaks: [{ protocol: 'openai-responses', path: '/v1/responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'sonar',
   // The list at /v1/models is of models for another of its interfaces (recording

@@ -303,6 +303,78 @@ const rows: readonly Row[] = [
     ['user'],
   ],
   ['several answers', 'cohere', 'm', chat, { n: 2 }, {}, ['!n']],
+
+  [
+    'what deepseek takes for a user says what it is',
+    'deepseek',
+    'm',
+    responses,
+    { input: [{ role: 'developer', content: 'x' }, hello] },
+    { input: [{ role: 'system', content: 'x' }, hello] },
+    [],
+  ],
+  [
+    'wishes deepseek leaves undone are named',
+    'deepseek',
+    'm',
+    responses,
+    {
+      input: 'x',
+      parallel_tool_calls: false,
+      max_tool_calls: 2,
+      truncation: 'auto',
+      include: ['reasoning.encrypted_content', 'web_search_call.action.sources'],
+      text: { verbosity: 'low', format: { type: 'text' } },
+    },
+    { input: 'x', include: ['reasoning.encrypted_content'], text: { format: { type: 'text' } } },
+    ['parallel_tool_calls', 'max_tool_calls', 'truncation', 'include[1]', 'text.verbosity'],
+  ],
+  [
+    'wishes that say nothing stay',
+    'deepseek',
+    'm',
+    responses,
+    { input: 'x', parallel_tool_calls: true, truncation: 'disabled', max_tool_calls: null },
+    { input: 'x', parallel_tool_calls: true, truncation: 'disabled', max_tool_calls: null },
+    [],
+  ],
+  [
+    'tools deepseek would leave out',
+    'deepseek',
+    'm',
+    responses,
+    {
+      tools: [
+        { type: 'function', name: 'f' },
+        { type: 'web_search' },
+        { type: 'custom', name: 'apply_patch' },
+        { type: 'custom', name: 'sql' },
+        { type: 'namespace', name: 'n', tools: [] },
+      ],
+    },
+    {
+      tools: [{ type: 'function', name: 'f' }, { type: 'web_search' }, { type: 'custom', name: 'apply_patch' }],
+    },
+    ['!tools[3]', '!tools[4]'],
+  ],
+  [
+    'a schema is not held by the responses of lmstudio',
+    'lmstudio',
+    'm',
+    responses,
+    { text: { format: { type: 'json_schema', name: 'n', schema: {} }, verbosity: 'low' } },
+    { text: { verbosity: 'low' } },
+    ['!text.format'],
+  ],
+  [
+    'nor asked of them when it is none',
+    'lmstudio',
+    'm',
+    responses,
+    { text: { format: { type: 'text' } } },
+    { text: { format: { type: 'text' } } },
+    [],
+  ],
 ]
 
 for (const [what, name, model, protocol, from, to, lost] of rows)

@@ -8,6 +8,11 @@ export default {
   order: 270,
   baseUrl: 'https://api.sambanova.ai/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // Both documented (docs.sambanova.ai/docs/en/features/anthropic-compatibility, 2026-11-21), neither recorded.
+  alsoSpeaks: [
+    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'anthropic-messages', auth: { header: 'x-api-key' } },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'gpt-oss-120b',
   models: { path: '/models', decode: chatIds },

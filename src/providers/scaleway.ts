@@ -8,6 +8,8 @@ export default {
   order: 290,
   baseUrl: 'https://api.scaleway.ai/v1',
   speaks: [{ protocol: 'openai-chat' }],
+  // A beta (github.com/scaleway/docs-content/pull/5459, 2025-08-21).
+  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },

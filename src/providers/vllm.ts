@@ -6,6 +6,8 @@ export default {
   title: 'vLLM',
   order: 160,
   speaks: [{ protocol: 'openai-chat' }],
+  // It keeps responses only if it was started so (VLLM_ENABLE_RESPONSES_API_STORE); the messages are newer than many a server.
+  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },

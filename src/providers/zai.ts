@@ -14,6 +14,11 @@ export default {
   order: 190,
   baseUrl: 'https://api.z.ai/api/paas/v4',
   speaks: [{ protocol: 'openai-chat' }],
+  // Responses are documented for the coding plan only (docs.z.ai, 2026-11-21).
+  alsoSpeaks: [
+    { protocol: 'openai-responses', path: '/api/v1/responses', atHost: true, keepsNothing: true },
+    { protocol: 'anthropic-messages', path: '/api/anthropic/v1/messages', atHost: true },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'glm-4.7',
   models: { path: '/models' },

@@ -300,7 +300,8 @@ const sends = (provider: Provider, style: string, model: string, asked: JsonObje
   const made = prepared(provider, style, model, asked)
   if (typeof made === 'string') assert.fail(made)
   assert.ok(URL.canParse(made.url), made.url)
-  assert.ok(made.url.startsWith(instanceOf(provider).baseUrl), made.url)
+  const { baseUrl, speaks } = instanceOf(provider)
+  assert.ok(made.url.startsWith(speaks.some(({ atHost }) => atHost) ? new URL(baseUrl).origin : baseUrl), made.url)
   for (const path of [...made.dropped, ...made.unfit])
     assert.ok(resolves(asked, path) || UNSAID.test(path), `given up, but not in the request: ${path}`)
   if (made.unfit.length > 0) return `unfit for ${[...new Set(made.unfit.map(kindOf))].join(', ')}`
@@ -360,6 +361,18 @@ describe('every provider, asked everything', { skip }, () => {
       assert.equal(wrong.length, 0, wrong.join('\n'))
     })
   after(() => board.print())
+})
+
+describe('every provider, in each format it is spoken to in on request', { skip }, () => {
+  for (const provider of providers)
+    for (const wire of provider.alsoSpeaks ?? [])
+      test(`${provider.name} in ${wire.protocol}`, () => {
+        const alone: Provider = { ...provider, speaks: [wire] }
+        for (const { style, name, body, everybody } of CASES) {
+          const unfit = sends(alone, style, 'some-model', { model: 'anything', ...body })
+          if (everybody) assert.equal(unfit, undefined, `${style}: ${name}`)
+        }
+      })
 })
 
 // ── What clients really send ─────────────────────────────────────────────────────────────────────────────────────

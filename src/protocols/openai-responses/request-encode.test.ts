@@ -332,6 +332,7 @@ test('responses encodes: where each member came from', () => {
     tools: 'tools',
     max_output_tokens: 'max_tokens',
     text: 'response_format',
+    'text.format': 'response_format',
     store: 'store',
   })
 })
@@ -484,4 +485,15 @@ test("responses passes: another format's reasoning, and what was only named here
     { model: 'm' },
   )
   assert.deepEqual(adapted, { model: 'm', input: [own, said] })
+})
+
+test('responses passes: thoughts stay where they are read in the open, without a seal nobody there knows', () => {
+  const content = [{ type: 'reasoning_text', text: 'hm' }]
+  const named = { type: 'reasoning', id: 'rs_hg_abd', summary: [], content }
+  const sealed = { ...named, encrypted_content: 'hg1:anthropic-messages:::SIG' }
+  const empty = { type: 'reasoning', id: 'rs_hg_abe', summary: [] }
+  const input = [named, sealed, empty]
+  const adapted = codec.passing.adaptRequest({ model: 'm', input }, { model: 'm', takesReasoning: true })
+  const open = { ...named, encrypted_content: null }
+  assert.deepEqual(adapted, { model: 'm', input: [open, open] })
 })

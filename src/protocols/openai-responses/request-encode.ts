@@ -5,7 +5,7 @@ import { shortId } from '../shared.ts'
 import { compactedMessage } from './compaction.ts'
 import { dataUrl } from './media.ts'
 import { toolName } from './names.ts'
-import { isForeignReasoning, OWN_REASONING } from './proof.ts'
+import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './proof.ts'
 
 /** A request under way: what is written so far, where it came from, and what could not be written. */
 type Draft = {
@@ -83,8 +83,10 @@ const as =
 /** A member of a member: `text.verbosity`. */
 const within =
   (member: string, inner: string): Carry<Json> =>
-  (draft, value, at) =>
+  (draft, value, at) => {
     put(draft, member, { ...object(draft.body[member]), [inner]: value }, at)
+    draft.from[`${member}.${inner}`] ??= at
+  }
 
 const included =
   (what: string): Carry<boolean> =>
@@ -432,14 +434,16 @@ const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.ty
 // ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Only the model's name changes. Two things besides: a summary made here is said in words, and reasoning that another format sealed, or that was never sealed and
- * only named here, means nothing upstream and would be refused (400 invalid_encrypted_content, "Item not found").
+ * Only the model's name changes. Two things besides: a summary made here is said in words, and reasoning that another format
+ * sealed, or that was never sealed and only named here, means nothing upstream and would be refused (400
+ * invalid_encrypted_content, "Item not found"), save to whom thoughts say something as they are.
  */
 export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
   const items = list(body.input)
   const kept = items.flatMap((item) => {
     const read = object(item) ?? {}
-    return isForeignReasoning(read) ? [] : [compactedMessage(read) ?? item]
+    if (!isForeignReasoning(read)) return [compactedMessage(read) ?? item]
+    return target.takesReasoning && reasoningTexts(read).thoughts !== '' ? [{ ...read, encrypted_content: null }] : []
   })
   if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
     return { ...body, model: target.model, input: kept }

@@ -17,6 +17,12 @@ export const onlyChat =
   (body, model, lost, protocol) =>
     protocol === 'openai-chat' ? quirk(body, model, lost, protocol) : body
 
+/** Only for bodies of the responses format. */
+export const onlyResponses =
+  (quirk: RequestQuirk): RequestQuirk =>
+  (body, model, lost, protocol) =>
+    protocol === 'openai-responses' ? quirk(body, model, lost, protocol) : body
+
 /**
  * What a list becomes when each of its items is changed, or left out (undefined): the same list if nothing changed, so
  * that what is unchanged is passed on byte for byte.

@@ -134,6 +134,8 @@ export const KINDS = {
   unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },
   host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
+  /** This model cannot do what was asked (call tools, think, look at an image); another may. */
+  incapable: { ...client, code: 'unsupported_parameter', condemns: 'model' },
   /** Too long for this model; a model with a larger window may still take it. */
   context_length: { ...client, code: 'context_length_exceeded', condemns: 'deployment' },
   /** The reasoning of earlier turns was sealed by another provider, model or account; without it the same target may answer. */

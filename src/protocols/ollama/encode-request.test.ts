@@ -238,7 +238,7 @@ const settings: readonly (readonly [string, Settings, JsonObject, readonly strin
 for (const [name, wishes, expected, losses] of settings)
   test(`ollama: setting: ${name}`, () => {
     const encoded = encode({ settings: wishes })
-    const { model: _, messages: __, stream, ...rest } = encoded.body
+    const { model: _, messages: __, stream, truncate: ___, ...rest } = encoded.body
     assert.equal(stream, false)
     assert.deepEqual(rest, expected)
     assert.deepEqual(encoded.losses, losses)
@@ -246,6 +246,11 @@ for (const [name, wishes, expected, losses] of settings)
       if (member !== 'options') assert.ok(encoded.from[member], `${member} came from nowhere`)
     for (const option of Object.keys(object(rest.options) ?? {})) assert.ok(encoded.from[`options.${option}`])
   })
+
+test('ollama: a prompt that is too long is refused, not cut, unless the client says so', () => {
+  assert.equal(encode({}).body.truncate, false)
+  assert.equal(encode({ extras: [extra('truncate', true)] }).body.truncate, true)
+})
 
 test('ollama: a stream is asked for by name', () => assert.equal(encode({ stream: true }).body.stream, true))
 
@@ -257,7 +262,6 @@ const extras: readonly (readonly [string, Json, JsonObject, readonly string[]])[
   ['keep_alive', {}, {}, ['keep_alive']],
   ['think', true, { think: true }, []],
   ['think', 'very', {}, ['think']],
-  ['truncate', false, { truncate: false }, []],
   ['options', { num_ctx: 8_192, min_p: 0.1 }, { options: { num_ctx: 8_192, min_p: 0.1 } }, []],
   ['constructor', 1, {}, ['constructor']],
 ]
@@ -265,7 +269,7 @@ const extras: readonly (readonly [string, Json, JsonObject, readonly string[]])[
 for (const [name, value, expected, losses] of extras)
   test(`ollama: member: ${name} ${JSON.stringify(value)}`, () => {
     const encoded = encode({ extras: [extra(name, value)] })
-    const { model: _, messages: __, stream: ___, ...rest } = encoded.body
+    const { model: _, messages: __, stream: ___, truncate: ____, ...rest } = encoded.body
     assert.deepEqual(rest, expected)
     assert.deepEqual(encoded.losses, losses)
   })

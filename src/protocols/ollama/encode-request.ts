@@ -37,6 +37,8 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   carryAll(request.settings, CARRY, draft)
   // Said in any case: here a stream is what is given unless told otherwise.
   draft.put('stream', request.stream, 'stream')
+  // Not said, it cuts the front off a prompt that is too long, without a word (ollama/ollama issue 4967).
+  members.truncate ??= false
   const body = { model: target.model, ...members, ...(Object.keys(options).length > 0 && { options }) }
   return { body, losses: losses.all(), from }
 }

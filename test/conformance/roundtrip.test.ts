@@ -41,7 +41,7 @@ import { fromChunk } from '../support/event-stream.ts'
 import { type RecordedApi, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 
 const RUNS = { numRuns: 300 }
-const TARGET = { model: 'm', outputLimit: 100_000, takesReasoning: true }
+const TARGET = { model: 'm', outputLimit: 100_000, takesReasoning: true, takesCustomTools: true }
 
 // ── What each format has a place for ─────────────────────────────────────────────────────────────────────────────
 

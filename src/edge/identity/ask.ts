@@ -5,6 +5,8 @@ import type { Dial, UpstreamCall } from '../../core/world.ts'
 
 /** Bytes an answer may have; tokens have a few thousand. */
 const MOST = 256 * 1024
+/** ms to be connected in. Where there is no metadata server, its address leads nowhere. */
+const CONNECT = 2_000
 
 export type Answer = {
   readonly status: number
@@ -32,7 +34,7 @@ export const ask = (
       {
         ...call,
         headers: { accept: 'application/json', 'accept-encoding': 'identity', ...call.headers },
-        connectTimeout: 0,
+        connectTimeout: CONNECT,
       },
       {
         head: (code) => {

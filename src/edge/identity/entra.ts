@@ -39,7 +39,8 @@ export const entraToken = async (
     const said = await ask(dial, made.question, signal)
     const status = said.ok ? said.value.status : 0
     // IMDS wants 404, 410, 429 and 5xx tried again (its page on tokens, "Retry guidance"); 404 is the lasting one of them.
-    const passing = !said.ok || status === 410 || status === 429 || status >= 500
+    // Where nobody is, nobody comes a moment later either.
+    const passing = said.ok ? status === 410 || status === 429 || status >= 500 : !said.failure.unsent
     if (passing && tries < TRIES && !signal.aborted) {
       // Aborted, it ends the fetch, whose outcome nobody waits for any more.
       await sleep(WAIT * 2 ** (tries - 1), undefined, { signal })

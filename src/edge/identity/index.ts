@@ -31,14 +31,17 @@ export type IdentitiesOptions = {
   readonly tell: Tell
   /** ms a credential may take to come. */
   readonly limit?: number
+  /** ms since 1970. */
+  readonly now?: () => number
 }
 
 const LIMIT = 10_000
 
-export const openIdentities = ({ dial, environment, tell, limit = LIMIT }: IdentitiesOptions): Identities => {
+export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: IdentitiesOptions): Identities => {
   const kept = <T>(cloud: Cloud, fetch: Fetch<T>): Kept<T> => {
     const options: KeptOptions = {
       limit,
+      ...(now && { now }),
       late: () => noSignIn(cloud, 'it took too long'),
       broke: (error) => {
         const failure = noSignIn(cloud, 'for a reason of its own')
@@ -105,7 +108,7 @@ export const openIdentities = ({ dial, environment, tell, limit = LIMIT }: Ident
 }
 
 const NO_REGION =
-  "The call cannot be signed for AWS: the region is not known. Set the provider's region (BEDROCK_REGION), or AWS_REGION."
+  "The call cannot be signed for AWS: the region is not known. Set the provider's region, or AWS_REGION."
 
 const bare = (authorization: string): string => authorization.replace(/^Bearer /, '')
 

@@ -40,7 +40,11 @@ export type EmbeddingsAnswer = {
   readonly input?: number
 }
 
-export type EmbeddingsProtocolName = 'openai-embeddings' | 'gemini-embeddings' | 'cohere-embeddings'
+export type EmbeddingsProtocolName =
+  | 'openai-embeddings'
+  | 'gemini-embeddings'
+  | 'vertex-embeddings'
+  | 'cohere-embeddings'
 
 /** A wire format of embeddings as providers speak it. Pure, and never throws on input. */
 export type EmbeddingsProtocol = {

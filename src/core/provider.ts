@@ -71,10 +71,10 @@ export type Wire = {
   readonly path?: string
   /** The same for a stream, where that is another one. */
   readonly streamPath?: string
-  /** Only models of these names are asked in it, and in no other; the rest in the formats without this. */
-  readonly models?: RegExp
   /** Its path begins at the host, whatever the base URL says of the other formats' place there. */
   readonly atHost?: true
+  /** Only models of these names are asked in it, and in no other; the rest in the formats without this. */
+  readonly models?: RegExp
   /** How to sign in to this format's endpoint, if not as to the provider's others. */
   readonly auth?: Auth
   /** Of responses: it has no memory of its answers (or hides whether it has one), so that none can be continued from there. */
@@ -89,7 +89,7 @@ export type Embeds = {
   /** Models known to make them, the usual one first: the lists providers have are read for models that write. */
   readonly models: readonly string[]
   /** The last change to the JSON body; see `Quirks.requestBody`. */
-  readonly requestBody?: (body: JsonObject, lost: (path: string, unfit?: boolean) => void) => JsonObject
+  readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }
 
 /** `otherwise`: how to sign in where no key is given, by what the machine it runs on is allowed to do. */

@@ -94,10 +94,11 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
   const format = embeddingsProtocols[embeds.protocol]
   const path = (embeds.path ?? format.path).replace('{model}', () => encodeURIComponent(model))
   const losses: Loss[] = []
-  const mend = (body: JsonObject) =>
-    embeds.requestBody?.(body, (at, unfit = false) => losses.push({ at, unfit })) ?? body
   const named = asked.body.model === model ? asked.body : { ...asked.body, model }
   const encoded = format.encodeRequest?.(asked.request, { model })
+  const mend = (body: JsonObject) =>
+    embeds.requestBody?.(body, model, (at, unfit = false) => losses.push({ at: encoded?.from[at] ?? at, unfit })) ??
+    body
   losses.push(...(encoded?.losses ?? []))
   const body = encoded
     ? JSON.stringify(mend(encoded.body))
@@ -117,7 +118,8 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
     onlyWithout: [],
     doubts: [],
     decodeFailure: format.decodeFailure,
-    quirks,
+    // What its token counts mean is said of answers that are text.
+    quirks: { ...(quirks?.errors && { errors: quirks.errors }), ...(quirks?.failure && { failure: quirks.failure }) },
     read: (answer) => read(format.decodeAnswer(answer), asked.request, encoded ? null : answer),
   }
 }
@@ -168,13 +170,14 @@ const withIgnored = (
   return { target, prepared: { ...prepared, dropped: [...prepared.dropped, dimensions.at] } }
 }
 
-/** Tokens are what most often fits nowhere, and not what the client's author knows to have sent. */
+/** That the input is what fits nowhere, and what to do: it is nothing that could be left out. */
 const explained = (failure: Failure, { inputs }: EmbeddingsRequest): Failure => {
-  const tokens = inputs.some((input) => 'tokens' in input && failure.param?.startsWith('input'))
-  if (failure.kind !== 'unsupported' || !tokens) return failure
+  if (failure.kind !== 'unsupported' || !failure.param?.startsWith('input')) return failure
+  const tokens = inputs.some((input) => 'tokens' in input)
   return {
     ...failure,
-    message:
-      'The input is tokens, and no provider that has this model takes them. Send the texts themselves (in LangChain: check_embedding_ctx_length=False).',
+    message: tokens
+      ? 'The input is tokens, and no provider that has this model takes them. Send the texts themselves (in LangChain: check_embedding_ctx_length=False).'
+      : 'No provider that has this model takes so many texts in one request. Send a request for each.',
   }
 }

@@ -22,7 +22,11 @@ const saysSomething = (value: Json | undefined): boolean =>
   value !== undefined && value !== null && value !== false && !(Array.isArray(value) && value.length === 0)
 
 /** Its schema for embeddings has another name for the length, knows nothing else, and takes no tokens. */
-const embeddingMembers = ({ dimensions, ...body }: JsonObject, lost: Parameters<RequestQuirk>[2]): JsonObject => {
+const embeddingMembers = (
+  { dimensions, ...body }: JsonObject,
+  _model: string,
+  lost: Parameters<RequestQuirk>[2],
+): JsonObject => {
   if (list(body.input).some((entry) => typeof entry !== 'string')) lost('input', true)
   const named = dimensions === undefined || dimensions === null ? body : { ...body, output_dimension: dimensions }
   const unknown = Object.keys(named).filter((name) => !EMBEDDINGS.has(name))

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../core/json.ts'
+import { type JsonObject, list } from '../core/json.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
@@ -49,6 +49,12 @@ const perMaker: RequestQuirk = (body, model, lost, protocol) =>
       )
     : body
 
+/** Gemini's models take one text a request here (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings). */
+const oneText = (body: JsonObject, model: string, lost: Parameters<RequestQuirk>[2]) => {
+  if (model.includes('gemini-embedding') && list(body.instances).length > 1) lost('instances', true)
+  return body
+}
+
 export default {
   name: 'vertex',
   aliases: ['vertex-ai'],
@@ -80,5 +86,10 @@ export default {
   listed: ['gemini-2.5-flash', 'gemini-2.5-flash-lite', 'gemini-2.5-pro', 'gemini-3-flash-preview'],
   quirks: { ...gemini.quirks, requestBody: perMaker, path: bareModel },
   catalogue: 'gemini',
+  embeds: {
+    protocol: 'vertex-embeddings',
+    models: ['gemini-embedding-001', 'text-embedding-005', 'text-multilingual-embedding-002'],
+    requestBody: oneText,
+  },
   note: "Without a key: Google's default credentials, for `VERTEX_PROJECT` (or `GOOGLE_CLOUD_PROJECT`) at `VERTEX_LOCATION` (`global`). With one: express mode, without project and location. Claude models are spoken to in their own format. A base URL ends before `/publishers`.",
 } satisfies Provider

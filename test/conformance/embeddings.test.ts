@@ -56,8 +56,9 @@ describe('recorded requests for embeddings, asked of every provider', { skip }, 
           const { body, unfit, dropped } = prepared(provider, request, 'some-model')
           const tokens = list(request.input).some((entry) => typeof entry !== 'string')
           if (unfit.length > 0) {
-            assert.ok(tokens, unfit.join())
-            return 'unfit for tokens'
+            if (tokens) return 'unfit for tokens'
+            assert.deepEqual([provider.name, unfit], ['vertex', ['input']])
+            return 'unfit for several texts'
           }
           for (const path of dropped) assert.ok(Object.hasOwn(request, path), path)
           const sent: JsonObject = JSON.parse(body)
@@ -93,6 +94,12 @@ const addresses: readonly (readonly [string, string, Variables, string])[] = [
     {},
     'https://generativelanguage.googleapis.com/v1beta/models/gemini-embedding-001:batchEmbedContents',
   ],
+  [
+    'vertex',
+    'google/gemini-embedding-001',
+    {},
+    'http://127.0.0.1:9/publishers/google/models/gemini-embedding-001:predict',
+  ],
   ['cohere', 'embed-v4.0', {}, 'https://api.cohere.com/v2/embed'],
   ['mistral', 'mistral-embed', {}, 'https://api.mistral.ai/v1/embeddings'],
   ['ollama', 'nomic-embed-text', {}, 'http://127.0.0.1:9/v1/embeddings'],
@@ -111,6 +118,15 @@ test('embeddings of mistral: its own name for the length; what it has no word fo
   const { body, dropped } = prepared(provider, { model: 'x', input: 'a', dimensions: 256, user: 'u' }, 'mistral-embed')
   assert.deepEqual(JSON.parse(body), { model: 'mistral-embed', input: 'a', output_dimension: 256 })
   assert.deepEqual(dropped, ['user'])
+})
+
+test('embeddings of vertex: one text a request of a Gemini model', () => {
+  const provider = providers.find(({ name }) => name === 'vertex')
+  assert.ok(provider)
+  const unfit = (input: readonly string[], model: string) => prepared(provider, { model: 'x', input }, model).unfit
+  assert.deepEqual(unfit(['a', 'b'], 'gemini-embedding-001'), ['input'])
+  assert.deepEqual(unfit(['a'], 'gemini-embedding-001'), [])
+  assert.deepEqual(unfit(['a', 'b'], 'text-embedding-005'), [])
 })
 
 for (const { name, embeds } of providers)

@@ -14,6 +14,7 @@ const request = (more: object = {}): EmbeddingsRequest => {
 
 const gemini = embeddingsProtocols['gemini-embeddings']
 const cohere = embeddingsProtocols['cohere-embeddings']
+const vertex = embeddingsProtocols['vertex-embeddings']
 const openai = embeddingsProtocols['openai-embeddings']
 
 const geminis = (more: object, model = 'models/x') => ({
@@ -40,6 +41,15 @@ const sent: readonly (readonly [string, typeof gemini, object, object, losses?: 
     { requests: [{ model: 'models/x', content: { parts: [{ text: '' }] } }] },
     ['!input[0]'],
   ],
+  ['vertex: texts', vertex, {}, { instances: [{ content: 'a' }, { content: 'b' }] }],
+  [
+    'vertex: shorter, with a purpose',
+    vertex,
+    { input: 'a', dimensions: 256, input_type: 'document', user: 'u' },
+    { instances: [{ content: 'a', task_type: 'RETRIEVAL_DOCUMENT' }], parameters: { outputDimensionality: 256 } },
+    ['user'],
+  ],
+  ['vertex: tokens', vertex, { input: [1] }, { instances: [{ content: '' }] }, ['!input']],
   ['cohere: texts', cohere, {}, coheres({})],
   ['cohere: shorter', cohere, { dimensions: 256 }, coheres({ output_dimension: 256 })],
   ['cohere: a purpose', cohere, { input_type: 'search_query' }, coheres({ input_type: 'search_query' })],
@@ -104,6 +114,25 @@ const answered: readonly (readonly [string, typeof openai, unknown, object | Reg
   ['gemini: one without values', gemini, { embeddings: [{ values: [1] }, {}] }, /no list of embeddings/],
   ['gemini: nothing', gemini, {}, /no list of embeddings/],
   ['gemini: an error', gemini, { error: { code: 400, message: 'no such', status: 'INVALID_ARGUMENT' } }, /no such/],
+  [
+    'vertex: as it is',
+    vertex,
+    {
+      predictions: [
+        { embeddings: { values: [1], statistics: { token_count: 3, truncated: false } } },
+        { embeddings: { values: [2], statistics: { token_count: 4, truncated: false } } },
+      ],
+    },
+    { vectors: [[1], [2]], input: 7 },
+  ],
+  [
+    'vertex: not counted',
+    vertex,
+    { predictions: [{ embeddings: { values: [1] } }] },
+    { vectors: [[1]], input: undefined },
+  ],
+  ['vertex: nothing', vertex, { predictions: [{}] }, /no list of embeddings/],
+  ['vertex: an error', vertex, { error: { code: 400, message: 'no such', status: 'INVALID_ARGUMENT' } }, /no such/],
   [
     'cohere: as it is',
     cohere,

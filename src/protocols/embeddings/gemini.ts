@@ -9,7 +9,7 @@ import { decodeOpenaiFailure } from '../openai-error.ts'
 import { readVector } from './vectors.ts'
 
 /** TaskType of the Gemini API. Without one the model's own default holds. */
-const TASKS: { readonly [purpose in Purpose]: string } = {
+export const TASKS: { readonly [purpose in Purpose]: string } = {
   document: 'RETRIEVAL_DOCUMENT',
   query: 'RETRIEVAL_QUERY',
   classification: 'CLASSIFICATION',

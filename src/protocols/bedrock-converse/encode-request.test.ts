@@ -448,6 +448,12 @@ const settings: readonly (readonly [
     ['e'],
   ],
   [
+    'a budget beyond what the model can write',
+    { thinkingBudget: at(70_000, 'b') },
+    { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 32_000 } } },
+    ['b'],
+  ],
+  [
     'a budget that leaves no room',
     { thinkingBudget: at(2_000, 'b'), maxOutputTokens: at(1_500, 'max') },
     {

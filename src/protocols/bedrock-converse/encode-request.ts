@@ -18,7 +18,11 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (turns.length === 0) losses.unfit(root)
   const extra = request.extras.find(isThinking)
-  const thinking = decideThinking({ settings: request.settings, extra, family, forced: tools.forced, turns }, losses)
+  const limit = limitOf(request.settings, target)
+  const thinking = decideThinking(
+    { settings: request.settings, extra, family, forced: tools.forced, limit, turns },
+    losses,
+  )
   const draft = newDraft({ request, target, family, thinking, losses })
   draft.put('messages', turns, root)
   const first = request.messages.find(({ role }) => role === 'system')
@@ -30,6 +34,12 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   for (const name of Object.keys(CARRY) as SettingName[]) carry(name, request.settings, draft)
   for (const one of request.extras) if (one !== extra) carryExtra(one, draft)
   return { body: draft.body(), losses: losses.all(), from: draft.from }
+}
+
+/** The longest answer there can be, in tokens, where anybody knows. */
+const limitOf = ({ maxOutputTokens }: Settings, { outputLimit }: EncodeTarget): number | undefined => {
+  if (!maxOutputTokens) return outputLimit
+  return Math.max(1, Math.min(Math.floor(maxOutputTokens.value), outputLimit ?? Number.POSITIVE_INFINITY))
 }
 
 /** The client's name for the conversation: `messages`, `input`. */
@@ -106,8 +116,8 @@ const MOST_METADATA = 16
 /** A row for each setting there is: a forgotten one does not compile. */
 const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
   // Left out it is the most the model can do (its document on InferenceConfiguration), so none is made up.
-  maxOutputTokens: ({ value, at }, { target, infer, losses }) => {
-    const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
+  maxOutputTokens: ({ value, at }, { request, target, infer, losses }) => {
+    const fitting = limitOf(request.settings, target) ?? value
     if (fitting !== value) losses.lose(at)
     infer('maxTokens', fitting, at)
   },

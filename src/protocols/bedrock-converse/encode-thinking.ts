@@ -20,6 +20,8 @@ export type ThinkingFacts = {
   readonly extra: Extra | undefined
   readonly family: Family
   readonly forced: boolean
+  /** Output tokens there can be: the client's limit or the model's, where known. */
+  readonly limit: number | undefined
   readonly turns: readonly Turn[]
 }
 
@@ -88,7 +90,8 @@ const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
   medium: 8_192,
   high: 16_384,
   xhigh: 24_576,
-  max: 32_768,
+  // Opus 4 writes 32 000 in all.
+  max: 24_576,
 }
 
 const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } = {
@@ -129,7 +132,7 @@ const byItself: Make = (wish, facts, losses) => {
 }
 
 const byBudget: Make = (wish, facts, losses) => {
-  const { effort, maxOutputTokens } = facts.settings
+  const { effort } = facts.settings
   if (wish.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: wish.at, on: false }
   // Calls that were just answered have to have been thought about, with proof.
   if (facts.forced || answersUnthought(facts.turns)) return refused(wish, facts, losses)
@@ -137,7 +140,7 @@ const byBudget: Make = (wish, facts, losses) => {
   if (wish.kind === 'free') losses.lose(wish.at)
   const wanted = wish.kind === 'budget' ? wish.tokens : BUDGETS[wish.kind === 'effort' ? wish.effort : 'medium']
   // Thoughts count as output, so the limit has to leave room for an answer.
-  const most = maxOutputTokens ? Math.floor(maxOutputTokens.value) : Number.POSITIVE_INFINITY
+  const most = facts.limit ?? Number.POSITIVE_INFINITY
   const tokens = Math.max(LEAST_BUDGET, wanted < most ? wanted : Math.floor(most / 2))
   if (tokens >= most) return refused(wish, facts, losses)
   if (wish.kind === 'budget' && tokens !== wish.tokens) losses.lose(wish.at)

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ProtocolName } from '../core/chat.ts'
+import type { Instance, Provider, Wire } from '../core/provider.ts'
+import { wiresFor } from './wire.ts'
+
+const instance = (speaks: readonly Wire[]): Instance => {
+  const provider: Provider = { name: 'p', title: 'p', order: 1, speaks, auth: 'none' }
+  return { id: 'p', provider, baseUrl: 'http://p', keys: [], models: [], speaks, variables: {} }
+}
+
+const both: readonly Wire[] = [{ protocol: 'openai-responses' }, { protocol: 'openai-chat' }]
+const byModel: readonly Wire[] = [{ protocol: 'gemini' }, { protocol: 'anthropic-messages', models: /^claude-/ }]
+const onlySome: readonly Wire[] = [{ protocol: 'anthropic-messages', models: /^claude-/ }]
+
+const cases: readonly (readonly [string, readonly Wire[], ProtocolName, string, readonly ProtocolName[]])[] = [
+  ["the client's own first", both, 'openai-chat', 'm', ['openai-chat', 'openai-responses']],
+  ["the upstream's order", both, 'anthropic-messages', 'm', ['openai-responses', 'openai-chat']],
+  ["a model's own, though the client speaks another", byModel, 'openai-chat', 'claude-x', ['anthropic-messages']],
+  ["a model's own, which is the client's", byModel, 'anthropic-messages', 'claude-x', ['anthropic-messages']],
+  ["the others', though the client speaks the model's", byModel, 'anthropic-messages', 'gemini-x', ['gemini']],
+  ['none', onlySome, 'anthropic-messages', 'gemini-x', []],
+]
+for (const [name, speaks, client, model, expected] of cases)
+  test(`wire: ${name}`, () => {
+    const wires = wiresFor(client, instance(speaks), model)
+    assert.deepEqual(
+      wires.map(({ protocol }) => protocol),
+      expected,
+    )
+  })

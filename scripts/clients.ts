@@ -242,6 +242,8 @@ const tryOne = async (client: Client, format: string): Promise<Result> => {
       ...proxy,
       ...env,
     })
+    // Its last lines are written at its end.
+    await gateway.stop()
     const requests = gateway.lines().filter(({ event }) => event === 'request')
     const bad = requests.filter(({ status }) => Number(status) >= 400)
     const json = asked.at(-1)?.json
@@ -294,12 +296,15 @@ if (Object.entries(PACKAGES).some(([name, version]) => installed(name) !== versi
 }
 
 const words = values.only.split(',').filter((word) => word !== '')
+let tried = 0
 let failed = 0
 for (const client of CLIENTS)
   for (const format of Object.keys(UPSTREAMS)) {
     if (!words.every((word) => `${client.name} ${format}`.includes(word))) continue
     const { line, problems } = await tryOne(client, format)
+    tried++
     if (problems.length > 0) failed++
     process.stdout.write(`${problems.length === 0 ? '✓' : '✗'} ${line}\n`)
   }
-process.exit(failed === 0 ? 0 : 1)
+process.stdout.write(`${tried - failed} of ${tried} worked\n`)
+process.exit(tried > 0 && failed === 0 ? 0 : 1)

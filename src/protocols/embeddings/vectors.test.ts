@@ -50,4 +50,9 @@ test('vectors: 64-bit floats are told from 32-bit ones, whatever those are', () 
   assert.ok(!isDoubles(floats(short)))
   assert.ok(!isDoubles(floats(new Array(64).fill(0))))
   assert.ok(!isDoubles(floats([1, 2, 3])))
+  // Vectors of tests and of sparse models: hardly anything in them, or too short to say.
+  assert.ok(!isDoubles(floats([0, 0.5])))
+  const oneHot = new Array(64).fill(0)
+  oneHot[7] = 1
+  assert.ok(!isDoubles(floats(oneHot)))
 })

@@ -22,14 +22,19 @@ export const inForm = (vector: Vector, form: Encoding): Vector => {
 
 /**
  * vLLM wrote base64 of 64-bit floats, until it did as others do, and every client reads 32-bit ones (recording
- * local-openai-compatible-embeddings-…-cdf9131a). They were made of shorter ones, so of each the lowest 29 bits are zero;
- * no list of 32-bit floats looks like that.
+ * local-openai-compatible-embeddings-…-cdf9131a). They were made of shorter ones, so of each the lowest 29 bits are zero.
+ * Read as 32-bit floats, every second number would be nothing and most of the others something: no model's vectors are so.
  */
 export const isDoubles = (base64: string): boolean => {
-  if (bytesIn(base64) % 8 !== 0) return false
+  if (bytesIn(base64) % 8 !== 0 || bytesIn(base64) < FEWEST) return false
   const words = decode(base64, 4, (view, at) => view.getUint32(at, true))
-  return words.every((word, index) => index % 2 === 1 || (word & 0x1fff_ffff) === 0) && words.some((word) => word !== 0)
+  const isBare = (word: number, index: number) => index % 2 === 1 || (word & 0x1fff_ffff) === 0
+  const filled = words.filter((word, index) => index % 2 === 1 && word !== 0).length
+  return words.every(isBare) && filled > words.length / 4
 }
+
+/** Bytes below which nothing can be told. */
+const FEWEST = 64
 
 /** 64-bit floats as the 32-bit ones they are. */
 export const fromDoubles = (base64: string): string =>

@@ -1,7 +1,7 @@
 /**
  * What is written can be read again. For every format with both halves: a request written and read is the request, an
- * answer written and read is the answer, whole and streamed. And for every format upstreams speak: a stream gives the
- * same events whatever the cuts between its bytes are.
+ * answer written and read is the answer, whole and streamed. And for every format upstreams speak: tools come back under
+ * the client's names and in its kind, and a stream gives the same events whatever the cuts between its bytes are.
  *
  * A request that comes back is compared whole, save what `plain` takes away from both sides: paths (`at`), which name
  * another body; a setting that `encodeRequest` named as lost (`returns` says which must come back all the same);
@@ -32,7 +32,7 @@ import {
   type UpstreamProtocolName,
   unfold,
 } from '../../src/core/chat.ts'
-import type { Json, JsonObject } from '../../src/core/json.ts'
+import { isList, isObject, type Json, type JsonObject } from '../../src/core/json.ts'
 import type { AnswerContext, Protocol, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
 import { sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
@@ -533,6 +533,70 @@ describe('an answer written and read again', () => {
       )
     })
   }
+})
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Names formats have to change: with blanks and dots, of other letters, too long. */
+const anyName = fc.oneof(
+  name,
+  words,
+  fc.string({ minLength: 60, maxLength: 200 }).map((long) => `${long}_`),
+)
+
+/** The tools of a body, wherever its format keeps them: what has a name and stands in a list. */
+const toolsIn = (value: Json | undefined): JsonObject[] => {
+  if (isList(value)) return value.flatMap(toolsIn)
+  if (!isObject(value)) return []
+  return typeof value.name === 'string' ? [value] : Object.values(value).flatMap(toolsIn)
+}
+
+describe('tools come back as the client knows them', () => {
+  for (const protocol of Object.values(upstreamProtocols))
+    test(protocol.name, () => {
+      fc.assert(
+        fc.property(
+          fc.uniqueArray(anyName, { minLength: 1, maxLength: 5 }),
+          fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }),
+          words,
+          (names, free, input) => {
+            const tools = names.map(
+              (each, index): Tool => ({
+                kind: free[index] ? 'custom' : 'function',
+                at,
+                name: each,
+                description: 'd',
+              }),
+            )
+            const messages: Message[] = [{ role: 'user', at, content: [{ type: 'text', at, text: 'q' }] }]
+            const asked: ChatRequest = { model: 'm', stream: false, messages, tools, settings: {}, extras: [] }
+            const { body } = protocol.encodeRequest(asked, { model: 'm', outputLimit: 100_000 })
+            const sent = toolsIn(body.tools ?? body.toolConfig)
+            assert.equal(sent.length, names.length)
+            assert.equal(new Set(sent.map((one) => one.name)).size, names.length)
+            const events = sent.flatMap((one, index): ChatEvent[] => {
+              const custom = one.type === 'custom'
+              const words = free[index] ? (custom ? input : JSON.stringify({ input })) : '{}'
+              return [
+                {
+                  type: 'open',
+                  block: { type: 'tool-call', id: 'c', name: String(one.name), ...(custom && { custom }) },
+                },
+                { type: 'delta', text: words },
+                { type: 'close' },
+              ]
+            })
+            const stage = protocol.restore?.(asked)
+            const { blocks } = fold(stage ? run(stage, events) : events)
+            assert.deepEqual(
+              blocks.map((block) => block.type === 'tool-call' && [block.name, block.custom === true, block.text]),
+              names.map((each, index) => [each, free[index], free[index] ? input : '{}']),
+            )
+          },
+        ),
+        RUNS,
+      )
+    })
 })
 
 // ── Cuts ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -250,9 +250,10 @@ test('catalogue import: what another endpoint of a provider has is not taken for
       served('perplexity', 'sonar-pro'),
       served('perplexity', 'openai/gpt-5.2'),
       served('bedrock', 'openai.gpt-oss-120b-1:0'),
-      served('bedrock', 'anthropic.claude-opus-4-8'),
+      served('bedrock', 'us.anthropic.claude-opus-4-8'),
+      served('bedrock', 'us-gov-west-1/anthropic.claude-opus-4-8'),
       served('openai', 'gpt-4o'),
     ],
-    [true, false, true, false, true],
+    [true, false, true, true, false, true],
   )
 })

@@ -30,9 +30,8 @@ export const sourceNames =
 const SERVED: { readonly [provider: string]: RegExp } = {
   // Its other interface (agents) has models of everybody; the older names are gone.
   perplexity: /^sonar(?:-pro|-reasoning-pro|-deep-research)?$/,
-  // What the compatible endpoint has; the rest is for Converse.
-  bedrock: /^openai\./,
   // Regions are prices of their own and no names of models; images, speech and rankers come as chat in places.
+  bedrock: /^[^/]+$/,
   'azure-openai': /^[^/]+$/,
   // The short names are LiteLLM's.
   fireworks: /^accounts\//,

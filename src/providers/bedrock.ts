@@ -1,5 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
+import { onlyResponses, type RequestQuirk, reasoningModels } from './quirks/request.ts'
 
 /** A region's endpoint. Names are letters, digits and hyphens; anything else would make another host of it. */
 const regional = ({ REGION }: Variables): string | undefined =>
@@ -43,6 +44,15 @@ const errors: ErrorTable = {
   ],
 }
 
+/**
+ * OpenAI's own models, which are not to be had in Converse (dev.classmethod.jp, 2026-06-02; recordings
+ * bedrock-responses-test-reused-tool-call-ids-*). The open ones are, and their responses lie at another host.
+ */
+const OPENAIS = /(?:^|\.)openai\.gpt-(?!oss)/
+
+const asAtOpenai: RequestQuirk = (body, model, lost, protocol) =>
+  reasoningModels(body, model.slice(model.indexOf('openai.') + 'openai.'.length), lost, protocol)
+
 /** The address ends before any version; people also write the compatible endpoint's own. */
 const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai\/v1$/, '')
 
@@ -52,7 +62,10 @@ export default {
   order: 140,
   address: regional,
   normalizeBaseUrl: hostOnly,
-  speaks: [{ protocol: 'bedrock-converse' }],
+  speaks: [
+    { protocol: 'bedrock-converse' },
+    { protocol: 'openai-responses', path: '/openai/v1/responses', models: OPENAIS },
+  ],
   alsoSpeaks: [{ protocol: 'openai-chat', path: '/openai/v1/chat/completions' }],
   auth: {
     header: 'authorization',
@@ -63,6 +76,6 @@ export default {
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
-  quirks: { errors },
-  note: 'Spoken to in Converse, which has the models of every maker; `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
+  quirks: { requestBody: onlyResponses(asAtOpenai), errors },
+  note: 'Spoken to in Converse, which has the models of every maker but those OpenAI keeps to itself (GPT-5.4 and later): these in responses; `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

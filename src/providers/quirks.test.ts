@@ -375,6 +375,16 @@ const rows: readonly Row[] = [
     { text: { format: { type: 'text' } } },
     [],
   ],
+
+  [
+    'sampling, responses, on another cloud',
+    'bedrock',
+    'us.openai.gpt-5.5',
+    responses,
+    { top_p: 0.2, reasoning: { effort: 'low' } },
+    { reasoning: { effort: 'low' } },
+    ['top_p'],
+  ],
 ]
 
 for (const [what, name, model, protocol, from, to, lost] of rows)

@@ -308,7 +308,7 @@ const sends = (provider: Provider, style: string, model: string, asked: JsonObje
   const body: unknown = JSON.parse(made.body)
   assert.ok(isObject(body))
   const isInPath = !Object.hasOwn(body, 'model')
-  if (isInPath) assert.ok(made.url.includes(model), made.url)
+  if (isInPath) assert.ok(made.url.includes(encodeURIComponent(model)), made.url)
   assert.equal(isInPath || body.model === model, true, 'another model')
   const streams = isInPath ? STREAM_PATH.test(made.url) : body.stream === true
   assert.equal(streams, asked.stream === true)
@@ -374,6 +374,24 @@ describe('every provider, in each format it is spoken to in on request', { skip 
         }
       })
 })
+
+const BY_MODEL = [
+  ['bedrock', 'openai.gpt-5.5', '/openai/v1/responses'],
+  ['bedrock', 'us.openai.gpt-5.6-luna', '/openai/v1/responses'],
+  ['bedrock', 'openai.gpt-oss-120b-1:0', '/model/openai.gpt-oss-120b-1%3A0/converse'],
+  ['bedrock', 'us.anthropic.claude-sonnet-4-5-20250929-v1:0', '/converse'],
+] as const
+
+for (const [name, model, path] of BY_MODEL)
+  test(`${name} is asked for ${model} at ${path}`, () => {
+    const provider = providers.find((one) => one.name === name)
+    assert.ok(provider)
+    for (const { style, body } of CASES.filter(({ everybody, body }) => everybody && !body.stream)) {
+      const made = prepared(provider, style, model, { model: 'anything', ...body })
+      assert.ok(typeof made !== 'string' && made.url.endsWith(path), JSON.stringify(made))
+      assert.equal(sends(provider, style, model, { model: 'anything', ...body }), undefined)
+    }
+  })
 
 // ── What clients really send ─────────────────────────────────────────────────────────────────────────────────────
 

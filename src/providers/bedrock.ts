@@ -26,6 +26,11 @@ const errors: ErrorTable = {
       seen: 'github.com/langchain-ai/langchain-aws/issues/1019 (2026-04-28)',
     },
     {
+      when: { status: 400, message: /^This model doesn.t support the .{1,40} content block/ },
+      kind: 'incapable',
+      seen: 'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-62b96a89',
+    },
+    {
       when: { status: [200, 400], message: /Input is too long for requested model/ },
       kind: 'context_length',
       seen: 'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)',

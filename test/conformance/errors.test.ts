@@ -478,8 +478,6 @@ for (const [name, id, kind] of PROOFS)
 const BY_STATUS: { readonly [id: string]: string } = {
   'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-direct-upload-af123775':
     '400 with a sentence and, as recorded, no `x-amzn-errortype`',
-  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-direct-url-vi-a5645052': 'the same',
-  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-62b96a89': 'the same',
   'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-9ea8f2ea': 'the same',
   'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-d35821f2': 'the same',
   'bedrock-bedrock-invoke-200-21': 'an event of an API that is not spoken here',
@@ -503,7 +501,15 @@ const COUNTS: Counts = {
     rate_limited: 1,
   },
   azure: { auth: 2, content_policy: 2, model_missing: 4, status: 1 },
-  bedrock: { auth: 2, error_in_stream: 1, invalid_request: 5, model_missing: 3, permission: 3, rate_limited: 1 },
+  bedrock: {
+    auth: 2,
+    error_in_stream: 1,
+    incapable: 2,
+    invalid_request: 3,
+    model_missing: 3,
+    permission: 3,
+    rate_limited: 1,
+  },
   cohere: { context_length: 1, model_missing: 2 },
   deepseek: { context_length: 1, invalid_request: 1, quota: 1 },
   gemini: { auth: 3, invalid_request: 1, model_missing: 5, overloaded: 1, rate_limited: 3 },

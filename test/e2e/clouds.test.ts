@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import Anthropic from '@anthropic-ai/sdk'
 import { verify } from '../support/sigv4.ts'
 import {
   type Act,
@@ -471,6 +472,58 @@ describe('clouds: Google', () => {
         await assertSecret(stage, TOKEN)
       },
     ))
+
+  test("Claude by Anthropic's own SDK: streamed as it comes, tokens estimated", () => {
+    const sse = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
+    const { content: _, ...message } = messagesAnswer
+    const pieces = [
+      sse('message_start', { message: { ...message, content: [], stop_reason: null } }),
+      sse('content_block_start', { index: 0, content_block: { type: 'text', text: '' } }),
+      sse('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'signed' } }),
+      sse('content_block_stop', { index: 0 }),
+      sse('message_delta', { delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: 1 } }),
+      sse('message_stop', {}),
+    ]
+    return onStage(
+      {
+        ...setup,
+        upstream: (asked) => {
+          if (asked.headers.authorization !== `Bearer ${TOKEN}`) return refuse(401, 'not signed in')
+          if (asked.path.endsWith('/models/claude-sonnet-4-5@20250929:streamRawPredict'))
+            return { do: 'stream', pieces }
+          return {
+            do: 'answer',
+            status: 404,
+            body: { error: { code: 404, message: 'Not Found', status: 'NOT_FOUND' } },
+          }
+        },
+        tokens: metadata(() => metadataToken(TOKEN, 3_599)),
+        env: metadataEnv,
+      },
+      async ({ gateway, upstream }) => {
+        const client = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
+        const asked = {
+          model: 'vertex/claude-sonnet-4-5@20250929',
+          messages: [{ role: 'user' as const, content: 'hello' }],
+        }
+        const whole = await client.beta.messages
+          .stream({ ...asked, max_tokens: 9, betas: ['b-2026-01-01'] })
+          .finalMessage()
+        assert.deepEqual(whole.content, messagesAnswer.content)
+        const seen = upstream.seen[0]
+        assert.deepEqual(seen?.json, {
+          messages: asked.messages,
+          max_tokens: 9,
+          stream: true,
+          anthropic_version: 'vertex-2023-10-16',
+        })
+        assert.equal(seen?.headers['anthropic-beta'], 'b-2026-01-01')
+        assert.ok((await client.messages.countTokens(asked)).input_tokens > 0)
+        const status = JSON.parse(await get(`${gateway.url}/providers/status`))
+        assert.equal(status.data[0].status, 'available')
+      },
+    )
+  })
 
   test('a federated account (external_account): its token is exchanged', async () => {
     await writeFile(join(folder, 'subject'), 'subject-canary-token')

@@ -47,34 +47,37 @@ const COMMAND = 'echo head""gate-$((40+2))'
 const PRINTED = 'headgate-42'
 const PROMPT = 'Run the command you are told to run, and say what it printed.'
 
-const codex = (name: string, model: string): Client => ({
+const codex = (name: string, model: string, configured: (base: string) => readonly string[]): Client => ({
   name,
   program: join('@openai', 'codex', 'bin', 'codex.js'),
   command: ({ gateway, home, work }) => ({
     args: ['exec', '--skip-git-repo-check', '--sandbox', 'danger-full-access', '--cd', work, '--model', model, PROMPT],
-    env: { CODEX_HOME: join(home, '.codex'), GATEWAY_API_KEY: 'any' },
+    env: { CODEX_HOME: join(home, '.codex'), GATEWAY_API_KEY: 'any', CODEX_API_KEY: 'any' },
     files: {
       '.codex/config.toml': [
-        'model_provider = "gateway"',
+        ...configured(gateway.base),
         'check_for_update_on_startup = false',
         '[analytics]',
         'enabled = false',
-        '[model_providers.gateway]',
-        'name = "gateway"',
-        `base_url = "${gateway.base}"`,
-        'env_key = "GATEWAY_API_KEY"',
-        'wire_api = "responses"',
-        'request_max_retries = 0',
-        'stream_max_retries = 0',
       ].join('\n'),
     },
   }),
 })
 
+/** As its documentation has it for gateways. */
+const asProvider = (base: string) => [
+  'model_provider = "gateway"',
+  `model_providers.gateway = { name = "gateway", base_url = "${base}", env_key = "GATEWAY_API_KEY", wire_api = "responses", request_max_retries = 0, stream_max_retries = 0 }`,
+]
+
+/** In OpenAI's own place, where it asks over a WebSocket first. */
+const inPlace = (base: string) => [`openai_base_url = "${base}"`]
+
 const CLIENTS: readonly Client[] = [
   // It has other tools for models it knows: a free-form one for patches, and a search for tools.
-  codex('codex', 'some-model'),
-  codex('codex, a model it knows', 'gpt-5.5'),
+  codex('codex', 'some-model', asProvider),
+  codex('codex, a model it knows', 'gpt-5.5', asProvider),
+  codex('codex, in OpenAI’s place', 'gpt-5.5', inPlace),
   {
     name: 'claude code',
     program: join('@anthropic-ai', 'claude-code', 'cli-wrapper.cjs'),

@@ -1,8 +1,85 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { providersTable, TABLE_FILE } from './providers-table.ts'
+import { pathToFileURL } from 'node:url'
+import { configure } from '../src/edge/config/configure.ts'
+import { loadProviders } from '../src/edge/load-providers.ts'
+import { PAGE_FILE, providersPage, README_FILE, readmeWith } from './providers-table.ts'
 
-test('docs: the table of providers is current; `node scripts/providers-table.ts` makes it so', async () => {
-  assert.equal(readFileSync(TABLE_FILE, 'utf8'), await providersTable())
+const providers = await loadProviders()
+const readme = readFileSync(README_FILE, 'utf8')
+
+test('docs: the page of providers is current; `npm run providers` makes it so', () => {
+  assert.equal(readFileSync(PAGE_FILE, 'utf8'), providersPage(providers))
+})
+
+test('docs: the README’s table of providers is current; `npm run providers` makes it so', () => {
+  assert.equal(readme, readmeWith(readme, providers))
+})
+
+test('docs: a README without the table’s place is said to be none', () => {
+  assert.throws(() => readmeWith('# Headgate', providers), /no table of providers/)
+})
+
+// ── A new provider is one file ───────────────────────────────────────────────────────────────────────────────────
+
+const FASTCLOUD = `import type { Provider } from '../core/provider.ts'
+import { olderChat } from './quirks/request.ts'
+
+export default {
+  name: 'fastcloud',
+  title: 'Fastcloud',
+  order: 105,
+  baseUrl: 'https://api.fastcloud.example/v1',
+  speaks: [{ protocol: 'openai-chat' }],
+  auth: { header: 'authorization', prefix: 'Bearer ' },
+  defaultModel: 'fast-1',
+  models: { path: '/models' },
+  quirks: { requestBody: olderChat },
+} satisfies Provider
+`
+
+test('a new OpenAI-compatible provider is one file: configured by its variable, listed in both tables, nothing else changed', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-providers-'))
+  try {
+    // What a provider's file may import (test/arrows.test.ts): its own folder and core.
+    for (const part of ['core', 'providers'])
+      cpSync(new URL(`../src/${part}/`, import.meta.url), join(folder, part), { recursive: true })
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+    writeFileSync(join(folder, 'providers', 'fastcloud.ts'), FASTCLOUD)
+    const more = await loadProviders(pathToFileURL(`${join(folder, 'providers')}/`))
+    assert.deepEqual(
+      [...more.keys()].filter((name) => name !== 'fastcloud'),
+      [...providers.keys()],
+    )
+
+    const env = { FASTCLOUD_API_KEY: 'sk-fast' }
+    const before = configure({ env, dotenv: undefined, file: undefined, providers })
+    assert.ok(before.ok)
+    assert.deepEqual(
+      before.config.instances.map(({ id }) => id),
+      ['demo'],
+    )
+    const after = configure({ env, dotenv: undefined, file: undefined, providers: more })
+    assert.ok(after.ok)
+    assert.deepEqual(
+      after.config.instances.map(({ id, baseUrl, keys }) => [id, baseUrl, keys.map(({ secret }) => secret?.reveal())]),
+      [['fastcloud', 'https://api.fastcloud.example/v1', ['sk-fast']]],
+    )
+
+    const added = (now: string, then: string) => {
+      const old = new Set(then.split('\n'))
+      return now.split('\n').filter((line) => !old.has(line) && !line.startsWith('<details>'))
+    }
+    assert.deepEqual(added(providersPage(more), providersPage(providers)), [
+      '| `fastcloud` | Fastcloud | `FASTCLOUD_API_KEY` | chat |  | `fast-1` |  |  | https://api.fastcloud.example/v1 |  |',
+    ])
+    assert.deepEqual(added(readmeWith(readme, more), readme), [
+      '| Fastcloud | `FASTCLOUD_API_KEY` | chat |  | chat, model list |',
+    ])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 })

@@ -42,11 +42,14 @@ for (const provider of all) {
     assert.ok(title.length > 1)
     assert.ok(Number.isInteger(provider.order))
     assert.ok(speaks.length > 0)
-    for (const { protocol, path } of speaks) {
+    const wires = [...speaks, ...(provider.alsoSpeaks ?? [])]
+    for (const { protocol, path, atHost, keepsNothing } of wires) {
       assert.ok(Object.hasOwn(styleNames, protocol))
       if (path !== undefined) assert.match(path, /^\/[^?#]*[^/?#]$/)
+      if (atHost) assert.ok(path !== undefined, 'a path of its own, to begin at the host')
+      if (keepsNothing) assert.equal(protocol, 'openai-responses')
     }
-    assert.equal(new Set(speaks.map(({ protocol }) => protocol)).size, speaks.length)
+    assert.equal(new Set(wires.map(({ protocol }) => protocol)).size, wires.length)
     if (auth === 'none') assert.ok(provider.builtin)
     else assert.match(auth.header, /^[a-z-]+$/)
     if (baseUrl !== undefined && !provider.builtin) {

@@ -61,9 +61,11 @@ const counted = (known: Known, { name, catalogue }: Provider): string => {
   const models = known.get(catalogue ?? name) ?? []
   if (models.length === 0) return ''
   const counts = CAPABILITIES.map(
-    ([word, title]) => [models.filter((can) => can.includes(word)).length, title] as const,
+    ([word, title]) => [title, models.filter((can) => can.includes(word)).length] as const,
   )
-  return `${models.length}: ${counts.map(([count, title]) => `${count} ${title}`).join(', ')}`
+  // Where nothing is said of any model, nothing is known.
+  const said = counts.some(([, count]) => count > 0) ? counts.map(([title, count]) => `${title} ${count}`) : []
+  return [String(models.length), said.join(', ')].filter((part) => part !== '').join(': ')
 }
 
 // ── The page ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +128,7 @@ otherwise, or into another that carries what would be lost. What stands under *o
 carries less there, or nothing shows that it carries as much: \`GROQ_STYLES=chat,responses\` turns it on.
 
 **Models in the catalogue.** How many are known, and how many of them can be given tools, be held to a schema, read images,
-reason. Others work as well; of these it is known beforehand.
+reason. Others work as well; of these it is known beforehand. A number alone: what they can is not known.
 
 ${rows(false)}
 

@@ -45,6 +45,8 @@ test('every setting that was promised is there, under its name and its default',
     ['cors.origins', 'CORS_ORIGINS', []],
     ['hosts', 'HOSTS', []],
     ['data.dir', 'DATA_DIR', '.headgate'],
+    ['responses.keepDays', 'RESPONSES_KEEP_DAYS', 30],
+    ['responses.maxMegabytes', 'RESPONSES_MAX_MEGABYTES', 1024],
   ] as const
   const { settings } = loaded({ env: {} }).config
   for (const [name, env, value] of documented) {

@@ -313,17 +313,33 @@ test('cohere request: members of its own that a client sends through', () => {
       own('citation_options', { mode: 'FAST' }),
       own('documents', ['more']),
       own('connectors', []),
+      own('p', 0.5),
+      own('k', 501),
     ],
   })
   assert.equal(body.safety_mode, 'STRICT')
   assert.deepEqual(body.citation_options, { mode: 'FAST' })
   assert.deepEqual(body.documents, [{ data: { title: 'a.txt', text: 'hi' } }, 'more'])
-  assert.deepEqual(losses, ['connectors'])
+  assert.equal(body.p, 0.5)
+  assert.deepEqual(losses, ['connectors', 'k'])
   const formed = encode({
     extras: [own('documents', ['d'])],
     settings: { format: { value: { kind: 'json' }, at: 'x' } },
   })
   assert.deepEqual(formed.losses, ['!documents'])
+})
+
+test('cohere request: a client’s own way to say that the model shall think', () => {
+  const own = (value: Json) => [{ name: 'thinking', value, essential: false, at: 'thinking' }]
+  const thinking = (value: Json, model: string) => {
+    const { body, losses } = encode({ extras: own(value) }, model)
+    return [body.thinking, losses]
+  }
+  const budget = { type: 'enabled', token_budget: 500 }
+  assert.deepEqual(thinking(budget, THINKS), [budget, []])
+  assert.deepEqual(thinking({ type: 'adaptive' }, THINKS), [{ type: 'enabled' }, []])
+  assert.deepEqual(thinking({ type: 'adaptive' }, PLAIN), [undefined, ['thinking']])
+  assert.deepEqual(thinking({ type: 'hard' }, THINKS), [undefined, ['thinking']])
 })
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────

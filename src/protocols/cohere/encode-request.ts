@@ -3,7 +3,7 @@ import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../co
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
 import { encodeConversation } from './encode-messages.ts'
-import { decideThinking } from './encode-thinking.ts'
+import { decideThinking, isThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
 import { familyOf } from './family.ts'
 import { fitSchema } from './schema.ts'
@@ -13,7 +13,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const losses = newLosses()
   const family = familyOf(target.model)
   const { settings } = request
-  const thinking = decideThinking(settings, family, losses)
+  const thinking = decideThinking(request, family, losses)
   const tools = encodeTools(request, family, losses)
   const draft = newDraft(request, target, tools.tools.length > 0, losses)
   const { messages, documents } = encodeConversation(
@@ -34,7 +34,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
   // The table's names are the settings' names.
   for (const name of Object.keys(CARRY) as SettingName[]) carry(name, settings, draft)
-  for (const extra of request.extras) carryExtra(extra, draft)
+  for (const extra of request.extras) if (!isThinking(extra)) carryExtra(extra, draft)
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
@@ -199,6 +199,10 @@ const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
   safety_mode: (value) => value === 'CONTEXTUAL' || value === 'STRICT' || value === 'OFF',
   citation_options: isObject,
   documents: (value) => isList(value) && value.every((one) => typeof one === 'string' || isObject(one)),
+  stop_sequences: (value) =>
+    isList(value) && value.length <= MOST_STOPS && value.every((one) => one && typeof one === 'string'),
+  p: (value) => typeof value === 'number' && value >= 0.01 && value <= 0.99,
+  k: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 500,
 }
 
 const carryExtra = (extra: Extra, { put, body, losses }: Draft): void => {
@@ -207,5 +211,8 @@ const carryExtra = (extra: Extra, { put, body, losses }: Draft): void => {
   // Not to be had together; see `formatted`.
   if (name === 'documents' && body.response_format !== undefined) return losses.unfit(at)
   const before = body[name]
-  put(name, isList(value) && isList(before) ? [...before, ...value] : value, at)
+  if (before === undefined) put(name, value, at)
+  // The client's files are documents already.
+  else if (name === 'documents' && isList(before) && isList(value)) put(name, [...before, ...value], at)
+  else losses.loseExtra(extra)
 }

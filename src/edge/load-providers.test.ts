@@ -92,6 +92,8 @@ const addresses = [
     'https://generativelanguage.googleapis.com/v1beta',
   ],
   ['cohere', 'http://127.0.0.1:9000/v2', 'http://127.0.0.1:9000'],
+  ['cohere', 'http://127.0.0.1:9000/v2/', 'http://127.0.0.1:9000'],
+  ['cohere', 'http://127.0.0.1:9000', 'http://127.0.0.1:9000'],
   ['cohere', 'https://api.cohere.ai/compatibility/v1', 'https://api.cohere.ai'],
   ['ollama', 'http://127.0.0.1:11434', 'http://127.0.0.1:11434'],
   ['ollama', 'http://127.0.0.1:11434/v1/', 'http://127.0.0.1:11434'],

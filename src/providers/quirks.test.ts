@@ -303,6 +303,7 @@ const rows: readonly Row[] = [
     ['user'],
   ],
   ['several answers', 'cohere', 'm', chat, { n: 2 }, {}, ['!n']],
+  ['its own format', 'cohere', 'm', 'cohere', { model: 'm', user: 'u', n: 2 }, { model: 'm', user: 'u', n: 2 }, []],
 
   [
     'what deepseek takes for a user says what it is',

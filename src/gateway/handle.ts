@@ -97,11 +97,11 @@ const serve = async (
     const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, record, stop.reason)
     if (!opened.ok) {
+      const failure = turn?.inItsWords(opened.failure) ?? opened.failure
       if (!stream?.begun) {
         stream?.stop()
-        return refuseAndRecord(protocol, reply, record, opened.failure, opened.soonest)
+        return refuseAndRecord(protocol, reply, record, failure, opened.soonest)
       }
-      const failure = opened.failure
       stream.refuse(protocol.encodeStream(context), failure, record.headers())
       return record.end('refused', statusOf(failure), failure)
     }

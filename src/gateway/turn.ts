@@ -8,7 +8,7 @@
 import type { Reply } from '../core/call.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
-import { rewrite } from '../core/json-text.ts'
+import { rewrite, survey } from '../core/json-text.ts'
 import type { Kept } from '../core/protocol.ts'
 import type { ProviderKey } from '../core/provider.ts'
 import type { Maker, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
@@ -45,6 +45,9 @@ const OWN_ID = 'resp_hg'
 
 /** Longest conversation, in turns. */
 const MOST_TURNS = 10_000
+
+/** A question that has come this far is no deeper. */
+const DEEPEST = 64
 
 export class Turn {
   /** With everything that came before. */
@@ -94,6 +97,14 @@ export class Turn {
     const gone = failure.status === 404 || failure.upstream?.code === 'previous_response_not_found'
     this.#nativeLost = gone
     return gone
+  }
+
+  /** Where what it continues is known to nobody here and nobody may be asked who could know it, it is not found. */
+  inItsWords(failure: Failure): Failure {
+    const { previous } = this.kept
+    return failure.kind === 'unsupported' && failure.param === 'previous_response_id' && previous !== null
+      ? unknownPrevious(previous)
+      : failure
   }
 
   /** Who answers; the flow knows under which id once it has begun. */
@@ -166,6 +177,8 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
     if (previous.startsWith(OWN_ID) || !world.othersMayKnow) return bad(unknownPrevious(previous))
     if (references.size === 0) return asIs()
   }
+  // What we have given an id and have no more was deleted, or has expired: half a conversation would be another one.
+  if (root?.startsWith(OWN_ID) || (root !== null && !world.othersMayKnow)) return bad(unknownPrevious(root))
   if (last?.status === 'queued' || last?.status === 'in_progress') return bad(notDone(last.id))
   const before = turns.flatMap(said)
   const orphan = last ? orphanOf(before, asking) : null
@@ -216,7 +229,8 @@ const nativeOf = (
   if (!last?.maker) return { maker, question }
   const body = { ...question.body, previous_response_id: last.maker.id }
   const source = rewrite(question.source, question.members, question.body, body)
-  return { maker, question: { ...question, body, source } }
+  const found = survey(source, DEEPEST)
+  return found.ok ? { maker, question: { ...question, body, source, members: found.members } } : null
 }
 
 const notDone = (id: string): Failure =>

@@ -1,9 +1,7 @@
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
-import type { Failure } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
-import type { HeaderLookup } from './protocol.ts'
 import type { Secret } from './secret.ts'
 
 /** Data about one upstream: where it is, which formats it speaks, how to sign in, how it differs. One file each in `providers/`. */
@@ -126,8 +124,6 @@ export type Quirks = {
   readonly usage?: (usage: Usage) => Usage
   /** Its own dialect of errors, asked before the words and statuses all providers share. */
   readonly errors?: ErrorTable
-  /** What of that dialect no row can say; asked first. Undefined: nothing special. */
-  readonly failure?: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure | undefined
 }
 
 /** One configured upstream: a provider's data with an address, keys and models. Frozen; a new configuration makes new ones. */

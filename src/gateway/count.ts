@@ -5,7 +5,9 @@
  *
  * What becomes of such a call says nothing about the model: circuits and the states of keys are asked, and never told.
  */
+
 import type { Received, Reply } from '../core/call.ts'
+import type { ErrorTable } from '../core/error-table.ts'
 import { bad, type Failure, fail, good, rowOf } from '../core/failure.ts'
 import type { Json } from '../core/json.ts'
 import type { ClientProtocol, Counting, UpstreamProtocol } from '../core/protocol.ts'
@@ -117,15 +119,14 @@ const sent = (question: Question, counting: Counting, { instance }: Candidate, p
       return value === undefined ? bad(notACount(protocol, body)) : good({ value })
     },
     decodeFailure: protocol.decodeFailure,
-    quirks: {
-      ...(quirks?.errors && { errors: quirks.errors }),
-      // Compatible servers often have no such call: that says nothing about the question.
-      failure: (status, body, headers) =>
-        status === 404 || status === 405
-          ? fail('model_missing', 'it does not count', { status })
-          : quirks?.failure?.(status, body, headers),
-    },
+    quirks: { errors: { ...NO_SUCH_CALL, rows: [...NO_SUCH_CALL.rows, ...(quirks?.errors?.rows ?? [])] } },
   }
+}
+
+/** Compatible servers often have no such call: that says nothing about the question. */
+const NO_SUCH_CALL: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [{ when: { status: [404, 405] }, kind: 'model_missing', seen: 'count.test.ts' }],
 }
 
 /** An error behind a 200 is told as what it is. */

@@ -119,7 +119,7 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
     doubts: [],
     decodeFailure: format.decodeFailure,
     // What its token counts mean is said of answers that are text.
-    quirks: { ...(quirks?.errors && { errors: quirks.errors }), ...(quirks?.failure && { failure: quirks.failure }) },
+    quirks,
     read: (answer) => read(format.decodeAnswer(answer), asked.request, encoded ? null : answer),
   }
 }

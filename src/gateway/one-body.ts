@@ -26,7 +26,7 @@ export type Sent<T> = Fitness & {
   readonly read: (body: Json) => Outcome<Read<T>>
   readonly decodeFailure: UpstreamProtocol['decodeFailure']
   /** The provider's own dialect of errors. */
-  readonly quirks: Pick<Quirks, 'errors' | 'failure'> | undefined
+  readonly quirks: Pick<Quirks, 'errors'> | undefined
 }
 
 export type Read<T> = { readonly value: T; readonly usage?: Usage }

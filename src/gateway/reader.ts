@@ -106,9 +106,7 @@ const wholeReader = (head: Head, dialect: Dialect): Reader =>
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
     const events = mender(head, dialect)(dialect.protocol.decodeAnswer(body))
-    const failed = events.some((event) => event.type === 'failure')
-    const failure = failed ? dialect.quirks?.failure?.(head.status, body, head.headers) : undefined
-    return failure ? { events: [{ type: 'failure', failure }] } : { whole: text, events }
+    return { whole: text, events }
   })
 
 const unreadable = (text: string, status: number): Failure => {
@@ -121,9 +119,7 @@ const unreadable = (text: string, status: number): Failure => {
 const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader =>
   collecting(MOST.error, (text) => {
     const body = readJson(text)
-    const said =
-      quirks?.failure?.(status, body, headers) ??
-      inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
+    const said = inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
     const wait = said.retryAfter ?? retryAfter(headers, body, date)
     const failure = { ...said, status: said.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
     return { events: [{ type: 'failure', failure }] }

@@ -1,6 +1,4 @@
-import { type Json, object, text } from '../core/json.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { errorIn, meant } from './quirks/failures.ts'
 import { reasoningModels } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version was given. */
@@ -26,20 +24,6 @@ const deployments = (path: string, model: string, { API_VERSION }: Variables): s
   return path.startsWith('/responses') ? path + query : `/deployments/${encodeURIComponent(model)}${path}${query}`
 }
 
-/**
- * The content filter answers 400 with no type and the reason one level further in (errors.reported azure-chat-400-14);
- * a deployment that does not exist is a 404 that blames the request (recording azure-chat-test-chat-reasoning-1b5ad5b7).
- */
-const azureErrors = (status: number, body: Json | undefined) => {
-  const error = errorIn(body)
-  const inner = text(object(error?.innererror)?.code)
-  if (status === 400 && (error?.code === 'content_filter' || inner === 'ResponsibleAIPolicyViolation'))
-    return meant('content_policy', 'The content filter refused the request.', status, error)
-  if (error?.code === 'DeploymentNotFound')
-    return meant('model_missing', 'There is no deployment of this name.', status, error)
-  return undefined
-}
-
 export default {
   name: 'azure-openai',
   title: 'Azure OpenAI',
@@ -54,7 +38,7 @@ export default {
   },
   keylessBy: ['ENDPOINT'],
   variables: { ENDPOINT: null, API_VERSION: null },
-  quirks: { requestBody: reasoningModels, path: deployments, failure: azureErrors },
+  quirks: { requestBody: reasoningModels, path: deployments },
   catalogue: 'azure-openai',
   note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
   embeds: { protocol: 'openai-embeddings', models: [] },

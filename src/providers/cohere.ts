@@ -1,6 +1,6 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { errorIn, meant, TOO_LONG } from './quirks/failures.ts'
 import { inOrder, olderChat, onlyChat, type RequestQuirk, without } from './quirks/request.ts'
 
 /** Each format names its own version, and the compatible endpoint lies beside them, so the address ends before any. */
@@ -29,11 +29,15 @@ const whatItCarries: RequestQuirk = (body, _model, lost) => {
   return without(body, 'stream_options', 'n', ...UNSUPPORTED)
 }
 
-/** Recording cohere-cohere-chat-real-error-scenarios-cohere-command-a-03-20-e1954076. */
-const tooManyTokens = (status: number, body: Json | undefined) => {
-  const error = errorIn(body)
-  const told = error?.error_type === 'TOO_MANY_TOKENS' || /^too many tokens:/i.test(text(error?.message) ?? '')
-  return status === 400 && told ? meant('context_length', TOO_LONG, status, error) : undefined
+const errors: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    {
+      when: { status: 400, message: /^too many tokens:/i },
+      kind: 'context_length',
+      seen: 'cohere-cohere-chat-real-error-scenarios-cohere-command-a-03-20-e1954076',
+    },
+  ],
 }
 
 /** `{models:[{name, endpoints}]}`. */
@@ -54,7 +58,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'command-a-03-2025',
   models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
-  quirks: { requestBody: inOrder(olderChat, onlyChat(whatItCarries)), failure: tooManyTokens },
+  quirks: { requestBody: inOrder(olderChat, onlyChat(whatItCarries)), errors },
   note: 'Spoken to in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
   embeds: {
     protocol: 'cohere-embeddings',

@@ -163,7 +163,7 @@ const readmeRow = (provider: Provider): readonly string[] => {
 }
 
 /** What stands between the README's two markers, both included. */
-export const readmeTable = (providers: Providers): string => {
+const readmeTable = (providers: Providers): string => {
   const all = known(providers)
   return `${BEGIN}
 <details><summary>All ${all.length} providers: the variable that switches each on, the styles it is spoken to in</summary>

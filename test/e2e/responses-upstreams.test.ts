@@ -1,0 +1,141 @@
+/**
+ * A responses client of vendors that have the format too: the client's bytes pass where they are carried, a conversation
+ * goes on although nobody there keeps it, and what such an endpoint leaves out takes another way.
+ */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import OpenAI from 'openai'
+import { isObject, list, text } from '../../src/core/json.ts'
+import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+
+recordingsAreHere()
+
+/** DeepSeek's own streams: one that calls a tool, one that answers what the tool said. */
+const recorded = (id: string): readonly string[] => {
+  const found = recordingsOf('responses').find((one) =>
+    one.id.startsWith(`deepseek-responses-test-deepseek-responses-${id}`),
+  )
+  assert.ok(found?.chunks)
+  return found.chunks.map((chunk) => `${chunk}\n\n`)
+}
+
+const hello = {
+  id: 'c',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'from chat' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+}
+const message = {
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'm',
+  content: [{ type: 'text', text: 'from messages' }],
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  usage: { input_tokens: 1, output_tokens: 1 },
+}
+
+let upstream: Upstream
+let gateway: Started
+before(async () => {
+  upstream = await startUpstream(({ method, path, json }: Asked) => {
+    if (method === 'GET') return { do: 'answer', body: { data: [] } }
+    if (path.endsWith('/chat/completions')) return { do: 'answer', body: hello }
+    if (path.endsWith('/messages')) return { do: 'answer', body: message }
+    const answered = list(json.input).some((item) => isObject(item) && item.type === 'function_call_output')
+    return {
+      do: 'stream',
+      pieces: recorded(answered ? 'function-tool-stream-2c48e0df' : 'function-tool-stream-174f9e3d'),
+    }
+  })
+  gateway = await start({
+    env: {
+      DEEPSEEK_API_KEY: 'sk-deepseek',
+      DEEPSEEK_BASE_URL: upstream.url,
+      MOONSHOT_API_KEY: 'sk-moonshot',
+      MOONSHOT_BASE_URL: `${upstream.url}/v1`,
+      MOONSHOT_STYLES: 'chat,messages',
+    },
+  })
+})
+after(async () => {
+  await gateway.stop()
+  await upstream.close()
+})
+
+const asked = (): Asked => {
+  const last = upstream.seen.findLast(({ method }) => method === 'POST')
+  assert.ok(last)
+  return last
+}
+
+const tools: OpenAI.Responses.Tool[] = [
+  {
+    type: 'function',
+    name: 'get_temperature',
+    strict: false,
+    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+  },
+]
+
+test('responses pass to an upstream that keeps nothing; the next turn brings everything with it', {
+  skip,
+}, async () => {
+  const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
+  const model = 'deepseek/deepseek-v4-flash'
+  const first = await client.responses
+    .stream({ model, tools, input: 'What is the temperature in Tokyo?', store: true })
+    .finalResponse()
+  assert.equal(asked().path, '/responses')
+  assert.equal(asked().json.store, undefined)
+  assert.deepEqual(
+    first.output.map(({ type }) => type),
+    ['reasoning', 'function_call'],
+  )
+  assert.equal((await client.responses.retrieve(first.id)).id, first.id)
+  const call = first.output.find((item) => item.type === 'function_call')
+  assert.ok(call)
+
+  const second = await client.responses
+    .stream({
+      model,
+      tools,
+      previous_response_id: first.id,
+      input: [{ type: 'function_call_output', call_id: call.call_id, output: '21.0' }],
+    })
+    .finalResponse()
+  const { json } = asked()
+  assert.equal(json.previous_response_id, undefined)
+  assert.deepEqual(
+    list(json.input).map((item) => isObject(item) && text(item.type)),
+    ['message', 'reasoning', 'function_call', 'function_call_output'],
+  )
+  assert.match(second.output_text, /21/)
+  assert.equal(second.previous_response_id, first.id)
+})
+
+test('what would be left out there without a word goes in chat completions', { skip }, async () => {
+  const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
+  const { data, response } = await client.responses
+    .create({ model: 'deepseek/m', input: 'x', tools: [{ type: 'custom', name: 'sql' }] })
+    .withResponse()
+  assert.equal(asked().path, '/chat/completions')
+  assert.equal(data.output_text, 'from chat')
+  assert.equal(response.headers.get('x-headgate-dropped'), null)
+})
+
+test('a format on request, at the host and not below the base URL', async () => {
+  const answer = await fetch(`${gateway.base}/messages`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'moonshot/m', max_tokens: 9, messages: [{ role: 'user', content: 'x' }] }),
+  })
+  assert.equal(answer.status, 200)
+  assert.equal(asked().path, '/anthropic/v1/messages')
+  assert.equal(asked().headers.authorization, 'Bearer sk-moonshot')
+})

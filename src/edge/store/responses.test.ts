@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, test } from 'node:test'
+import type { StoredResponse } from '../../core/stored.ts'
+import { FILE, type OpenStore, openResponses } from './responses.ts'
+
+const DAY = 86_400_000
+
+const folders: string[] = []
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+
+type Given = {
+  readonly folder: string
+  readonly store: OpenStore
+  /** ms since 1970. */
+  date: number
+  keepDays: number
+  maxMegabytes: number
+  readonly reopen: () => OpenStore
+}
+
+const given = (): Given => {
+  const root = mkdtempSync(join(tmpdir(), 'headgate-store-'))
+  folders.push(root)
+  const folder = join(root, 'data')
+  const state = { folder, date: 1_700_000_000_000, keepDays: 10, maxMegabytes: 1 }
+  const open = () =>
+    openResponses({
+      folder,
+      date: () => state.date,
+      limits: () => ({ keepDays: state.keepDays, maxMegabytes: state.maxMegabytes }),
+    })
+  return Object.assign(state, { store: open(), reopen: open })
+}
+
+const response = (id: string, more: Partial<StoredResponse> = {}): StoredResponse => ({
+  id,
+  owner: 'me',
+  previous: null,
+  status: 'completed',
+  created: 1_700_000_000,
+  input: `[{"id":"msg_${id}"}]`,
+  response: `{"id":"${id}"}`,
+  events: null,
+  items: [`msg_${id}`],
+  maker: null,
+  ...more,
+})
+
+test('store: what was put is there again, member for member, in a new process too', () => {
+  const { store, reopen } = given()
+  const all = [
+    response('plain'),
+    response('whole', {
+      previous: 'plain',
+      status: 'incomplete',
+      input: '[{"x":"\\u0000 \u{1f600} \ud800"}]'.toWellFormed(),
+      events: '{"type":"a"}\n{"type":"b"}',
+      items: ['msg_1', 'rs_2', 'fc_3'],
+      maker: { instance: 'one', key: 'a1f3', model: 'm', id: 'resp_theirs' },
+    }),
+  ]
+  for (const one of all) assert.equal(store.put(one), null)
+  for (const one of all) assert.deepEqual(store.get(one.id, 'me'), { ...one, items: [...one.items].sort() })
+  store.close()
+  const again = reopen()
+  for (const one of all) assert.deepEqual(again.get(one.id, 'me'), { ...one, items: [...one.items].sort() })
+  again.close()
+})
+
+test('store: put again, it takes the place of what was there', () => {
+  const { store } = given()
+  store.put(response('a', { status: 'queued', items: ['msg_old'] }))
+  store.put(response('a', { status: 'completed', items: ['msg_new'] }))
+  assert.equal(store.get('a', 'me')?.status, 'completed')
+  assert.equal(store.holding('msg_old', 'me'), undefined)
+  assert.equal(store.holding('msg_new', 'me')?.id, 'a')
+  store.close()
+})
+
+test('store: each owner has their own', () => {
+  const { store } = given()
+  store.put(response('a'))
+  store.put(response('a', { owner: 'you', response: '{"yours":true}' }))
+  assert.equal(store.get('a', 'me')?.response, '{"id":"a"}')
+  assert.equal(store.get('a', 'you')?.response, '{"yours":true}')
+  assert.equal(store.get('a', ''), undefined)
+  assert.equal(store.holding('msg_a', 'nobody'), undefined)
+  assert.equal(store.delete('a', 'nobody'), false)
+  assert.equal(store.delete('a', 'me'), true)
+  assert.equal(store.delete('a', 'me'), false)
+  assert.equal(store.get('a', 'me'), undefined)
+  assert.equal(store.holding('msg_a', 'me'), undefined)
+  assert.equal(store.holding('msg_a', 'you')?.owner, 'you')
+  store.close()
+})
+
+const times: readonly (readonly [string, number, boolean])[] = [
+  ['at once', 0, true],
+  ['a moment before its time is over', 10 * DAY - 1, true],
+  ['when it is over', 10 * DAY, false],
+  ['long after', 100 * DAY, false],
+]
+for (const [name, later, there] of times)
+  for (const swept of [false, true])
+    test(`store: kept for its days: ${name}${swept ? ', swept' : ''}`, () => {
+      const setting = given()
+      setting.store.put(response('a'))
+      setting.date += later
+      if (swept) setting.store.sweep()
+      assert.equal(setting.store.get('a', 'me') !== undefined, there)
+      assert.equal(setting.store.holding('msg_a', 'me') !== undefined, there)
+      setting.store.close()
+      const file = new DatabaseSync(join(setting.folder, FILE))
+      const [rows, items, size] = [
+        'SELECT count(*) n FROM response',
+        'SELECT count(*) n FROM item',
+        'SELECT size n FROM total',
+      ].map((query) => Number(file.prepare(query).get()?.n))
+      file.close()
+      const left = there || !swept
+      assert.deepEqual([rows, items, (size ?? 0) > 0], left ? [1, 1, true] : [0, 0, false])
+    })
+
+test('store: what is continued is kept as long as what continues it, to its first turn', () => {
+  const setting = given()
+  setting.store.put(response('one'))
+  setting.date += 6 * DAY
+  setting.store.put(response('two', { previous: 'one' }))
+  setting.store.put(response('beside', { previous: 'one', owner: 'you' }))
+  setting.date += 6 * DAY
+  setting.store.put(response('three', { previous: 'two' }))
+  setting.date += 6 * DAY
+  setting.store.sweep()
+  for (const id of ['one', 'two', 'three']) assert.ok(setting.store.get(id, 'me'), id)
+  assert.equal(setting.store.get('beside', 'you'), undefined)
+  setting.date += 4 * DAY
+  setting.store.sweep()
+  for (const id of ['one', 'two', 'three']) assert.equal(setting.store.get(id, 'me'), undefined, id)
+  setting.store.close()
+})
+
+test('store: a circle of turns ends', () => {
+  const { store } = given()
+  store.put(response('a', { previous: 'b' }))
+  assert.equal(store.put(response('b', { previous: 'a' })), null)
+  store.close()
+})
+
+test('store: over its size the oldest make room, and what has just been put stays', () => {
+  const setting = given()
+  const large = 'x'.repeat(100_000)
+  for (let at = 0; at < 30; at++) {
+    setting.date += 1_000
+    assert.equal(setting.store.put(response(`r${at}`, { response: large })), null)
+  }
+  const left = Array.from({ length: 30 }, (_, at) => at).filter((at) => setting.store.get(`r${at}`, 'me'))
+  // The newest, without a gap, and no more than a mebibyte of them.
+  assert.deepEqual(
+    left,
+    Array.from({ length: left.length }, (_, at) => 30 - left.length + at),
+  )
+  assert.ok(left.length >= 8 && left.length <= 10, String(left.length))
+
+  setting.date += 1_000
+  setting.store.put(response('huge', { response: 'x'.repeat(3_000_000) }))
+  assert.ok(setting.store.get('huge', 'me'))
+  assert.equal(setting.store.get('r29', 'me'), undefined)
+  setting.date += 1_000
+  setting.store.put(response('next'))
+  assert.equal(setting.store.get('huge', 'me'), undefined)
+  assert.ok(setting.store.get('next', 'me'))
+  setting.store.close()
+})
+
+test('store: the disk gives back what was let go', () => {
+  const setting = given()
+  for (let at = 0; at < 200; at++) {
+    setting.date += 1_000
+    setting.store.put(response(`r${at}`, { response: 'x'.repeat(100_000) }))
+  }
+  setting.store.close()
+  // 20 MB were written in all; a mebibyte of them is kept.
+  assert.ok(statSync(join(setting.folder, FILE)).size < 4_000_000, String(statSync(join(setting.folder, FILE)).size))
+})
+
+test('store: what an earlier process left unfinished has failed', () => {
+  const setting = given()
+  for (const status of ['queued', 'in_progress', 'completed', 'cancelled'] as const)
+    setting.store.put(response(status, { status, items: [`msg_${status}`] }))
+  setting.store.close()
+  const again = setting.reopen()
+  assert.equal(
+    again.abandon(({ id }) => `{"restated":"${id}"}`),
+    2,
+  )
+  for (const status of ['queued', 'in_progress']) {
+    const found = again.get(status, 'me')
+    assert.deepEqual([found?.status, found?.response], ['failed', `{"restated":"${status}"}`])
+    assert.deepEqual(found?.items, [`msg_${status}`])
+  }
+  assert.equal(again.get('completed', 'me')?.status, 'completed')
+  assert.equal(
+    again.abandon(() => ''),
+    0,
+  )
+  again.close()
+})
+
+test('store: what cannot be written is a failure, and what was there stays', () => {
+  const { store } = given()
+  store.put(response('a'))
+  store.close()
+  assert.equal(store.put(response('b'))?.kind, 'internal')
+})
+
+test('store: only its owner reads the file and the folder', () => {
+  const { folder, store } = given()
+  store.put(response('a'))
+  assert.equal(statSync(folder).mode & 0o777, 0o700)
+  for (const file of [FILE, `${FILE}-wal`, `${FILE}-shm`])
+    assert.equal(statSync(join(folder, file)).mode & 0o777, 0o600, file)
+  store.close()
+})
+
+test('store: two processes may have it open', () => {
+  const setting = given()
+  const other = setting.reopen()
+  setting.store.put(response('a'))
+  other.put(response('b'))
+  assert.ok(other.get('a', 'me') && setting.store.get('b', 'me'))
+  other.close()
+  setting.store.close()
+})

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { JsonObject } from '../core/json.ts'
+import { writeFrame } from '../protocols/sse.ts'
+import { Job } from './job.ts'
+
+const event = (type: string, sequence_number: number, more: object = {}) =>
+  writeFrame(type, JSON.stringify({ type, sequence_number, ...more }))
+const body = (status: string, more: object = {}) => ({ object: 'response', id: 'resp_1', status, output: [], ...more })
+const created = event('response.created', 0, { response: body('in_progress') })
+const completed = event('response.completed', 2, { response: body('completed') })
+const DONE = writeFrame(undefined, '[DONE]')
+
+type Kept = { readonly status: string; readonly response: JsonObject; readonly events: number }
+
+const given = () => {
+  const kept: Kept[] = []
+  let gone = 0
+  let told = 0
+  const job = new Job({
+    owner: 'me',
+    queued: body('queued'),
+    failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
+    keep: (response, status, events) => kept.push({ status, response, events: events.length }),
+  })
+  job.onGone(() => gone++)
+  job.watch(() => told++)
+  return { job, kept, gone: () => gone, told: () => told }
+}
+
+const cases: readonly (readonly [string, (job: Job) => void, readonly string[], readonly string[]])[] = [
+  ['nothing yet', () => {}, [], []],
+  ['begun', (job) => job.write(created), ['in_progress'], ['response.created']],
+  [
+    'to its end',
+    (job) => {
+      job.write(created)
+      job.write(event('response.output_text.delta', 1))
+      job.end(completed + DONE)
+    },
+    ['in_progress', 'completed'],
+    ['response.created', 'response.output_text.delta', 'response.completed'],
+  ],
+  [
+    'all at once',
+    (job) => job.end(created + completed + DONE),
+    ['in_progress', 'completed'],
+    ['response.created', 'response.completed'],
+  ],
+  [
+    'into its limit',
+    (job) => job.end(created + event('response.incomplete', 1, { response: body('incomplete') })),
+    ['in_progress', 'incomplete'],
+    ['response.created', 'response.incomplete'],
+  ],
+  [
+    'it broke off, and said so',
+    (job) => job.end(created + event('error', 1) + event('response.failed', 2, { response: body('failed') }) + DONE),
+    ['in_progress', 'failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'nobody could answer',
+    (job) => {
+      job.head()
+      job.end('{"error":{"code":"status","message":"It broke.","type":"upstream_error"}}')
+    },
+    ['failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'cut in the middle',
+    (job) => {
+      job.write(created)
+      job.cut()
+    },
+    ['in_progress', 'failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'an end without an end',
+    (job) => {
+      job.write(created)
+      job.end()
+    },
+    ['in_progress', 'failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'cancelled',
+    (job) => {
+      job.write(created)
+      job.cancel()
+      job.cancel()
+      job.write(event('response.output_text.delta', 1))
+      job.end(completed)
+      job.cut()
+    },
+    ['in_progress', 'cancelled'],
+    ['response.created'],
+  ],
+  [
+    'cancelled too late',
+    (job) => {
+      job.end(created + completed)
+      job.cancel()
+      job.cut()
+    },
+    ['in_progress', 'completed'],
+    ['response.created', 'response.completed'],
+  ],
+  ['signs of life say nothing', (job) => job.write(': ping\n'), [], []],
+]
+for (const [name, run, states, types] of cases)
+  test(`job: ${name}`, () => {
+    const { job, kept } = given()
+    run(job)
+    assert.deepEqual(
+      kept.map(({ status }) => status),
+      states,
+    )
+    assert.deepEqual(
+      job.events.map(({ type }) => type),
+      types,
+    )
+    const numbers = job.events.map(({ number }) => number)
+    assert.deepEqual(
+      numbers,
+      [...new Set(numbers)].sort((a, b) => a - b),
+    )
+    for (const { number, type, data } of job.events)
+      assert.partialDeepStrictEqual(JSON.parse(data), { type, sequence_number: number })
+    assert.equal(job.response.status, states.at(-1) ?? 'queued')
+    assert.equal(job.over, !['queued', 'in_progress'].includes(String(job.response.status)))
+    // What is kept at its end is what it says then, with every event.
+    if (job.over) assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
+  })
+
+test('job: what nobody could answer says why, as the client would have been told', () => {
+  const { job } = given()
+  job.end('{"error":{"code":"no_target_available","message":"Nobody.","type":"upstream_error"}}')
+  assert.partialDeepStrictEqual(job.response, { error: { code: 'no_target_available', message: 'Nobody.' } })
+  assert.partialDeepStrictEqual(JSON.parse(job.events[1]?.data ?? ''), { error: { code: 'no_target_available' } })
+})
+
+test('job: cancelling lets go of whoever answers, once, and those who watch are told', () => {
+  const { job, gone, told } = given()
+  job.write(created)
+  const before = told()
+  job.cancel()
+  job.cancel()
+  assert.equal(gone(), 1)
+  assert.equal(told(), before + 1)
+})
+
+test('job: who watches no more is told no more', () => {
+  const { job } = given()
+  let told = 0
+  const leave = job.watch(() => told++)
+  job.write(created)
+  leave()
+  job.end(completed)
+  assert.equal(told > 0, true)
+  const then = told
+  job.cut()
+  assert.equal(told, then)
+})

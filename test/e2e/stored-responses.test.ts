@@ -1,0 +1,925 @@
+/**
+ * Answers of the responses style that are kept: continued by whoever can, shown, listed, cancelled, deleted, answered in
+ * the background, and still there after the process was killed. The official OpenAI SDK asks, as it is.
+ */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import OpenAI, { APIError } from 'openai'
+import type { UpstreamProtocolName } from '../../src/core/chat.ts'
+import { type JsonObject, list, text } from '../../src/core/json.ts'
+import { styleNames } from '../../src/edge/config/definition.ts'
+import { upstreamProtocols } from '../../src/protocols/index.ts'
+import { type Delivery, refuse, type Said, say } from '../support/answers.ts'
+import { type Act, type Asked, type Script, startUpstream, type Upstream, until } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+import { callsOf, eventsIn, rawClient, sleep } from './support/stage.ts'
+
+// The keys of the table are exactly the formats.
+const FORMATS = Object.keys(upstreamProtocols) as UpstreamProtocolName[]
+
+const BASE: { readonly [format in UpstreamProtocolName]?: string } = {
+  gemini: '/v1beta',
+  cohere: '/v2',
+  ollama: '',
+  'bedrock-converse': '',
+}
+
+const CALL = { id: 'call_bern', name: 'get_weather', arguments: '{"city":"Bern"}' }
+const RESULT = /"function_call_output"|"tool_result"|"role":"tool"|"functionResponse"|"toolResult"/
+const TOOLS: OpenAI.Responses.FunctionTool[] = [
+  {
+    type: 'function',
+    name: 'get_weather',
+    description: 'The weather.',
+    strict: false,
+    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+  },
+]
+
+/** An upstream that keeps its answers if it speaks the format that has such, and can be made to forget. */
+type Keeper = {
+  readonly script: Script
+  readonly kept: Set<string>
+  /** What it says to a plain question. */
+  said: Said
+  delivery: Delivery
+  /** Answers instead. */
+  instead: ((asked: Asked) => Act | undefined) | undefined
+}
+
+const keeper = (name: string): Keeper => {
+  let number = 0
+  const made: Keeper = {
+    kept: new Set(),
+    said: { text: `Words of ${name}.` },
+    delivery: {},
+    instead: undefined,
+    script(asked) {
+      if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+      const other = made.instead?.(asked)
+      if (other) return other
+      const previous = text(asked.json.previous_response_id)
+      if (previous !== undefined && !made.kept.has(previous))
+        return refuse(asked, 400, {
+          type: 'invalid_request_error',
+          message: `Previous response with id '${previous}' not found.`,
+          code: 'previous_response_not_found',
+        })
+      const tools = asked.json.tools ?? asked.json.toolConfig
+      const said = tools !== undefined && !RESULT.test(asked.body) ? { tools: [CALL] } : made.said
+      const act = say(asked, said, made.delivery)
+      if (!asked.path.endsWith('/responses')) return act
+      const id = `resp_${name}${number++}`
+      if (asked.json.store !== false) made.kept.add(id)
+      // An answer of its own id, which repeats what it was asked with.
+      const own = (source: string) =>
+        source
+          .replaceAll('resp_test', id)
+          .replaceAll('"metadata":{}', `"metadata":${JSON.stringify(asked.json.metadata ?? {})}`)
+      if (act.do === 'stream') return { ...act, pieces: [...act.pieces].map((piece) => own(String(piece))) }
+      return act.do === 'answer' ? { ...act, body: own(JSON.stringify(act.body)) } : act
+    },
+  }
+  return made
+}
+
+const closers: (() => Promise<unknown>)[] = []
+after(async () => {
+  for (const close of closers.reverse()) await close()
+})
+
+type Place = Keeper & { readonly name: string; readonly upstream: Upstream; readonly env: Record<string, string> }
+
+/** A provider of that format. `keys`: so many. */
+const place = async (name: string, format: UpstreamProtocolName, keys = 1): Promise<Place> => {
+  const made = keeper(name)
+  const upstream = await startUpstream((asked) => made.script(asked))
+  closers.push(() => upstream.close())
+  const prefix = name.toUpperCase().replaceAll('-', '_')
+  return Object.assign(made, {
+    name,
+    upstream,
+    env: {
+      [`${prefix}_API_KEY`]: Array.from({ length: keys }, (_, at) => `sk-${name}-${at}-0123456789`).join(','),
+      [`${prefix}_BASE_URL`]: upstream.url + (BASE[format] ?? '/v1'),
+      [`${prefix}_STYLES`]: styleNames[format],
+      [`${prefix}_MODELS`]: 'm',
+    },
+  })
+}
+
+const begin = async (places: readonly Place[], env: Record<string, string> = {}): Promise<Started> => {
+  const all = Object.assign({ PROVIDERS: places.map(({ name }) => name).join(',') }, ...places.map((one) => one.env))
+  const gateway = await start({ env: { ...all, ...env } })
+  closers.push(() => gateway.stop())
+  return gateway
+}
+
+const sdk = (gateway: Started, apiKey = 'any') =>
+  new OpenAI({ baseURL: gateway.base, apiKey, maxRetries: 0, timeout: 20_000 })
+
+const dataDir = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-data-'))
+  closers.push(async () => rmSync(folder, { recursive: true, force: true }))
+  return join(folder, 'data')
+}
+
+const refused = async (call: Promise<unknown>, status: number, code: string, param?: string): Promise<void> => {
+  await assert.rejects(call, (error) => {
+    assert.ok(error instanceof APIError, String(error))
+    assert.deepEqual([error.status, error.code], [status, code], error.message)
+    if (param !== undefined) assert.equal(error.param, param)
+    return true
+  })
+}
+
+const lastOf = ({ upstream }: Place): Asked => {
+  const asked = callsOf(upstream).at(-1)
+  assert.ok(asked, 'the upstream was not asked')
+  return asked
+}
+
+/** Each is found in the text, behind the one before. */
+const inOrder = (source: string, words: readonly string[]): void => {
+  let at = -1
+  for (const word of words) {
+    const found = source.indexOf(word, at + 1)
+    assert.notEqual(found, -1, `${word} is missing, or not in its place, in ${source}`)
+    at = found
+  }
+}
+
+/** Runs until it has ended; at most 10 s. */
+const polled = async (client: OpenAI, id: string): Promise<OpenAI.Responses.Response[]> => {
+  const seen: OpenAI.Responses.Response[] = []
+  for (const end = performance.now() + 10_000; performance.now() < end; await sleep(15)) {
+    const now = await client.responses.retrieve(id)
+    if (seen.at(-1)?.status !== now.status) seen.push(now)
+    if (now.status !== 'queued' && now.status !== 'in_progress') return seen
+  }
+  throw new Error(`${id} did not end; it was ${seen.map(({ status }) => status).join(', ')}`)
+}
+
+// ── Continued ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('a conversation goes on, whoever answered', () => {
+  for (const [at, format] of FORMATS.entries())
+    for (const streamed of [false, true])
+      test(`three turns with a tool, the last by another: ${format}${streamed ? ', streamed' : ''}`, async () => {
+        const other = FORMATS[(at + 1) % FORMATS.length] ?? format
+        const one = await place('one', format)
+        const two = await place('two', other)
+        const gateway = await begin([one, two])
+        const client = sdk(gateway)
+        const ask = async (body: OpenAI.Responses.ResponseCreateParamsNonStreaming) => {
+          if (!streamed) return client.responses.create(body)
+          let last: OpenAI.Responses.Response | undefined
+          for await (const event of await client.responses.create({ ...body, stream: true }))
+            if (event.type === 'response.completed') last = event.response
+          assert.ok(last, 'it was not completed')
+          return last
+        }
+        const first = await ask({ model: 'one/m', input: 'What is the weather in Bern?', tools: TOOLS })
+        const [call] = first.output
+        assert.ok(call?.type === 'function_call', JSON.stringify(first.output))
+        assert.partialDeepStrictEqual(first, { store: true })
+
+        const second = await ask({
+          model: 'one/m',
+          previous_response_id: first.id,
+          input: [{ type: 'function_call_output', call_id: call.call_id, output: 'eighteen degrees' }],
+          tools: TOOLS,
+        })
+        assert.ok(JSON.stringify(second.output).includes('Words of one.'))
+        assert.equal(second.previous_response_id, first.id)
+        if (format !== 'openai-responses')
+          inOrder(lastOf(one).body, ['What is the weather in Bern?', 'get_weather', 'eighteen degrees'])
+
+        await one.upstream.close()
+        const third = await ask({
+          model: 'one/m',
+          previous_response_id: second.id,
+          input: 'And tomorrow?',
+          tools: TOOLS,
+        })
+        assert.ok(JSON.stringify(third.output).includes('Words of two.'))
+        const { body } = lastOf(two)
+        inOrder(body, [
+          'What is the weather in Bern?',
+          'get_weather',
+          'eighteen degrees',
+          'Words of one.',
+          'And tomorrow?',
+        ])
+        // Ids mean nothing to whoever did not give them.
+        for (const { id, output } of [first, second])
+          for (const foreign of [id, ...output.map((item) => ('id' in item ? item.id : undefined))])
+            if (foreign) assert.ok(!body.includes(foreign), `${foreign} in ${body}`)
+        assert.ok(!/resp_|"previous_response_id"/.test(body), body)
+
+        // All three are there, and each says what it continues.
+        for (const made of [first, second, third]) {
+          const shown = await client.responses.retrieve(made.id)
+          assert.deepEqual(shown.output, made.output)
+          assert.equal(shown.status, 'completed')
+        }
+        const items = await client.responses.inputItems.list(third.id, { order: 'asc' })
+        inOrder(JSON.stringify(items.data), ['What is the weather in Bern?', 'eighteen degrees', 'And tomorrow?'])
+        await gateway.stop()
+      })
+
+  test('a conversation forks', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const root = await client.responses.create({ model: 'm', input: 'root' })
+    for (const branch of ['left', 'right']) {
+      await client.responses.create({ model: 'm', previous_response_id: root.id, input: branch })
+      assert.deepEqual(
+        list(lastOf(one).json.messages).map((message) => (message as JsonObject).content),
+        ['root', 'Words of one.', branch],
+      )
+    }
+  })
+
+  test('instructions are those of the turn, not of the one before', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const first = await client.responses.create({ model: 'm', instructions: 'Be brief.', input: 'a' })
+    await client.responses.create({ model: 'm', previous_response_id: first.id, instructions: 'Be long.', input: 'b' })
+    assert.ok(!lastOf(one).body.includes('Be brief.'))
+    assert.ok(lastOf(one).body.includes('Be long.'))
+  })
+
+  test('what was deleted in the middle cannot be continued, nor what follows it', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const first = await client.responses.create({ model: 'm', input: 'a' })
+    const second = await client.responses.create({ model: 'm', previous_response_id: first.id, input: 'b' })
+    await client.responses.delete(first.id)
+    for (const id of [first.id, second.id])
+      await refused(
+        client.responses.create({ model: 'm', previous_response_id: id, input: 'c' }),
+        400,
+        'previous_response_not_found',
+      )
+    assert.equal(callsOf(one.upstream).length, 2)
+  })
+
+  test('a result of a call nobody made is refused, by the client’s own path', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const first = await client.responses.create({ model: 'm', input: 'a' })
+    await refused(
+      client.responses.create({
+        model: 'm',
+        previous_response_id: first.id,
+        input: [
+          { role: 'user', content: 'x' },
+          { type: 'function_call_output', call_id: 'call_none', output: 'y' },
+        ],
+      }),
+      400,
+      'invalid_request',
+      'input[1].call_id',
+    )
+  })
+})
+
+// ── Where the upstream keeps it too ──────────────────────────────────────────────────────────────────────────────
+
+describe('an upstream that keeps its answers itself', () => {
+  const reasoning = (sealed: string) => ({
+    type: 'reasoning',
+    id: 'rs_theirs',
+    summary: [],
+    encrypted_content: sealed,
+  })
+
+  test('goes on from its own record while it has it, and is told everything when it has not', async () => {
+    for (const status of [400, 404]) {
+      const one = await place('one', 'openai-responses')
+      const client = sdk(await begin([one]))
+      const first = await client.responses.create({ model: 'm', input: 'first question' })
+      assert.match(first.id, /^resp_hg/)
+      const second = await client.responses.create({
+        model: 'm',
+        previous_response_id: first.id,
+        input: 'second question',
+      })
+      assert.equal(lastOf(one).json.previous_response_id, 'resp_one0')
+      assert.ok(!lastOf(one).body.includes('first question'))
+      assert.equal(second.previous_response_id, first.id)
+
+      const third = await client.responses.create({
+        model: 'm',
+        previous_response_id: second.id,
+        input: 'third question',
+      })
+      assert.equal(lastOf(one).json.previous_response_id, 'resp_one1')
+
+      one.kept.clear()
+      if (status === 404)
+        one.instead = (asked) =>
+          asked.json.previous_response_id === undefined
+            ? undefined
+            : refuse(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
+      const calls = callsOf(one.upstream).length
+      const fourth = await client.responses.create({
+        model: 'm',
+        previous_response_id: third.id,
+        input: 'fourth question',
+      })
+      assert.equal(fourth.status, 'completed')
+      assert.equal(callsOf(one.upstream).length, calls + 2)
+      const { json, body } = lastOf(one)
+      assert.equal(json.previous_response_id, undefined)
+      inOrder(body, ['first question', 'Words of one.', 'second question', 'third question', 'fourth question'])
+    }
+  })
+
+  test('the key that has it is asked first; another key of the same provider is told everything', async () => {
+    const one = await place('one', 'openai-responses', 2)
+    const client = sdk(await begin([one]))
+    const first = await client.responses.create({ model: 'm', input: 'first question' })
+    const { key } = lastOf(one)
+    for (let turn = 0; turn < 6; turn++) {
+      await client.responses.create({ model: 'm', previous_response_id: first.id, input: 'next' })
+      assert.equal(lastOf(one).key, key)
+      assert.equal(lastOf(one).json.previous_response_id, 'resp_one0')
+    }
+    one.instead = (asked) =>
+      asked.key === key
+        ? refuse(asked, 429, { type: 'rate_limit_error', message: 'Slower.' }, { 'retry-after': '30' })
+        : undefined
+    const next = await client.responses.create({ model: 'm', previous_response_id: first.id, input: 'other key' })
+    assert.equal(next.status, 'completed')
+    assert.notEqual(lastOf(one).key, key)
+    assert.equal(lastOf(one).json.previous_response_id, undefined)
+    inOrder(lastOf(one).body, ['first question', 'Words of one.', 'other key'])
+  })
+
+  test('what is not stored there either is told in whole', async () => {
+    const one = await place('one', 'openai-responses')
+    const gateway = await begin([one])
+    const client = sdk(gateway)
+    const first = await client.responses.create({ model: 'm', input: 'first question', store: false })
+    assert.partialDeepStrictEqual(first, { store: false })
+    await refused(
+      client.responses.create({ model: 'm', previous_response_id: first.id, input: 'x' }),
+      400,
+      'previous_response_not_found',
+      'previous_response_id',
+    )
+  })
+
+  test('an id that may be known there is asked for there', async () => {
+    const one = await place('one', 'openai-responses')
+    one.kept.add('resp_theirs')
+    const client = sdk(await begin([one]))
+    const answer = await client.responses.create({ model: 'm', previous_response_id: 'resp_theirs', input: 'go on' })
+    assert.equal(answer.status, 'completed')
+    assert.equal(answer.previous_response_id, 'resp_theirs')
+    // From then on by our id; who would answer without the beginning is not asked.
+    const next = await client.responses.create({ model: 'm', previous_response_id: answer.id, input: 'and on' })
+    assert.equal(next.status, 'completed')
+    await refused(
+      client.responses.create({ model: 'm', previous_response_id: 'resp_unknown', input: 'go on' }),
+      400,
+      'previous_response_not_found',
+    )
+  })
+
+  test('its sealed thoughts go back to it; who does not know the seal is asked without, and other formats have no place for it', async () => {
+    const one = await place('one', 'openai-responses')
+    const two = await place('two', 'openai-responses')
+    const three = await place('three', 'openai-chat')
+    const client = sdk(await begin([one, two, three]))
+    one.instead = (asked) => {
+      const act = say(asked, { text: 'I thought.' })
+      assert.ok(act.do === 'answer' && typeof act.body === 'object')
+      const body = act.body as JsonObject
+      return {
+        do: 'answer',
+        body: { ...body, id: 'resp_thought', output: [reasoning('SEALED-BY-ONE'), ...list(body.output)] },
+      }
+    }
+    const first = await client.responses.create({
+      model: 'one/m',
+      input: 'think',
+      include: ['reasoning.encrypted_content'],
+    })
+    assert.ok(JSON.stringify(first.output).includes('SEALED-BY-ONE'))
+    one.instead = (asked) =>
+      asked.json.previous_response_id === undefined
+        ? undefined
+        : refuse(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
+    await client.responses.create({ model: 'one/m', previous_response_id: first.id, input: 'again' })
+    assert.ok(lastOf(one).body.includes('SEALED-BY-ONE'), lastOf(one).body)
+    two.instead = (asked) =>
+      asked.body.includes('SEALED-BY-ONE')
+        ? refuse(asked, 400, {
+            type: 'invalid_request_error',
+            message: 'The encrypted content could not be verified.',
+            code: 'invalid_encrypted_content',
+          })
+        : undefined
+    for (const stranger of [two, three]) {
+      await client.responses.create({ model: `${stranger.name}/m`, previous_response_id: first.id, input: 'again' })
+      assert.ok(!lastOf(stranger).body.includes('SEALED-BY-ONE'), lastOf(stranger).body)
+      inOrder(lastOf(stranger).body, ['think', 'I thought.', 'again'])
+    }
+  })
+})
+
+// ── Who may see what ─────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('what is kept', () => {
+  test('is not what the client wants not to be, nor anything unknown', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const { id } = await client.responses.create({ model: 'm', input: 'a', store: false })
+    for (const name of [id, 'resp_hgnobody', 'nonsense']) {
+      await refused(client.responses.retrieve(name), 404, 'response_not_found')
+      await refused(client.responses.delete(name), 404, 'response_not_found')
+      await refused(client.responses.cancel(name), 404, 'response_not_found')
+      await refused(client.responses.inputItems.list(name).then(), 404, 'response_not_found')
+      await refused(
+        client.responses.create({ model: 'm', previous_response_id: name, input: 'b' }),
+        400,
+        'previous_response_not_found',
+        'previous_response_id',
+      )
+    }
+  })
+
+  test('is shown to nobody but the client it was made for', async () => {
+    const one = await place('one', 'openai-chat')
+    const gateway = await begin([one], { AUTH_KEYS: 'key-a,key-b' })
+    const [mine, theirs] = [sdk(gateway, 'key-a'), sdk(gateway, 'key-b')]
+    const kept = await mine.responses.create({ model: 'm', input: 'a secret' })
+    one.delivery = { gap: 50 }
+    const running = await mine.responses.create({ model: 'm', input: 'a secret', background: true })
+    for (const { id } of [kept, running]) {
+      await refused(theirs.responses.retrieve(id), 404, 'response_not_found')
+      await refused(theirs.responses.delete(id), 404, 'response_not_found')
+      await refused(theirs.responses.cancel(id), 404, 'response_not_found')
+      await refused(theirs.responses.inputItems.list(id).then(), 404, 'response_not_found')
+      await refused(
+        theirs.responses.create({ model: 'm', previous_response_id: id, input: 'b' }),
+        400,
+        'previous_response_not_found',
+      )
+    }
+    await refused(sdk(gateway, 'key-c').responses.retrieve(kept.id), 401, 'invalid_api_key')
+    assert.equal((await mine.responses.retrieve(kept.id)).id, kept.id)
+    assert.equal((await polled(mine, running.id)).at(-1)?.status, 'completed')
+  })
+
+  test('is listed in pages', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const input = Array.from({ length: 45 }, (_, at) => ({ role: 'user' as const, content: `item ${at}` }))
+    const { id } = await client.responses.create({ model: 'm', input })
+    for (const order of ['asc', 'desc'] as const) {
+      const found: string[] = []
+      for await (const item of client.responses.inputItems.list(id, { order, limit: 20 }))
+        found.push(JSON.stringify(item))
+      const expected = input.map(({ content }) => content)
+      assert.equal(found.length, 45)
+      for (const [at, content] of (order === 'asc' ? expected : expected.toReversed()).entries())
+        assert.ok(found[at]?.includes(`"${content}"`), `${found[at]} is not ${content}`)
+    }
+    for (const query of ['limit=0', 'limit=101', 'limit=x', 'order=up', 'after=nobody']) {
+      const answer = await fetch(`${client.baseURL}/responses/${id}/input_items?${query}`)
+      assert.equal(answer.status, 400, query)
+    }
+  })
+
+  test('is gone once deleted', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const { id } = await client.responses.create({ model: 'm', input: 'a' })
+    await client.responses.delete(id)
+    await refused(client.responses.retrieve(id), 404, 'response_not_found')
+    await refused(client.responses.delete(id), 404, 'response_not_found')
+  })
+
+  test('is one file that only its owner reads, made when there is something to keep', async () => {
+    const folder = dataDir()
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one], { DATA_DIR: folder }))
+    await client.responses.create({ model: 'm', input: 'a', store: false })
+    assert.equal(existsSync(folder), false)
+    await client.responses.create({ model: 'm', input: 'a' })
+    assert.equal(statSync(folder).mode & 0o777, 0o700)
+    for (const file of ['responses.db', 'responses.db-wal', 'responses.db-shm'])
+      assert.equal(statSync(join(folder, file)).mode & 0o777, 0o600, file)
+  })
+
+  test('is nothing where nothing is to be kept, and the answer says so', async () => {
+    const folder = dataDir()
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one], { DATA_DIR: folder, RESPONSES_KEEP_DAYS: '0' }))
+    const answer = await client.responses.create({ model: 'm', input: 'a', store: true })
+    assert.partialDeepStrictEqual(answer, { store: false })
+    await refused(client.responses.retrieve(answer.id), 404, 'response_not_found')
+    await refused(
+      client.responses.create({ model: 'm', input: 'a', background: true }),
+      400,
+      'unsupported_parameter',
+      'background',
+    )
+    assert.equal(existsSync(folder), false)
+  })
+
+  test('is kept in memory where the folder cannot be written, and the operator is told once', async () => {
+    const file = join(dataDir(), '..', 'a-file')
+    writeFileSync(file, '')
+    const one = await place('one', 'openai-chat')
+    const gateway = await begin([one], { DATA_DIR: join(file, 'data') })
+    const client = sdk(gateway)
+    const first = await client.responses.create({ model: 'm', input: 'a' })
+    await client.responses.create({ model: 'm', input: 'a' })
+    assert.equal((await client.responses.retrieve(first.id)).id, first.id)
+    const told = gateway.lines().filter(({ level }) => level === 'error')
+    assert.equal(told.length, 1, JSON.stringify(told))
+    assert.match(String(told[0]?.message), /DATA_DIR/)
+  })
+})
+
+// ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+const numbersOf = (events: readonly { sequence_number: number }[]) =>
+  events.map(({ sequence_number }) => sequence_number)
+
+const collected = async <T>(stream: AsyncIterable<T>): Promise<T[]> => {
+  const all: T[] = []
+  for await (const one of stream) all.push(one)
+  return all
+}
+
+describe('told again as a stream', () => {
+  for (const format of FORMATS)
+    test(`a finished answer, from any event on: ${format}`, async () => {
+      const one = await place('one', format)
+      const gateway = await begin([one])
+      const client = sdk(gateway)
+      one.said = { text: 'One two three four five six seven.' }
+      const made = await client.responses.create({ model: 'm', input: 'a' })
+      const whole = await collected(await client.responses.retrieve(made.id, { stream: true }))
+      assert.deepEqual(
+        numbersOf(whole),
+        whole.map((_, at) => at),
+      )
+      const last = whole.at(-1)
+      assert.ok(last?.type === 'response.completed')
+      assert.deepEqual(last.response.output, made.output)
+      for (let after = 0; after < whole.length; after++) {
+        const rest = await collected(await client.responses.retrieve(made.id, { stream: true, starting_after: after }))
+        assert.equal(rest.length, whole.length - after - 1)
+        assert.deepEqual(numbersOf(rest), numbersOf(whole).slice(after + 1))
+      }
+      const raw = await (await fetch(`${gateway.base}/responses/${made.id}?stream=true&starting_after=99`)).text()
+      assert.equal(raw, 'data: [DONE]\n\n')
+      for (const after of ['-1', 'x', '1.5'])
+        assert.equal(
+          (await fetch(`${gateway.base}/responses/${made.id}?stream=true&starting_after=${after}`)).status,
+          400,
+        )
+      await gateway.stop()
+    })
+
+  test('one that is still under way: what has been, and then what comes', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    one.said = { text: 'word '.repeat(40) }
+    one.delivery = { gap: 15 }
+    const asked = await client.responses.create({ model: 'm', input: 'a', background: true, stream: true })
+    const seen: OpenAI.Responses.ResponseStreamEvent[] = []
+    for await (const event of asked) {
+      seen.push(event)
+      if (seen.length === 8) break
+    }
+    const [created] = seen
+    assert.ok(created?.type === 'response.created')
+    const from = seen.at(-1)?.sequence_number ?? 0
+    const rest = await collected(
+      await client.responses.retrieve(created.response.id, { stream: true, starting_after: from }),
+    )
+    assert.deepEqual(
+      numbersOf([...seen, ...rest]),
+      [...seen, ...rest].map((_, at) => at),
+    )
+    const last = rest.at(-1)
+    assert.ok(last?.type === 'response.completed')
+    assert.equal(last.response.output_text ?? last.response.output.length, 1)
+    assert.equal(callsOf(one.upstream).length, 1)
+    // Told again in the same events once it is over.
+    const again = await collected(await client.responses.retrieve(created.response.id, { stream: true }))
+    assert.deepEqual(again.slice(from + 1), rest)
+  })
+
+  test('a reader that is slow gets every event', async () => {
+    const one = await place('one', 'openai-chat')
+    const gateway = await begin([one])
+    const client = sdk(gateway)
+    one.said = { text: 'x'.repeat(400_000) }
+    const made = await client.responses.create({ model: 'm', input: 'a', background: true })
+    await polled(client, made.id)
+    const path = `/v1/responses/${made.id}?stream=true`
+    const slow = await rawClient(gateway.url, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+    slow.socket.pause()
+    await sleep(300)
+    slow.socket.resume()
+    await until('the end', () => slow.closed(), 10_000)
+    const events = eventsIn(slow.text().replaceAll(/\r\n[0-9a-f]+\r\n/g, ''))
+    assert.deepEqual(
+      events.map(({ sequence_number }) => sequence_number),
+      events.map((_, at) => at),
+    )
+    assert.equal(events.at(-1)?.type, 'response.completed')
+    assert.ok(events.length > 80_000, String(events.length))
+  })
+})
+
+// ── In the background ────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('in the background', () => {
+  for (const format of FORMATS)
+    test(`it is queued, in progress and completed: ${format}`, async () => {
+      const one = await place('one', format)
+      const gateway = await begin([one])
+      const client = sdk(gateway)
+      one.delivery = { first: 60, gap: 10 }
+      const asked = await client.responses.create({ model: 'm', input: 'a', background: true })
+      assert.deepEqual([asked.status, asked.background, asked.output], ['queued', true, []])
+      const seen = await polled(client, asked.id)
+      const states = seen.map(({ status }) => status)
+      assert.equal(states.at(-1), 'completed')
+      assert.ok(states.includes('in_progress'), states.join())
+      assert.equal(seen.at(-1)?.output_text ?? 'Words of one.', 'Words of one.')
+      assert.equal(seen.at(-1)?.background, true)
+      const items = await client.responses.inputItems.list(asked.id)
+      assert.equal(items.data.length, 1)
+      // And it can be continued.
+      const next = await client.responses.create({ model: 'm', previous_response_id: asked.id, input: 'b' })
+      assert.equal(next.status, 'completed')
+      await gateway.stop()
+    })
+
+  test('what is under way cannot be continued yet', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    one.delivery = { first: 500 }
+    const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
+    await refused(
+      client.responses.create({ model: 'm', previous_response_id: id, input: 'b' }),
+      400,
+      'previous_response_not_found',
+      'previous_response_id',
+    )
+  })
+
+  for (const streamed of [false, true])
+    test(`cancelling in the middle lets the upstream go${streamed ? ', and ends the stream' : ''}`, async () => {
+      const one = await place('one', 'openai-chat')
+      const client = sdk(await begin([one]))
+      one.said = { text: 'word '.repeat(400) }
+      one.delivery = { gap: 10 }
+      let id = ''
+      let reading: Promise<OpenAI.Responses.ResponseStreamEvent[]> | undefined
+      if (streamed) {
+        const stream = await client.responses.create({ model: 'm', input: 'a', background: true, stream: true })
+        reading = (async () => {
+          const all: OpenAI.Responses.ResponseStreamEvent[] = []
+          for await (const event of stream) {
+            all.push(event)
+            if (event.type === 'response.created') id = event.response.id
+          }
+          return all
+        })()
+        await until('it has begun', () => id !== '')
+      } else id = (await client.responses.create({ model: 'm', input: 'a', background: true })).id
+      await until('the upstream has been asked', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
+      const begun = performance.now()
+      const cancelled = await client.responses.cancel(id)
+      assert.equal(cancelled.status, 'cancelled')
+      await until('let go', () => callsOf(one.upstream)[0]?.ended === 'aborted')
+      assert.ok((callsOf(one.upstream)[0]?.endedAt ?? Number.POSITIVE_INFINITY) - begun < 500)
+      assert.equal((await client.responses.retrieve(id)).status, 'cancelled')
+      // A second time is the same.
+      assert.equal((await client.responses.cancel(id)).status, 'cancelled')
+      if (reading) assert.ok((await reading).length > 0)
+    })
+
+  test('only what is answered in the background can be cancelled', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    const { id } = await client.responses.create({ model: 'm', input: 'a' })
+    await refused(client.responses.cancel(id), 400, 'invalid_request')
+    const done = await client.responses.create({ model: 'm', input: 'a', background: true })
+    await polled(client, done.id)
+    assert.equal((await client.responses.cancel(done.id)).status, 'completed')
+  })
+
+  test('deleting it lets the upstream go', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one]))
+    one.said = { text: 'word '.repeat(400) }
+    one.delivery = { gap: 10 }
+    const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
+    await until('asked', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
+    await client.responses.delete(id)
+    await until('let go', () => callsOf(one.upstream)[0]?.ended === 'aborted')
+    await refused(client.responses.retrieve(id), 404, 'response_not_found')
+  })
+
+  test('when nobody can answer it has failed, and says why', async () => {
+    const one = await place('one', 'openai-chat')
+    const two = await place('two', 'anthropic-messages')
+    const gateway = await begin([one, two])
+    const client = sdk(gateway)
+    for (const place of [one, two])
+      place.instead = (asked) => refuse(asked, 500, { type: 'api_error', message: 'It broke.' })
+    const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
+    const last = (await polled(client, id)).at(-1)
+    assert.equal(last?.status, 'failed')
+    assert.match(last?.error?.message ?? '', /It broke/)
+    const events = await collected(await client.responses.retrieve(id, { stream: true })).catch((error) => error)
+    // The SDK throws what an error event says.
+    assert.ok(events instanceof Error)
+    const raw = eventsIn(await (await fetch(`${gateway.base}/responses/${id}?stream=true`)).text())
+    assert.deepEqual(
+      raw.map(({ type }) => type),
+      ['response.created', 'error', 'response.failed'],
+    )
+    await refused(
+      client.responses.create({ model: 'm', background: true, input: 'a', store: false }),
+      400,
+      'invalid_value',
+      'background',
+    )
+  })
+
+  test('an upstream that breaks off makes it fail; what had come is kept', async () => {
+    const one = await place('one', 'openai-chat')
+    const client = sdk(await begin([one], { FALLBACK: 'none' }))
+    one.instead = (asked) => {
+      const act = say(asked, { text: 'It goes on and on and on' })
+      return act.do === 'stream' ? { ...act, pieces: [...act.pieces].slice(0, 4), ending: 'close' } : act
+    }
+    const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
+    const last = (await polled(client, id)).at(-1)
+    assert.equal(last?.status, 'failed')
+    assert.ok(JSON.stringify(last?.output).includes('It goes on'), JSON.stringify(last))
+  })
+})
+
+// ── The end of the process ───────────────────────────────────────────────────────────────────────────────────────
+
+const killed = async (gateway: Started): Promise<void> => {
+  gateway.child.kill('SIGKILL')
+  await gateway.stop()
+}
+
+describe('the end of the process', () => {
+  test('killed in the middle of the background: that has failed, and what was completed is there', async () => {
+    const folder = dataDir()
+    const one = await place('one', 'openai-chat')
+    const first = await begin([one], { DATA_DIR: folder })
+    const client = sdk(first)
+    const done = await client.responses.create({ model: 'm', input: 'a' })
+    const background = await client.responses.create({ model: 'm', input: 'b', background: true })
+    await polled(client, background.id)
+    one.said = { text: 'word '.repeat(400) }
+    one.delivery = { gap: 10 }
+    const running = await client.responses.create({ model: 'm', input: 'c', background: true })
+    await until('under way', () => (callsOf(one.upstream).at(-1)?.sent ?? 0) > 500)
+    one.delivery = { first: 60_000 }
+    const waiting = await client.responses.create({ model: 'm', input: 'd', background: true })
+    await killed(first)
+
+    const again = sdk(await begin([one], { DATA_DIR: folder }))
+    for (const { id } of [running, waiting]) {
+      const shown = await again.responses.retrieve(id)
+      assert.equal(shown.status, 'failed')
+      assert.match(shown.error?.message ?? '', /ended/)
+      assert.equal((await again.responses.cancel(id)).status, 'failed')
+    }
+    assert.deepEqual((await again.responses.retrieve(done.id)).output, done.output)
+    assert.equal((await again.responses.retrieve(background.id)).status, 'completed')
+    const events = await collected(await again.responses.retrieve(background.id, { stream: true }))
+    assert.equal(events.at(-1)?.type, 'response.completed')
+    one.delivery = {}
+    const next = await again.responses.create({ model: 'm', previous_response_id: done.id, input: 'e' })
+    assert.equal(next.status, 'completed')
+  })
+
+  test('killed at any moment: nothing a client was told to be complete is lost', { timeout: 240_000 }, async () => {
+    const folder = dataDir()
+    const one = await place('one', 'openai-chat')
+    const two = await place('two', 'openai-responses')
+    one.delivery = { gap: 1 }
+    two.delivery = { gap: 1 }
+    const told: { id: string; text: string }[] = []
+    let rounds = 0
+    for (; rounds < 20 || told.length < 200; rounds++) {
+      assert.ok(rounds < 60, `${told.length} answers in ${rounds} rounds`)
+      const gateway = await begin([one, two], { DATA_DIR: folder })
+      const client = sdk(gateway)
+      const enough = 1 + Math.floor(Math.random() * 24)
+      let seen = 0
+      const kill = () => {
+        if (++seen === enough) gateway.child.kill('SIGKILL')
+      }
+      const ask = async (at: number): Promise<void> => {
+        const model = at % 2 === 0 ? 'one/m' : 'two/m'
+        const input = `question ${rounds}.${at}`
+        if (at % 3 === 0) {
+          const answer = await client.responses.create({ model, input })
+          told.push({ id: answer.id, text: input })
+          return kill()
+        }
+        for await (const event of await client.responses.create({ model, input, stream: true }))
+          if (event.type === 'response.completed') {
+            told.push({ id: event.response.id, text: input })
+            kill()
+          }
+      }
+      // Whoever was not answered before the kill is not our concern.
+      await Promise.allSettled(Array.from({ length: 24 }, (_, at) => ask(at)))
+      await killed(gateway)
+    }
+    const gateway = await begin([one, two], { DATA_DIR: folder })
+    const client = sdk(gateway)
+    for (const { id, text } of told) {
+      const shown = await client.responses.retrieve(id)
+      assert.equal(shown.status, 'completed', `${id} of ${told.length}`)
+      const items = await client.responses.inputItems.list(id)
+      assert.ok(JSON.stringify(items.data).includes(text))
+    }
+  })
+
+  test('told to end: what is answered in the background is answered first', async () => {
+    const folder = dataDir()
+    const one = await place('one', 'openai-chat')
+    const gateway = await begin([one], { DATA_DIR: folder, DRAIN_TIMEOUT: '10000' })
+    one.said = { text: 'word '.repeat(20) }
+    one.delivery = { gap: 20 }
+    const { id } = await sdk(gateway).responses.create({ model: 'm', input: 'a', background: true })
+    await until('under way', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
+    assert.equal(await gateway.stop(), 0)
+    const shown = await sdk(await begin([one], { DATA_DIR: folder })).responses.retrieve(id)
+    assert.equal(shown.status, 'completed')
+    assert.ok(JSON.stringify(shown.output).includes('word word'))
+  })
+
+  test('told to end, and no time left: it has failed, and says so', async () => {
+    const folder = dataDir()
+    const one = await place('one', 'openai-chat')
+    const gateway = await begin([one], { DATA_DIR: folder, DRAIN_TIMEOUT: '200' })
+    one.said = { text: 'word '.repeat(400) }
+    one.delivery = { gap: 20 }
+    const { id } = await sdk(gateway).responses.create({ model: 'm', input: 'a', background: true })
+    await until('under way', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
+    assert.equal(await gateway.stop(), 0)
+    const shown = await sdk(await begin([one], { DATA_DIR: folder })).responses.retrieve(id)
+    assert.equal(shown.status, 'failed')
+    assert.match(shown.error?.message ?? '', /shutting down/)
+  })
+})
+
+// ── Python ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const PYTHON = join(ROOT, '.cache', 'python', 'bin', 'python')
+const absent = existsSync(PYTHON) ? false : 'no Python SDK here (.ci/run installs it; see sdk-python.test.ts)'
+
+test('the SDK for Python: every call', { skip: process.env.HEADGATE_CI === '1' ? false : absent }, async (t) => {
+  if (absent) assert.fail(absent)
+  const places = await Promise.all(FORMATS.map((format) => place(`up-${styleNames[format]}`, format)))
+  for (const one of places) one.delivery = { gap: 8 }
+  for (const one of places) one.said = { text: 'One two three four five six seven eight nine ten.' }
+  const gateway = await begin(places, { FALLBACK: 'none' })
+  const { stdout } = await promisify(execFile)(
+    PYTHON,
+    [
+      join(import.meta.dirname, 'python', 'stored.py'),
+      JSON.stringify({ base: gateway.base, providers: places.map(({ name }) => name), text: places[0]?.said.text }),
+    ],
+    { env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1' }, timeout: 120_000 },
+  )
+  const told: { name?: string; ok?: boolean; error?: string; done?: boolean }[] = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  assert.equal(told.at(-1)?.done, true, 'the Python process did not come to its end')
+  for (const { name, ok, error } of told)
+    if (name !== undefined) await t.test(`python: ${name}`, () => assert.ok(ok, error))
+  assert.equal(told.length, 8 * FORMATS.length + 1)
+})

@@ -78,7 +78,8 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   const options = { id: newId(world), background: true }
   const asked = ask(openaiResponses, received.body, received.headers)
   if (!asked.ok) return refuse(asked.failure)
-  const begun = mayWait(world, asked.value, () => begin(world, asked.value, options))
+  const names = repeating(world.letters)
+  const begun = mayWait(world, asked.value, () => begin({ ...world, letters: names() }, asked.value, options))
   if (!begun.ok) return refuse(begun.failure)
   let turn = begun.value
   if (gateway.jobs.size >= gateway.config().settings.limit.concurrent)
@@ -103,7 +104,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   const body = JSON.stringify({ ...rest, stream: true })
   const away: Received = { ...received, body }
   void handle(gateway, openaiResponses, away, job, (question) => {
-    const again = turnFor(world, question, options)
+    const again = turnFor({ ...world, letters: names() }, question, options)
     // Who answers is told to the turn that is on the road.
     if (again.ok) turn = again.value
     return again
@@ -119,9 +120,13 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
  * user still types): kept like any turn, with an empty answer, and nobody is asked.
  */
 const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): void => {
-  const asked = ask(openaiResponses, received.body, received.headers)
+  const body = bodyOf(received.body) ?? {}
+  // Codex sends its instructions and tools ahead, and no question yet.
+  const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
+  const asked = ask(openaiResponses, nothing ? JSON.stringify({ ...body, input: '' }) : received.body, received.headers)
   if (!asked.ok) return turnAway(received, reply, asked.failure)
-  const begun = begin(world, asked.value, { id: newId(world), background: false })
+  const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
+  const begun = begin(world, question, { id: newId(world), background: false })
   if (!begun.ok) return turnAway(received, reply, begun.failure)
   const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
   const usage = { input: 0, output: 0 }
@@ -139,6 +144,19 @@ const turnAway = (received: Received, reply: Reply, failure: Failure): void => {
   const { status, headers, body } = refusalOf(openaiResponses, failure, { requestId: received.id, soonest: null })
   reply.head(status, { ...headers, 'x-headgate-attempts': '0' })
   reply.end(body)
+}
+
+/** The same letters each time from the beginning: a question read again gives its items the ids they are listed under. */
+const repeating = (letters: TurnWorld['letters']): (() => TurnWorld['letters']) => {
+  const made: string[] = []
+  return () => {
+    let at = 0
+    return (length) => {
+      const found = made[at] ?? letters(length)
+      made[at++] = found
+      return found
+    }
+  }
 }
 
 /** What is not stored cannot be asked for later. */

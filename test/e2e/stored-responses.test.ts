@@ -658,6 +658,7 @@ describe('in the background', () => {
       one.delivery = { first: 60, gap: 10 }
       const asked = await client.responses.create({ model: 'm', input: 'a', background: true })
       assert.deepEqual([asked.status, asked.background, asked.output], ['queued', true, []])
+      const listed = await client.responses.inputItems.list(asked.id)
       const seen = await polled(client, asked.id)
       const states = seen.map(({ status }) => status)
       assert.equal(states.at(-1), 'completed')
@@ -666,6 +667,7 @@ describe('in the background', () => {
       assert.equal(seen.at(-1)?.background, true)
       const items = await client.responses.inputItems.list(asked.id)
       assert.equal(items.data.length, 1)
+      assert.deepEqual(items.data, listed.data)
       // And it can be continued.
       const next = await client.responses.create({ model: 'm', previous_response_id: asked.id, input: 'b' })
       assert.equal(next.status, 'completed')

@@ -1,0 +1,335 @@
+/** Turns over a WebSocket against the real process: as OpenAI's own client takes them, as Codex does, and as they end. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import OpenAI from 'openai'
+import { ResponsesWS } from 'openai/resources/responses/ws'
+import { WebSocket } from 'ws'
+import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { refuse, say } from '../support/answers.ts'
+import { type Script, startUpstream, type Upstream, until } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+import { callsOf } from './support/stage.ts'
+
+const closers: (() => unknown)[] = []
+after(async () => {
+  for (const close of closers.reverse()) await close()
+})
+
+const upstream = async (script: Script): Promise<Upstream> => {
+  const made = await startUpstream((asked) =>
+    asked.method === 'GET' ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } } : script(asked),
+  )
+  closers.push(() => made.close())
+  return made
+}
+
+const envOf = (name: string, { url }: Upstream, style: string) => ({
+  [`${name}_API_KEY`]: `sk-${name.toLowerCase()}-0123456789`,
+  [`${name}_BASE_URL`]: `${url}/v1`,
+  [`${name}_STYLES`]: style,
+  [`${name}_MODELS`]: 'm',
+})
+
+const begin = async (env: Record<string, string>): Promise<Started> => {
+  const gateway = await start({ env })
+  closers.push(() => gateway.stop())
+  return gateway
+}
+
+type Client = {
+  readonly socket: WebSocket
+  readonly events: JsonObject[]
+  pings: number
+  closed: number | null
+  /** Sends a turn and gives its events, to the last one. */
+  ask(body: JsonObject): Promise<readonly JsonObject[]>
+}
+
+const LAST: ReadonlySet<unknown> = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error'])
+
+const open = async (gateway: Started, headers: Record<string, string> = {}): Promise<Client> => {
+  const socket = new WebSocket(`${gateway.base.replace('http', 'ws')}/responses`, { headers })
+  closers.push(() => socket.terminate())
+  const events: JsonObject[] = []
+  const client: Client = {
+    socket,
+    events,
+    pings: 0,
+    closed: null,
+    async ask(body) {
+      const from = events.length
+      socket.send(JSON.stringify({ type: 'response.create', model: 'm', ...body }))
+      await until('its end', () => events.slice(from).some(({ type }) => LAST.has(type)), 10_000)
+      return events.slice(from)
+    },
+  }
+  socket.on('message', (data) => {
+    const event: unknown = JSON.parse(String(data))
+    assert.ok(isObject(event))
+    events.push(event)
+  })
+  socket.on('ping', () => client.pings++)
+  socket.on('close', (code) => {
+    client.closed = code
+  })
+  await new Promise((resolve, reject) => {
+    socket.once('open', resolve)
+    socket.once('error', reject)
+  })
+  return client
+}
+
+const idOf = (events: readonly JsonObject[]): string => {
+  const id = text(object(events.at(-1)?.response)?.id)
+  assert.ok(id, JSON.stringify(events.at(-1)))
+  return id
+}
+
+const hello: Script = (asked) => say(asked, { text: 'Hello there.' })
+
+describe('web socket', () => {
+  for (const style of ['chat', 'responses', 'messages'])
+    test(`OpenAI's own client takes turns: ${style}`, async () => {
+      const place = await upstream(hello)
+      const gateway = await begin({ ...envOf('PLACE', place, style), AUTH_KEYS: 'key-a' })
+      const client = new OpenAI({ baseURL: gateway.base, apiKey: 'key-a' })
+      const socket = new ResponsesWS(client)
+      closers.push(() => socket.close())
+      let said = ''
+      let previous: string | undefined
+      let turns = 0
+      const errors: unknown[] = []
+      socket.on('error', (error) => errors.push(error))
+      socket.on('response.output_text.delta', ({ delta }) => {
+        said += delta
+      })
+      const turn = () =>
+        socket.send({
+          type: 'response.create',
+          model: 'm',
+          store: false,
+          input: `turn ${turns}`,
+          ...(previous && { previous_response_id: previous }),
+        })
+      socket.on('response.completed', ({ response }) => {
+        previous = response.id
+        if (++turns < 3) turn()
+      })
+      turn()
+      await until('three turns', () => turns === 3 || errors.length > 0, 10_000)
+      assert.deepEqual(errors, [])
+      assert.equal(said, 'Hello there.'.repeat(3))
+      const { body } = callsOf(place).at(-1) ?? { body: '' }
+      let at = -1
+      for (const words of ['turn 0', 'Hello there.', 'turn 1', 'Hello there.', 'turn 2']) {
+        const found = body.indexOf(words, at + 1)
+        assert.ok(found > at, `${words} in ${body}`)
+        at = found
+      }
+      await gateway.stop()
+    })
+
+  test('as Codex does it: it sends ahead, continues that, and says when it is done', async () => {
+    const place = await upstream((asked) =>
+      say(
+        asked,
+        asked.body.includes('"role":"tool"')
+          ? { text: 'Done.' }
+          : { tools: [{ id: 'call_1', name: 'shell', arguments: '{"command":"ls"}' }] },
+      ),
+    )
+    const gateway = await begin(envOf('PLACE', place, 'chat'))
+    const client = await open(gateway, { 'openai-beta': 'responses_websockets=2026-02-06', originator: 'codex_cli_rs' })
+    const common: JsonObject = {
+      instructions: 'You are an agent.',
+      store: false,
+      stream: true,
+      include: ['reasoning.encrypted_content'],
+      tools: [{ type: 'function', name: 'shell', parameters: { type: 'object', properties: {} }, strict: false }],
+    }
+    const warm = await client.ask({ ...common, generate: false, input: [] })
+    assert.deepEqual(
+      warm.map(({ type }) => type),
+      ['response.created', 'response.in_progress', 'response.completed'],
+    )
+    assert.equal(callsOf(place).length, 0)
+    const first = await client.ask({
+      ...common,
+      previous_response_id: idOf(warm),
+      input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'List it.' }] }],
+    })
+    client.socket.send(JSON.stringify({ type: 'response.processed', response_id: idOf(first) }))
+    const [call] = list(object(first.at(-1)?.response)?.output).filter(isObject)
+    assert.equal(call?.call_id, 'call_1')
+    const second = await client.ask({
+      ...common,
+      previous_response_id: idOf(first),
+      input: [{ type: 'function_call_output', call_id: 'call_1', output: 'a.txt' }],
+    })
+    assert.equal(second.at(-1)?.type, 'response.completed')
+    assert.deepEqual(
+      list(callsOf(place).at(-1)?.json.messages)
+        .filter(isObject)
+        .map(({ role }) => role),
+      ['system', 'user', 'assistant', 'tool'],
+    )
+  })
+
+  test('a turn is answered by another when the first fails, and is logged like any', async () => {
+    const one = await upstream((asked) => refuse(asked, 500, { type: 'api_error', message: 'It broke.' }))
+    const two = await upstream(hello)
+    const gateway = await begin({
+      ...envOf('ONE', one, 'chat'),
+      ...envOf('TWO', two, 'messages'),
+      PROVIDERS: 'one,two',
+    })
+    const client = await open(gateway, { 'x-request-id': 'mine' })
+    const events = await client.ask({ input: 'hi' })
+    assert.equal(events.at(-1)?.type, 'response.completed')
+    const line = await gateway.line(({ event, id }) => event === 'request' && id === 'mine.a')
+    assert.partialDeepStrictEqual(line, { style: 'responses', provider: 'two', attempts: 2, status: 200 })
+  })
+
+  test('all fail: an error with status, the turn over, the connection not', async () => {
+    let broken = true
+    const one = await upstream((asked) =>
+      broken ? refuse(asked, 500, { type: 'api_error', message: 'It broke.' }) : hello(asked),
+    )
+    const gateway = await begin({ ...envOf('ONE', one, 'chat'), CIRCUIT_CONSECUTIVE_FAILURES: '0' })
+    const client = await open(gateway)
+    const [error, ...rest] = await client.ask({ input: 'hi' })
+    assert.equal(rest.length, 0)
+    assert.partialDeepStrictEqual(error, { type: 'error', status: 502, error: { code: 'status' } })
+    assert.match(String(object(error?.headers)?.['x-headgate-trail']), /^one#\w+:500/)
+    broken = false
+    assert.equal((await client.ask({ input: 'hi' })).at(-1)?.type, 'response.completed')
+  })
+
+  test('a stream that breaks off ends the turn once, as failed', async () => {
+    const one = await upstream((asked) => {
+      const act = say(asked, { text: 'It goes on and on.' })
+      return act.do === 'stream' ? { ...act, pieces: [...act.pieces].slice(0, 4), ending: 'close' } : act
+    })
+    const client = await open(await begin(envOf('ONE', one, 'chat')))
+    const events = await client.ask({ input: 'hi' })
+    assert.equal(events.at(-1)?.type, 'response.failed')
+    assert.ok(!events.some(({ type }) => type === 'error'))
+  })
+
+  for (const [name, leave] of [
+    ['closes', (socket: WebSocket) => socket.close()],
+    ['vanishes', (socket: WebSocket) => socket.terminate()],
+  ] as const)
+    test(`a client that ${name} takes its upstream call with it`, async () => {
+      const place = await upstream((asked) => say(asked, { text: 'word '.repeat(500) }, { gap: 10 }))
+      const gateway = await begin(envOf('PLACE', place, 'chat'))
+      const client = await open(gateway)
+      client.socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'hi' }))
+      await until('it has begun', () => client.events.length > 5)
+      const begun = performance.now()
+      leave(client.socket)
+      await until('let go', () => callsOf(place)[0]?.ended === 'aborted')
+      assert.ok((callsOf(place)[0]?.endedAt ?? Number.POSITIVE_INFINITY) - begun < 500)
+      const line = await gateway.line(({ event }) => event === 'request')
+      assert.equal(line.outcome, 'client_gone')
+    })
+
+  test('while nothing comes it is pinged', async () => {
+    const place = await upstream((asked) => say(asked, { text: 'Hello.' }, { after: 400 }))
+    const client = await open(await begin({ ...envOf('PLACE', place, 'chat'), KEEP_ALIVE_INTERVAL: '50' }))
+    const events = await client.ask({ input: 'hi' })
+    assert.equal(events.at(-1)?.type, 'response.completed')
+    assert.ok(client.pings >= 2, String(client.pings))
+  })
+
+  test('a client that does not read is given up on, and its upstream let go', async () => {
+    const place = await upstream((asked) => say(asked, { text: 'word '.repeat(400_000) }))
+    const gateway = await begin({ ...envOf('PLACE', place, 'chat'), TIMEOUT_CLIENT_WRITE: '500' })
+    const client = await open(gateway)
+    client.socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'hi' }))
+    client.socket.pause()
+    const line = await gateway.line(({ event }) => event === 'request')
+    assert.equal(line.outcome, 'client_gone')
+    await until('let go', () => callsOf(place)[0]?.ended === 'aborted')
+  })
+
+  test('what is stored over it is shown over HTTP and the other way, to the same client only', async () => {
+    const place = await upstream(hello)
+    const gateway = await begin({ ...envOf('PLACE', place, 'chat'), AUTH_KEYS: 'key-a,key-b' })
+    const client = await open(gateway, { authorization: 'Bearer key-a' })
+    const over = (apiKey: string) => new OpenAI({ baseURL: gateway.base, apiKey, maxRetries: 0 })
+    const stored = idOf(await client.ask({ input: 'one' }))
+    const unstored = idOf(await client.ask({ input: 'two', store: false, previous_response_id: stored }))
+    assert.equal((await over('key-a').responses.retrieve(stored)).id, stored)
+    await assert.rejects(over('key-b').responses.retrieve(stored), { status: 404 })
+    await assert.rejects(over('key-a').responses.retrieve(unstored), { status: 404 })
+
+    const posted = await over('key-a').responses.create({ model: 'm', input: 'three' })
+    assert.equal(
+      (await client.ask({ input: 'four', previous_response_id: posted.id })).at(-1)?.type,
+      'response.completed',
+    )
+    const stranger = await open(gateway, { authorization: 'Bearer key-b' })
+    for (const id of [stored, unstored, posted.id])
+      assert.partialDeepStrictEqual(await stranger.ask({ input: 'five', previous_response_id: id }), [
+        { type: 'error', status: 400, error: { code: 'previous_response_not_found' } },
+      ])
+  })
+
+  test('told to end: what is idle is closed with 1001, a turn under way is answered first, and nothing new comes in', async () => {
+    const place = await upstream((asked) => say(asked, { text: 'word '.repeat(20) }, { gap: 20 }))
+    const gateway = await begin({ ...envOf('PLACE', place, 'chat'), DRAIN_DELAY: '300' })
+    const idle = await open(gateway)
+    const busy = await open(gateway)
+    const turn = busy.ask({ input: 'hi' })
+    await until('it has begun', () => busy.events.length > 3)
+    const ended = gateway.stop()
+    await until('the idle one is closed', () => idle.closed !== null)
+    assert.equal(idle.closed, 1001)
+    await assert.rejects(open(gateway))
+    assert.equal((await turn).at(-1)?.type, 'response.completed')
+    await until('the busy one is closed', () => busy.closed !== null)
+    assert.equal(busy.closed, 1001)
+    assert.equal(await ended, 0)
+  })
+
+  test('told to end, and no time left: the turn fails, in its stream', async () => {
+    const place = await upstream((asked) => say(asked, { text: 'word '.repeat(2_000) }, { gap: 20 }))
+    const gateway = await begin({ ...envOf('PLACE', place, 'chat'), DRAIN_TIMEOUT: '200' })
+    const client = await open(gateway)
+    const turn = client.ask({ input: 'hi' })
+    await until('it has begun', () => client.events.length > 3)
+    const ended = gateway.stop()
+    const last = (await turn).at(-1)
+    assert.equal(last?.type, 'response.failed')
+    assert.match(JSON.stringify(last?.response), /shutting down/)
+    assert.equal(await ended, 0)
+  })
+
+  test('many connections take many turns at once, and each gets its own', async () => {
+    const place = await upstream((asked) => {
+      const messages = list(asked.json.messages).filter(isObject)
+      return say(asked, { text: `about ${String(messages.at(-1)?.content)}` }, { gap: 1 })
+    })
+    const gateway = await begin(envOf('PLACE', place, 'chat'))
+    await Promise.all(
+      Array.from({ length: 20 }, async (_, at) => {
+        const client = await open(gateway)
+        let previous: string | undefined
+        for (let turn = 0; turn < 5; turn++) {
+          const events = await client.ask({
+            input: `${at}.${turn}`,
+            store: false,
+            ...(previous !== undefined && { previous_response_id: previous }),
+          })
+          previous = idOf(events)
+          assert.ok(JSON.stringify(events.at(-1)).includes(`about ${at}.${turn}`))
+        }
+        client.socket.close()
+      }),
+    )
+    const long = callsOf(place).filter(({ body }) => body.includes('.4"'))
+    assert.equal(long.length, 20)
+    for (const { json } of long) assert.equal(list(json.messages).length, 9)
+  })
+})

@@ -42,6 +42,8 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
   },
   responses: {
     summary: 'Answer in the responses style',
+    description:
+      'Turns are taken over a WebSocket at this path too (`GET` with `Upgrade: websocket`), as OpenAI and Open Responses have it: each text message `{"type":"response.create", …}` is a turn, answered one after another with one text message an event; an error is `{"type":"error","status","headers","error"}`. `background` has no place there.',
     takes: 'ResponseRequest',
     gives: {
       '200': {

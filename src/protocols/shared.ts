@@ -149,6 +149,12 @@ export const shortId = (id: string, longest = 64): string => (id.length <= longe
 export const madeId = (...of: readonly (string | number | undefined)[]): string =>
   `call_${digest(JSON.stringify(of)).slice(0, 24)}`
 
+/** A count of tokens; undefined for what cannot be one. Beyond 2^53 sums are no longer exact, and nobody wrote so much. */
+export const tokenCount = (value: Json | undefined): number | undefined => {
+  if (typeof value !== 'number' || !(value >= 0 && value <= Number.MAX_SAFE_INTEGER / 1_024)) return undefined
+  return Math.floor(value)
+}
+
 /** s since 1970 of a time as ISO 8601 writes it. */
 export const secondsOf = (time: Json | undefined): number | undefined => {
   const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN

@@ -14,7 +14,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const events: ChatEvent[] = [{ type: 'start', ...(id && { id }), ...(model && { model }) }]
   let calledTools = false
   for (const [index, block] of body.content.entries()) {
-    if (!isBlock(block)) return [{ type: 'failure', failure: malformed('a content block without a type') }]
+    if (!isBlock(block)) return [{ type: 'failure', failure: malformed('a content block that is none') }]
     const told = decodeBlock(block, [id ?? '', index])
     const last = told.at(-1)
     if (last?.type === 'failure') return [last]

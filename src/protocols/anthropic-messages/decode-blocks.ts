@@ -3,6 +3,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
+import { aName, anObject, aText, byType, someArguments } from '../shape.ts'
 import { madeId } from '../shared.ts'
 import { decodeCitation } from './citations.ts'
 
@@ -80,4 +81,21 @@ export const refusal = (explanation: string | undefined): readonly ChatEvent[] =
     ? []
     : [{ type: 'open', block: { type: 'refusal' } }, { type: 'delta', text: explanation }, { type: 'close' }]
 
-export const isBlock = (value: unknown): value is JsonObject => isObject(value) && typeof value.type === 'string'
+const FITS = byType({
+  text: anObject({ text: aText }),
+  thinking: anObject({ thinking: aText, signature: aText }),
+  redacted_thinking: anObject({ data: aText }),
+  tool_use: anObject({ name: aName, input: someArguments }),
+})
+
+/** A block of a type, whose members are of theirs. */
+export const isBlock = (value: unknown): value is JsonObject =>
+  isObject(value) && typeof value.type === 'string' && FITS(value)
+
+/** What a step adds to a block. */
+export const isStep = byType({
+  text_delta: anObject({ text: aText }),
+  thinking_delta: anObject({ thinking: aText }),
+  signature_delta: anObject({ signature: aText }),
+  input_json_delta: anObject({ partial_json: aText }),
+})

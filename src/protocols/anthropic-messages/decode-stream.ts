@@ -5,7 +5,7 @@ import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { argumentsOf, inputOf } from '../arguments.ts'
 import { decodeCitation } from './citations.ts'
-import { beginBlock, decodeBlock, isBlock, malformed, proof, refusal } from './decode-blocks.ts'
+import { beginBlock, decodeBlock, isBlock, isStep, malformed, proof, refusal } from './decode-blocks.ts'
 import { decodeFinish, decodeUsage, explanationIn, mergeUsage } from './ending.ts'
 import { decodeFailure } from './failure.ts'
 
@@ -159,9 +159,11 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       case 'content_block_start':
         return isBlock(event.content_block)
           ? begin(event.content_block)
-          : failed(malformed('a content block without a type'))
+          : failed(malformed('a content block that is none'))
       case 'content_block_delta':
-        return isObject(event.delta) ? add(event.delta) : failed(malformed('an empty step'))
+        return isObject(event.delta) && isStep(event.delta)
+          ? add(event.delta)
+          : failed(malformed('a step that adds nothing readable'))
       case 'content_block_stop':
         return close()
       case 'message_delta': {

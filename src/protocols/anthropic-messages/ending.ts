@@ -1,6 +1,7 @@
 /** How an answer ends, and what it cost: both directions. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
+import { tokenCount as count } from '../shared.ts'
 
 /** Theirs to ours. What is not here is a new word, and an ordinary end. */
 const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([
@@ -66,9 +67,6 @@ const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): st
       throw new Error(`unknown finish ${JSON.stringify(kind satisfies never)}`)
   }
 }
-
-const count = (value: Json | undefined): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.floor(value) : undefined
 
 /** Later records correct earlier ones: counts are cumulative, and null says nothing. */
 export const mergeUsage = (earlier: JsonObject, later: JsonObject): JsonObject => ({

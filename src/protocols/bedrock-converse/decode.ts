@@ -6,6 +6,7 @@ import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { argumentsOf } from '../arguments.ts'
 import { ERROR, EXCEPTION } from '../event-stream.ts'
+import { aList, anObject, aText, type Shape, someArguments } from '../shape.ts'
 import { decodeFailure, exceptionFailure } from './failure.ts'
 import { type AnswerReader, answerReader, malformed } from './reader.ts'
 
@@ -28,9 +29,17 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   return [...events, ...reader.end()]
 }
 
+/** What a whole block has otherwise than the pieces of a stream, whose types the reader knows. */
+const BLOCK: Shape = anObject({
+  toolUse: anObject({ input: someArguments }),
+  reasoningContent: anObject({ reasoningText: anObject() }),
+  citationsContent: anObject({ content: aList(anObject({ text: aText })) }),
+})
+
 /** The members of a block that carry it; `type` stands beside some of them (fixtures amazon-bedrock-json-…). */
 const tellBlock = (reader: AnswerReader, at: number, block: Json): readonly ChatEvent[] => {
   if (!isObject(block)) return reader.fail(malformed('a block that is no object'))
+  if (!BLOCK(block)) return reader.fail(malformed('a block whose members are not of their types'))
   const { toolUse, reasoningContent, citationsContent } = block
   const delta = (member: JsonObject) => reader.push('contentBlockDelta', { contentBlockIndex: at, delta: member })
   const stop = () => reader.push('contentBlockStop', { contentBlockIndex: at })

@@ -1,6 +1,7 @@
 /** How an answer ends, and what it cost. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
+import { tokenCount as count } from '../shared.ts'
 
 const KIND_OF: { readonly [reason: string]: FinishKind } = {
   end_turn: 'stop',
@@ -32,9 +33,6 @@ export const endingOf = (
     ...(raw === 'stop_sequence' && sequence !== undefined && { stopSequence: sequence }),
   }
 }
-
-const count = (value: Json | undefined): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.floor(value) : undefined
 
 /** `inputTokens` leaves out what came from or went to a cache; ours counts it in. Of the output nothing says how much was thought. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {

@@ -5,6 +5,7 @@ import type { ChatEvent, Citation, Proof } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, inputOf, isDeeper } from '../arguments.ts'
+import { anObject, aText, type Shape, someArguments } from '../shape.ts'
 import { madeId } from '../shared.ts'
 import { decodeUsage, endingOf } from './ending.ts'
 import { exceptionFailure } from './failure.ts'
@@ -34,6 +35,15 @@ type Open =
       readonly add: (delta: JsonObject) => void
       readonly raw: () => JsonObject
     }
+
+/** What a piece adds. `toolUse.input` is text in a stream; a whole answer is told as such pieces. */
+const PIECE: Shape = anObject({
+  text: aText,
+  toolUse: anObject({ input: someArguments }),
+  reasoningContent: anObject({ text: aText, signature: aText, redactedContent: aText }),
+  citation: anObject(),
+})
+const BEGUN: Shape = anObject({ toolUse: anObject(), toolResult: anObject(), image: anObject() })
 
 export const answerReader = (): AnswerReader => {
   let started = false
@@ -236,6 +246,8 @@ export const answerReader = (): AnswerReader => {
     if (name === 'contentBlockStop') return stop(at)
     const member = name === 'contentBlockStart' ? payload.start : payload.delta
     if (!isObject(member)) return name === 'contentBlockStart' ? [] : failed(malformed('a piece that is no object'))
+    if (!(name === 'contentBlockStart' ? BEGUN : PIECE)(member))
+      return failed(malformed('a piece whose members are not of their types'))
     return name === 'contentBlockStart' ? begin(at, member) : add(at, member)
   }
 

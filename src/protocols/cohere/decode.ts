@@ -5,10 +5,27 @@ import { isList, isObject, type Json, type JsonObject, list, object, parseJson, 
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
+import { aList, anObject, aText, byType, either, type Shape, someArguments } from '../shape.ts'
 import { decodeFailure } from './failure.ts'
 import { answerReader, malformed, type Reader } from './reader.ts'
 
 const NO_HEADERS = () => undefined
+
+const CALL: Shape = anObject({ function: anObject({ name: aText, arguments: someArguments }) })
+const SAID = { text: aText, thinking: aText }
+const MESSAGE: Shape = anObject({
+  content: either(aText, aList(byType({ text: anObject(SAID), thinking: anObject(SAID) }))),
+  tool_plan: aText,
+  tool_calls: aList(CALL),
+})
+/** A stream has one part and one call at a time; an empty list of them is where a message begins. */
+const DELTA: Shape = anObject({
+  message: anObject({
+    content: either(anObject({ type: aText, ...SAID }), aList(anObject())),
+    tool_plan: aText,
+    tool_calls: either(CALL, aList(CALL)),
+  }),
+})
 
 /** An error in place of an answer: its message is a text, where an answer's is an object. */
 const failureIn = (body: JsonObject) =>
@@ -26,6 +43,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   if (failure) return reader.fail(failure)
   const message = object(body.message)
   if (!message) return reader.fail(malformed('it is no answer'))
+  if (!MESSAGE(message)) return reader.fail(malformed('a message whose members are not of their types'))
   const events: ChatEvent[] = [...reader.start(body.id), ...reader.say('plan', text(message.tool_plan) ?? '')]
   events.push(...readContent(message, list(body.logprobs), reader))
   for (const call of list(message.tool_calls)) {
@@ -83,7 +101,9 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       const event = parsed(frame.data)
       if (!isObject(event)) return reader.fail(malformed('an event is no JSON object'))
       const failure = failureIn(event)
-      return failure ? reader.fail(failure) : readEvent(text(event.type) ?? frame.event, event, reader)
+      if (failure) return reader.fail(failure)
+      if (!DELTA(event.delta)) return reader.fail(malformed('a step whose members are not of their types'))
+      return readEvent(text(event.type) ?? frame.event, event, reader)
     },
     end: () => reader.end(),
   }

@@ -2,6 +2,7 @@
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
+import { tokenCount as count } from '../shared.ts'
 
 const KIND_OF: { readonly [reason: string]: FinishKind } = {
   COMPLETE: 'stop',
@@ -42,9 +43,6 @@ export const endingOf = (reason: Json | undefined, calledTools: boolean, words?:
   const natural = kind === 'stop' || kind === 'tool-calls'
   return { ok: true, kind: natural ? (calledTools ? 'tool-calls' : 'stop') : kind, raw }
 }
-
-const count = (value: Json | undefined): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.floor(value) : undefined
 
 /**
  * `tokens` are what the model read and wrote, its own frame around the prompt included; `billed_units` are for the bill.

@@ -2,6 +2,7 @@
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
+import { tokenCount as count } from '../shared.ts'
 
 /** Their numbers for it, which some clients ask to be told by (`$alt=json;enum-encoding=int`). */
 const NUMBERED = [
@@ -70,9 +71,6 @@ export const blockOf = (feedback: Json | undefined): Ending | undefined => {
     ? undefined
     : { kind: 'content-filter', raw }
 }
-
-const count = (value: Json | undefined): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.floor(value) : undefined
 
 /** `candidatesTokenCount` leaves out the thoughts, `promptTokenCount` what tools were fed; ours count them in. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {

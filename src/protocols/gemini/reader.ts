@@ -6,6 +6,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
+import { aFlag, aList, anObject, aText, type Shape, someArguments } from '../shape.ts'
 import { madeId, secondsOf } from '../shared.ts'
 import { blockOf, decodeUsage, type Ending, endingOf, failureOf } from './ending.ts'
 import { decodeFailure } from './failure.ts'
@@ -20,6 +21,18 @@ export type AnswerReader = {
   /** Input is over; what is missing is told. */
   end(): readonly ChatEvent[]
 }
+
+const PARTS: Shape = anObject({
+  parts: aList(
+    anObject({
+      text: aText,
+      thought: aFlag,
+      thoughtSignature: aText,
+      functionCall: anObject({ args: someArguments }),
+    }),
+  ),
+})
+const CANDIDATES: Shape = aList(anObject({ content: PARTS }))
 
 export const answerReader = (): AnswerReader => {
   let started = false
@@ -145,8 +158,7 @@ export const answerReader = (): AnswerReader => {
       return failed(decodeFailure(200, response, () => undefined))
     const known = ['candidates', 'usageMetadata', 'promptFeedback', 'modelVersion', 'responseId']
     if (!known.some((name) => Object.hasOwn(response, name))) return failed(malformed('it is no answer'))
-    if (response.candidates !== undefined && !isList(response.candidates))
-      return failed(malformed('its candidates are no list'))
+    if (!CANDIDATES(response.candidates)) return failed(malformed('its candidates are not of their types'))
     const events = start(response)
     // One answer was asked for; of several the first is told.
     const found = list(response.candidates)

@@ -3,7 +3,8 @@ import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
-import { madeId, secondsOf } from '../shared.ts'
+import { aList, anObject, aText, type Shape, someArguments } from '../shape.ts'
+import { tokenCount as count, madeId, secondsOf } from '../shared.ts'
 import { decodeFailure } from './failure.ts'
 
 export const malformed = (what: string): Failure =>
@@ -14,6 +15,13 @@ export type AnswerReader = {
   /** Input is over; what is missing is told. */
   end(): readonly ChatEvent[]
 }
+
+const MESSAGE: Shape = anObject({
+  content: aText,
+  thinking: aText,
+  images: aList(aText),
+  tool_calls: aList(anObject({ function: anObject({ arguments: someArguments }) })),
+})
 
 export const answerReader = (): AnswerReader => {
   let started = false
@@ -101,6 +109,7 @@ export const answerReader = (): AnswerReader => {
       if (line.error !== undefined && line.error !== null)
         return failed(decodeFailure(number(line.status) ?? 200, { error: line.error }, () => undefined))
       if (!isObject(line.message) && line.done !== true) return failed(malformed('neither a message nor an end'))
+      if (!MESSAGE(line.message)) return failed(malformed('a message whose members are not of their types'))
       if (isDeeper(line.logprobs, DEEPEST)) return failed(malformed('probabilities nested too deep'))
       const events = [...start(line), ...message(object(line.message) ?? {}, list(line.logprobs))]
       return line.done === true && !over ? [...events, ...finish(line)] : events
@@ -120,9 +129,6 @@ const kindOf = (raw: string | null, called: boolean): FinishKind => {
   const kind = KINDS.get(raw) ?? 'stop'
   return kind === 'stop' && called ? 'tool-calls' : kind
 }
-
-const count = (value: Json | undefined): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.floor(value) : undefined
 
 /** A prompt that was all in the cache is left out by older servers. */
 const usageOf = (line: JsonObject): Usage | undefined => {

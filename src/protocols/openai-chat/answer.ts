@@ -1,7 +1,8 @@
-import type { AnswerBlock, ChatAnswer, ChatEvent, Citation, Finish, Reasoning } from '../../core/chat.ts'
+import type { AnswerBlock, Block, ChatAnswer, ChatEvent, Citation, Finish, Reasoning } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
+import { aList, aName, aNumber, anObject, aText, either, type Shape, someArguments } from '../shape.ts'
 import { madeId } from '../shared.ts'
 import { detailsOf, readDetails, reasoningText, writeDetails } from './reasoning.ts'
 import { thinkingText } from './request-decode.ts'
@@ -19,6 +20,42 @@ import {
 
 const malformed = (what: string): ChatEvent[] => [failed(fail('malformed', `The provider's answer ${what}.`))]
 
+const PART: Shape = anObject({ type: aText, text: aText, thinking: either(aText, aList(anObject({ text: aText }))) })
+const SAID = {
+  content: either(aText, aList(PART)),
+  refusal: aText,
+  // No specification has it, so nobody's whole answer fails for what somebody else means by it.
+  reasoning: either(aText, anObject()),
+  reasoning_content: aText,
+  function_call: anObject({ name: aText, arguments: someArguments }),
+}
+const MESSAGE: Shape = anObject({
+  ...SAID,
+  tool_calls: aList(
+    anObject({
+      function: anObject({ name: aName, arguments: someArguments }),
+      custom: anObject({ name: aName, input: aText }),
+    }),
+  ),
+})
+/** Of a call in a stream only the first piece has the name. */
+const DELTA: Shape = anObject({
+  ...SAID,
+  tool_calls: aList(
+    anObject({
+      index: aNumber,
+      function: anObject({ name: aText, arguments: someArguments }),
+      custom: anObject({ name: aText, input: aText }),
+    }),
+  ),
+})
+/** Whether what a choice says, whole or in part, is of its types. */
+export const isChoice: Shape = anObject({
+  message: MESSAGE,
+  delta: DELTA,
+  finish_reason: either(aText, aNumber),
+})
+
 /** A whole answer as events. Of several choices the first is told. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const failure = failureIn(body)
@@ -28,6 +65,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const choice = object(choices.find((entry) => object(entry)?.index === 0) ?? choices[0])
   const message = object(choice?.message)
   if (!choice || !message) return malformed('has no message')
+  if (!isChoice(choice)) return malformed('says something that is not of its type')
 
   const id = text(body.id)
   const created = number(body.created)
@@ -184,6 +222,10 @@ export const mediaOf = (said: JsonObject): JsonObject[] => [
   ...(list(said.images).length > 0 ? [{ images: list(said.images) }] : []),
 ]
 
+/** Sound and pictures of this format's own; nothing here can show another's. */
+export const isOwn = <B extends Block>(block: B): block is B & { readonly type: 'foreign' } =>
+  block.type === 'foreign' && block.protocol === 'openai-chat'
+
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** What is said when a model refused and its format has no words for it: the client must be able to tell. */
@@ -221,6 +263,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const annotations = citationsOf(texts)
   const [first] = calls
   const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSED) : refusal
+  const media = answer.blocks.flatMap((block) => (isOwn(block) ? [block.raw] : []))
   return {
     id: answer.id ?? context.id('chatcmpl'),
     object: 'chat.completion',
@@ -233,6 +276,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
           role: 'assistant',
           content: said === '' && (calls.length > 0 || refused !== undefined) ? null : said,
           refusal: refused ?? null,
+          ...Object.fromEntries(media.flatMap((raw) => Object.entries(raw))),
           ...(thought.length > 0 && { reasoning_content: thought.join('\n\n') }),
           ...(details.length > 0 && { reasoning_details: details }),
           ...(annotations.length > 0 && { annotations }),

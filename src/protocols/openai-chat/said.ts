@@ -3,6 +3,7 @@ import type { ChatEvent, Citation, Finish, FinishKind, Usage } from '../../core/
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
+import { tokenCount as count } from '../shared.ts'
 
 /** Reasons in lower case, foreign ones included: Together says `eos`, proxies pass on Gemini's and Anthropic's. */
 const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
@@ -59,9 +60,6 @@ export const reasonOf = (choice: JsonObject | undefined): string | null => {
   if (typeof reason === 'number') return String(reason)
   return text(reason) || null
 }
-
-const count = (value: Json | undefined): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.round(value) : undefined
 
 export const decodeUsage = (value: Json | undefined): Usage | undefined => {
   const raw = object(value)

@@ -4,12 +4,14 @@ import { isObject, type Json, type JsonObject, list, number, object, text } from
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
+import { aList } from '../shape.ts'
 import { madeId } from '../shared.ts'
-import { argumentsText, contentPart, mediaOf } from './answer.ts'
+import { argumentsText, contentPart, isChoice, mediaOf } from './answer.ts'
 import { detailsOf, readDetail, reasoningText } from './reasoning.ts'
 import { decodeCitation, decodeUsage, endOf, failed, failureIn, reasonOf } from './said.ts'
 
 const NO_HEADERS = () => undefined
+const areChoices = aList(isChoice)
 
 /** Reads a stream of chat completion chunks. Of several choices the first is told; all of them have to end. */
 export const decodeStream = (): Stage<Frame, ChatEvent> => {
@@ -29,6 +31,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
     finished = true
     if (!blocks.cited()) blocks.cite(sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : [])))
     blocks.closeAll()
+    if (blocks.nameless()) return breakOff(failed(fail('malformed', 'The model called a function without a name.')))
     const end = endOf(reason, { calls: blocks.seen('tool-call'), refused: blocks.seen('refusal') })
     if (end.type === 'failure') over = true
     out.push(end)
@@ -71,6 +74,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
     const failure = failureIn(chunk)
     if (failure) return breakOff(failed(failure))
     if (!isObject(chunk)) return unreadable('A part of the stream is not an object.')
+    if (!areChoices(chunk.choices)) return unreadable('A part of the stream says something that is not of its type.')
     const choices = list(chunk.choices)
     if (!started) start(chunk, choices.length > 0)
     if (chunk.citations !== undefined) sources = list(chunk.citations)
@@ -194,6 +198,8 @@ type Blocks = {
   cite(citations: readonly Citation[]): void
   cited(): boolean
   seen(type: Block['type']): boolean
+  /** Arguments came of a call that never had a name. */
+  nameless(): boolean
   closeAll(): void
 }
 
@@ -326,6 +332,7 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
     },
     cited: () => cited,
     seen: (type) => types.has(type),
+    nameless: () => calls.some(({ name, early }) => name === '' && early.trim() !== ''),
     closeAll() {
       close()
       for (const slot of waiting) {

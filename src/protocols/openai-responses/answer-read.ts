@@ -2,7 +2,8 @@ import type { Block, ChatEvent, Citation, Finish, Usage } from '../../core/chat.
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
-import { madeId } from '../shared.ts'
+import { aList, aNumber, anObject, aText, byType, type Shape } from '../shape.ts'
+import { madeId, tokenCount } from '../shared.ts'
 import { joined } from './names.ts'
 import { reasoningTexts, unseal } from './proof.ts'
 
@@ -35,6 +36,39 @@ type Item = {
  * that never ends an item.
  */
 const MOST_WAITING = { characters: 4_000_000, items: 128 }
+
+const PARTS = aList(anObject({ type: aText, text: aText, refusal: aText }))
+const ITEM = byType({
+  message: anObject({ content: PARTS }),
+  reasoning: anObject({ content: PARTS, summary: PARTS, encrypted_content: aText }),
+  function_call: anObject({ arguments: aText }),
+  custom_tool_call: anObject({ input: aText }),
+})
+const INCREMENT = anObject({ output_index: aNumber, delta: aText })
+const WHOLE = anObject({ output_index: aNumber, text: aText, refusal: aText, arguments: aText, input: aText })
+const OF_ITEM = anObject({ output_index: aNumber, item: ITEM })
+const OF_PART = anObject({ output_index: aNumber, part: anObject({ type: aText, text: aText, refusal: aText }) })
+/** Whether what an event says is of its types. */
+const READABLE: ReadonlyMap<string, Shape> = new Map(
+  Object.entries({
+    'response.output_item.added': OF_ITEM,
+    [ITEM_DONE]: OF_ITEM,
+    'response.content_part.added': OF_PART,
+    'response.content_part.done': OF_PART,
+    'response.output_text.delta': INCREMENT,
+    'response.refusal.delta': INCREMENT,
+    'response.reasoning_text.delta': INCREMENT,
+    'response.reasoning.delta': INCREMENT,
+    'response.reasoning_summary_text.delta': INCREMENT,
+    'response.function_call_arguments.delta': INCREMENT,
+    'response.custom_tool_call_input.delta': INCREMENT,
+    'response.output_text.done': WHOLE,
+    'response.refusal.done': WHOLE,
+    'response.function_call_arguments.done': WHOLE,
+    'response.custom_tool_call_input.done': WHOLE,
+  }),
+)
+const areItems = aList(ITEM)
 
 export const answerReader = (): Reader => {
   let over = false
@@ -375,6 +409,10 @@ export const answerReader = (): Reader => {
     read(event, type, size) {
       const out: ChatEvent[] = []
       if (over) return out
+      if (READABLE.get(type)?.(event) === false) {
+        failWith(out, malformed('an event whose members are not of their types'))
+        return out
+      }
       switch (type) {
         case 'response.created':
         case 'response.in_progress':
@@ -388,6 +426,10 @@ export const answerReader = (): Reader => {
           const response = object(event.response)
           if (!response) {
             failWith(out, malformed(`"${type}" without a response`))
+            break
+          }
+          if (!areItems(response.output)) {
+            failWith(out, malformed('items whose members are not of their types'))
             break
           }
           if (!started) readStart(response, out)
@@ -432,13 +474,13 @@ const failureOf = (response: JsonObject): Failure =>
 
 const usageOf = (value: unknown): Usage | undefined => {
   const raw = object(value)
-  const input = number(raw?.input_tokens)
-  const output = number(raw?.output_tokens)
+  const input = tokenCount(raw?.input_tokens)
+  const output = tokenCount(raw?.output_tokens)
   if (!raw || (input === undefined && output === undefined)) return undefined
   const inputDetails = object(raw.input_tokens_details)
-  const cacheRead = number(inputDetails?.cached_tokens)
-  const cacheWrite = number(inputDetails?.cache_write_tokens)
-  const reasoning = number(object(raw.output_tokens_details)?.reasoning_tokens)
+  const cacheRead = tokenCount(inputDetails?.cached_tokens)
+  const cacheWrite = tokenCount(inputDetails?.cache_write_tokens)
+  const reasoning = tokenCount(object(raw.output_tokens_details)?.reasoning_tokens)
   return {
     input: input ?? 0,
     output: output ?? 0,

@@ -207,28 +207,40 @@ export const pourEvents = (
   requestId: string,
 ): void => {
   reply.head(200, { ...HEAD, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
-  const { interval } = config().settings.keepAlive
+  const { keepAlive, timeout } = config().settings
+  const { interval } = keepAlive
   let at = 0
   let full = false
   let ended = false
   let quiet: Cancel = () => {}
+  let patient: Cancel = () => {}
+  const write = (text: string) => {
+    if (reply.write(text)) return
+    full = true
+    if (timeout.clientWrite > 0)
+      patient = world.later(timeout.clientWrite, () => {
+        end()
+        reply.cut()
+      })
+  }
   const rest = () => {
     quiet()
     if (interval > 0 && !ended)
       quiet = world.later(interval, () => {
-        if (!full) full = !reply.write(': ping\n')
+        if (!full) write(': ping\n')
         rest()
       })
   }
   const end = () => {
     ended = true
     quiet()
+    patient()
     leave()
   }
   const go = () => {
     while (!full && !ended && at < told.events.length) {
       const event = told.events[at++]
-      if (event && event.number > after) full = !reply.write(writeFrame(event.type, event.data))
+      if (event && event.number > after) write(writeFrame(event.type, event.data))
     }
     if (ended || full || !told.over || at < told.events.length) return rest()
     end()
@@ -237,6 +249,7 @@ export const pourEvents = (
   const leave = told.watch(go)
   reply.onDrain(() => {
     full = false
+    patient()
     go()
   })
   reply.onGone(end)

@@ -14,6 +14,8 @@ export type LazyStore = ResponseStore & { close(): void }
 /** Characters kept in memory where there is no database. */
 const MOST = 64 * 1024 * 1024
 const HOUR = 3_600_000
+/** ms between two parts of a sweep. */
+const PAUSE = 20
 
 export const lazyResponses = (options: StoreOptions, problem: (message: string) => void): LazyStore => {
   let store: ResponseStore | null = null
@@ -24,10 +26,9 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
     if (store) return store
     try {
       file = openResponses(options)
-      store = file
       file.abandon(abandoned)
-      file.sweep()
-      sweeping = setInterval(() => tried(() => file?.sweep()), HOUR).unref()
+      store = file
+      sweep()
     } catch (error) {
       problem(
         `stored responses cannot be kept in ${options.folder} (data.dir, DATA_DIR): ${messageOf(error)}. They are kept in memory until the gateway ends.`,
@@ -35,6 +36,11 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
       store = memoryStore(MOST)
     }
     return store
+  }
+  /** Some now and the rest a moment later, with requests in between; then again in an hour. */
+  const sweep = (): void => {
+    const more = tried(() => file?.sweep()) === true
+    sweeping = setTimeout(sweep, more ? PAUSE : HOUR).unref()
   }
   /** A disk that fails says so in the log, and nothing is found. */
   const tried = <T>(run: () => T): T | undefined => {
@@ -45,16 +51,18 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
       return undefined
     }
   }
-  const exists = existsSync(join(options.folder, FILE))
-  if (exists) open()
+  const path = join(options.folder, FILE)
+  /** Another process with the same folder may have begun it since. */
+  const existing = (): ResponseStore | null => store ?? (existsSync(path) ? open() : null)
+  existing()
 
   return {
     put: (response) => open().put(response),
-    get: (id, owner) => tried(() => store?.get(id, owner)),
-    holding: (item, owner) => tried(() => store?.holding(item, owner)),
-    delete: (id, owner) => tried(() => store?.delete(id, owner)) ?? false,
+    get: (id, owner) => tried(() => existing()?.get(id, owner)),
+    holding: (item, owner) => tried(() => existing()?.holding(item, owner)),
+    delete: (id, owner) => tried(() => existing()?.delete(id, owner)) ?? false,
     close() {
-      clearInterval(sweeping)
+      clearTimeout(sweeping)
       tried(() => file?.close())
     },
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -210,6 +210,92 @@ test('store: what an earlier process left unfinished has failed', () => {
     0,
   )
   again.close()
+})
+
+test('store: a file of a newer version is left as it is', () => {
+  const setting = given()
+  setting.store.put(response('a'))
+  setting.store.close()
+  const path = join(setting.folder, FILE)
+  const newer = new DatabaseSync(path)
+  newer.exec('PRAGMA user_version = 7')
+  newer.close()
+  assert.throws(() => setting.reopen(), /newer Headgate/)
+  const file = new DatabaseSync(path)
+  assert.equal(file.prepare('PRAGMA user_version').get()?.user_version, 7)
+  file.close()
+})
+
+test('store: a file that is no database is said to be none, and stays as it is', () => {
+  const setting = given()
+  setting.store.close()
+  const path = join(setting.folder, FILE)
+  writeFileSync(path, 'no database '.repeat(1_000))
+  assert.throws(() => setting.reopen(), /not a database/)
+  assert.match(readFileSync(path, 'utf8'), /^no database/)
+})
+
+test('store: a full disk is said to be one, and what was there stays', () => {
+  const setting = given()
+  setting.store.put(response('a'))
+  // The limit of a connection is the file's as it is now, and a little: every process that opens it has one of its own.
+  const { exec } = DatabaseSync.prototype
+  DatabaseSync.prototype.exec = function (sql: string) {
+    exec.call(this, sql)
+    if (sql.includes('journal_mode')) exec.call(this, 'PRAGMA max_page_count = 30')
+  }
+  const full = setting.reopen()
+  DatabaseSync.prototype.exec = exec
+  assert.match(full.put(response('b', { response: 'x'.repeat(500_000) }))?.message ?? '', /disk is full/)
+  assert.equal(full.get('b', 'me'), undefined)
+  assert.equal(full.put(response('c')), null)
+  assert.ok(full.get('a', 'me') && full.get('c', 'me'))
+  full.close()
+  setting.store.close()
+})
+
+test('store: fewer days hold for what is there already, and what comes later is still the newest', () => {
+  const setting = given()
+  for (let at = 0; at < 20; at++) setting.store.put(response(`old${at}`, { response: 'x'.repeat(50_000) }))
+  setting.keepDays = 2
+  setting.date += DAY
+  for (let at = 0; at < 5; at++) setting.store.put(response(`new${at}`, { response: 'x'.repeat(50_000) }))
+  for (let at = 0; at < 5; at++) assert.ok(setting.store.get(`new${at}`, 'me'), `new${at}`)
+  setting.date += DAY
+  assert.equal(setting.store.get('old19', 'me'), undefined)
+  assert.ok(setting.store.get('new0', 'me'))
+  setting.store.close()
+})
+
+test('store: what takes part in many turns is not written again with each', () => {
+  const setting = given()
+  const began = setting.date
+  const touchedAt = () => {
+    const file = new DatabaseSync(join(setting.folder, FILE))
+    const row = file.prepare("SELECT touched FROM response WHERE id = 't0'").get()
+    file.close()
+    return Number(row?.touched)
+  }
+  for (let at = 0; at < 30; at++) {
+    setting.date += 60_000
+    setting.store.put(response(`t${at}`, { previous: at === 0 ? null : `t${at - 1}` }))
+  }
+  assert.equal(touchedAt(), began + 60_000)
+  setting.date += DAY
+  setting.store.put(response('late', { previous: 't29' }))
+  assert.equal(touchedAt(), setting.date)
+  setting.store.close()
+})
+
+test('store: what is swept goes a part at a time', () => {
+  const setting = given()
+  for (let at = 0; at < 250; at++) setting.store.put(response(`r${at}`))
+  setting.date += 11 * DAY
+  const parts: boolean[] = []
+  do parts.push(setting.store.sweep())
+  while (parts.at(-1))
+  assert.deepEqual(parts, [true, true, false])
+  setting.store.close()
 })
 
 test('store: what cannot be written is a failure, and what was there stays', () => {

@@ -20,8 +20,8 @@ export type StoreOptions = {
 export type OpenStore = ResponseStore & {
   /** Ends what an earlier process had under way and left behind: nobody is going to answer it any more. Gives the number. */
   abandon(restated: (response: StoredResponse) => string): number
-  /** Lets go of what has expired. */
-  sweep(): void
+  /** Lets go of some of what has expired; true: there is more. All at once would keep every request waiting meanwhile. */
+  sweep(): boolean
   close(): void
 }
 
@@ -32,6 +32,12 @@ const DAY = 86_400_000
 const MIB = 1_048_576
 /** So full (of the most allowed) it is left when the oldest had to make room. */
 const EASED = 0.9
+/** ms a turn may seem older than the last that continued it: writing every earlier turn anew with each would cost more than all else. */
+const SLACK = 3_600_000
+/** Answers let go at a time. */
+const SWEPT = 100
+/** Of the tables below; a file of a later version is left alone. */
+const VERSION = 1
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS response (
@@ -40,7 +46,7 @@ const SCHEMA = `
     previous TEXT,
     status TEXT NOT NULL,
     created INTEGER NOT NULL,
-    expires INTEGER NOT NULL,
+    touched INTEGER NOT NULL,
     size INTEGER NOT NULL,
     input TEXT NOT NULL,
     response TEXT NOT NULL,
@@ -48,7 +54,7 @@ const SCHEMA = `
     maker TEXT,
     PRIMARY KEY (owner, id)
   );
-  CREATE INDEX IF NOT EXISTS response_expires ON response (expires);
+  CREATE INDEX IF NOT EXISTS response_touched ON response (touched);
   CREATE INDEX IF NOT EXISTS response_unfinished ON response (status) WHERE status IN ('queued', 'in_progress');
   CREATE TABLE IF NOT EXISTS item (
     owner TEXT NOT NULL,
@@ -66,7 +72,7 @@ const SCHEMA = `
       UPDATE total SET size = size - OLD.size;
       DELETE FROM item WHERE owner = OLD.owner AND response = OLD.id;
     END;
-  PRAGMA user_version = 1;
+  PRAGMA user_version = ${VERSION};
 `
 
 /** Throws what SQLite or the file system throws; the caller says where the folder is set. */
@@ -74,34 +80,46 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, FILE)
   const database = new DatabaseSync(path)
-  chmodSync(path, 0o600)
-  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 2000')
-  database.exec(SCHEMA)
+  try {
+    chmodSync(path, 0o600)
+    database.exec('PRAGMA busy_timeout = 2000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+    const version = Number(database.prepare('PRAGMA user_version').get()?.user_version)
+    if (version > VERSION) throw new Error(`${FILE} is of a newer Headgate (version ${version} of its tables)`)
+    database.exec(SCHEMA)
+  } catch (error) {
+    database.close()
+    throw error
+  }
 
   const insert = database.prepare(
-    'INSERT INTO response (owner, id, previous, status, created, expires, size, input, response, events, maker) VALUES (?,?,?,?,?,?,?,?,?,?,?)',
+    'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker) VALUES (?,?,?,?,?,?,?,?,?,?,?)',
   )
   const insertItem = database.prepare('INSERT OR REPLACE INTO item (owner, id, response) VALUES (?,?,?)')
   const itemsOf = database.prepare('SELECT id FROM item WHERE owner = ? AND response = ?')
   const selectHolding = database.prepare(
-    'SELECT response.* FROM item JOIN response ON response.owner = item.owner AND response.id = item.response WHERE item.owner = ? AND item.id = ? AND expires > ?',
+    'SELECT response.* FROM item JOIN response ON response.owner = item.owner AND response.id = item.response WHERE item.owner = ? AND item.id = ? AND touched > ?',
   )
-  const select = database.prepare('SELECT * FROM response WHERE owner = ? AND id = ? AND expires > ?')
+  const select = database.prepare('SELECT * FROM response WHERE owner = ? AND id = ? AND touched > ?')
   const remove = database.prepare('DELETE FROM response WHERE owner = ? AND id = ?')
-  const expire = database.prepare('DELETE FROM response WHERE expires <= ?')
+  const expire = database.prepare(
+    'DELETE FROM response WHERE rowid IN (SELECT rowid FROM response WHERE touched <= ? ORDER BY touched LIMIT ?)',
+  )
   const unfinished = database.prepare("SELECT * FROM response WHERE status IN ('queued', 'in_progress')")
   const total = database.prepare('SELECT size FROM total')
-  const oldest = database.prepare('SELECT owner, id, size FROM response ORDER BY expires LIMIT 64')
+  const oldest = database.prepare('SELECT owner, id, size FROM response ORDER BY touched LIMIT 64')
   // UNION, not UNION ALL: a circle, which nobody makes, would still end.
   const prolong = database.prepare(`
     WITH RECURSIVE earlier (id) AS (
       VALUES (?1) UNION SELECT response.previous FROM response JOIN earlier USING (id) WHERE owner = ?2
-    ) UPDATE response SET expires = ?3 WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL)`)
+    ) UPDATE response SET touched = ?3
+      WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL) AND touched < ?3 - ${SLACK}`)
+  /** What was touched then or before has expired: by the days as they are configured now, whatever they were when it was kept. */
+  const expired = (): number => date() - limits().keepDays * DAY
 
   const write = (one: StoredResponse): void => {
     const { owner, id, previous, status, created, input, response, events, items, maker } = one
-    const expires = date() + limits().keepDays * DAY
-    const size = input.length + response.length + (events?.length ?? 0)
+    const touched = date()
+    const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     remove.run(owner, id)
     insert.run(
       owner,
@@ -109,7 +127,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       previous,
       status,
       created,
-      expires,
+      touched,
       size,
       input,
       response,
@@ -117,7 +135,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       maker && JSON.stringify(maker),
     )
     for (const item of items) insertItem.run(owner, item, id)
-    if (previous !== null) prolong.run(previous, owner, expires)
+    if (previous !== null) prolong.run(previous, owner, touched)
     makeRoom()
   }
   const makeRoom = (): void => {
@@ -146,7 +164,8 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       run()
       database.exec('COMMIT')
     } catch (error) {
-      database.exec('ROLLBACK')
+      // A full disk has rolled back by itself, and doing so again would hide what was wrong.
+      if (database.isTransaction) database.exec('ROLLBACK')
       throw error
     }
   }
@@ -161,11 +180,11 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       }
     },
     get(id, owner) {
-      const row = select.get(owner, id, date())
+      const row = select.get(owner, id, expired())
       return row && read(row)
     },
     holding(item, owner) {
-      const row = selectHolding.get(owner, item, date())
+      const row = selectHolding.get(owner, item, expired())
       return row && read(row)
     },
     delete: (id, owner) => remove.run(owner, id).changes > 0,
@@ -174,9 +193,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       for (const one of left) whole(() => write({ ...one, status: 'failed', response: restated(one) }))
       return left.length
     },
-    sweep() {
-      expire.run(date())
-    },
+    sweep: () => Number(expire.run(expired(), SWEPT).changes) >= SWEPT,
     close() {
       database.close()
     },

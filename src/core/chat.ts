@@ -17,6 +17,8 @@ export type ChatRequest = {
   readonly messages: readonly Message[]
   readonly tools: readonly Tool[]
   readonly settings: Settings
+  /** Where it is too long for everybody, its oldest turns may be left out. */
+  readonly mayShorten?: boolean
   /** Members the middle has no word for, at the top level. */
   readonly extras: readonly Extra[]
 }

@@ -7,6 +7,7 @@ import { Attempt } from './attempt.ts'
 import type { Tools } from './first-to-open.ts'
 import { type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
 import { withoutProofs } from './proofs.ts'
+import { shortened } from './shorten.ts'
 import type { Turn } from './turn.ts'
 
 /** `Ready`: what a target would be sent. */
@@ -16,6 +17,8 @@ export type Asking<Ready extends Fitness> = {
   readonly begin: (target: Target, ready: Ready) => Attempt
   /** The failure is no more than a word that the target has to be asked otherwise: then that is done at once. */
   readonly otherwise?: (target: Target, failure: Failure) => boolean
+  /** Nobody is left who could answer: whether everybody can be asked for less. */
+  readonly less?: (failure: Failure) => boolean
   /** Whether the same may be asked of another. Absent: always. */
   readonly mayGoElsewhere?: (failure: Failure) => boolean
 }
@@ -32,8 +35,9 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
   const bodies = new Map<Question, Map<Candidate, Prepared | null>>()
   /** For providers that do not know the seals in the conversation: the question without them. */
   const unsealed = new Map<string, Question>()
+  let short: Question | null = null
   const askedOf = (target: Target): Question =>
-    unsealed.get(target.candidate.instance.id) ?? turn?.questionFor(target) ?? question
+    unsealed.get(target.candidate.instance.id) ?? short ?? turn?.questionFor(target) ?? question
   return {
     prepare: (target) => {
       const { candidate } = target
@@ -69,9 +73,16 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
       const { id } = target.candidate.instance
       if (turn?.forgotten(askedOf(target), failure)) return true
       if (failure.kind !== 'unknown_proof' || unsealed.has(id)) return false
-      const open = withoutProofs(question)
+      const open = withoutProofs(short ?? question)
       if (open) unsealed.set(id, open)
       return open !== null
+    },
+    less: (failure) => {
+      const less = failure.kind === 'context_length' ? shortened(short ?? question) : null
+      if (!less) return false
+      short = less
+      unsealed.clear()
+      return true
     },
     mayGoElsewhere: (failure) => mayGoElsewhere(question, failure),
   }

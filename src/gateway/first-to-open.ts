@@ -155,6 +155,10 @@ export const firstToOpen = async <Ready extends Fitness>(
     if (stop.reason) continue
     if (!choice) {
       if (empty) return empty
+      if (allowed && last && asking.less?.(last.failure)) {
+        history = nothingMet
+        continue
+      }
       return { ok: false, failure: verdict(failures, leftOut), soonest: soonest(tools, errand) }
     }
     const { target, prepared, ticket } = choice

@@ -668,6 +668,54 @@ test('sealed: who refuses it without seals too is not asked for ever', async () 
   assert.equal(reply.headers['x-headgate-attempts'], '2')
 })
 
+// ── Too long for everybody ───────────────────────────────────────────────────────────────────────────────────────
+
+const turns = (truncation: string) => ({
+  model: 'anything',
+  instructions: 'be kind',
+  truncation,
+  input: [
+    { role: 'user', content: 'first question' },
+    { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c1', output: 'first result' },
+    { role: 'assistant', content: 'first answer' },
+    { role: 'user', content: 'second question' },
+    { role: 'assistant', content: 'second answer' },
+    { role: 'user', content: 'last question' },
+  ],
+  tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
+})
+/** Takes no more than so much. */
+const narrow = (most: string) => (call: Asked) =>
+  call.body?.includes(most)
+    ? play.error(call, 400, { type: 'invalid_request_error', code: 'context_length_exceeded' })
+    : play.json(call, 200, said.chat('Hello'))
+
+const shortening: readonly (readonly [string, string, string, number, string | undefined, string])[] = [
+  ['the older half goes, by name', 'auto', 'first', 200, 'input[0], input[1], input[2], input[3]', 'second question'],
+  [
+    'as often as it takes',
+    'auto',
+    'second',
+    200,
+    'input[0], input[1], input[2], input[3], input[4], input[5]',
+    'last question',
+  ],
+  ['never the last question', 'auto', 'last', 400, undefined, ''],
+  ['nor without leave', 'disabled', 'first', 400, undefined, ''],
+]
+for (const [name, truncation, most, status, dropped, first] of shortening)
+  test(`too long: ${name}`, async () => {
+    const { ask, world } = bench([instance('one')], narrow(most))
+    const reply = ask(turns(truncation), 'openai-responses')
+    await reply.done
+    assert.equal(reply.status, status)
+    assert.equal(reply.headers['x-headgate-dropped'], dropped)
+    if (status !== 200) return
+    const { messages } = JSON.parse(world.calls.at(-1)?.body ?? '')
+    assert.deepEqual([messages[0].content, messages[1].content], ['be kind', first])
+  })
+
 // ── What the catalogue says a model cannot ────────────────────────────────────────────────────────────────────────
 
 const withTool = { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }] }

@@ -8,10 +8,14 @@ import type { Question } from './prepare.ts'
 
 /** The question without the seals in it, to be written anew; null: there are none. What is lost by it is named like any loss. */
 export const withoutProofs = (question: Question): Question | null => {
-  const { request } = question
+  const { request, anew } = question
   const sealed = request.messages.flatMap(({ content }) => content.filter(isSealed).map(({ at }) => at))
   if (sealed.length === 0) return null
-  return { ...question, anew: { without: sealed }, request: { ...request, messages: request.messages.map(unsealed) } }
+  return {
+    ...question,
+    anew: { without: [...(anew?.without ?? []), ...sealed] },
+    request: { ...request, messages: request.messages.map(unsealed) },
+  }
 }
 
 const isSealed = (part: Part): boolean => part.type === 'reasoning' && part.proof !== undefined

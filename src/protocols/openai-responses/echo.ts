@@ -14,8 +14,7 @@ export const echo = ({ body, kept }: AnswerContext): JsonObject => {
     instructions: text(body.instructions) ?? null,
     tools: list(body.tools).filter(isObject).map(echoTool),
     tool_choice: body.tool_choice ?? 'auto',
-    // What was asked of it in vain is named in the dropped header; what happened is this.
-    truncation: 'disabled',
+    truncation: body.truncation === 'auto' ? 'auto' : 'disabled',
     parallel_tool_calls: body.parallel_tool_calls !== false,
     text: { format: format ? echoFormat(format) : { type: 'text' }, ...(verbosity !== undefined && { verbosity }) },
     top_p: number(body.top_p) ?? 1,

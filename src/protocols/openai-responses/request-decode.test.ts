@@ -315,7 +315,8 @@ const extras: readonly (readonly [string, JsonObject, readonly (readonly [string
   ['a stored prompt', { prompt: { id: 'pmpt_1' }, input: null }, [['prompt', true]]],
   ['an answer for later', { background: true }, [['background', true]]],
   ['what is off', { background: false, truncation: 'disabled', stream_options: { include_obfuscation: false } }, []],
-  ['truncation', { truncation: 'auto' }, [['truncation', false]]],
+  ['truncation, which is done here', { truncation: 'auto' }, []],
+  ['truncation of another kind', { truncation: 'clever' }, [['truncation', false]]],
   ['a hosted tool must be used', { tool_choice: { type: 'web_search_preview' } }, [['tool_choice', true]]],
   [
     'another format',

@@ -38,7 +38,8 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   }
   extras.push(...decodeSwitches(fields), ...fields.rest())
   if (problems.first) return bad(problems.first)
-  return good({ model: model ?? '', stream, messages, tools, settings, extras })
+  const mayShorten = body.truncation === 'auto'
+  return good({ model: model ?? '', stream, messages, tools, settings, extras, ...(mayShorten && { mayShorten }) })
 }
 
 const kept = (fields: Fields, name: string, value: Json, essential: boolean): Extra => ({
@@ -98,7 +99,9 @@ const decodeSwitches = (fields: Fields): Extra[] => {
   )
   return [
     ...(background ? [kept(fields, 'background', true, true)] : []),
-    ...(truncation === undefined || truncation === 'disabled' ? [] : [kept(fields, 'truncation', truncation, false)]),
+    ...(truncation === undefined || truncation === 'disabled' || truncation === 'auto'
+      ? []
+      : [kept(fields, 'truncation', truncation, false)]),
     ...(options && wishes.length > 0 ? [kept(fields, 'stream_options', options, false)] : []),
   ]
 }

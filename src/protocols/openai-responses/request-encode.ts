@@ -38,6 +38,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   put(draft, 'store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
   if (request.stream) put(draft, 'stream', true, 'stream')
   for (const extra of request.extras) encodeExtra(draft, extra)
+  if (request.mayShorten) put(draft, 'truncation', 'auto', 'truncation')
   return { body: draft.body, losses: [...draft.losses.values()], from: draft.from }
 }
 

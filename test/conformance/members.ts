@@ -40,6 +40,7 @@ const SAME_WITHOUT: readonly {
 }[] = [
   { path: /(^|\.)type$/, why: 'the kind of a thing is said by where the rest of it goes' },
   { path: /./, value: /^(false|""|\[\]|\{\}|"\{\}")$/, why: 'nothing, or no, is what absence says' },
+  { path: /^truncation$/, value: /"auto"/, why: 'done by the gateway itself, with what is left out named then' },
   { path: /^n$/, value: /^1$/, why: 'one answer is what everybody gives' },
   { path: /detail$/, value: /"auto"/, why: 'the default' },
   { path: /^service_tier$/, value: /"auto"/, why: 'the default' },

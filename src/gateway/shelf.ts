@@ -4,11 +4,18 @@ import type { ResponseStore, StoredResponse } from '../core/stored.ts'
 /** `most`: characters it may hold in all; the longest untouched make room. */
 export const memoryStore = (most: number): ResponseStore => {
   const kept = new Map<string, StoredResponse>()
+  /** By an item, the answer in whose turn it is. */
+  const holders = new Map<string, string>()
   let size = 0
   const name = (id: string, owner: string): string => `${owner} ${id}`
   const remove = (key: string): boolean => {
     const found = kept.get(key)
-    if (found) size -= sizeOf(found)
+    if (!found) return false
+    size -= sizeOf(found)
+    for (const item of found.items) {
+      const named = name(item, found.owner)
+      if (holders.get(named) === key) holders.delete(named)
+    }
     return kept.delete(key)
   }
   const get = (id: string, owner: string): StoredResponse | undefined => {
@@ -22,12 +29,12 @@ export const memoryStore = (most: number): ResponseStore => {
   }
   return {
     get,
-    // Few and small: looked through.
-    holding: (item, owner) => [...kept.values()].find((one) => one.owner === owner && one.items.includes(item)),
+    holding: (item, owner) => kept.get(holders.get(name(item, owner)) ?? ''),
     put(response) {
       const key = name(response.id, response.owner)
       remove(key)
       kept.set(key, response)
+      for (const item of response.items) holders.set(name(item, response.owner), key)
       size += sizeOf(response)
       for (const oldest of kept.keys()) {
         if (size <= most || oldest === key) break

@@ -468,3 +468,65 @@ test('turn: a thought without its seal is only what it says', () => {
     { type: 'reasoning', id: 'rs_hg_rs_2', summary: [{ type: 'summary_text', text: 'hm' }] },
   ])
 })
+
+test('turn: a conversation longer than anybody takes is refused before it is read to its end', () => {
+  const large = JSON.stringify([{ role: 'user', content: 'x'.repeat(10_000_000) }])
+  const ids = Array.from({ length: 10 }, (_, at) => `resp_hg${at}`)
+  const all = ids.map((id, at) => stored(id, { input: large, previous: ids[at - 1] ?? null }))
+  const durable = memoryStore(1_000_000_000)
+  for (const one of all) durable.put(one)
+  let read = 0
+  const get: ResponseStore['get'] = (id, owner) => {
+    read++
+    return durable.get(id, owner)
+  }
+  const world = worldOf([], { shelves: { durable: { ...durable, get } } })
+  const turn = turnFor(world, questionOf({ previous_response_id: 'resp_hg9', input: 'next' }), {
+    id: 'resp_hgnew',
+    background: false,
+  })
+  assert.partialDeepStrictEqual(turn, {
+    ok: false,
+    failure: { kind: 'invalid_request', param: 'previous_response_id' },
+  })
+  assert.equal(read, 4)
+  assert.ok(
+    turnFor(world, questionOf({ previous_response_id: 'resp_hg1', input: 'next' }), { id: 'a', background: false }).ok,
+  )
+})
+
+test('turn: a turn is read once, however many of its items are named', () => {
+  const input = Array.from({ length: 500 }, (_, at) => ({ type: 'message', role: 'user', id: `m${at}`, content: 'x' }))
+  const durable = memoryStore(1_000_000)
+  durable.put(stored('resp_hga', { input: JSON.stringify(input), items: input.map(({ id }) => id) }))
+  let read = 0
+  const holding: ResponseStore['holding'] = (item, owner) => {
+    read++
+    return durable.holding(item, owner)
+  }
+  const world = worldOf([], { shelves: { durable: { ...durable, holding } } })
+  const turn = turnOf(world, { input: input.map(({ id }) => ({ type: 'item_reference', id })) })
+  assert.equal(saidIn(turn.question).length, 500)
+  assert.equal(read, 1)
+})
+
+test('turn: a large item named again and again is refused before it is written out', () => {
+  const input = [{ type: 'message', role: 'user', id: 'm', content: 'x'.repeat(1_000_000) }]
+  const world = worldOf([stored('resp_hga', { input: JSON.stringify(input), items: ['m'] })], {})
+  const durable = memoryStore(10_000_000)
+  durable.put(stored('resp_hga', { input: JSON.stringify(input), items: ['m'] }))
+  const turn = turnFor(
+    { ...world, shelves: { durable } },
+    questionOf({ input: Array(1_000).fill({ type: 'item_reference', id: 'm' }) }),
+    { id: 'resp_hgnew', background: false },
+  )
+  assert.partialDeepStrictEqual(turn, { ok: false, failure: { kind: 'invalid_request', param: 'input' } })
+})
+
+test('turn: of so many items that nobody will name them all the last can be named', () => {
+  const world = worldOf([])
+  const input = Array.from({ length: 20_000 }, (_, at) => ({ role: 'user', id: `m${at}`, content: 'x' }))
+  turnOf(world, { input }).keep('{"output":[{"id":"said"}]}', 'completed', null)
+  const { items } = world.shelves.durable?.get('resp_hgnew', 'me') ?? { items: [] }
+  assert.deepEqual([items.length, items[0], items.at(-1)], [10_000, 'm10001', 'said'])
+})

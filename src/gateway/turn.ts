@@ -43,8 +43,12 @@ export type TurnWorld = {
 /** Ids of ours begin so: none that does can be known to anybody else. */
 const OWN_ID = 'resp_hg'
 
-/** Longest conversation, in turns. */
+/** Longest conversation: in turns, and in characters of what is kept of them. Few providers take as much. */
 const MOST_TURNS = 10_000
+const MOST_SAID = 32 * 1024 * 1024
+
+/** Items of a turn that a later question may name, and how many it may: each is a look into the database. */
+const MOST_NAMED = 10_000
 
 /** A question that has come this far is no deeper. */
 const DEEPEST = 64
@@ -140,9 +144,9 @@ export class Turn {
         input: JSON.stringify(this.#input),
         response,
         events,
-        items: [...this.#input, ...list(object(parseJson(response))?.output)].flatMap(
-          (item) => text(object(item)?.id) ?? [],
-        ),
+        items: [...this.#input, ...list(object(parseJson(response))?.output)]
+          .slice(-MOST_NAMED)
+          .flatMap((item) => text(object(item)?.id) ?? []),
         maker: this.#maker,
       }) ?? null
     if (trouble) this.#world.trouble(trouble)
@@ -165,13 +169,16 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
   const kept: Kept = { id, previous, store, background }
   const news = itemsOf(body.input)
   const references = referredTo(world, news)
+  if (sizeOfNamed(news, references) > MOST_SAID) return bad(tooMuch('input'))
   const asking = news.map((item) => references.get(text(item.id) ?? '')?.item ?? item)
   const own = named(asking, world.letters)
   const asIs = () => good(new Turn(world, question, kept, own, null))
   if (previous === null && references.size === 0) return asIs()
 
   const find = (id: string) => connection?.get(id, world.owner) ?? durable?.get(id, world.owner)
-  const { turns, root } = previous === null ? { turns: [], root: null } : conversation(find, previous)
+  const { turns, root, tooLong } =
+    previous === null ? { turns: [], root: null, tooLong: false } : conversation(find, previous)
+  if (tooLong) return bad(tooMuch('previous_response_id'))
   const last = turns.at(-1)
   if (previous !== null && !last) {
     if (previous.startsWith(OWN_ID) || !world.othersMayKnow) return bad(unknownPrevious(previous))
@@ -197,19 +204,38 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
   return good(new Turn(world, expanded, kept, own, nativeOf(question, last, sources)))
 }
 
+/** An item of an earlier turn. */
+type Named = { readonly item: JsonObject; readonly turn: StoredResponse }
+
 /** The items that a question names instead of repeating them, by id, and the turns they are from. */
 const referredTo = (
   { shelves: { durable, connection }, owner }: TurnWorld,
   items: readonly JsonObject[],
-): ReadonlyMap<string, { readonly item: JsonObject; readonly turn: StoredResponse }> =>
-  new Map(
-    items.filter(isReference).flatMap((reference) => {
-      const id = text(reference.id) ?? ''
+): ReadonlyMap<string, Named> => {
+  const found = new Map<string, Named>()
+  // A turn may be megabytes: it is read once, however many of its items are named.
+  const known = new Map<string, Named>()
+  const wanted = new Set(items.filter(isReference).map((reference) => text(reference.id) ?? ''))
+  let size = 0
+  for (const id of [...wanted].slice(0, MOST_NAMED)) {
+    if (!known.has(id) && size <= MOST_SAID) {
       const turn = connection?.holding(id, owner) ?? durable?.holding(id, owner)
-      const item = turn && itemsIn(turn).find((one) => one.id === id)
-      return item ? [[id, { item: unnamed(item), turn }] as const] : []
-    }),
-  )
+      if (turn) {
+        size += sizeOf(turn)
+        for (const item of itemsIn(turn)) known.set(text(item.id) ?? '', { item: unnamed(item), turn })
+      }
+    }
+    const one = known.get(id)
+    if (one) found.set(id, one)
+  }
+  return found
+}
+
+/** Characters of what is named, as often as it is: a few letters may name megabytes, and again and again. */
+const sizeOfNamed = (items: readonly JsonObject[], references: ReadonlyMap<string, Named>): number => {
+  const sizes = new Map([...references].map(([id, { item }]) => [id, JSON.stringify(item).length]))
+  return items.reduce((sum, { id }) => sum + (sizes.get(text(id) ?? '') ?? 0), 0)
+}
 
 const isReference = ({ type, role, id }: JsonObject): boolean =>
   type === 'item_reference' || (type === undefined && role === undefined && id !== undefined)
@@ -238,21 +264,33 @@ const notDone = (id: string): Failure =>
     param: 'previous_response_id',
   })
 
-/** The turns up to this one, oldest first, and what the oldest continues that is not known here. */
+/** The turns up to this one, oldest first, and what the oldest continues that is not known here. Too long, it is only the last of it. */
 export const conversation = (
   find: (id: string) => StoredResponse | undefined,
   id: string,
-): { readonly turns: readonly StoredResponse[]; readonly root: string | null } => {
+): { readonly turns: readonly StoredResponse[]; readonly root: string | null; readonly tooLong: boolean } => {
   const turns: StoredResponse[] = []
   let next: string | null = id
-  while (next !== null && turns.length < MOST_TURNS) {
+  let size = 0
+  while (next !== null) {
     const found = find(next)
     if (!found) break
-    turns.unshift(found)
+    size += sizeOf(found)
+    if (size > MOST_SAID || turns.length === MOST_TURNS) return { turns: turns.reverse(), root: next, tooLong: true }
+    turns.push(found)
     next = found.previous
   }
-  return { turns, root: next }
+  return { turns: turns.reverse(), root: next, tooLong: false }
 }
+
+const sizeOf = ({ input, response }: StoredResponse): number => input.length + response.length
+
+const tooMuch = (param: string): Failure =>
+  fail(
+    'invalid_request',
+    'What this continues or names is too long: no provider takes so much. Begin a new conversation with a summary of it.',
+    { param },
+  )
 
 const unknownPrevious = (id: string): Failure =>
   fail(

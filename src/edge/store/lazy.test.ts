@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, test } from 'node:test'
+import type { StoredResponse } from '../../core/stored.ts'
+import { lazyResponses } from './lazy.ts'
+import { FILE } from './responses.ts'
+
+const roots: string[] = []
+after(() => {
+  for (const root of roots) rmSync(root, { recursive: true, force: true })
+})
+
+const given = () => {
+  const root = mkdtempSync(join(tmpdir(), 'headgate-lazy-'))
+  roots.push(root)
+  const folder = join(root, 'data')
+  const problems: string[] = []
+  const open = () =>
+    lazyResponses({ folder, date: () => 1_000, limits: () => ({ keepDays: 1, maxMegabytes: 1 }) }, (message) =>
+      problems.push(message),
+    )
+  return { folder, path: join(folder, FILE), problems, open }
+}
+
+const one: StoredResponse = {
+  id: 'a',
+  owner: 'me',
+  previous: null,
+  status: 'completed',
+  created: 1,
+  input: '[]',
+  response: '{}',
+  events: null,
+  items: ['msg_a'],
+  maker: null,
+}
+
+test('store: nothing kept, nothing on the disk', () => {
+  const { folder, open } = given()
+  const store = open()
+  assert.equal(store.get('a', 'me'), undefined)
+  store.close()
+  assert.equal(existsSync(folder), false)
+})
+
+test('store: what another process with the same folder has kept since is found', () => {
+  const { problems, open } = given()
+  const [first, second] = [open(), open()]
+  second.put(one)
+  assert.equal(first.get('a', 'me')?.id, 'a')
+  first.close()
+  second.close()
+  assert.deepEqual(problems, [])
+})
+
+const unusable: readonly (readonly [string, (path: string) => void, RegExp])[] = [
+  ['a file that is no database', (path) => writeFileSync(path, 'no database '.repeat(1_000)), /not a database/],
+  [
+    'a file of a newer version',
+    (path) => {
+      const file = new DatabaseSync(path)
+      file.exec('PRAGMA user_version = 9')
+      file.close()
+    },
+    /newer Headgate/,
+  ],
+  ['a folder in its place', (path) => mkdirSync(path), /open/],
+]
+for (const [name, make, why] of unusable)
+  test(`store: with ${name} it starts, says so, and keeps in memory`, () => {
+    const { folder, path, problems, open } = given()
+    mkdirSync(folder)
+    make(path)
+    const store = open()
+    assert.equal(problems.length, 1)
+    assert.match(problems[0] ?? '', why)
+    assert.equal(store.put(one), null)
+    assert.equal(store.get('a', 'me')?.id, 'a')
+    assert.equal(problems.length, 1)
+    store.close()
+  })

@@ -28,6 +28,12 @@ export const lostUnlessIdle = ({ value, at }: Setting<Json>, { losses }: Losing)
   if (!idle) losses.lose(at)
 }
 
+/** Members that are a message by themselves, with no role beside them. */
+const ALONE: ReadonlySet<string> = new Set(['instructions', 'system'])
+
+/** Where a message's role is said: what is known for a system message by its own name is named itself. */
+export const roleAt = ({ at }: { readonly at: string }): string => (ALONE.has(at) ? at : `${at}.role`)
+
 export const newLosses = (): Losses => {
   const found = new Map<string, boolean>()
   const note = (at: string, unfit: boolean) => found.set(at, unfit || found.get(at) === true)

@@ -42,6 +42,8 @@ const SAME_WITHOUT: readonly {
   { path: /./, value: /^(false|""|\[\]|\{\}|"\{\}")$/, why: 'nothing, or no, is what absence says' },
   { path: /^truncation$/, value: /"auto"/, why: 'done by the gateway itself, with what is left out named then' },
   { path: /^n$/, value: /^1$/, why: 'one answer is what everybody gives' },
+  { path: /^(frequency|presence)_penalty$/, value: /^0$/, why: 'the default' },
+  { path: /^top_p$/, value: /^1$/, to: 'anthropic-messages', why: 'the default, and beside a temperature refused' },
   { path: /detail$/, value: /"auto"/, why: 'the default' },
   { path: /^service_tier$/, value: /"auto"/, why: 'the default' },
   { path: /^function_call$/, value: /"auto"/, why: 'the default' },

@@ -5,15 +5,22 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { isObject, type JsonObject } from '../../src/core/json.ts'
+import type { Failure } from '../../src/core/failure.ts'
+import { isList, isObject, type JsonObject, object } from '../../src/core/json.ts'
 import type { ClientProtocol, Encoded, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { byStyle, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
-import { clientRequests, type RecordedApi, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { allRecordings, clientRequests, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { Board } from './board.ts'
 import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
 
-const APIS: readonly RecordedApi[] = ['chat', 'responses', 'messages']
+/** Where requests of each style were recorded: those that are counted, compacted or sent through another door included. */
+const APIS: { readonly [style: string]: readonly string[] } = {
+  chat: ['chat'],
+  responses: ['responses', 'responses-compact', 'responses-input-tokens'],
+  messages: ['messages', 'bedrock-invoke'],
+  completions: ['completions'],
+}
 
 const PUBLISHED = {
   'openai-chat': ['openai', 'CreateChatCompletionRequest'],
@@ -28,32 +35,48 @@ const PUBLISHED = {
 
 const TARGET = { model: 'target-model', outputLimit: 8_192 }
 
-const board = new Board()
+const board = new Board('requests')
 
 type Asked = { readonly name: string; readonly status: number; readonly body: JsonObject }
 
-/** Recorded and client requests of one API. Azure and Vertex name the model in the path, so it is put back. */
-const askedOf = (api: RecordedApi): Asked[] => [
-  ...recordingsOf(api).flatMap(({ id, status, request }) =>
-    isObject(request) ? [{ name: id, status: status ?? 200, body: { model: 'm', ...request } }] : [],
-  ),
+const all = allRecordings()
+
+/** Bedrock's door takes the bodies of every maker. */
+const isOf = (style: string, { api, request }: Recording): boolean =>
+  APIS[style]?.includes(api) === true && (api !== 'bedrock-invoke' || object(request)?.anthropic_version !== undefined)
+
+/** Recorded and client requests of one style. Azure, Vertex and Bedrock name the model in the path, so it is put back. */
+const askedOf = (style: string): Asked[] => [
+  ...all.flatMap((recording) => {
+    const { id, status, request } = recording
+    if (!isObject(request) || !isOf(style, recording)) return []
+    return [{ name: id, status: status ?? 200, body: { model: 'm', ...request } }]
+  }),
   ...clientRequests().flatMap(({ name, path, body }) =>
-    path === `/v1${byStyle.get(api)?.path}` ? [{ name, status: 200, body }] : [],
+    path === `/v1${byStyle.get(style)?.path}` ? [{ name, status: 200, body }] : [],
   ),
 ]
 
 const translate = (from: ClientProtocol, to: UpstreamProtocol, body: JsonObject): Encoded | string => {
   const request = from.decodeRequest(body)
-  return request.ok ? to.encodeRequest(request.value, TARGET) : (request.failure.param ?? request.failure.message)
+  return request.ok ? to.encodeRequest(request.value, TARGET) : refused(request.failure, body)
+}
+
+/** Which member of a request nobody can be asked, and what it is. */
+const refused = ({ kind, param, message }: Failure, body: JsonObject): string => {
+  const value = body[param ?? '']
+  const shape = isList(value) ? `a list of ${typeof value[0]}s` : typeof value
+  return kind === 'unsupported' ? `unsupported: ${param}, ${shape}` : (param ?? message)
 }
 
 recordingsAreHere()
 
 describe('recorded requests, asked of every format', { skip }, () => {
-  for (const api of APIS) {
+  for (const api of Object.keys(APIS)) {
     const from = byStyle.get(api)
     assert.ok(from)
     const asked = askedOf(api)
+    test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 30, String(asked.length)))
     for (const to of Object.values(upstreamProtocols)) {
       test(`${api} requests to ${to.name}: valid, or unfit by name`, () => {
         const wrong = board.each(
@@ -77,6 +100,7 @@ const fits = (from: ClientProtocol, to: UpstreamProtocol, { body, status }: Aske
   const encoded = translate(from, to, body)
   if (typeof encoded === 'string') {
     if (status >= 400) return 'refused here as it was refused upstream'
+    if (encoded.startsWith('unsupported')) return encoded
     assert.fail(`not read: ${encoded}`)
   }
   for (const { at } of encoded.losses)

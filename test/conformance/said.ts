@@ -3,9 +3,8 @@
  * are put together first, as strictly as the official SDKs do it.
  */
 import assert from 'node:assert/strict'
-import type { FinishKind } from '../../src/core/chat.ts'
+import type { ClientProtocolName, FinishKind } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
-import type { Protocol } from '../../src/core/protocol.ts'
 
 export type Said = {
   readonly text: string
@@ -31,7 +30,7 @@ export type Counts = {
 }
 
 /** Arguments by their value: models, servers and formats space them differently. Nothing is the empty object. */
-const contentOf = (given: Json | undefined): Json => {
+export const contentOf = (given: Json | undefined): Json => {
   if (typeof given !== 'string') return given ?? {}
   if (given.trim() === '') return {}
   try {
@@ -43,7 +42,7 @@ const contentOf = (given: Json | undefined): Json => {
 
 const objects = (value: Json | undefined): JsonObject[] => list(value).filter(isObject)
 const count = (value: Json | undefined): number => number(value) ?? 0
-const plain = (thoughts: readonly string[]): string => thoughts.join('').replaceAll(/\s*\n\s*/g, '')
+export const plain = (thoughts: readonly string[]): string => thoughts.join('').replaceAll(/\s*\n\s*/g, '')
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,9 +110,15 @@ const saidChat = (body: JsonObject): Said => {
     reason:
       typeof choice?.finish_reason === 'number' ? String(choice.finish_reason) : (text(choice?.finish_reason) ?? ''),
     usage: chatCounts(body),
-    foreign: [],
+    foreign: mediaIn(message),
   }
 }
+
+/** Sound and pictures, which nobody else has a place for. Snowflake's sound is always there, and empty. */
+const mediaIn = ({ audio, images }: JsonObject): Json[] => [
+  ...(Object.values(object(audio) ?? {}).some(Boolean) ? [{ audio: audio ?? null }] : []),
+  ...(list(images).length > 0 ? [{ images: list(images) }] : []),
+]
 
 /** The chunks of the first choice as the message they make. */
 const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
@@ -121,6 +126,7 @@ const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
   const thinking: string[] = []
   const calls: { id: string; name: string; words: string }[] = []
   const old = { name: '', words: '' }
+  const media: { [member: string]: Json } = {}
   let reason: Json = null
   let rest: JsonObject = {}
   for (const chunk of chunks) {
@@ -148,6 +154,7 @@ const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
         if (known) known.words += words
         else calls[place] = { id: text(more?.id) ?? '', name: text(inner?.name) ?? '', words }
       }
+      for (const member of ['audio', 'images']) if (delta[member]) media[member] = delta[member]
       const legacy = object(delta.function_call)
       old.name += text(legacy?.name) ?? ''
       old.words += text(legacy?.arguments) ?? ''
@@ -155,6 +162,7 @@ const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
     }
   }
   const message = {
+    ...media,
     content: whole.content,
     refusal: whole.refusal,
     reasoning_content: whole.reasoning || thinking.join(''),
@@ -370,7 +378,39 @@ const messagesOrder = (events: readonly JsonObject[], names: readonly string[]):
   assert.equal(open, undefined, 'a block stays open')
 }
 
-// ── All three ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Completions ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Text, why it ended and what it cost: it has a place for nothing else. */
+const saidCompletions = (body: JsonObject): Said => {
+  const choice = object(list(body.choices)[0])
+  return {
+    text: text(choice?.text) ?? '',
+    refusal: '',
+    reasoning: '',
+    calls: [],
+    cited: [],
+    reason: text(choice?.finish_reason) ?? '',
+    usage: chatCounts(body),
+    foreign: [],
+  }
+}
+
+const assembleCompletions = (chunks: readonly JsonObject[]): JsonObject => {
+  const choices = chunks.flatMap((chunk) => objects(chunk.choices))
+  const words = choices.map((choice) => text(choice.text) ?? '').join('')
+  const reason = choices.findLast((choice) => choice.finish_reason !== null)?.finish_reason ?? null
+  const usage = chunks.findLast((chunk) => isObject(chunk.usage))?.usage ?? null
+  return { ...chunks[0], choices: [{ index: 0, text: words, finish_reason: reason }], usage }
+}
+
+const completionsOrder = (chunks: readonly JsonObject[], names: readonly string[]): void => {
+  assert.equal(names.at(-1), '[DONE]', 'the last event is not [DONE]')
+  assert.equal(new Set(chunks.map(({ id }) => id)).size, 1, 'the id changes')
+  const ends = chunks.flatMap((chunk) => objects(chunk.choices)).filter((choice) => choice.finish_reason !== null)
+  assert.equal(ends.length, 1, 'not one reason')
+}
+
+// ── All of them ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Reading = {
   readonly said: (body: JsonObject) => Said
@@ -379,15 +419,16 @@ type Reading = {
   readonly order: (events: readonly JsonObject[], names: readonly string[]) => void
 }
 
-export const reading: { readonly [name in Protocol['name']]: Reading } = {
+export const reading: { readonly [name in ClientProtocolName]: Reading } = {
   'openai-chat': { said: saidChat, assemble: assembleChat, order: chatOrder },
   'openai-responses': { said: saidResponses, assemble: assembleResponses, order: responsesOrder },
   'anthropic-messages': { said: saidMessages, assemble: assembleMessages, order: messagesOrder },
+  'openai-completions': { said: saidCompletions, assemble: assembleCompletions, order: completionsOrder },
 }
 
 const ENDS: readonly (readonly [RegExp, FinishKind])[] = [
-  [/^(length|max_tokens|model_length|model_context_window_exceeded|\w+\/max_output_tokens|incomplete)$/, 'length'],
-  [/^(content_filter|safety|\w+\/content_filter)$/i, 'content-filter'],
+  [/^(length|max_tokens|model_length|model_context_window_exceeded|\w+\/max_output_tokens|incomplete)$/i, 'length'],
+  [/^(content_filter|safety|model_armor|guardrail_intervened|\w+\/content_filter)$/i, 'content-filter'],
   [/^refusal$/, 'refusal'],
   [/^(pause_turn|compaction)$/, 'pause'],
 ]
@@ -402,7 +443,7 @@ export const endOf = ({ reason, calls, refusal }: Said): FinishKind => {
 
 /** The same end as another format has it. `words`: the model refused in words of its own; `functions`: called in the old way. */
 export const reasonIn: {
-  readonly [name in Protocol['name']]: (
+  readonly [name in ClientProtocolName]: (
     end: FinishKind,
     words: boolean,
     calls: 'none' | 'tools' | 'functions',
@@ -428,5 +469,9 @@ export const reasonIn: {
     if (end === 'pause') return 'pause_turn'
     if (end === 'content-filter' || end === 'refusal') return 'refusal'
     return calls === 'none' ? 'end_turn' : 'tool_use'
+  },
+  'openai-completions': (end) => {
+    if (end === 'length') return 'length'
+    return end === 'content-filter' || end === 'refusal' ? 'content_filter' : 'stop'
   },
 }

@@ -52,14 +52,19 @@ export type Recording = {
   readonly chunks: readonly string[] | null
 }
 
-const recorded = (wanted: (name: string) => boolean): readonly Recording[] =>
+/** The names of all recordings' files. */
+export const recordingFiles = (): readonly string[] =>
   present
     ? readdirSync(new URL('recordings/', wire))
-        .filter((name) => wanted(name) && name.endsWith('.json') && name !== 'index.json')
+        .filter((name) => name.endsWith('.json') && name !== 'index.json')
         .sort()
-        // The recordings' README says what they are.
-        .map((name) => readWire(`recordings/${name}`) as unknown as Recording)
     : []
+
+const recorded = (wanted: (name: string) => boolean): readonly Recording[] =>
+  recordingFiles()
+    .filter(wanted)
+    // The recordings' README says what they are.
+    .map((name) => readWire(`recordings/${name}`) as unknown as Recording)
 
 /** Every recording of an API, in the order of their names. */
 export const recordingsOf = (api: RecordedApi): readonly Recording[] =>

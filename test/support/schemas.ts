@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { cohereSchema } from './cohere-schema.ts'
+import { completionsSchema } from './completions-schema.ts'
 import { ollamaSchema } from './ollama-schema.ts'
 import { readWire } from './recordings.ts'
 
@@ -17,8 +18,8 @@ const FILES = {
   openresponses: 'openresponses.schema.json',
 } as const
 
-/** Those nobody publishes, written from the vendors' documents. */
-const OWN = { cohere: cohereSchema, ollama: ollamaSchema } as const
+/** Those that are not there, written from the vendors' documents. */
+const OWN = { cohere: cohereSchema, completions: completionsSchema, ollama: ollamaSchema } as const
 const isOwn = (schema: SchemaName): schema is keyof typeof OWN => Object.hasOwn(OWN, schema)
 
 /** `wire`: loosened to what the live API really says, for judging answers. Requests are judged by what is published. */

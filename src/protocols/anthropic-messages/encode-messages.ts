@@ -2,7 +2,7 @@
 import type { Extra, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, roleAt } from '../losses.ts'
 import { fromBase64, fromDataUrl, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
 import { toolName, toolUseId } from './ids.ts'
 
@@ -31,7 +31,7 @@ export const encodeConversation = (messages: readonly Message[], losses: Losses)
     const last = system.at(-1)
     const from = systems.at(-1)
     if (!last || !from) return { system, turns }
-    losses.lose(`${from.at}.role`)
+    losses.lose(roleAt(from))
     return { system: system.slice(0, -1), turns: [{ role: 'user', blocks: [last] }] }
   }
   if (first.role === 'user') return { system, turns }

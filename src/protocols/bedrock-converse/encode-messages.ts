@@ -2,7 +2,7 @@
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, roleAt } from '../losses.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
 import type { Family } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'
@@ -52,7 +52,7 @@ export const encodeConversation = (
     const from = systems.at(-1)
     const block = system[last]
     if (!block || !from) return { system, turns }
-    losses.lose(`${from.at}.role`)
+    losses.lose(roleAt(from))
     return { system: system.slice(0, last), turns: [{ role: 'user', content: [block, ...system.slice(last + 1)] }] }
   }
   if (first.role === 'user') return { system, turns }

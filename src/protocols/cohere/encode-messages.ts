@@ -3,7 +3,7 @@ import type { Extra, Message, Part } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { isObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, roleAt } from '../losses.ts'
 import { fromBase64, isTextType, standardBase64, typeOf } from '../media.ts'
 import { dataUrl } from '../openai-responses/media.ts'
 import { toolName } from './ids.ts'
@@ -33,7 +33,7 @@ export const encodeConversation = (
   const systems = messages.filter((message) => message.role === 'system')
   const turns = encodeTurns(messages, facts, losses)
   const last = turns.messages.length === 0 ? systems.at(-1) : undefined
-  if (last) losses.lose(`${last.at}.role`)
+  if (last) losses.lose(roleAt(last))
   const front = systems.filter((message) => message !== last).flatMap((message) => encodeSystem(message, losses))
   const question = last ? encodeSystem(last, losses) : []
   return {

@@ -2,7 +2,7 @@
 import type { Extra, Message, Part, Proof, Reasoning, Source } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, roleAt } from '../losses.ts'
 import { fromDataUrl, sniff, standardBase64, typeOf } from '../media.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
@@ -28,7 +28,7 @@ export const encodeConversation = (messages: readonly Message[], family: Family,
   const last = system.at(-1)
   const from = systems.at(-1)
   if (!last || !from) return { system, turns }
-  losses.lose(`${from.at}.role`)
+  losses.lose(roleAt(from))
   return { system: system.slice(0, -1), turns: [{ role: 'user', parts: [last] }] }
 }
 

@@ -6,7 +6,7 @@
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
 import { wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, roleAt } from '../losses.ts'
 import { typeOf } from '../media.ts'
 import { asError } from '../openai-chat/request-encode.ts'
 import { dataUrl } from '../openai-responses/media.ts'
@@ -24,9 +24,10 @@ export const encodeMessages = (messages: readonly Message[], writing: Writing): 
   const written = systems.map((message) => encodeSystem(message, writing))
   const turns = encodeTurns(messages, writing)
   const last = written.at(-1)
-  if (turns.length > 0 || !last) return [...written, ...turns]
+  const from = systems.at(-1)
+  if (turns.length > 0 || !last || !from) return [...written, ...turns]
   // A prompt of system messages alone: the last of them is what the model shall answer.
-  writing.losses.lose(`${systems.at(-1)?.at ?? 'messages'}.role`)
+  writing.losses.lose(roleAt(from))
   return [...written.slice(0, -1), { ...last, role: 'user' }]
 }
 

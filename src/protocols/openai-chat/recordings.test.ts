@@ -1,11 +1,14 @@
-/** What servers of this format really said, through the codec and back. */
+/**
+ * What servers of this format really said, written and read again, as openai-node reads it, and passed on; requests and
+ * errors. Whether what is read is what was said: test/conformance.
+ */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { type ChatAnswer, type ChatEvent, fold } from '../../core/chat.ts'
-import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { isObject } from '../../core/json.ts'
 import type { AnswerContext, Frame, Passing } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../sse.ts'
@@ -52,91 +55,9 @@ const context: AnswerContext = {
   requestId: 'req_x',
 }
 
-// ── A second opinion: what an answer says, read without the codec ────────────────────────────────────────────────
+// ── What is compared of an answer ────────────────────────────────────────────────────────────────────────────────
 
-type Said = {
-  text: string
-  refusal: string
-  reasoning: string
-  calls: { name: string; arguments: string }[]
-  finish: string | null
-  usage?: [number, number]
-}
-
-const contentText = (content: Json | undefined, type: string): string =>
-  list(content)
-    .map((part) => {
-      const piece = object(part)
-      if (type === 'thinking')
-        return list(piece?.thinking)
-          .map((inner) => text(object(inner)?.text) ?? '')
-          .join('')
-      return piece?.type === 'thinking' ? '' : (text(piece?.text) ?? '')
-    })
-    .join('')
-
-const messageText = (message: JsonObject) => ({
-  text: text(message.content) ?? contentText(message.content, 'text'),
-  refusal: text(message.refusal) ?? '',
-  reasoning:
-    (text(message.reasoning_content) || text(message.reasoning) || contentText(message.content, 'thinking')) ?? '',
-})
-
-const usageOf = (body: JsonObject): [number, number] | undefined => {
-  const usage = object(body.usage) ?? object(object(body.x_groq)?.usage)
-  if (!usage || typeof usage.prompt_tokens !== 'number') return undefined
-  return [usage.prompt_tokens, typeof usage.completion_tokens === 'number' ? usage.completion_tokens : 0]
-}
-
-const callOf = (call: JsonObject): { name: string; arguments: string } => {
-  const inner = object(call.function) ?? object(call.custom) ?? call
-  const given = inner.arguments ?? inner.input
-  return { name: text(inner.name) ?? '', arguments: text(given) ?? (isObject(given) ? JSON.stringify(given) : '') }
-}
-
-const saidWhole = (body: JsonObject): Said => {
-  const choice = object(list(body.choices)[0])
-  const message = object(choice?.message) ?? {}
-  const calls = list(message.tool_calls).map((call) => callOf(object(call) ?? {}))
-  const legacy = text(object(message.function_call)?.name) ? object(message.function_call) : undefined
-  const usage = usageOf(body)
-  return {
-    ...messageText(message),
-    calls: legacy ? [...calls, callOf(legacy)] : calls,
-    finish: text(choice?.finish_reason) ?? null,
-    ...(usage && { usage }),
-  }
-}
-
-const saidStreamed = (chunks: readonly JsonObject[]): Said => {
-  const said: Said = { text: '', refusal: '', reasoning: '', calls: [], finish: null }
-  for (const chunk of chunks) {
-    const usage = usageOf(chunk)
-    if (usage) said.usage = usage
-    for (const entry of list(chunk.choices)) {
-      const choice = object(entry)
-      if (choice?.index !== undefined && choice.index !== 0) continue
-      const delta = object(choice?.delta) ?? {}
-      const piece = messageText(delta)
-      said.text += piece.text
-      said.refusal += piece.refusal
-      said.reasoning += piece.reasoning
-      for (const [place, more] of list(delta.tool_calls).entries()) {
-        const call = object(more) ?? {}
-        const index = typeof call.index === 'number' ? call.index : place
-        const { name, arguments: given } = callOf(call)
-        const known = said.calls[index]
-        if (known) known.arguments += given
-        else said.calls[index] = { name, arguments: given }
-      }
-      said.finish = text(choice?.finish_reason) || said.finish
-    }
-  }
-  return said
-}
-
-/** The same, of an answer in our words. */
-const saidByUs = (answer: ChatAnswer): Omit<Said, 'finish'> => {
+const saidByUs = (answer: ChatAnswer) => {
   const of = (type: string) => answer.blocks.filter((block) => block.type === type)
   const join = (type: string) =>
     of(type)
@@ -177,17 +98,6 @@ const withoutCounts = ({ usage, ...rest }: ReturnType<typeof essence>) => ({
 /** Reasoning blocks are joined by an empty line in this format. */
 const spaced = (said: string): string => said.replaceAll('\n', '')
 
-const agree = (answer: ChatAnswer, said: Said) => {
-  assert.equal(answer.failure, undefined)
-  assert.ok(answer.finish, 'no finish')
-  const { finish, ...rest } = said
-  const ours = saidByUs(answer)
-  // Details alone, without a text beside them, are reasoning too: then the plain reading has none.
-  assert.deepEqual({ ...ours, reasoning: rest.reasoning && ours.reasoning }, rest)
-  assert.equal(answer.finish.raw, finish || null)
-  if (rest.calls.length > 0 && answer.finish.raw !== 'length') assert.equal(answer.finish.kind, 'tool-calls')
-}
-
 const sameAgain = (again: ChatAnswer, before: ChatAnswer) => {
   const [a, b] = [withoutCounts(essence(again)), withoutCounts(essence(before))]
   assert.deepEqual({ ...a, reasoning: spaced(a.reasoning) }, { ...b, reasoning: spaced(b.reasoning) })
@@ -211,25 +121,6 @@ const accepted = async (frames: readonly Frame[]) => {
     },
   })
   await ChatCompletionStream.fromReadableStream(stream).finalChatCompletion()
-}
-
-/** The rules of a sequence of events: one block at a time, one finish, nothing after a failure. */
-const wellFormed = (events: readonly ChatEvent[]) => {
-  let open = false
-  let finished = 0
-  for (const [place, { type }] of events.entries()) {
-    if (type === 'open') assert.ok(!open && finished === 0, `open at ${place}`)
-    if (type === 'close' || type === 'delta' || type === 'citation' || type === 'proof')
-      assert.ok(open, `${type} at ${place}`)
-    if (type === 'open') open = true
-    if (type === 'close') open = false
-    if (type === 'finish') {
-      assert.ok(!open)
-      finished++
-    }
-    if (type === 'failure') assert.equal(place, events.length - 1)
-  }
-  assert.ok(finished <= 1)
 }
 
 recordingsAreHere()
@@ -300,9 +191,8 @@ describe('chat recordings: whole answers', { skip }, () => {
           )
           return
         }
-        wellFormed(events)
         const answer = fold(events)
-        agree(answer, saidWhole(response))
+        assert.equal(answer.failure, undefined)
         const body = openaiChat.encodeAnswer(answer, context)
         valid('CreateChatCompletionResponse', body)
         sameAgain(fold(openaiChat.decodeAnswer(body)), answer)
@@ -314,9 +204,7 @@ describe('chat recordings: streams', { skip }, () => {
     if (chunks)
       test(name, async () => {
         const wireText = `${chunks.join('\n\n')}\n\n`
-        const { events, frames, steps } = decode([wireText])
-        wellFormed(events)
-        assert.deepEqual(decode(wireText).events, events, 'character by character')
+        const { events, steps } = decode([wireText])
         const answer = fold(events)
         const kind = failureOf(name)
         if (kind !== undefined) {
@@ -326,9 +214,6 @@ describe('chat recordings: streams', { skip }, () => {
           assert.match(broken, /data: \{"error":.*\n\n$/)
           return
         }
-        const parsed = frames.flatMap(({ data }) => (data === '' || data.trim() === '[DONE]' ? [] : [JSON.parse(data)]))
-        agree(answer, saidStreamed(parsed))
-
         const written = run(openaiChat.encodeStream(context), [{ events }])
         const again = decode([written.join('')])
         for (const { data } of again.frames.slice(0, -1)) valid('CreateChatCompletionStreamResponse', JSON.parse(data))

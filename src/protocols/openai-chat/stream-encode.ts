@@ -4,7 +4,7 @@ import { isList, type JsonObject, object } from '../../core/json.ts'
 import type { AnswerContext, Passing, StreamWriter } from '../../core/protocol.ts'
 import { encodeOpenaiFailure } from '../openai-error.ts'
 import { passFrame, writeFrame } from '../sse.ts'
-import { isLegacy, REFUSED, reasonFor } from './answer.ts'
+import { isLegacy, isOwn, REFUSED, reasonFor } from './answer.ts'
 import { writeDetails } from './reasoning.ts'
 import { encodeCitation, encodeUsage, hasAddress } from './said.ts'
 
@@ -100,8 +100,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         length = 0
         return first
       case 'foreign':
-        // Another format's own: nothing here can show it.
-        return first
+        return isOwn(next) ? [...first, chunk(JSON.stringify(next.raw))] : first
     }
   }
   /** Nothing needs to stand between this block of reasoning and what was thought before. */

@@ -170,6 +170,8 @@ export class Attempt implements UpstreamListener {
     if (this.#over) return
     for (const event of passing.events) {
       if (event.type === 'failure') {
+        // Of an answer that had said why it ends nothing is missing, whatever is said behind it.
+        if (this.#finish) return this.#end(undefined)
         if (event.failure.kind === 'malformed' && this.#input.forgiving && this.#content && passing.frame) {
           this.#dropped = true
           return

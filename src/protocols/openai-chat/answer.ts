@@ -20,7 +20,12 @@ import {
 
 const malformed = (what: string): ChatEvent[] => [failed(fail('malformed', `The provider's answer ${what}.`))]
 
-const PART: Shape = anObject({ type: aText, text: aText, thinking: either(aText, aList(anObject({ text: aText }))) })
+/** A part of a type, or at least a text. */
+const PART: Shape = (value) =>
+  isObject(value) &&
+  typeof (value.type ?? value.text) === 'string' &&
+  aText(value.text) &&
+  either(aText, aList(anObject({ text: aText })))(value.thinking)
 const SAID = {
   content: either(aText, aList(PART)),
   refusal: aText,

@@ -1,0 +1,648 @@
+/**
+ * What goes wrong upstream, in the formats only providers speak. A fault is told once, of an answer's messages; how a
+ * format frames them is all it says of itself, and where in them the words stand is found out from an answer that is
+ * sound. Before the first content another provider answers and the client sees nothing of it, or a status tells it; after
+ * it the stream ends with the error its style has. `faults.test.ts` has what fails the same way whatever the format.
+ */
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import type { UpstreamProtocolName } from '../../src/core/chat.ts'
+import { isList, isObject, type Json, type JsonObject } from '../../src/core/json.ts'
+import { run } from '../../src/core/stage.ts'
+import { upstreamProtocols } from '../../src/protocols/index.ts'
+import { sse } from '../../src/protocols/sse.ts'
+import { bodyOf, piecesOf, type Said, say } from '../support/answers.ts'
+import { conversePieces, converseWhole } from '../support/converse.ts'
+import { exception, message } from '../support/event-stream.ts'
+import type { Act, Asked, Ending } from '../support/upstream.ts'
+import type { Started } from './support/process.ts'
+import { ask, endedWell, eventsIn, type Place, STYLES, type Style, saidIn, stage } from './support/stage.ts'
+
+// Letters of one, two, three and four bytes, so that a cut meets the middle of one.
+const TEXT = 'Hellö thère 你好 👋🏽 and so on'
+const SPARE = 'the spare one'
+const CALL = { id: 'call_1', name: 'weather', arguments: '{"city":"Bern"}' }
+const INPUT = 4_242
+
+// ── Formats ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A message of a stream: its name, where it has one, and its JSON. */
+type Message = { readonly event?: string | undefined; readonly data: string }
+type Bytes = string | Uint8Array
+
+type Format = {
+  readonly protocol: UpstreamProtocolName
+  readonly kind?: string
+  /** What a base URL ends with. */
+  readonly version: string
+  readonly mediaType: string
+  readonly write: (message: Message) => Bytes
+  /** A sign of life that says nothing. */
+  readonly alive: Bytes
+  /** An error in a stream, and its word in the trail. */
+  readonly error: Bytes
+  readonly shown?: string
+  /** A text goes on without an event that cannot be read: each stands for itself. */
+  readonly loose?: true
+  /** The reason to end of an answer that called something, where there is one. */
+  readonly called?: string
+}
+
+const SSE = {
+  mediaType: 'text/event-stream',
+  write: ({ event, data }: Message) => `${event ? `event: ${event}\n` : ''}data: ${data}\n\n`,
+  alive: ': alive\n\n',
+}
+const GOOGLE = {
+  ...SSE,
+  protocol: 'gemini',
+  error: 'data: {"error":{"code":500,"message":"it broke","status":"INTERNAL"}}\n\n',
+  shown: '500',
+} as const
+const eventOf = (name: string, data: string): Uint8Array =>
+  message({ ':event-type': name, ':content-type': 'application/json', ':message-type': 'event' }, data)
+
+const FORMATS: { readonly [name: string]: Format } = {
+  gemini: { ...GOOGLE, version: '/v1beta' },
+  vertex: { ...GOOGLE, kind: 'vertex', version: '/v1' },
+  bedrock: {
+    protocol: 'bedrock-converse',
+    version: '',
+    mediaType: 'application/vnd.amazon.eventstream',
+    write: ({ event = '', data }) => eventOf(event, data),
+    alive: eventOf('initial-response', '{}'),
+    error: exception('internalServerException', { message: 'it broke' }),
+    called: 'tool_use',
+  },
+  mistral: {
+    ...SSE,
+    protocol: 'mistral',
+    version: '/v1',
+    error: 'data: {"error":{"message":"it broke","type":"server_error"}}\n\n',
+    called: 'tool_calls',
+    loose: true,
+  },
+  cohere: {
+    ...SSE,
+    protocol: 'cohere',
+    version: '/v2',
+    error: 'event: message-end\ndata: {"type":"message-end","delta":{"finish_reason":"ERROR","error":"it broke"}}\n\n',
+    called: 'TOOL_CALL',
+  },
+  ollama: {
+    protocol: 'ollama',
+    version: '',
+    mediaType: 'application/x-ndjson',
+    write: ({ data }) => `${data}\n`,
+    alive: '\n',
+    error: '{"error":"it broke"}\n',
+    called: 'tool_calls',
+  },
+}
+
+// ── An answer, to be spoilt ──────────────────────────────────────────────────────────────────────────────────────
+
+type Sound = {
+  readonly format: Format
+  readonly messages: readonly Message[]
+  /** Places of the first message with words, and of the one that says why it ends. */
+  readonly first: number
+  readonly last: number
+  readonly body: JsonObject
+}
+
+const soundOf = (format: Format, asked: Asked, said: Said): Sound => {
+  const converse = format.protocol === 'bedrock-converse'
+  const pieces: Bytes[] = converse ? conversePieces(said) : piecesOf(asked, said)
+  const frames = (upstreamProtocols[format.protocol].framing ?? sse).frames(1_048_576)
+  const bytes = pieces.map((piece) => (typeof piece === 'string' ? new TextEncoder().encode(piece) : piece))
+  const messages = run(frames, bytes).map(({ event, data }): Message => ({ event, data }))
+  return {
+    format,
+    messages,
+    first: messages.findIndex(({ data }) => /Hell|Bern/.test(data.replaceAll('\\"', ''))),
+    last: messages.findIndex(({ data }) => /"(?:finishReason|finish_reason|stopReason|done_reason)":"/.test(data)),
+    body: converse ? converseWhole(said) : bodyOf(asked, said),
+  }
+}
+
+const written = ({ format }: Sound, messages: readonly (Message | Bytes)[]): Bytes[] =>
+  messages.map((one) => (typeof one === 'string' || one instanceof Uint8Array ? one : format.write(one)))
+
+/** A value in which every value that passes the test is another. */
+const changed = (value: Json | undefined, is: (name: string, value: Json) => boolean, to: Json, name = ''): Json => {
+  const whole = value ?? null
+  if (is(name, whole)) return to
+  if (isList(whole)) return whole.map((inner) => changed(inner, is, to))
+  if (!isObject(whole)) return whole
+  return Object.fromEntries(Object.entries(whole).map(([key, inner]) => [key, changed(inner, is, to, key)]))
+}
+const isWords = (_: string, value: Json) => typeof value === 'string' && value !== '' && TEXT.startsWith(value)
+const isUsage = (_: string, value: Json) => value === INPUT
+const isArguments = (name: string) => /^(?:args|arguments|input)$/.test(name)
+const isReason = (name: string, value: Json) =>
+  /^(?:finish_reason|stopReason|done_reason)$/.test(name) && typeof value === 'string'
+
+const spoilt = (sound: Sound, at: number, is: Parameters<typeof changed>[1], to: Json): Message[] =>
+  sound.messages.map((one, index) =>
+    index === at ? { ...one, data: JSON.stringify(changed(JSON.parse(one.data), is, to)) } : one,
+  )
+const replaced = (sound: Sound, at: number, data: string): Message[] =>
+  sound.messages.map((one, index) => (index === at ? { ...one, data } : one))
+const inserted = (sound: Sound, at: number, ...more: readonly (Message | Bytes)[]): (Message | Bytes)[] => [
+  ...sound.messages.slice(0, at),
+  ...more,
+  ...sound.messages.slice(at),
+]
+
+const streamed = (
+  sound: Sound,
+  messages: readonly (Message | Bytes)[],
+  more: Partial<Extract<Act, { do: 'stream' }>> = {},
+): Act => ({
+  do: 'stream',
+  pieces: written(sound, messages),
+  headers: { 'content-type': sound.format.mediaType },
+  ...more,
+})
+
+/** The bytes of a whole stream up to a share of them, cut again where the middle of a character may be. */
+const bytesOf = (pieces: readonly Bytes[]): Uint8Array =>
+  Buffer.concat(pieces.map((piece) => Buffer.from(piece as string)))
+const broken = (piece: Bytes): Uint8Array => {
+  const bytes = Uint8Array.from(Buffer.from(piece as string))
+  const at = bytes.length - 1
+  bytes[at] = (bytes[at] ?? 0) ^ 1
+  return bytes
+}
+
+// ── Faults ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Fault = {
+  readonly name: string
+  readonly act: (sound: Sound) => Act
+  readonly only?: 'stream' | 'whole'
+  /** Only of these formats. */
+  readonly of?: readonly string[]
+  /** What a call is spoilt in, not a text. */
+  readonly call?: true
+} & (
+  | /** Nothing of it is seen: its word in the trail, and what a client is told when nobody else can answer. */
+  {
+      readonly so: 'elsewhere'
+      readonly shown: string | ((format: Format) => string)
+      readonly told: readonly [number, string] | ((format: Format) => readonly [number, string])
+    }
+  /** Something has been sent: a stream ends with an error in it. `skips`: or without one message, if its format is loose. */
+  | { readonly so: 'interrupted'; readonly skips?: true }
+  /** An answer all the same, all of it. */
+  | { readonly so: 'whole' }
+)
+
+const malformed = { so: 'elsewhere', shown: 'malformed', told: [502, 'malformed'] } as const
+const truncated = { so: 'elsewhere', shown: 'truncated', told: [502, 'truncated'] } as const
+const errorInStream = {
+  so: 'elsewhere',
+  shown: ({ shown = 'error_in_stream' }: Format) => shown,
+  told: ({ shown }: Format) => [502, shown ? 'status' : 'error_in_stream'] as const,
+} as const
+const emptyList = ({ protocol }: Format) => (protocol === 'gemini' ? 'truncated' : 'malformed')
+const timeout = { so: 'elsewhere', shown: 'timeout', told: [504, 'timeout'] } as const
+
+const WRONG: readonly (readonly [string, Json])[] = [
+  ['a number', 7],
+  ['true', true],
+  ['a list', [{ x: 1 }]],
+  ['an object', { x: 1 }],
+]
+const NO_OBJECT: readonly (readonly [string, string])[] = [
+  ['a list of nothing', '[]'],
+  ['a text', '"hello"'],
+  ['null', 'null'],
+  ['a number', '7'],
+  ['no JSON', '{nonsense'],
+]
+const ENDINGS: readonly Ending[] = ['end', 'close', 'reset']
+
+const FAULTS: Fault[] = [
+  // ── Whole answers, and whatever comes instead of either ────────────────────────────────────────────────────────
+  ...NO_OBJECT.map(
+    ([name, body]): Fault => ({
+      name: `the body is ${name}`,
+      act: () => ({ do: 'answer', body }),
+      ...malformed,
+      // Gemini's streams are lists where they are not events, and this one ends before it begins.
+      ...(body === '[]' && { shown: emptyList, told: (format) => [502, emptyList(format)] }),
+    }),
+  ),
+  { name: 'an object of nothing', act: () => ({ do: 'answer', body: {} }), ...malformed },
+  { name: 'nothing', act: () => ({ do: 'answer' }), ...malformed },
+  {
+    name: 'a page',
+    act: () => ({ do: 'answer', headers: { 'content-type': 'text/html' }, body: '<html>a page</html>' }),
+    so: 'elsewhere',
+    shown: 'not_json',
+    told: [502, 'not_json'],
+  },
+  {
+    name: 'a page that says it is JSON',
+    act: () => ({ do: 'answer', body: '<html>a page</html>' }),
+    so: 'elsewhere',
+    shown: 'not_json',
+    told: [502, 'not_json'],
+  },
+  {
+    name: 'a page with a status',
+    act: () => ({ do: 'answer', status: 502, headers: { 'content-type': 'text/html' }, body: '<html>a page</html>' }),
+    so: 'elsewhere',
+    shown: '502',
+    told: [502, 'status'],
+  },
+  {
+    name: 'a status without a body',
+    act: () => ({ do: 'answer', status: 503 }),
+    so: 'elsewhere',
+    shown: '503',
+    told: [502, 'overloaded'],
+  },
+  {
+    name: 'an error of no kind',
+    act: () => ({ do: 'answer', status: 500, body: '[[7]]' }),
+    so: 'elsewhere',
+    shown: '500',
+    told: [502, 'status'],
+  },
+  {
+    name: 'half of a body',
+    act: ({ body }) => ({ do: 'answer', body: JSON.stringify(body).slice(0, -9) }),
+    ...malformed,
+  },
+  ...WRONG.map(
+    ([name, to]): Fault => ({
+      name: `its words are ${name}`,
+      only: 'whole',
+      act: ({ body }) => ({ do: 'answer', body: JSON.stringify(changed(body, isWords, to)) }),
+      ...malformed,
+    }),
+  ),
+  ...WRONG.slice(0, 3).map(
+    ([name, to]): Fault => ({
+      name: `its arguments are ${name}`,
+      only: 'whole',
+      call: true,
+      act: ({ body }) => ({ do: 'answer', body: JSON.stringify(changed(body, isArguments, to)) }),
+      ...malformed,
+    }),
+  ),
+  {
+    name: 'less than it says, in bytes',
+    only: 'whole',
+    act: ({ body }) => {
+      const bytes = JSON.stringify(body)
+      const length = Buffer.byteLength(bytes) + 9
+      const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`
+      return { do: 'raw', bytes: head + bytes }
+    },
+    ...truncated,
+  },
+  {
+    name: 'gzip that is none',
+    act: ({ body }) => ({ do: 'answer', headers: { 'content-encoding': 'gzip' }, body }),
+    ...malformed,
+  },
+  {
+    name: 'counts that are none',
+    only: 'whole',
+    act: ({ body }) => ({ do: 'answer', body: JSON.stringify(changed(body, isUsage, -3)) }),
+    so: 'whole',
+  },
+  {
+    name: 'a stream instead of JSON',
+    only: 'whole',
+    act: (sound) => streamed(sound, sound.messages),
+    so: 'whole',
+  },
+  { name: 'JSON instead of a stream', only: 'stream', act: ({ body }) => ({ do: 'answer', body }), so: 'whole' },
+
+  // ── Streams, before anything is said ───────────────────────────────────────────────────────────────────────────
+  ...NO_OBJECT.map(
+    ([name, data]): Fault => ({
+      name: `the first message is ${name}`,
+      only: 'stream',
+      act: (sound) => streamed(sound, replaced(sound, sound.first, data)),
+      ...malformed,
+    }),
+  ),
+  ...WRONG.map(
+    ([name, to]): Fault => ({
+      name: `the first words are ${name}`,
+      only: 'stream',
+      act: (sound) => streamed(sound, spoilt(sound, sound.first, isWords, to)),
+      ...malformed,
+    }),
+  ),
+  ...ENDINGS.map(
+    (ending): Fault => ({
+      name: `it ends before its words (${ending})`,
+      only: 'stream',
+      act: (sound) => streamed(sound, sound.messages.slice(0, sound.first), { gap: 3, ending }),
+      ...truncated,
+    }),
+  ),
+  {
+    name: 'an error first',
+    only: 'stream',
+    act: (sound) => streamed(sound, [sound.format.error]),
+    ...errorInStream,
+  },
+  {
+    name: 'an error before its words',
+    only: 'stream',
+    act: (sound) => streamed(sound, inserted(sound, sound.first, sound.format.error)),
+    ...errorInStream,
+  },
+  {
+    name: 'a head and silence',
+    only: 'stream',
+    act: (sound) => streamed(sound, [], { ending: 'stall' }),
+    ...timeout,
+  },
+  {
+    name: 'signs of life only',
+    only: 'stream',
+    act: (sound) => streamed(sound, Array<Bytes>(100).fill(sound.format.alive), { gap: 40 }),
+    ...timeout,
+  },
+  {
+    name: 'a first message beyond every measure',
+    only: 'stream',
+    act: (sound) =>
+      streamed(sound, [{ event: sound.messages[0]?.event, data: `{"x":"${'x'.repeat(9 * 1024 * 1024)}"}` }]),
+    so: 'elsewhere',
+    shown: 'response_too_large',
+    told: [502, 'response_too_large'],
+  },
+  {
+    name: 'a wrong checksum first',
+    only: 'stream',
+    of: ['bedrock'],
+    act: (sound) => streamed(sound, inserted(sound, sound.first, broken(sound.format.alive))),
+    ...malformed,
+  },
+  {
+    name: 'a piece of a call that was never begun',
+    only: 'stream',
+    of: ['bedrock', 'cohere'],
+    act: (sound) =>
+      streamed(
+        sound,
+        inserted(
+          sound,
+          sound.first,
+          sound.format.protocol === 'cohere'
+            ? {
+                event: 'tool-call-delta',
+                data: '{"type":"tool-call-delta","index":0,"delta":{"message":{"tool_calls":{"function":{"arguments":"{}"}}}}}',
+              }
+            : { event: 'contentBlockDelta', data: '{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}' },
+        ),
+      ),
+    ...malformed,
+  },
+
+  // ── Streams, after the first words ─────────────────────────────────────────────────────────────────────────────
+  ...ENDINGS.map(
+    (ending): Fault => ({
+      name: `it ends behind its first words (${ending})`,
+      only: 'stream',
+      act: (sound) => streamed(sound, sound.messages.slice(0, sound.first + 1), { gap: 3, ending }),
+      so: 'interrupted',
+    }),
+  ),
+  {
+    name: 'it ends before it says why',
+    only: 'stream',
+    act: (sound) => streamed(sound, sound.messages.slice(0, sound.last), { gap: 1 }),
+    so: 'interrupted',
+  },
+  ...[0.35, 0.45, 0.55, 0.62, 0.7].map(
+    (share): Fault => ({
+      name: `it ends at ${share * 100} % of its bytes`,
+      only: 'stream',
+      act: (sound) => {
+        const before = written(sound, sound.messages.slice(0, sound.first + 1))
+        const rest = bytesOf(written(sound, sound.messages.slice(sound.first + 1, sound.last + 1)))
+        return streamed(sound, [...before, rest.subarray(0, Math.floor(rest.length * share))], { gap: 3 })
+      },
+      so: 'interrupted',
+    }),
+  ),
+  {
+    name: 'an error behind its first words',
+    only: 'stream',
+    act: (sound) => streamed(sound, inserted(sound, sound.first + 1, sound.format.error), { gap: 1 }),
+    so: 'interrupted',
+  },
+  ...NO_OBJECT.map(
+    ([name, data]): Fault => ({
+      name: `a later message is ${name}`,
+      only: 'stream',
+      act: (sound) => streamed(sound, replaced(sound, sound.first + 2, data), { gap: 1 }),
+      so: 'interrupted',
+      skips: true,
+    }),
+  ),
+  ...WRONG.map(
+    ([name, to]): Fault => ({
+      name: `later words are ${name}`,
+      only: 'stream',
+      act: (sound) =>
+        streamed(
+          sound,
+          spoilt(sound, sound.first + 2, (_, value) => typeof value === 'string' && TEXT.includes(value), to),
+          {
+            gap: 1,
+          },
+        ),
+      so: 'interrupted',
+      skips: true,
+    }),
+  ),
+  {
+    name: 'a wrong checksum behind its first words',
+    only: 'stream',
+    of: ['bedrock'],
+    act: (sound) => streamed(sound, inserted(sound, sound.first + 1, broken(sound.format.alive)), { gap: 1 }),
+    so: 'interrupted',
+  },
+  {
+    name: 'silence behind its first words',
+    only: 'stream',
+    act: (sound) => streamed(sound, sound.messages.slice(0, sound.first + 1), { gap: 3, ending: 'stall' }),
+    so: 'interrupted',
+  },
+
+  // ── Answers that contradict themselves ─────────────────────────────────────────────────────────────────────────
+  {
+    name: 'it says that it called and did not',
+    only: 'whole',
+    of: ['bedrock', 'mistral', 'cohere', 'ollama'],
+    act: ({ body, format }) => ({ do: 'answer', body: JSON.stringify(changed(body, isReason, format.called ?? '')) }),
+    so: 'whole',
+  },
+  {
+    name: 'it says that it called and did not',
+    only: 'stream',
+    of: ['bedrock', 'mistral', 'cohere', 'ollama'],
+    act: (sound) => streamed(sound, spoilt(sound, sound.last, isReason, sound.format.called ?? '')),
+    so: 'whole',
+  },
+  {
+    name: 'its end twice',
+    only: 'stream',
+    act: (sound) =>
+      streamed(sound, inserted(sound, sound.last + 1, ...sound.messages.slice(sound.last, sound.last + 1))),
+    so: 'whole',
+  },
+  {
+    name: 'more words behind its end',
+    only: 'stream',
+    act: (sound) => streamed(sound, [...sound.messages, ...sound.messages.slice(sound.first, sound.first + 1)]),
+    so: 'whole',
+  },
+  {
+    name: 'an error behind its end',
+    only: 'stream',
+    act: (sound) => streamed(sound, [...sound.messages, sound.format.error]),
+    so: 'whole',
+  },
+  {
+    name: 'the whole answer twice',
+    only: 'stream',
+    act: (sound) => streamed(sound, [...sound.messages, ...sound.messages]),
+    so: 'whole',
+  },
+]
+
+// ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Case = {
+  readonly id: string
+  readonly fault: Fault
+  readonly name: string
+  readonly format: Format
+  readonly style: Style
+  readonly stream: boolean
+}
+
+const CASES: readonly Case[] = FAULTS.flatMap((fault) =>
+  Object.entries(FORMATS).flatMap(([name, format]) =>
+    STYLES.flatMap((style) =>
+      [false, true].flatMap((stream) => {
+        if (fault.only && (fault.only === 'stream') !== stream) return []
+        if (fault.of && !fault.of.includes(name)) return []
+        return [{ fault, name, format, style, stream }]
+      }),
+    ),
+  ),
+).map((one, at) => ({ ...one, id: `c${at}` }))
+
+const titleOf = ({ fault, name, style, stream }: Case) =>
+  `${name}: ${fault.name}: ${style}${stream ? ', streamed' : ''}`
+
+const toolsFor = (style: Style): object => {
+  const schema = { name: CALL.name, description: 'says the weather', parameters: { type: 'object', properties: {} } }
+  return { tools: [style === 'chat' ? { type: 'function', function: schema } : { type: 'function', ...schema }] }
+}
+
+describe('faults of formats', () => {
+  const on = stage()
+  let gateway: Started
+
+  before(async () => {
+    const upstream = await on.upstream((asked) => {
+      const [, id] = asked.path.split('/')
+      if (id === 'spare') return say(asked, { text: SPARE })
+      const found = CASES.find((one) => one.id === id)
+      if (!found) return { do: 'answer', status: 418 }
+      const said: Said = { ...(found.fault.call ? { tools: [CALL] } : { text: TEXT }), input: INPUT, output: 5 }
+      return found.fault.act(soundOf(found.format, asked, said))
+    })
+    const placeOf = ({ id, format }: Case): Place => ({
+      baseUrl: `${upstream.url}/${id}${format.version}`,
+      ...(format.kind ? { kind: format.kind } : { styles: [upstreamProtocols[format.protocol].style] }),
+    })
+    gateway = await on.gateway({
+      fallback: 'same-model',
+      circuit: { timeout: 1_500, minRequests: 100, consecutiveFailures: 0 },
+      retry: { maxAttempts: 2, budgetPercent: 0 },
+      timeout: { connect: 5_000, firstContent: 1_800, idle: 1_500 },
+      keepAlive: { interval: 0 },
+      providers: {
+        ...Object.fromEntries(CASES.map((one) => [one.id, placeOf(one)])),
+        spare: { baseUrl: `${upstream.url}/spare/v1` },
+      },
+      routes: Object.fromEntries(
+        CASES.flatMap(({ id }) => [
+          [`${id}-alone`, { targets: [`${id}/m`] }],
+          [`${id}-two`, { targets: [`${id}/m`, 'spare/m'] }],
+        ]),
+      ),
+    })
+  })
+
+  const trailOf = (headers: Headers): string[] =>
+    (headers.get('x-headgate-trail') ?? '').split(', ').map((step) => step.replace(/#[0-9a-f]{4,}:/, ':'))
+
+  describe('each', { concurrency: 24 }, () => {
+    for (const one of CASES) {
+      const { fault, style, stream, id, format } = one
+      const more = fault.call ? toolsFor(style) : {}
+      test(titleOf(one), { timeout: 20_000 }, async () => {
+        const alone = await ask(gateway, style, `${id}-alone`, stream, more)
+        if (fault.so === 'elsewhere') {
+          const shown = typeof fault.shown === 'string' ? fault.shown : fault.shown(format)
+          const told = typeof fault.told === 'function' ? fault.told(format) : fault.told
+          assert.deepEqual([alone.status, alone.json().error.code], [...told], alone.text)
+          assert.equal(trailOf(alone.headers)[0], `${id}:${shown}`)
+          const two = await ask(gateway, style, `${id}-two`, stream, more)
+          assert.equal(two.status, 200, two.text)
+          assert.deepEqual(trailOf(two.headers), [`${id}:${shown}`, 'spare:200'])
+          assert.equal(saidIn(style, stream, two.text), SPARE)
+          if (stream) assert.ok(endedWell(style, two.text), two.text)
+          return
+        }
+        assert.equal(alone.status, 200, alone.text)
+        const said = saidIn(style, stream, alone.text)
+        const well = !stream || endedWell(style, alone.text)
+        if (fault.so === 'whole') assert.ok(well, alone.text)
+        if (fault.so === 'interrupted' && fault.skips && format.loose) {
+          assert.ok(well, alone.text)
+          assert.ok(said.length < TEXT.length && TEXT.startsWith(said.slice(0, 5)), said)
+          return
+        }
+        if (fault.so === 'interrupted') assert.ok(!well, alone.text)
+        if (well) {
+          assert.equal(said, TEXT)
+          assert.doesNotMatch(alone.text, /"finish_reason":"tool_calls"/)
+          return
+        }
+        assert.ok(said !== '' && TEXT.startsWith(said), said)
+        assert.doesNotMatch(alone.text, /"finish_reason":"|response\.completed/)
+        const error = eventsIn(alone.text).find((event) => event.error)?.error
+        assert.equal(error?.code, 'stream_interrupted', alone.text)
+      })
+    }
+  })
+
+  test('it is alive, and none of it was a bug', async () => {
+    assert.equal((await fetch(`${gateway.url}/health`)).status, 200)
+    assert.doesNotMatch(gateway.output(), /internal_error|unhandled|Unhandled|\n {4}at /)
+    const served = gateway.lines().filter(({ event }) => event === 'request')
+    assert.deepEqual(
+      served.filter(({ status }) => status === 500),
+      [],
+    )
+    assert.ok(served.length >= CASES.length)
+  })
+})

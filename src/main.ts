@@ -165,7 +165,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
       endStreams: () => {
         for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
       },
-      pending: () => gateway.jobs.size,
+      pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
     })
     watching.stop()
     lists.stop()

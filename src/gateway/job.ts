@@ -48,6 +48,11 @@ export class Job implements Reply {
     return this.#status !== 'queued' && this.#status !== 'in_progress'
   }
 
+  /** Characters of its events. */
+  get size(): number {
+    return this.#size
+  }
+
   get events(): readonly JobEvent[] {
     return this.#events
   }

@@ -69,6 +69,13 @@ const bodyOf = (source: string): JsonObject | undefined => {
   }
 }
 
+/** Characters of events those under way may have said before no other is begun. */
+const MOST_SAID = 256 * 1024 * 1024
+
+/** ms between two attempts at writing down what has been answered, and how many there are. */
+const RETRY = 60_000
+const TRIES = 10
+
 /**
  * Answers at once with the queued response, or with its events from the first on, and goes on without the client. The
  * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
@@ -82,8 +89,11 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   const begun = mayWait(world, asked.value, () => begin({ ...world, letters: names() }, asked.value, options))
   if (!begun.ok) return refuse(begun.failure)
   let turn = begun.value
-  if (gateway.jobs.size >= gateway.config().settings.limit.concurrent)
+  const { jobs } = gateway
+  if (jobs.size >= gateway.config().settings.limit.concurrent)
     return refuse(fail('busy', 'As many responses are answered in the background as may be (limit.concurrent).'))
+  if (jobs.values().reduce((sum, { size }) => sum + size, 0) > MOST_SAID)
+    return refuse(fail('busy', 'The responses being answered in the background take all the memory they may.'))
 
   const context = contextOf(gateway.world, turn, received)
   const queued = pendingResponse(context, 'queued')
@@ -94,12 +104,19 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
     queued,
     failed: (failure) => failedResponse(context, failure),
     keep: (response, status, events) => {
-      const over = status !== 'in_progress'
-      turn.keep(JSON.stringify(response), status, over ? events.map(({ data }) => data).join('\n') : null)
-      if (over) gateway.jobs.delete(options.id)
+      if (status === 'in_progress') return void turn.keep(JSON.stringify(response), status, null)
+      const all = events.map(({ data }) => data).join('\n')
+      // While it cannot be written down it is shown from here: on the disk it would be under way for ever.
+      const settle = (tries: number): void => {
+        if (!jobs.has(options.id)) return
+        const unkept = turn.keep(JSON.stringify(response), status, all)
+        if (unkept && tries > 1) gateway.world.later(RETRY, () => settle(tries - 1))
+        else jobs.delete(options.id)
+      }
+      settle(TRIES)
     },
   })
-  gateway.jobs.set(options.id, job)
+  jobs.set(options.id, job)
   const { background: _, stream: __, stream_options: ___, ...rest } = asked.value.body
   const body = JSON.stringify({ ...rest, stream: true })
   const away: Received = { ...received, body }

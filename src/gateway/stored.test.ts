@@ -3,6 +3,8 @@ import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, type SettingsInput, said } from '../../test/support/gateway.ts'
 import type { Asked } from '../../test/support/still-world.ts'
 import type { Received } from '../core/call.ts'
+import { fail } from '../core/failure.ts'
+import type { StoredResponse } from '../core/stored.ts'
 import { eventsIn } from './keeping.ts'
 import { respond } from './respond.ts'
 import { cancelResponse, deleteResponse, listInput, showResponse } from './stored.ts'
@@ -177,6 +179,32 @@ test('stored: cancelled, the upstream is let go; deleted, it is gone', async () 
       show === cancelResponse ? [200, 'cancelled'] : [404],
     )
   }
+})
+
+test('stored: what is answered while the disk is full is shown all the same, and written once that goes again', async () => {
+  let full = false
+  const { ask, page, world, gateway } = given(slow)
+  const { put } = gateway.responses
+  Object.assign(gateway.responses, {
+    put: (one: StoredResponse) => (full ? fail('internal', 'the disk is full') : put(one)),
+  })
+  const { json } = await ask({ background: true })
+  full = true
+  const [asked] = world.calls
+  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+  asked?.end()
+  await world.settle()
+  assert.equal(page(showResponse, json.id).json.status, 'completed')
+  assert.equal(gateway.responses.get(json.id, '')?.status, 'in_progress')
+  full = false
+  await world.pass(60_000)
+  assert.equal(gateway.responses.get(json.id, '')?.status, 'completed')
+  assert.equal(gateway.jobs.size, 0)
+
+  full = true
+  const second = await ask({ background: true })
+  assert.equal(second.status, 500)
+  assert.equal(world.timers(), 0)
 })
 
 const items = Array.from({ length: 5 }, (_, at) => ({ role: 'user', content: `item ${at}` }))

@@ -118,6 +118,7 @@ export const deleteResponse: Page = (gateway, received, reply, id) => {
   const job = jobOf(gateway, received, id)
   job?.cancel()
   if (!gateway.responses.delete(id, received.client)) return refuse(received, reply, unknown(id))
+  if (job) gateway.jobs.delete(id)
   json(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
 }
 

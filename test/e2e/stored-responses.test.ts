@@ -828,7 +828,9 @@ describe('the end of the process', () => {
     const two = await place('two', 'openai-responses')
     one.delivery = { gap: 1 }
     two.delivery = { gap: 1 }
-    const told: { id: string; text: string }[] = []
+    const told: { id: string; text: string; round: number }[] = []
+    /** What each process said, for whoever has to find out. */
+    const logs: string[] = []
     let rounds = 0
     for (; rounds < 20 || told.length < 200; rounds++) {
       assert.ok(rounds < 60, `${told.length} answers in ${rounds} rounds`)
@@ -844,23 +846,27 @@ describe('the end of the process', () => {
         const input = `question ${rounds}.${at}`
         if (at % 3 === 0) {
           const answer = await client.responses.create({ model, input })
-          told.push({ id: answer.id, text: input })
+          told.push({ id: answer.id, text: input, round: rounds })
           return kill()
         }
         for await (const event of await client.responses.create({ model, input, stream: true }))
           if (event.type === 'response.completed') {
-            told.push({ id: event.response.id, text: input })
+            told.push({ id: event.response.id, text: input, round: rounds })
             kill()
           }
       }
       // Whoever was not answered before the kill is not our concern.
       await Promise.allSettled(Array.from({ length: 24 }, (_, at) => ask(at)))
       await killed(gateway)
+      logs.push(gateway.output())
     }
     const gateway = await begin([one, two], { DATA_DIR: folder })
     const client = sdk(gateway)
-    for (const { id, text } of told) {
-      const shown = await client.responses.retrieve(id)
+    for (const { id, text, round } of told) {
+      const shown = await client.responses.retrieve(id).catch((error) => {
+        const mates = told.filter((other) => other.round === round).map((other) => other.id)
+        assert.fail(`${error}; in round ${round}: ${mates}; ${logs[round]}\n${gateway.output()}`)
+      })
       assert.equal(shown.status, 'completed', `${id} of ${told.length}`)
       const items = await client.responses.inputItems.list(id)
       assert.ok(JSON.stringify(items.data).includes(text))

@@ -674,13 +674,15 @@ test('web socket: who answers no ping for long is taken for dead', async () => {
 })
 
 test('web socket: after its time a connection is told so and closed, a turn under way first', async () => {
-  const setting = await given({}, { socketTiming: { lifetime: 60 } })
+  const setting = await given({}, { socketTiming: { lifetime: 500 } })
   const hold = held()
   setting.answer = hold.answer
   const idle = await open(setting.server)
   const busy = await open(setting.server)
   busy.send(create())
   busy.send(create())
+  await until('a turn', () => hold.waiting.length === 1)
+  await new Promise((resolve) => setTimeout(resolve, 600))
   await until('idle closed', () => idle.closed !== null)
   assert.partialDeepStrictEqual(idle.messages, [
     { type: 'error', status: 400, error: { code: 'websocket_connection_limit_reached' } },
@@ -801,4 +803,42 @@ test('web socket: a place that was not free makes nothing forgotten', async () =
   assert.equal(client.messages.at(-1)?.status, 503)
   assert.ok(setting.turns[0]?.connection.get('resp_1', ''))
   hold.release()
+})
+
+test('web socket: a key that is withdrawn asks nothing more, on connections that are open too', async () => {
+  const setting = await given({ auth: { keys: ['client-key-one', 'client-key-two'] } })
+  const client = await open(setting.server, { headers: { authorization: 'Bearer client-key-one' } })
+  const other = await open(setting.server, { headers: { authorization: 'Bearer client-key-two' } })
+  client.send(create())
+  await client.have(3)
+  setting.settings = settingsSchema.parse({ auth: { keys: ['client-key-two'] } })
+  client.send(create())
+  other.send(create())
+  await client.have(4)
+  await other.have(3)
+  assert.equal(setting.turns.length, 2)
+  assert.partialDeepStrictEqual(client.messages[3], { type: 'error', status: 401, error: { code: 'invalid_api_key' } })
+  await until('it is closed', () => client.closed !== null)
+  assert.equal(other.closed, null)
+})
+
+test('web socket: who asks and asks and reads no answer is not listened to meanwhile', async () => {
+  const { server, refused } = await given()
+  const { socket, messages } = await open(server)
+  socket.pause()
+  const most = 200_000
+  let sent = 0
+  while (sent < most) {
+    for (let at = 0; at < 1_000; at++, sent++) socket.send('{"type":"x"}')
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  // Until nothing more is read.
+  for (let before = -1; refused.length !== before; ) {
+    before = refused.length
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  // What the kernel takes on its way, and no more: all the answers would be 90 MB.
+  assert.ok(refused.length < most / 2, String(refused.length))
+  socket.resume()
+  await until('all are answered', () => messages.length === most, 30_000)
 })

@@ -131,6 +131,11 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
           calls--
         }
       },
+      admits({ path, headers, local }) {
+        const found = findRoute(path)
+        const [route] = 'kind' in found ? [] : found.routes
+        return route ? access(options.settings(), route, presentedKey(headers), local) : null
+      },
       onError: options.onError,
       onRefused: ({ id, path, failure }) =>
         options.onRefused?.({ id, method: 'WEBSOCKET', path, status: statusOf(failure), failure }),

@@ -31,6 +31,8 @@ export type WebSocketOptions = {
   readonly answer: AnswerTurn
   /** A place among the calls under way (`limit.concurrent`): the way to give it back; null: none is free. */
   readonly seat: () => (() => void) | null
+  /** Whether whoever was let in may still ask: keys are withdrawn while connections are open. Null: they may. */
+  readonly admits: (visitor: Received) => Failure | null
   readonly onError: (error: unknown, requestId: string) => void
   /** A message was turned away before it was a turn. */
   readonly onRefused: (refused: { readonly id: string; readonly path: string; readonly failure: Failure }) => void
@@ -168,6 +170,7 @@ type Task = { readonly lane: string | null; readonly size: number } & (
 class Connection {
   readonly #options: WebSocketOptions
   readonly #peer: WebSocket
+  readonly #socket: Socket
   readonly #visitor: Received
   readonly #shelf: ResponseStore
   readonly #waiting: Task[] = []
@@ -191,6 +194,7 @@ class Connection {
     const { timing } = options
     this.#options = options
     this.#peer = peer
+    this.#socket = socket
     this.#visitor = { ...visitor, headers: withoutTransport(visitor.headers) }
     this.#shelf = shelf
     socket.setKeepAlive(true, timing.ping)
@@ -211,6 +215,7 @@ class Connection {
     })
     peer.on('ping', () => {
       this.#heard = performance.now()
+      this.#hold()
     })
     // What breaks the protocol is closed by the library with the code that says so (1002, 1007, 1009).
     peer.on('error', () => {})
@@ -239,6 +244,7 @@ class Connection {
   #hear(data: RawData, binary: boolean): void {
     if (this.#over) return
     this.#heard = performance.now()
+    this.#hold()
     const task = binary ? refused(NOT_TEXT) : taskIn(textOf(data))
     if (!task) return
     const { body } = this.#options.settings().limit
@@ -253,6 +259,13 @@ class Connection {
     this.#waiting.push(task)
     this.#waitingSize += task.size
     if (!this.#reply) this.#next()
+  }
+
+  /** Who does not read what it is told is not listened to until it does: every message has an answer, and those would pile up. */
+  #hold(): void {
+    if (this.#peer.isPaused || this.#peer.bufferedAmount <= FULL) return
+    this.#peer.pause()
+    this.#socket.once('drain', () => this.#peer.resume())
   }
 
   // ── What becomes of it ─────────────────────────────────────────────────────────────────────────────────────────
@@ -274,6 +287,13 @@ class Connection {
   }
 
   #begin(task: Task & { ask: 'turn' }, id: string): void {
+    const stranger = this.#options.admits(this.#visitor)
+    if (stranger) {
+      this.#waiting.length = 0
+      this.#waitingSize = 0
+      this.#refuse(task.lane, stranger, id)
+      return this.#peer.close(1008, KINDS[stranger.kind].code)
+    }
     const free = this.#options.seat()
     if (!free)
       return this.#refuse(

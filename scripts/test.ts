@@ -4,11 +4,15 @@
  *   node scripts/test.ts                      all of it
  *   node scripts/test.ts types lint           only these steps
  *   node scripts/test.ts test/e2e             only test files whose path contains this
+ *
+ * Where the whole conformance suite ran, docs/conformance.md has to say what came of it.
  */
 import { spawnSync } from 'node:child_process'
-import { globSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from 'node:test'
+import { ROWS } from '../test/conformance/board.ts'
+import { newRows, PAGE, page, readRows } from './conformance.ts'
 
 const root = join(import.meta.dirname, '..')
 const words = process.argv.slice(2)
@@ -39,9 +43,8 @@ const chosenSteps = Object.entries(STEPS).filter(([name]) => words.length === 0 
 for (const [name, command] of chosenSteps) step(name, command)
 
 const paths = words.filter((word) => !(word in STEPS))
-const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
-  .filter((file) => (words.length === 0 ? true : paths.some((path) => file.includes(path))))
-  .sort()
+const everyFile = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root }).sort()
+const files = everyFile.filter((file) => words.length === 0 || paths.some((path) => file.includes(path)))
 
 type Shown = { readonly name: string; readonly file?: string | undefined; readonly nesting: number }
 const failures: string[] = []
@@ -73,6 +76,20 @@ const test = (files: readonly string[], concurrency: number): Promise<void> =>
     stream.resume()
   })
 
+/** Whoever names the file for the rows reads them too. */
+const rows = process.env[ROWS] === undefined ? newRows() : null
+if (rows) process.env[ROWS] = rows.file
+
+/** What the conformance suite found is what its page says. */
+const comparePage = (file: string): void => {
+  const found = readRows(file)
+  const isPartOfIt = (name: string) => name.startsWith('test/conformance/')
+  if (found.length === 0 || !everyFile.filter(isPartOfIt).every((name) => files.includes(name))) return
+  const ok = readFileSync(PAGE, 'utf8') === page(found)
+  counts[ok ? 'passed' : 'failed']++
+  say(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` writes it')
+}
+
 if (files.length > 0) {
   const begun = performance.now()
   // Tests of whole processes measure time against limits: they get the machine to themselves.
@@ -85,6 +102,10 @@ if (files.length > 0) {
     1,
   )
   say(`${files.length} test files (${seconds(performance.now() - begun)})`)
+}
+if (rows) {
+  comparePage(rows.file)
+  rows.done()
 }
 for (const failure of failures) say(`\n${failure}`)
 say(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`)

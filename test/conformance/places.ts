@@ -105,11 +105,13 @@ const invoked = (recording: Recording): Place => {
   return excluded('a body of its own model (Titan, Llama, Jurassic …) in InvokeModel; Bedrock is spoken to in Converse')
 }
 
-const embedded = (name: keyof typeof embeddingsProtocols, members: string, why: string) => {
-  return ({ response, status }: Recording): Place =>
-    (status ?? 200) >= 400 || Object.hasOwn(object(response) ?? {}, members)
-      ? { is: 'embeddings', protocol: embeddingsProtocols[name] }
-      : excluded(why)
+const embedded = (name: keyof typeof embeddingsProtocols, member: string, otherwise = '') => {
+  return ({ provider, response, status }: Recording): Place => {
+    if ((status ?? 200) < 400 && !Object.hasOwn(object(response) ?? {}, member)) return excluded(otherwise)
+    if (provider === 'perplexity')
+      return excluded('vectors of bytes, no floats: Perplexity is not asked for embeddings')
+    return { is: 'embeddings', protocol: embeddingsProtocols[name] }
+  }
 }
 
 const chat = (name: keyof typeof upstreamProtocols) => (recording: Recording) =>
@@ -137,14 +139,14 @@ const APIS: { readonly [api: string]: (recording: Recording) => Place } = {
   completions: never(
     'an answer of the older completions: clients are spoken to in them, no upstream is (their requests are asked, below)',
   ),
-  embeddings: embedded('openai-embeddings', 'data', ''),
-  'cohere-embed': embedded('cohere-embeddings', 'embeddings', ''),
+  embeddings: embedded('openai-embeddings', 'data'),
+  'cohere-embed': embedded('cohere-embeddings', 'embeddings'),
   'gemini-embed': embedded(
     'gemini-embeddings',
     'embeddings',
     'embedContent, for one text: batchEmbedContents is asked',
   ),
-  'google-vertex-embed': embedded('vertex-embeddings', 'predictions', ''),
+  'google-vertex-embed': embedded('vertex-embeddings', 'predictions'),
   'ollama-embed': never('/api/embed: Ollama is asked for embeddings at its compatible address'),
   models: () => ({ is: 'models' }),
 }

@@ -323,15 +323,22 @@ const readMessages = (fields: Fields, problems: Reading): Message[] => {
     return []
   }
   if (entries.length === 0) fields.wrong('messages', 'a list with at least one message')
-  /** Ids of calls made in the old way, which have none, by the function's name: the result finds its call by it. */
-  const called = new Map<string, string>()
+  const called: Called = { byName: new Map(), unnamed: [] }
   return entries.flatMap((entry, index): Message[] => {
     const message = entryOf(entry, `messages[${index}]`, problems)
     return message ? readMessage(message, index, called, problems) : []
   })
 }
 
-const readMessage = (message: Fields, index: number, called: Map<string, string>, problems: Reading): Message[] => {
+/** Ids made here for calls that have none, for what they gave to be found by. */
+type Called = {
+  /** Calls made in the old way, by the function's name. */
+  readonly byName: Map<string, string>
+  /** Calls whose id is empty, as Gemini's compatible endpoint has answered, in their order: so is that of their results. */
+  readonly unnamed: string[]
+}
+
+const readMessage = (message: Fields, index: number, called: Called, problems: Reading): Message[] => {
   const { at } = message
   const role = message.string('role')
   switch (role) {
@@ -359,12 +366,12 @@ const readMessage = (message: Fields, index: number, called: Map<string, string>
       const content = readContent(message, problems, true)
       // Its function's name says nothing the call has not said.
       message.any('name')
-      return [{ role, at, callId: callId ?? '', content, ...rest(message) }]
+      return [{ role, at, callId: callId || called.unnamed.shift() || '', content, ...rest(message) }]
     }
     case 'function': {
       const name = message.string('name')
       if (name === undefined) message.missing('name', 'the name of the function')
-      const callId = called.get(name ?? '') ?? madeId('function', name ?? '')
+      const callId = called.byName.get(name ?? '') ?? madeId('function', name ?? '')
       const content = readContent(message, problems, false)
       return [{ role: 'tool', at, callId, content, ...rest(message) }]
     }
@@ -402,7 +409,7 @@ const readRefusal = (message: Fields): Part[] => {
   return refusal ? [{ type: 'refusal', at: message.path('refusal'), text: refusal }] : []
 }
 
-const readCalls = (message: Fields, index: number, called: Map<string, string>, problems: Reading): Part[] => {
+const readCalls = (message: Fields, index: number, called: Called, problems: Reading): Part[] => {
   const calls = (message.list('tool_calls') ?? []).flatMap((entry, place): Part[] => {
     const call = entryOf(entry, `${message.path('tool_calls')}[${place}]`, problems)
     if (!call) return []
@@ -415,7 +422,9 @@ const readCalls = (message: Fields, index: number, called: Map<string, string>, 
     const name = inner.string('name')
     if (name === undefined) inner.missing('name', 'a string')
     const given = inner.string(custom ? 'input' : 'arguments') ?? ''
-    const id = call.string('id') || madeId(index, place, name)
+    const known = call.string('id')
+    const id = known || madeId(index, place, name)
+    if (!known) called.unnamed.push(id)
     return [{ type: 'tool-call', at: call.at, id, name: name ?? '', arguments: given, ...(custom && { custom: true }) }]
   })
   const legacy = message.fields('function_call')
@@ -423,7 +432,7 @@ const readCalls = (message: Fields, index: number, called: Map<string, string>, 
   const name = legacy.string('name')
   if (name === undefined) legacy.missing('name', 'a string')
   const id = madeId('function', index, name)
-  called.set(name ?? '', id)
+  called.byName.set(name ?? '', id)
   return [
     ...calls,
     { type: 'tool-call', at: legacy.at, id, name: name ?? '', arguments: legacy.string('arguments') ?? '' },

@@ -99,7 +99,7 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
   const mend = (body: JsonObject) =>
     embeds.requestBody?.(body, model, (at, unfit = false) => losses.push({ at: encoded?.from[at] ?? at, unfit })) ??
     body
-  losses.push(...(encoded?.losses ?? []))
+  for (const loss of encoded?.losses ?? []) losses.push(loss)
   const body = encoded
     ? JSON.stringify(mend(encoded.body))
     : rewrite(asked.source, asked.members, asked.body, mend(named))

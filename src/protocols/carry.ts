@@ -44,7 +44,8 @@ export const labelled = (
 })
 
 /** A choice among some of the tools, where a format has no word for it: only those are sent, which says the same. */
-export const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
-  choice?.kind === 'allowed'
-    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
-    : tools
+export const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
+  if (choice?.kind !== 'allowed') return tools
+  const names = new Set(choice.names)
+  return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
+}

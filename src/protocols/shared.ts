@@ -4,6 +4,11 @@ import { type Failure, fail } from '../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../core/json.ts'
 import { RETRY_WORDS } from './openai-error.ts'
 
+/** Adds all of a list, however long: `push(...more)` is a call with so many arguments, which overflows the stack at some 100,000. */
+export const append = <T>(to: T[], more: readonly T[]): void => {
+  for (const one of more) to.push(one)
+}
+
 /**
  * An object of a client's request, read member by member. A member of the wrong type is a problem and reads as absent;
  * null is absent; a member nobody asked for comes out of `rest`, so that nothing is forgotten by not being thought of.

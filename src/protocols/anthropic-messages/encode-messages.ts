@@ -4,6 +4,7 @@ import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, roleAt } from '../losses.ts'
 import { fromBase64, fromDataUrl, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
+import { append } from '../shared.ts'
 import { toolName, toolUseId } from './ids.ts'
 
 export type Turn = { readonly role: 'user' | 'assistant'; readonly blocks: readonly JsonObject[] }
@@ -76,7 +77,7 @@ const gathered = (messages: readonly Message[], losses: Losses): Turn[] => {
       case 'user':
       case 'assistant': {
         const blocks = encodeContent(message, losses)
-        if (blocks.length > 0) turn(message.role).rest.push(...blocks)
+        if (blocks.length > 0) append(turn(message.role).rest, blocks)
         break
       }
       default:

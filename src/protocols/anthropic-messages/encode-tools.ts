@@ -27,10 +27,11 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
 }
 
 /** There is no list of allowed tools here; sending only those says the same. */
-const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
-  choice?.kind === 'allowed'
-    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
-    : tools
+const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
+  if (choice?.kind !== 'allowed') return tools
+  const names = new Set(choice.names)
+  return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
+}
 
 const encodeChoice = (choice: Setting<ToolChoice> | undefined, oneAtATime: boolean): JsonObject | undefined => {
   // Carried by the choice, so there has to be one.

@@ -3,6 +3,7 @@ import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, roleAt } from '../losses.ts'
+import { append } from '../shared.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
 import type { Family } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'
@@ -89,12 +90,12 @@ const gathered = (messages: readonly Message[], context: Context): Turn[] => {
       case 'system':
         break
       case 'tool':
-        turn('user').results.push(...encodeResult(message, context))
+        append(turn('user').results, encodeResult(message, context))
         break
       case 'user':
       case 'assistant': {
         const content = encodeContent(message, context)
-        if (content.length > 0) turn(message.role).rest.push(...content)
+        if (content.length > 0) append(turn(message.role).rest, content)
         break
       }
       default:

@@ -45,8 +45,10 @@ const namesOne = ({ maker }: Family): boolean => maker === 'anthropic' || maker 
 /** There is no list of allowed tools here either; sending only those says the same. */
 const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined, family: Family): readonly Tool[] => {
   const only = choice?.kind === 'tool' && !namesOne(family) ? [choice.name] : undefined
-  const names = choice?.kind === 'allowed' ? choice.names : only
-  return names ? tools.filter((tool) => tool.kind !== 'foreign' && names.includes(tool.name)) : tools
+  const allowed = choice?.kind === 'allowed' ? choice.names : only
+  if (!allowed) return tools
+  const names = new Set(allowed)
+  return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
 }
 
 const choiceOf = (choice: ToolChoice, family: Family): JsonObject => {

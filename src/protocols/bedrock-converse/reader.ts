@@ -6,7 +6,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, inputOf, isDeeper } from '../arguments.ts'
 import { anObject, aText, type Shape, someArguments } from '../shape.ts'
-import { madeId } from '../shared.ts'
+import { append, madeId } from '../shared.ts'
 import { decodeUsage, endingOf } from './ending.ts'
 import { exceptionFailure } from './failure.ts'
 
@@ -49,7 +49,7 @@ export const answerReader = (): AnswerReader => {
   let started = false
   let open: Open | undefined
   /** Citations of a block whose text has not come yet. */
-  let waiting: { at: number; citations: Citation[] } = { at: -1, citations: [] }
+  let waiting: { readonly at: number; readonly citations: Citation[] } = { at: -1, citations: [] }
   let calls = 0
   let finished = false
   /** After a failure nothing more is heard. */
@@ -117,7 +117,8 @@ export const answerReader = (): AnswerReader => {
     if (!citation) return []
     if (open?.is === 'text' && open.at === at && !open.stopped) return [{ type: 'citation', citation }]
     const before = waiting.at === at ? [] : settle()
-    waiting = { at, citations: [...waiting.citations, citation] }
+    if (waiting.at !== at) waiting = { at, citations: [] }
+    waiting.citations.push(citation)
     return before
   }
 
@@ -183,7 +184,7 @@ export const answerReader = (): AnswerReader => {
       is: 'foreign',
       at,
       add: (delta) => {
-        results.push(...list(delta.toolResult))
+        append(results, list(delta.toolResult))
         bytes.push(text(object(object(delta.image)?.source)?.bytes) ?? '')
       },
       raw: () =>

@@ -18,8 +18,10 @@ export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, lo
   const { toolChoice, parallelToolCalls } = settings
   const wish = toolChoice?.value
   // Those that may not be called are not sent; one of them nobody could carry is then no matter.
-  const offered = tools.filter((tool) => isOffered(tool, wish, family))
-  for (const tool of tools) if (!offered.includes(tool)) losses.lose(tool.at)
+  const allowed = new Set(wish?.kind === 'allowed' ? wish.names : [])
+  const offered = tools.filter((tool) => isOffered(tool, wish, allowed, family))
+  const kept = new Set(offered)
+  for (const tool of tools) if (!kept.has(tool)) losses.lose(tool.at)
   const written = offered.flatMap((tool) => encodeTool(tool, losses))
   const forced =
     wish?.kind === 'required' || wish?.kind === 'tool' || (wish?.kind === 'allowed' && wish.mode !== 'auto')
@@ -41,12 +43,17 @@ export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, lo
  * There is no way to name a tool here. But a model that has to call one and has only that one can do nothing else, and
  * of a list of allowed ones sending only those says the same.
  */
-const isOffered = (tool: Tool, wish: ToolChoice | undefined, { chooses }: Family): boolean => {
+const isOffered = (
+  tool: Tool,
+  wish: ToolChoice | undefined,
+  allowed: ReadonlySet<string>,
+  { chooses }: Family,
+): boolean => {
   switch (wish?.kind) {
     case 'tool':
       return tool.kind !== 'foreign' && tool.name === wish.name
     case 'allowed':
-      return tool.kind !== 'foreign' && wish.names.includes(tool.name)
+      return tool.kind !== 'foreign' && allowed.has(tool.name)
     case 'none':
       return chooses
     default:

@@ -44,6 +44,8 @@ export const answerReader = (): Reader => {
   let calls = 0
   /** The beginning of a call's arguments, while they may still turn out to be none. */
   let held: string | undefined
+  /** What is held, without white space: models have written that without end. */
+  let heldWords = ''
   let over = false
 
   const close = (): ChatEvent[] => {
@@ -105,6 +107,7 @@ export const answerReader = (): Reader => {
       if (name === '') return [...before, ...failed(malformed('a call without a name'))]
       open = 'call'
       held = ''
+      heldWords = ''
       const known = text(id) || madeId(answer, calls, name)
       calls++
       return [...before, { type: 'open', block: { type: 'tool-call', id: known, name } }]
@@ -113,7 +116,8 @@ export const answerReader = (): Reader => {
       if (open !== 'call') return words === '' ? [] : failed(malformed('arguments of no call'))
       if (held === undefined) return words === '' ? [] : [{ type: 'delta', text: words }]
       held += words
-      if ('null'.startsWith(held.trim())) return []
+      heldWords += words.trim()
+      if ('null'.startsWith(heldWords)) return []
       const whole = held
       held = undefined
       return [{ type: 'delta', text: whole }]

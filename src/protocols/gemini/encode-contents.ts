@@ -4,6 +4,7 @@ import { type JsonObject, object, text } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, roleAt } from '../losses.ts'
 import { fromDataUrl, sniff, standardBase64, typeOf } from '../media.ts'
+import { append } from '../shared.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
 
@@ -80,20 +81,20 @@ const gathered = (messages: readonly Message[], family: Family, losses: Losses):
         const { result, more } = encodeResult(message, call.name, family, losses)
         const next = turn('user')
         next.results.push({ place: call.place, part: result })
-        next.rest.push(...more)
+        append(next.rest, more)
         break
       }
       case 'user': {
         loseAll(message.extras, losses)
         const parts = message.content.flatMap((part) => encodeByUser(part, losses))
-        if (parts.length > 0) turn('user').rest.push(...parts)
+        if (parts.length > 0) append(turn('user').rest, parts)
         break
       }
       case 'assistant': {
         for (const part of message.content)
           if (part.type === 'tool-call') called.set(part.id, { name: part.name, place: places++ })
         const parts = encodeTurn(message, losses)
-        if (parts.length > 0) turn('model').rest.push(...parts)
+        if (parts.length > 0) append(turn('model').rest, parts)
         break
       }
       default:

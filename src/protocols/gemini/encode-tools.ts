@@ -28,10 +28,11 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
 }
 
 /** Names can be allowed only to a call that has to be made; for the others, sending only those tools says the same. */
-const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] =>
-  choice?.kind === 'allowed' && choice.mode === 'auto'
-    ? tools.filter((tool) => tool.kind !== 'foreign' && choice.names.includes(tool.name))
-    : tools
+const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
+  if (choice?.kind !== 'allowed' || choice.mode !== 'auto') return tools
+  const names = new Set(choice.names)
+  return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
+}
 
 /** A schema with open objects is not enforced by the other formats either. */
 const isStrict = (tool: Tool): boolean =>

@@ -52,6 +52,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
     if (shown.length > 0) say({ role: 'user', content: shown })
     shown = []
   }
+  const last = messages.findLastIndex(({ role }) => role !== 'system')
   for (const [place, message] of messages.entries()) {
     if (message.role !== 'tool' && message.role !== 'system') show()
     switch (message.role) {
@@ -62,8 +63,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
         say({ role: 'user', content: plain(message.content.flatMap((part) => encodeByUser(part, writing))) })
         break
       case 'assistant': {
-        const isLast = messages.slice(place + 1).every(({ role }) => role === 'system')
-        const turn = encodeTurn(message, isLast, writing)
+        const turn = encodeTurn(message, place === last, writing)
         if (turn) say(turn)
         break
       }
@@ -79,7 +79,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
           tool_call_id: callId(message.callId),
           content: pointer ?? asError(encodeText(said, writing), message.isError),
         })
-        shown.push(...more)
+        for (const one of more) shown.push(one)
         break
       }
       default:

@@ -33,6 +33,8 @@ const prefixOf = (messages: readonly Message[]): string => {
  */
 const withoutPrefix = (prefix: string): Stage<ChatEvent, ChatEvent> => {
   let held: string | undefined = ''
+  /** So much of the prefix has been seen; only what is new is compared, or a long one in small pieces would take its square. */
+  let seen = 0
   let inText = false
   const release = (): ChatEvent[] => {
     const rest = held
@@ -46,11 +48,12 @@ const withoutPrefix = (prefix: string): Stage<ChatEvent, ChatEvent> => {
       if (inText && event.type === 'close') return [...release(), event]
       if (!inText || event.type !== 'delta') return [event]
       held += event.text
-      if (held.startsWith(prefix)) {
-        held = held.slice(prefix.length)
-        return release()
-      }
-      return prefix.startsWith(held) ? [] : release()
+      const wanted = prefix.slice(seen, seen + event.text.length)
+      if (!event.text.startsWith(wanted)) return release()
+      seen += wanted.length
+      if (seen < prefix.length) return []
+      held = held.slice(prefix.length)
+      return release()
     },
     end: () => [],
   }

@@ -21,7 +21,8 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): r
     choice?.kind === 'tool'
       ? tools.filter((tool) => tool.kind === 'foreign' || tool.name === choice.name)
       : permitted(tools, choice)
-  for (const tool of tools) if (!offered.includes(tool)) losses.lose(tool.at)
+  const kept = new Set(offered)
+  for (const tool of tools) if (!kept.has(tool)) losses.lose(tool.at)
   if (offered.length > 0 && parallelToolCalls?.value === false) losses.lose(parallelToolCalls.at)
   return offered.flatMap((tool) => encodeTool(tool, losses))
 }

@@ -138,10 +138,9 @@ const writeFormat = (format: OutputFormat): JsonObject => {
 }
 
 const writeToolChoice = (choice: ToolChoice, tools: readonly Tool[]): Json => {
-  const named = (name: string): JsonObject => {
-    const custom = tools.some((tool) => tool.kind === 'custom' && tool.name === name)
-    return custom ? { type: 'custom', custom: { name } } : { type: 'function', function: { name } }
-  }
+  const custom = new Set(tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))
+  const named = (name: string): JsonObject =>
+    custom.has(name) ? { type: 'custom', custom: { name } } : { type: 'function', function: { name } }
   switch (choice.kind) {
     case 'auto':
     case 'none':
@@ -239,7 +238,7 @@ const writeMessages = (messages: readonly Message[], lose: Lose, target: EncodeT
           tool_call_id: shortId(message.callId),
           content: result ?? asError(writeContent(said, TEXT_ONLY, lose), message.isError),
         })
-        shown.push(...parts)
+        for (const part of parts) shown.push(part)
         break
       }
     }

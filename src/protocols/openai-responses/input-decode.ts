@@ -28,8 +28,8 @@ export const decodeInput = (items: readonly Json[], path: string, names: ToolNam
     const said = decodeSaid(fields, item, names, problems)
     if (said) {
       turn ??= { at, content: [], extras: [] }
-      turn.content.push(...said.content)
-      turn.extras.push(...said.extras)
+      for (const part of said.content) turn.content.push(part)
+      for (const extra of said.extras) turn.extras.push(extra)
       continue
     }
     endTurn()

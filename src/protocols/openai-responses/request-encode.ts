@@ -137,9 +137,9 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>
   logprobs: included('message.output_text.logprobs'),
   topLogprobs: as('top_logprobs'),
   toolChoice: (draft, value, at) => {
-    if (value.kind === 'tool') put(draft, 'tool_choice', toolNamed(draft, value.name), at)
+    if (value.kind === 'tool') put(draft, 'tool_choice', toolNamed(draft)(value.name), at)
     else if (value.kind === 'allowed') {
-      const tools = value.names.map((name) => toolNamed(draft, name))
+      const tools = value.names.map(toolNamed(draft))
       put(draft, 'tool_choice', { type: 'allowed_tools', mode: value.mode, tools }, at)
     } else put(draft, 'tool_choice', value.kind, at)
   },
@@ -241,10 +241,10 @@ const flatFormat = (format: Json): Json => {
   return grammar ? { type: 'grammar', ...grammar } : format
 }
 
-const toolNamed = ({ request }: Draft, name: string): JsonObject => ({
-  type: request.tools.some((tool) => tool.kind === 'custom' && tool.name === name) ? 'custom' : 'function',
-  name: toolName(name),
-})
+const toolNamed = ({ request }: Draft): ((name: string) => JsonObject) => {
+  const custom = new Set(request.tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))
+  return (name) => ({ type: custom.has(name) ? 'custom' : 'function', name: toolName(name) })
+}
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -372,6 +372,7 @@ const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[]
     phase = {}
   }
   loseExtras(draft, message.extras)
+  const lastOutput = message.content.findLastIndex(isOutput)
   for (const [place, part] of message.content.entries())
     switch (part.type) {
       case 'text':
@@ -390,7 +391,7 @@ const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[]
         const { proof } = part
         // A proof means nothing to others; the text without it would be looked up by its id and not found. And
         // reasoning must be followed by what it led to (400 "without its required following item").
-        if (proof?.origin === 'openai-responses' && message.content.slice(place + 1).some(isOutput)) {
+        if (proof?.origin === 'openai-responses' && place < lastOutput) {
           endText()
           items.push({
             type: 'reasoning',

@@ -95,9 +95,10 @@ after(async () => {
 
 type Place = Keeper & { readonly name: string; readonly upstream: Upstream; readonly env: Record<string, string> }
 
-/** A provider of that format. `keys`: so many. */
-const place = async (name: string, format: UpstreamProtocolName, keys = 1): Promise<Place> => {
-  const made = keeper(name)
+/** A provider of that format. `keys`: so many. Only of known vendors is it known that they remember answers. */
+const place = async (label: string, format: UpstreamProtocolName, keys = 1): Promise<Place> => {
+  const name = format === 'openai-responses' ? `openai-${label}` : label
+  const made = keeper(label)
   const upstream = await startUpstream((asked) => made.script(asked))
   closers.push(() => upstream.close())
   const prefix = name.toUpperCase().replaceAll('-', '_')

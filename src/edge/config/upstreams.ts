@@ -256,7 +256,9 @@ const speaksOf = (
       return { problem: { where: styles.from, found: quote(style), allowed } }
     }
     const known = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]
-    speaks.push(known.find((wire) => wire.protocol === protocol) ?? { protocol })
+    // Of a server nobody has described it is not known whether it remembers: a conversation is sent whole there.
+    const unknown: Wire = protocol === 'openai-responses' ? { protocol, keepsNothing: true } : { protocol }
+    speaks.push(known.find((wire) => wire.protocol === protocol) ?? unknown)
   }
   return { speaks }
 }

@@ -72,7 +72,9 @@ const upstreamScript = () => {
 /** A tool's result, in any format. */
 const RESULT = /"function_call_output"|"tool_result"|"role":"tool"|"functionResponse"|"toolResult"/
 
-const name = (format: UpstreamProtocolName) => `up-${styleNames[format]}`
+// Of a vendor that is known to remember answers, where the format has such.
+const name = (format: UpstreamProtocolName) =>
+  `${format === 'openai-responses' ? 'openai' : 'up'}-${styleNames[format]}`
 const variable = (format: UpstreamProtocolName) => name(format).toUpperCase().replaceAll('-', '_')
 
 let gateway: Started

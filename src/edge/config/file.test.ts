@@ -154,7 +154,7 @@ const joined: readonly (readonly [
         speaks,
         keys.map(({ secret }) => secret?.reveal()),
       ]),
-    [['east', 'http://env/v1', ['b'], [{ protocol: 'openai-responses' }], ['f', 'e']]],
+    [['east', 'http://env/v1', ['b'], [{ protocol: 'openai-responses', keepsNothing: true }], ['f', 'e']]],
   ],
   [
     "the file's order, then the catalogue's",

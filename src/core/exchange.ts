@@ -26,6 +26,8 @@ export type Fact =
   /** The attempt of that number gave its first content, or its whole answer; the choice is made. */
   | { readonly type: 'committed'; readonly at: number; readonly attempt: number; readonly status: number }
   | { readonly type: 'dropped'; readonly paths: readonly string[] }
+  /** Events of the answer that could not be read and were left out: the text around them went on. */
+  | { readonly type: 'dropped_events'; readonly count: number }
   | { readonly type: 'usage'; readonly usage: Usage }
   /** The end, once, whichever way it came. `status` is what the client was told. */
   | {

@@ -40,6 +40,8 @@ export type Summary = {
   readonly usage?: Usage
   readonly failure?: Failure
   readonly dropped: readonly string[]
+  /** Events of the answer that could not be read and were left out. */
+  readonly droppedEvents: number
   readonly trail: string
 }
 
@@ -77,6 +79,7 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
         break
       case 'received':
       case 'dropped':
+      case 'dropped_events':
       case 'usage':
       case 'ended':
         break
@@ -151,6 +154,7 @@ export const summarize = (exchange: Exchange): Summary => {
     ...(usage && { usage }),
     ...(ended?.failure && { failure: ended.failure }),
     dropped: exchange.flatMap((fact) => (fact.type === 'dropped' ? fact.paths : [])),
+    droppedEvents: exchange.reduce((sum, fact) => sum + (fact.type === 'dropped_events' ? fact.count : 0), 0),
     trail: trailOf(attempts, ended),
   }
 }

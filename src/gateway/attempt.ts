@@ -42,6 +42,8 @@ export type Flow = {
   finished(): boolean
   /** The last record of tokens so far. */
   usage(): Usage | null
+  /** Events that could not be read and were left out of plain text. */
+  droppedEvents(): number
   /** The upstream's own id for the answer, if it has said one. */
   id(): string | null
   /** Gives out what was held and then everything that comes, until the sink's `end`. Once. */
@@ -79,7 +81,7 @@ export class Attempt implements UpstreamListener {
   #sink: Sink<Passing> | null = null
   #alive = false
   /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
-  #dropped = false
+  #dropped = 0
   #content = false
   #finish: (ChatEvent & { type: 'finish' }) | null = null
   #usage: Usage | null = null
@@ -173,7 +175,7 @@ export class Attempt implements UpstreamListener {
         // Of an answer that had said why it ends nothing is missing, whatever is said behind it.
         if (this.#finish) return this.#end(undefined)
         if (event.failure.kind === 'malformed' && this.#input.forgiving && this.#content && passing.frame) {
-          this.#dropped = true
+          this.#dropped++
           return
         }
         return this.#end(event.failure)
@@ -207,7 +209,7 @@ export class Attempt implements UpstreamListener {
 
   #finished(event: ChatEvent & { type: 'finish' }): void {
     if (this.#finish) return
-    if (this.#dropped && event.finish.raw === null)
+    if (this.#dropped > 0 && event.finish.raw === null)
       return this.#end(fail('truncated', 'an event of the answer could not be read, and its end is missing'))
     this.#finish = event
     this.#clocks.stop()
@@ -245,6 +247,7 @@ export class Attempt implements UpstreamListener {
       finished: () => this.#finish !== null,
       usage: () => this.#usage,
       id: () => this.#id,
+      droppedEvents: () => this.#dropped,
       pour: (sink) => {
         let room = true
         for (const passing of this.#held) room = sink.push(passing)

@@ -588,8 +588,8 @@ test('handle: a stream that lost an event and ends without a reason is not compl
   assert.doesNotMatch(reply.text, /\[DONE\]/)
 })
 
-test('handle: an event that cannot be read is left out of plain text, and the answer goes on', async () => {
-  const { ask, world, gateway } = bench([instance('a')], (asked) =>
+test('handle: an event that cannot be read is left out of plain text, the answer goes on, and it is written down', async () => {
+  const { ask, world, gateway, news } = bench([instance('a')], (asked) =>
     play.stream(
       asked,
       `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.chunk({ content: 'lo' })}${said.chunk({}, 'stop')}${said.done}`,
@@ -600,6 +600,11 @@ test('handle: an event that cannot be read is left out of plain text, and the an
   assert.match(reply.text, /"delta":"lo"/)
   assert.match(reply.text, /response\.completed/)
   assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 0)
+  const exchange = news.flatMap((one) => (one.event === 'request' ? one.exchange : []))
+  assert.deepEqual(
+    exchange.filter(({ type }) => type === 'dropped_events'),
+    [{ type: 'dropped_events', count: 1 }],
+  )
 })
 
 test('handle: with tools every event counts', async () => {

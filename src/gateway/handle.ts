@@ -137,6 +137,8 @@ const pour = async (
   else if (failure) won.ticket.release()
   else won.ticket.done()
   record.usage(won.flow.usage())
+  const skipped = won.flow.droppedEvents()
+  if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
   if (!failure) return record.end('answered', 200)
   record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
 }

@@ -221,8 +221,7 @@ test('styles: the formats asked for, with the paths the provider has for them', 
   assert.deepEqual(speaks('chat'), [{ protocol: 'openai-chat', path: '/own/chat' }])
   assert.deepEqual(speaks('Messages, responses'), [
     { protocol: 'anthropic-messages' },
-    // Nobody has written down that it remembers.
-    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'openai-responses' },
   ])
   assert.equal(speaks('')?.length, 2)
 })

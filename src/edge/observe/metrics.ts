@@ -92,6 +92,11 @@ export const createMetrics = ({
   const dropped = registry.counter('headgate_dropped_total', 'Requests of which something could not be carried.', [
     'style',
   ])
+  const droppedEvents = registry.counter(
+    'headgate_dropped_events_total',
+    'Events of answers that could not be read and were left out of plain text.',
+    ['style'],
+  )
   const tokens = registry.counter('headgate_tokens_total', 'Tokens, as the upstreams count them.', [...target, 'type'])
   const cost = registry.counter('headgate_cost_dollars_total', 'Cost of answers whose price is known.', target)
   const errors = registry.counter('headgate_errors_total', 'Bugs of ours, caught.', [])
@@ -153,6 +158,7 @@ export const createMetrics = ({
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
     if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: reason })
     if (summary.dropped.length > 0) dropped.add({ style })
+    if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)
     overhead.record({}, summary.overheadMs / 1000)
     // The model is the one asked of the upstream: the client's own word may be anything it can think of.
     if (!summary.provider) return

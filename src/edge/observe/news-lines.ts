@@ -42,6 +42,7 @@ export const requestFields = (summary: Summary, cost: number | undefined): Field
     detail: failure && summary.outcome !== 'client_gone' ? failure.message : undefined,
     upstream_request_id: failure?.upstream?.requestId,
     dropped: summary.dropped.length > 0 ? summary.dropped : undefined,
+    dropped_events: summary.droppedEvents > 0 ? summary.droppedEvents : undefined,
     trail: summary.trail,
   }
 }

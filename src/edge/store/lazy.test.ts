@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import type { StoredResponse } from '../../core/stored.ts'
 import { lazyResponses } from './lazy.ts'
-import { FILE } from './responses.ts'
+import { FILE, openResponses } from './responses.ts'
 
 const roots: string[] = []
 after(() => {
@@ -53,6 +54,31 @@ test('store: what another process with the same folder has kept since is found',
   assert.equal(first.get('a', 'me')?.id, 'a')
   first.close()
   second.close()
+  assert.deepEqual(problems, [])
+})
+
+test('store: what a process that is gone had under way has failed; what one that lives has is left to it', () => {
+  const { folder, problems, open } = given()
+  const dead = spawnSync(process.execPath, ['--version']).pid
+  const workers: readonly (readonly [string, string])[] = [
+    [`${dead}@${hostname()}`, 'failed'],
+    [`${process.ppid}@${hostname()}`, 'queued'],
+    // An earlier one that had this process's own number, as the first of a container has.
+    [`${process.pid}@${hostname()}`, 'failed'],
+    [`${process.ppid}@another-machine`, 'failed'],
+  ]
+  for (const [worker] of workers) {
+    const limits = () => ({ keepDays: 1, maxMegabytes: 1 })
+    const file = openResponses({ folder, date: () => 1_000, worker, limits })
+    file.put({ ...one, id: worker, items: [], status: 'queued' })
+    file.close()
+  }
+  const store = open()
+  assert.deepEqual(
+    workers.map(([worker]) => [worker, store.get(worker, 'me')?.status]),
+    workers,
+  )
+  store.close()
   assert.deepEqual(problems, [])
 })
 

@@ -3,6 +3,7 @@
  * cannot be written, they are kept in memory, and the operator is told.
  */
 import { existsSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { isObject, parseJson } from '../../core/json.ts'
 import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
@@ -17,7 +18,7 @@ const HOUR = 3_600_000
 /** ms between two parts of a sweep. */
 const PAUSE = 20
 
-export const lazyResponses = (options: StoreOptions, problem: (message: string) => void): LazyStore => {
+export const lazyResponses = (options: Omit<StoreOptions, 'worker'>, problem: (message: string) => void): LazyStore => {
   let store: ResponseStore | null = null
   let file: OpenStore | null = null
   let sweeping: NodeJS.Timeout | undefined
@@ -25,8 +26,8 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
   const open = (): ResponseStore => {
     if (store) return store
     try {
-      file = openResponses(options)
-      file.abandon(abandoned)
+      file = openResponses({ ...options, worker: `${process.pid}@${hostname()}` })
+      file.abandon((worker) => !isOthers(worker, true), abandoned)
       store = file
       sweep()
     } catch (error) {
@@ -40,6 +41,7 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
   /** Some now and the rest a moment later, with requests in between; then again in an hour. */
   const sweep = (): void => {
     const more = tried(() => file?.sweep()) === true
+    if (!more) tried(() => file?.abandon((worker) => isOthers(worker, false), abandoned))
     sweeping = setTimeout(sweep, more ? PAUSE : HOUR).unref()
   }
   /** A disk that fails says so in the log, and nothing is found. */
@@ -65,6 +67,25 @@ export const lazyResponses = (options: StoreOptions, problem: (message: string) 
       clearTimeout(sweeping)
       tried(() => file?.close())
     },
+  }
+}
+
+/**
+ * Whether it is another process of this machine, one that is alive or one that is not: where one takes over from another,
+ * that still answers what it has begun. Of other machines nothing can be known.
+ */
+const isOthers = (worker: string, alive: boolean): boolean => {
+  const [pid = '', ...host] = worker.split('@')
+  return host.join('@') === hostname() && Number(pid) !== process.pid && isAlive(Number(pid)) === alive
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    // Sends nothing: it asks whether it could.
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }
 

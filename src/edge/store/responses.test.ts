@@ -33,6 +33,7 @@ const given = (): Given => {
     openResponses({
       folder,
       date: () => state.date,
+      worker: 'one',
       limits: () => ({ keepDays: state.keepDays, maxMegabytes: state.maxMegabytes }),
     })
   return Object.assign(state, { store: open(), reopen: open })
@@ -196,7 +197,18 @@ test('store: what an earlier process left unfinished has failed', () => {
   setting.store.close()
   const again = setting.reopen()
   assert.equal(
-    again.abandon(({ id }) => `{"restated":"${id}"}`),
+    again.abandon(
+      () => false,
+      () => '',
+    ),
+    0,
+  )
+  assert.equal(again.get('queued', 'me')?.status, 'queued')
+  assert.equal(
+    again.abandon(
+      (worker) => worker === 'one',
+      ({ id }) => `{"restated":"${id}"}`,
+    ),
     2,
   )
   for (const status of ['queued', 'in_progress']) {
@@ -206,7 +218,10 @@ test('store: what an earlier process left unfinished has failed', () => {
   }
   assert.equal(again.get('completed', 'me')?.status, 'completed')
   assert.equal(
-    again.abandon(() => ''),
+    again.abandon(
+      () => true,
+      () => '',
+    ),
     0,
   )
   again.close()

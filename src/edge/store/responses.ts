@@ -13,13 +13,15 @@ export type StoreOptions = {
   readonly folder: string
   /** ms since 1970. */
   readonly date: () => number
+  /** Who answers what is kept unfinished: this process, among those that share the folder. */
+  readonly worker: string
   /** As configured at this moment: days an answer is kept, and MiB of disk for all. */
   readonly limits: () => { readonly keepDays: number; readonly maxMegabytes: number }
 }
 
 export type OpenStore = ResponseStore & {
-  /** Ends what an earlier process had under way and left behind: nobody is going to answer it any more. Gives the number. */
-  abandon(restated: (response: StoredResponse) => string): number
+  /** Ends what a worker that is gone had under way: nobody is going to answer it any more. Gives the number. */
+  abandon(isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string): number
   /** Lets go of some of what has expired; true: there is more. All at once would keep every request waiting meanwhile. */
   sweep(): boolean
   close(): void
@@ -52,6 +54,7 @@ const SCHEMA = `
     response TEXT NOT NULL,
     events TEXT,
     maker TEXT,
+    worker TEXT,
     PRIMARY KEY (owner, id)
   );
   CREATE INDEX IF NOT EXISTS response_touched ON response (touched);
@@ -76,7 +79,7 @@ const SCHEMA = `
 `
 
 /** Throws what SQLite or the file system throws; the caller says where the folder is set. */
-export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore => {
+export const openResponses = ({ folder, date, worker, limits }: StoreOptions): OpenStore => {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, FILE)
   const database = new DatabaseSync(path)
@@ -92,7 +95,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
   }
 
   const insert = database.prepare(
-    'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker) VALUES (?,?,?,?,?,?,?,?,?,?,?)',
+    'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',
   )
   const insertItem = database.prepare('INSERT OR REPLACE INTO item (owner, id, response) VALUES (?,?,?)')
   const itemsOf = database.prepare('SELECT id FROM item WHERE owner = ? AND response = ?')
@@ -133,6 +136,7 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       response,
       events,
       maker && JSON.stringify(maker),
+      status === 'queued' || status === 'in_progress' ? worker : null,
     )
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
@@ -188,8 +192,11 @@ export const openResponses = ({ folder, date, limits }: StoreOptions): OpenStore
       return row && read(row)
     },
     delete: (id, owner) => remove.run(owner, id).changes > 0,
-    abandon(restated) {
-      const left = unfinished.all().map(read)
+    abandon(isGone, restated) {
+      const left = unfinished
+        .all()
+        .filter((row) => isGone(String(row.worker)))
+        .map(read)
       for (const one of left) whole(() => write({ ...one, status: 'failed', response: restated(one) }))
       return left.length
     },

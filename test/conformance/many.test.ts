@@ -82,6 +82,27 @@ test('many: an answer of so many citations, or a result of so many pieces, is re
   assert.equal(open?.type, 'open')
 })
 
+for (const [name, first] of [
+  ['one after the other', '{}'],
+  ['that wait for the first of them to end', '{'],
+] as const)
+  test(`many: so many calls ${name} are read`, () => {
+    const piece = (index: number, text: string) => ({
+      data: JSON.stringify({
+        choices: [
+          { index: 0, delta: { tool_calls: [{ index, id: `c${index}`, function: { name: 'f', arguments: text } }] } },
+        ],
+      }),
+    })
+    inTime('calls', () => {
+      const reader = protocols['openai-chat'].decodeStream()
+      const told: ChatEvent[] = [...reader.push(piece(0, first))]
+      for (let at = 1; at < 80_000; at++) told.push(...reader.push(piece(at, '{}')))
+      for (const event of reader.push({ data: '[DONE]' })) told.push(event)
+      assert.equal(told.filter(({ type }) => type === 'open').length, 80_000)
+    })
+  })
+
 test('many: arguments of so many blanks are read', () => {
   inTime('arguments', () => {
     const reader = cohereReader()

@@ -5,7 +5,7 @@ import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
 import { aList } from '../shape.ts'
-import { madeId } from '../shared.ts'
+import { append, madeId } from '../shared.ts'
 import { argumentsText, contentPart, isChoice, mediaOf } from './answer.ts'
 import { detailsOf, readDetail, reasoningText } from './reasoning.ts'
 import { decodeCitation, decodeUsage, endOf, failed, failureIn, reasonOf } from './said.ts'
@@ -212,7 +212,7 @@ type Slot = {
   readonly held: ChatEvent[]
 }
 
-type Call = { readonly index: number | undefined; id: string; readonly key: string; name: string; early: string }
+type Call = { readonly place: number; id: string; readonly key: string; name: string; early: string }
 
 /**
  * Blocks one after the other, whatever order their pieces come in: one is open, those begun meanwhile wait. A call stays
@@ -221,11 +221,15 @@ type Call = { readonly index: number | undefined; id: string; readonly key: stri
 const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
   let open: Slot | undefined
   let waiting: Slot[] = []
+  // Looked up with every piece, and there may be many: by key those that wait, by number and by id the calls.
+  const keyed = new Map<string, Slot>()
+  const numbered = new Map<number, Call>()
+  const known = new Map<string, Call>()
   const calls: Call[] = []
   const types = new Set<Block['type']>()
   let cited = false
   /** Sources told before the text that cites them, as OpenRouter's web search does. */
-  let early: readonly Citation[] = []
+  let early: Citation[] = []
   let proofs = 0
   /** Calls told to the end; what still comes for them is not said twice. */
   const closed = new Set<string>()
@@ -248,13 +252,15 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
     while (open && waiting.length > 0 && mayClose(open)) {
       close()
       const next = waiting.shift()
-      if (next) begin(next)
+      if (!next) continue
+      keyed.delete(next.key)
+      begin(next)
     }
   }
-  const find = (key: string): Slot | undefined => (open?.key === key ? open : waiting.find((slot) => slot.key === key))
+  const find = (key: string): Slot | undefined => (open?.key === key ? open : keyed.get(key))
   const enter = (key: string, block: Block): Slot => {
-    const known = find(key)
-    if (known) return known
+    const begun = find(key)
+    if (begun) return begun
     types.add(block.type)
     const slot: Slot = { key, block, pieces: [], held: [] }
     if (open && waiting.length === 0 && mayClose(open)) close()
@@ -263,6 +269,7 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
       return slot
     }
     waiting.push(slot)
+    keyed.set(key, slot)
     advance()
     return slot
   }
@@ -271,13 +278,18 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
     else slot.held.push(event)
   }
 
+  const remember = (call: Call) => {
+    if (call.id !== '' && !known.has(call.id)) known.set(call.id, call)
+  }
   /** Whose piece this is. By index; some number every call 0, or not at all, and then a new id or a new name tells. */
   const callOf = ({ index, id, name }: Piece, said: string): Call => {
-    const same = index === undefined ? (id ? calls.find((call) => call.id === id) : calls.at(-1)) : undefined
-    const last = same ?? (index === undefined ? undefined : calls.findLast((call) => call.index === index))
+    const same = index === undefined ? (id ? known.get(id) : calls.at(-1)) : undefined
+    const last = same ?? (index === undefined ? undefined : numbered.get(index))
     if (last && !isAnother(last, id, name, said)) return last
-    const call: Call = { index, id, key: `call ${calls.length}`, name: '', early: '' }
+    const call: Call = { place: calls.length, id, key: `call ${calls.length}`, name: '', early: '' }
     calls.push(call)
+    if (index !== undefined) numbered.set(index, call)
+    remember(call)
     return call
   }
   const isAnother = (before: Call, id: string, name: string, said: string): boolean => {
@@ -302,12 +314,13 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
       if (closed.has(call.key)) return
       call.name ||= piece.name
       call.id ||= piece.id
+      remember(call)
       // It cannot be opened before it has its name.
       if (call.name === '') {
         call.early += said
         return
       }
-      const id = call.id || madeId(answerId, calls.indexOf(call), call.name)
+      const id = call.id || madeId(answerId, call.place, call.name)
       const custom = piece.custom && { custom: true }
       const slot = enter(call.key, { type: 'tool-call', id, name: call.name, ...custom })
       const more = call.early + said
@@ -322,12 +335,14 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
       const slot = (proof.redacted ? undefined : find('reasoning')) ?? enter(`proof ${proofs}`, { type: 'reasoning' })
       say(slot, { type: 'proof', proof })
       // What is thought after it is another block.
+      const waits = keyed.delete(slot.key)
       slot.key = `proof ${proofs++}`
+      if (waits) keyed.set(slot.key, slot)
     },
     cite(citations) {
       const slot = find('text')
       if (slot) for (const citation of citations) say(slot, { type: 'citation', citation })
-      else early = [...early, ...citations]
+      else append(early, citations)
       cited ||= citations.length > 0
     },
     cited: () => cited,
@@ -340,6 +355,7 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
         close()
       }
       waiting = []
+      keyed.clear()
     },
   }
 }

@@ -1,10 +1,10 @@
-/** Everything upstreams were recorded to answer, told to clients of both encodings. */
+/** Of recorded embeddings: how long they are, and which a client can read as they came. What clients are told: test/conformance. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
-import { isObject, list, object, text } from '../../core/json.ts'
-import { encodeAnswer, isReadable, openaiEmbeddings } from './openai.ts'
+import { isObject, list, object } from '../../core/json.ts'
+import { isReadable, openaiEmbeddings } from './openai.ts'
 import { decodeRequest } from './request.ts'
 import { inForm, isDoubles, lengthOf } from './vectors.ts'
 
@@ -20,21 +20,12 @@ describe('recorded embeddings', { skip }, () => {
   test('there are some', () => assert.ok(all.length >= 17, String(all.length)))
 
   for (const { id, provider, status, request, response } of all) {
-    if ((status ?? 200) >= 400) {
-      test(`${id}: an error`, () => {
-        const failure = openaiEmbeddings.decodeFailure(status ?? 0, response, () => undefined)
-        assert.equal(failure.kind, status === 401 ? 'auth' : status === 404 ? 'model_missing' : 'invalid_request')
-        assert.equal(failure.message, text(object(object(response)?.error)?.message))
-      })
-      continue
-    }
+    if ((status ?? 200) >= 400) continue
     test(`${id}: an answer`, () => {
       const decoded = openaiEmbeddings.decodeAnswer(response)
       assert.ok(decoded.ok, JSON.stringify(decoded))
-      const { vectors, input, model } = decoded.value
+      const { vectors, model } = decoded.value
       const body = object(response)
-      assert.equal(vectors.length, list(body?.data).length)
-      assert.equal(input, object(body?.usage)?.prompt_tokens)
       assert.equal(model, body?.model)
       if (provider === BYTES) return
       const own = list(body?.data).map((entry) => object(entry)?.embedding)
@@ -42,20 +33,10 @@ describe('recorded embeddings', { skip }, () => {
       assert.equal(typeof own[0] === 'string' && isDoubles(own[0]), doubles)
       // The vectors were shortened when they were recorded; those that are left are as long as each other.
       assert.equal(new Set(vectors.map(lengthOf)).size, 1)
-      if (!doubles) assert.deepEqual(vectors, own)
-
-      const floats = encodeAnswer(decoded.value, { encoding: 'float', model: 'm' })
-      assert.equal(problemsOf('openai', 'CreateEmbeddingResponse', floats), undefined)
       for (const vector of vectors) {
         const numbers = inForm(vector, 'float')
         assert.ok(Array.isArray(numbers) && numbers.every((number) => Math.abs(number) < 1 && number !== 0), id)
       }
-      const again = openaiEmbeddings.decodeAnswer(encodeAnswer(decoded.value, { encoding: 'base64', model: 'm' }))
-      assert.ok(again.ok)
-      assert.deepEqual(
-        again.value.vectors.map((vector) => inForm(vector, 'float')),
-        vectors.map((vector) => [...inForm(vector, 'float')].map((number) => Math.fround(Number(number)))),
-      )
       const form = typeof own[0] === 'string' ? 'base64' : 'float'
       assert.equal(isReadable(response, form), !doubles)
       assert.equal(isReadable(response, form === 'float' ? 'base64' : 'float'), false)

@@ -10,29 +10,23 @@ export type GoogleOptions = { readonly environment: Environment; readonly tell: 
 /** `authorization`, and `x-goog-user-project` if the credentials name a project to charge. */
 type Headers = Readonly<Record<string, string>>
 
-/** Gets the headers for a scope. */
-export const googleHeaders = ({ environment, tell }: GoogleOptions, scope: string): Fetch<Headers> => {
-  let auth: GoogleAuth | null = null
-  return async (signal) => {
-    // The library shares what is under way with everybody who asks later, so what hangs would hang for ever.
-    const forget = () => {
-      auth = null
-    }
-    signal.addEventListener('abort', forget, { once: true })
+/**
+ * Gets the headers for a scope. Each time from the beginning: the library would give the token it has until that ends,
+ * one that was refused too, and shares what is under way with everybody who asks later, so that what hangs would hang
+ * for ever.
+ */
+export const googleHeaders =
+  ({ environment, tell }: GoogleOptions, scope: string): Fetch<Headers> =>
+  async () => {
     try {
       await lend(environment)
-      auth ??= await open(scope)
-      return good(await headersOf(auth))
+      return good(await headersOf(await open(scope)))
     } catch (error) {
-      auth = null
       const failure = noSignIn('google', reasonOf(error))
       tell({ cloud: 'google', message: failure.message, detail: detailOf(error) })
       return bad(failure)
-    } finally {
-      signal.removeEventListener('abort', forget)
     }
   }
-}
 
 const open = async (scope: string): Promise<GoogleAuth> => {
   const { GoogleAuth } = await import('google-auth-library')

@@ -1,0 +1,33 @@
+/** Google's library over a metadata server, without the gateway: the rest of signing in is in `clouds.test.ts`. */
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, test } from 'node:test'
+import { googleHeaders } from '../../src/edge/identity/google.ts'
+
+let tokens = 0
+const metadata = createServer((req, res) => {
+  res.setHeader('metadata-flavor', 'Google')
+  if (!req.url?.includes('/token')) return void res.end('ok')
+  res.setHeader('content-type', 'application/json')
+  res.end(JSON.stringify({ access_token: `token-${++tokens}`, expires_in: 3_600, token_type: 'Bearer' }))
+})
+after(() => metadata.close())
+
+test('Google: asked again, since the one it gave was refused, it gives another token', async () => {
+  await new Promise<void>((resolve) => metadata.listen(0, '127.0.0.1', resolve))
+  // This process is the test's own, and the library reads the environment of its process.
+  process.env.GCE_METADATA_HOST = `127.0.0.1:${(metadata.address() as AddressInfo).port}`
+  process.env.HOME = '/nonexistent'
+  delete process.env.GOOGLE_APPLICATION_CREDENTIALS
+  const troubles: unknown[] = []
+  const fetch = googleHeaders(
+    { environment: async () => ({}), tell: (trouble) => troubles.push(trouble) },
+    'https://www.googleapis.com/auth/cloud-platform',
+  )
+  for (const token of ['token-1', 'token-2']) {
+    const fetched = await fetch(AbortSignal.timeout(10_000))
+    assert.equal(fetched.ok && fetched.value.value.authorization, `Bearer ${token}`)
+  }
+  assert.deepEqual(troubles, [])
+})

@@ -149,3 +149,17 @@ test('keeping: the events of a text are its JSON objects', () => {
     { type: 'b' },
   ])
 })
+
+for (const depth of [5_000, 100_000])
+  test(`keeping: what is nested ${depth} deep passes, and is not kept`, () => {
+    const inner = `${'['.repeat(depth)}${']'.repeat(depth)}`
+    const deep = `{"type":"response.completed","response":{"object":"response","status":"completed","x":${inner}}}`
+    const client = new CapturedReply()
+    const kept: unknown[] = []
+    const reply = new KeepingReply(client, (response) => kept.push(response))
+    reply.head(200, { 'content-type': SSE })
+    reply.end(writeFrame('response.completed', deep))
+    assert.equal(client.over, 'ended')
+    assert.ok(client.text.includes(deep))
+    assert.deepEqual(kept, [])
+  })

@@ -2,6 +2,7 @@
 import type { Reply } from '../core/call.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../core/json.ts'
 import type { ResponseStatus } from '../core/stored.ts'
+import { isDeeper } from '../protocols/arguments.ts'
 
 type Keep = (response: string, status: ResponseStatus) => void
 
@@ -72,10 +73,13 @@ export const eventsIn = (chunk: string): readonly JsonObject[] =>
     return event ? [event] : []
   })
 
+/** Deeper than any answer: what an upstream nests so deep and is passed on as it came cannot be written again, the stack would overflow. */
+const DEEPEST = 500
+
 const parsed = (source: string): JsonObject | undefined => {
   try {
     const value = parseJson(source)
-    return isObject(value) ? value : undefined
+    return isObject(value) && !isDeeper(value, DEEPEST) ? value : undefined
   } catch {
     return undefined
   }

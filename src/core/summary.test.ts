@@ -104,7 +104,7 @@ test('summarize: what answered, when, and what it took', () => {
       overheadMs: 5,
       usage: { input: 9, output: 58, cacheRead: 4 },
       dropped: ['logprobs', 'tools[2]'],
-    droppedEvents: 0,
+      droppedEvents: 0,
       trail: 'openai#a1f3:500, groq#09be:200',
     },
   )

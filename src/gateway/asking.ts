@@ -1,5 +1,7 @@
 /** What is asked of targets, one after another, until one answers; and how a model's answer is. */
+import type { UpstreamProtocolName } from '../core/chat.ts'
 import type { Failure } from '../core/failure.ts'
+import type { Instance } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
@@ -36,6 +38,28 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
   /** For providers that do not know the seals in the conversation: the question without them. */
   const unsealed = new Map<string, Question>()
   let short: Question | null = null
+  /** Formats that this request has found missing where a provider should have them. */
+  const missing = new Map<Instance, Set<UpstreamProtocolName>>()
+  const lackingAt = (instance: Instance): ReadonlySet<UpstreamProtocolName> =>
+    new Set([...board.lacking(instance), ...(missing.get(instance) ?? [])])
+  /** Whether a failure says that the format is not spoken at this address, and another may be. */
+  const isAbsent = ({ candidate }: Target, failure: Failure): boolean => {
+    const { instance } = candidate
+    const asked = bodies.get(question)?.get(candidate)?.protocol.name
+    const found = missing.get(instance) ?? new Set()
+    if (
+      !asked ||
+      !ABSENT.has(failure.status ?? 0) ||
+      found.has(asked) ||
+      lackingAt(instance).size + 1 >= instance.speaks.length
+    )
+      return false
+    missing.set(instance, found.add(asked))
+    // What speaks of a model may be about the model: that is seen in the other format.
+    if (!/model/i.test(failure.upstream?.message ?? '')) board.lacks(instance, asked)
+    for (const made of bodies.values()) made.delete(candidate)
+    return true
+  }
   const askedOf = (target: Target): Question =>
     unsealed.get(target.candidate.instance.id) ?? short ?? turn?.questionFor(target) ?? question
   return {
@@ -47,7 +71,7 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
       const known = made.get(candidate)
       if (known !== undefined) return known
       const facts = factsOf(tools.catalogue, candidate.instance, candidate.model)
-      const body = prepare(asked, candidate, facts)
+      const body = prepare(asked, candidate, facts, lackingAt(candidate.instance))
       made.set(candidate, body)
       return body
     },
@@ -71,7 +95,7 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
     },
     otherwise: (target, failure) => {
       const { id } = target.candidate.instance
-      if (turn?.forgotten(askedOf(target), failure)) return true
+      if (turn?.forgotten(askedOf(target), failure) || isAbsent(target, failure)) return true
       if (failure.kind !== 'unknown_proof' || unsealed.has(id)) return false
       const open = withoutProofs(short ?? question)
       if (open) unsealed.set(id, open)
@@ -87,6 +111,9 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
     mayGoElsewhere: (failure) => mayGoElsewhere(question, failure),
   }
 }
+
+/** Not found, no such method here, not implemented. */
+const ABSENT = new Set([404, 405, 501])
 
 /** Neither a call nor a document that a missing piece would make another one. */
 const isPlainText = ({ request }: Question): boolean =>

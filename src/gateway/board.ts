@@ -2,6 +2,7 @@
  * Everything the gateway remembers about its upstreams while it runs: circuits, cool-downs, load, speed. The rules are
  * pure functions in `policy/`; this is the one place that stores their results and tells when one changed.
  */
+import type { UpstreamProtocolName } from '../core/chat.ts'
 import type { News } from '../core/exchange.ts'
 import { type Failure, rowOf } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/protocol.ts'
@@ -52,6 +53,9 @@ const TELLING = 60_000
 /** Keys refused within so long (ms) of each other are refused together. */
 const TOGETHER = 60_000
 
+/** An endpoint that did not have a format is asked for it again after so long (ms): it may have been given a newer server. */
+const BELIEVED = 600_000
+
 /** A key whose rest is over is tried by one request: so long (ms) the others wait for what becomes of it. */
 const TRIAL = 30_000
 
@@ -71,12 +75,28 @@ export class Board {
   readonly #left = new Map<string, { readonly share: number; readonly at: number }>()
   /** Models that were asked for, by instance. */
   readonly #asked = new Map<string, Set<string>>()
+  /** Formats found missing at an endpoint, and until when (ms) that is believed. */
+  readonly #lacking = new Map<string, Map<UpstreamProtocolName, number>>()
   #turn = 0
 
   constructor(world: World, tell: (news: News) => void) {
     this.#world = world
     this.#tell = tell
     this.#epoch = world.date() - world.now()
+  }
+
+  /** The format is not spoken at this endpoint, as it said itself. */
+  lacks(instance: Instance, protocol: UpstreamProtocolName): void {
+    const known = this.#lacking.get(endpointId(instance)) ?? new Map()
+    this.#lacking.set(endpointId(instance), known.set(protocol, this.#world.now() + BELIEVED))
+  }
+
+  /** The formats that were found missing there. */
+  lacking(instance: Instance): readonly UpstreamProtocolName[] {
+    const known = this.#lacking.get(endpointId(instance))
+    if (!known) return []
+    const now = this.#world.now()
+    return [...known].flatMap(([protocol, until]) => (until > now ? [protocol] : []))
   }
 
   /** A claim on the target, or why it may not be tried now. */

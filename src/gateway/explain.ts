@@ -74,8 +74,9 @@ const keysNow = (
   })
 
 /** What the candidate would be sent, and what it could not be. */
-const fit = ({ catalogue }: Gateway, question: Question, candidate: Candidate): JsonObject => {
-  const prepared = prepare(question, candidate, factsOf(catalogue, candidate.instance, candidate.model))
+const fit = ({ catalogue, board }: Gateway, question: Question, candidate: Candidate): JsonObject => {
+  const lacking = new Set(board.lacking(candidate.instance))
+  const prepared = prepare(question, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {
     fit: prepared.unfit.length === 0 && prepared.onlyWithout.length === 0 && prepared.doubts.length === 0,

@@ -673,6 +673,46 @@ test('sealed: who refuses it without seals too is not asked for ever', async () 
   assert.equal(reply.headers['x-headgate-attempts'], '2')
 })
 
+// ── A server that lacks a format its vendor has ──────────────────────────────────────────────────────────────────
+
+const two = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }] })
+const absences: readonly (readonly [string, (call: Asked) => void])[] = [
+  ['a page', (call) => play.raw(call, 404, { 'content-type': 'text/html' }, '<h1>Cannot POST /v1/responses</h1>')],
+  ['a detail', (call) => play.json(call, 404, '{"detail":"Not Found"}')],
+  ['no such method', (call) => play.json(call, 405, '{"detail":"Method Not Allowed"}')],
+  ['not implemented', (call) => play.error(call, 501)],
+]
+for (const [name, absent] of absences)
+  test(`lacking: ${name}: the question goes in the other format, and the next one at once`, async () => {
+    const { ask, world } = bench([two()], (call) => (call.url.endsWith('/responses') ? absent(call) : answers(call)))
+    const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
+    await reply.done
+    assert.equal(reply.status, 200)
+    assert.equal(reply.headers['x-headgate-attempts'], '2')
+    const next = ask({ model: 'anything', input: 'hello', stream: true }, 'openai-responses')
+    await next.done
+    assert.match(next.text, /response\.completed/)
+    assert.equal(next.headers['x-headgate-attempts'], '1')
+    // A server may be exchanged for a newer one.
+    await world.pass(600_001)
+    await ask({ model: 'anything', input: 'hello' }, 'openai-responses').done
+    assert.deepEqual(
+      world.calls.map(({ url }) => url.split('/v1/')[1]),
+      ['responses', 'chat/completions', 'chat/completions', 'responses', 'chat/completions'],
+    )
+  })
+
+test('lacking: a model that is not there is not there in the other format either', async () => {
+  const { ask, world } = bench([two()], (call) =>
+    play.error(call, 404, { message: 'The model `m` does not exist', code: 'model_not_found' }),
+  )
+  const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
+  await reply.done
+  assert.equal(reply.status, 404)
+  assert.match(reply.text, /model_not_found/)
+  assert.equal(world.calls.length, 2)
+})
+
 // ── Too long for everybody ───────────────────────────────────────────────────────────────────────────────────────
 
 const turns = (truncation: string) => ({

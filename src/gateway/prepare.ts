@@ -1,5 +1,5 @@
 /** What one candidate would be sent: which format, which body, which headers, and what cannot be carried there. */
-import type { ChatRequest } from '../core/chat.ts'
+import type { ChatRequest, UpstreamProtocolName } from '../core/chat.ts'
 import type { ModelFacts } from '../core/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import { rewrite, type Span } from '../core/json-text.ts'
@@ -49,11 +49,16 @@ export type Fitness = Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout' | 'doub
 
 /**
  * What this candidate would be sent: in the client's own format if it is spoken there, and in another one only if that
- * carries what the own cannot.
+ * carries what the own cannot, or the own is lacking there.
  */
-export const prepare = (question: Question, candidate: Candidate, facts: ModelFacts | undefined): Prepared | null => {
+export const prepare = (
+  question: Question,
+  candidate: Candidate,
+  facts: ModelFacts | undefined,
+  lacking?: ReadonlySet<UpstreamProtocolName>,
+): Prepared | null => {
   let best: Prepared | null = null
-  for (const wire of wiresFor(question.protocol.name, candidate.instance, candidate.model)) {
+  for (const wire of wiresFor(question.protocol.name, candidate.instance, candidate.model, lacking)) {
     const made = prepareAs(wire, question, candidate, facts)
     if (made.unfit.length === 0 && made.onlyWithout.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made

@@ -71,6 +71,13 @@ const USUAL: Expected = { base: '/v1', chat: '/v1/chat/completions', auth: 'auth
 const OWN: { readonly [name: string]: Partial<Expected> } = {
   openai: { responses: '/v1/responses' },
   xai: { responses: '/v1/responses' },
+  deepseek: { responses: '/v1/responses' },
+  vertex: {
+    base: '/v1',
+    chat: '/v1/publishers/google/models/gemini-2.5-flash:generateContent',
+    stream: '/v1/publishers/google/models/gemini-2.5-flash:streamGenerateContent?alt=sse',
+    auth: 'x-goog-api-key',
+  },
   anthropic: {
     base: '',
     chat: '/v1/messages',

@@ -43,17 +43,13 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
   const lackingAt = (instance: Instance): ReadonlySet<UpstreamProtocolName> =>
     new Set([...board.lacking(instance), ...(missing.get(instance) ?? [])])
   /** Whether a failure says that the format is not spoken at this address, and another may be. */
-  const isAbsent = ({ candidate }: Target, failure: Failure): boolean => {
+  const isAbsent = (target: Target, failure: Failure): boolean => {
+    const { candidate } = target
     const { instance } = candidate
-    const asked = bodies.get(question)?.get(candidate)?.protocol.name
+    const asked = bodies.get(askedOf(target))?.get(candidate)?.protocol.name
     const found = missing.get(instance) ?? new Set()
-    if (
-      !asked ||
-      !ABSENT.has(failure.status ?? 0) ||
-      found.has(asked) ||
-      lackingAt(instance).size + 1 >= instance.speaks.length
-    )
-      return false
+    const isLast = lackingAt(instance).size + 1 >= instance.speaks.length
+    if (!asked || isLast || found.has(asked) || !tellsOfPath(failure)) return false
     missing.set(instance, found.add(asked))
     // What speaks of a model may be about the model: that is seen in the other format.
     if (!/model/i.test(failure.upstream?.message ?? '')) board.lacks(instance, asked)
@@ -112,8 +108,15 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
   }
 }
 
-/** Not found, no such method here, not implemented. */
-const ABSENT = new Set([404, 405, 501])
+/**
+ * That there is no such path, and not that there is no such model: no such method here, not implemented, or not found
+ * and either said without an error of the style's own shape or with words about the address.
+ */
+const tellsOfPath = ({ status, upstream }: Failure): boolean => {
+  if (status === 405 || status === 501) return true
+  const shaped = upstream?.type !== undefined || upstream?.code !== undefined
+  return status === 404 && (!shaped || /\b(?:url|path|route|endpoint)\b|cannot post/i.test(upstream?.message ?? ''))
+}
 
 /** Neither a call nor a document that a missing piece would make another one. */
 const isPlainText = ({ request }: Question): boolean =>

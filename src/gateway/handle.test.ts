@@ -679,6 +679,7 @@ const two = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-chat' }
 const absences: readonly (readonly [string, (call: Asked) => void])[] = [
   ['a page', (call) => play.raw(call, 404, { 'content-type': 'text/html' }, '<h1>Cannot POST /v1/responses</h1>')],
   ['a detail', (call) => play.json(call, 404, '{"detail":"Not Found"}')],
+  ['an address nobody knows', (call) => play.error(call, 404, { message: 'Unknown request URL', code: 'unknown_url' })],
   ['no such method', (call) => play.json(call, 405, '{"detail":"Method Not Allowed"}')],
   ['not implemented', (call) => play.error(call, 501)],
 ]
@@ -702,7 +703,7 @@ for (const [name, absent] of absences)
     )
   })
 
-test('lacking: a model that is not there is not there in the other format either', async () => {
+test('lacking: a model that is not there is not looked for in the other format', async () => {
   const { ask, world } = bench([two()], (call) =>
     play.error(call, 404, { message: 'The model `m` does not exist', code: 'model_not_found' }),
   )
@@ -710,7 +711,7 @@ test('lacking: a model that is not there is not there in the other format either
   await reply.done
   assert.equal(reply.status, 404)
   assert.match(reply.text, /model_not_found/)
-  assert.equal(world.calls.length, 2)
+  assert.equal(world.calls.length, 1)
 })
 
 // ── Too long for everybody ───────────────────────────────────────────────────────────────────────────────────────

@@ -34,6 +34,11 @@ const ALONE: ReadonlySet<string> = new Set(['instructions', 'system'])
 /** Where a message's role is said: what is known for a system message by its own name is named itself. */
 export const roleAt = ({ at }: { readonly at: string }): string => (ALONE.has(at) ? at : `${at}.role`)
 
+/** Members nobody here has a word for, all of them. */
+export const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): void => {
+  for (const extra of extras ?? []) losses.loseExtra(extra)
+}
+
 export const newLosses = (): Losses => {
   const found = new Map<string, boolean>()
   const note = (at: string, unfit: boolean) => found.set(at, unfit || found.get(at) === true)

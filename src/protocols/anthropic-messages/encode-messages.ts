@@ -4,7 +4,7 @@ import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, roleAt } from '../losses.ts'
 import { fromBase64, fromDataUrl, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
-import { append } from '../shared.ts'
+import { alternating } from '../turns.ts'
 import { toolName, toolUseId } from './ids.ts'
 
 export type Turn = { readonly role: 'user' | 'assistant'; readonly blocks: readonly JsonObject[] }
@@ -25,7 +25,12 @@ const LONGEST_TITLE = 500
 export const encodeConversation = (messages: readonly Message[], losses: Losses): Conversation => {
   const systems = messages.filter((message) => message.role === 'system')
   const system = systems.flatMap((message) => encodeSystem(message, losses))
-  const turns = trimmed(gathered(messages, losses))
+  const turns = trimmed(
+    alternating(messages, {
+      result: (message) => [encodeResult(message, losses)],
+      content: (message) => encodeContent(message, losses),
+    }).map(({ role, content }) => ({ role, blocks: content })),
+  )
   const first = turns[0]
   if (!first) {
     // A prompt of system messages alone: the last of them is what the model shall answer.
@@ -54,37 +59,6 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
     }),
     losses,
   )
-
-type Growing = { readonly role: 'user' | 'assistant'; readonly results: JsonObject[]; readonly rest: JsonObject[] }
-
-const gathered = (messages: readonly Message[], losses: Losses): Turn[] => {
-  const turns: Growing[] = []
-  /** The turn of this role that the next blocks belong to. */
-  const turn = (role: Growing['role']): Growing => {
-    const last = turns.at(-1)
-    if (last?.role === role) return last
-    const next = { role, results: [], rest: [] }
-    turns.push(next)
-    return next
-  }
-  for (const message of messages)
-    switch (message.role) {
-      case 'system':
-        break
-      case 'tool':
-        turn('user').results.push(encodeResult(message, losses))
-        break
-      case 'user':
-      case 'assistant': {
-        const blocks = encodeContent(message, losses)
-        if (blocks.length > 0) append(turn(message.role).rest, blocks)
-        break
-      }
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
-  return turns.map(({ role, results, rest }) => ({ role, blocks: [...results, ...rest] }))
-}
 
 /** A final assistant turn is continued by the model; this format refuses white space at its end. */
 const trimmed = (turns: Turn[]): Turn[] => {

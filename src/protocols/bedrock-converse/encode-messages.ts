@@ -3,7 +3,7 @@ import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, roleAt } from '../losses.ts'
-import { append } from '../shared.ts'
+import { alternating } from '../turns.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
 import type { Family } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'
@@ -45,7 +45,12 @@ export const encodeConversation = (
   const context: Context = { family, losses, inWords, names: new Set(), called: new Map() }
   const systems = messages.filter((message) => message.role === 'system')
   const system = systems.flatMap((message) => encodeSystem(message, context))
-  const turns = trimmed(gathered(messages, context))
+  const turns = trimmed(
+    alternating(messages, {
+      result: (message) => encodeResult(message, context),
+      content: (message) => encodeContent(message, context),
+    }),
+  )
   const first = turns[0]
   if (!first) {
     // A prompt of system messages alone: the last of them is what the model shall answer.
@@ -73,36 +78,6 @@ const encodeSystem = (message: Message, context: Context): readonly JsonObject[]
     }),
     context,
   )
-
-type Growing = { readonly role: Turn['role']; readonly results: JsonObject[]; readonly rest: JsonObject[] }
-
-const gathered = (messages: readonly Message[], context: Context): Turn[] => {
-  const turns: Growing[] = []
-  const turn = (role: Growing['role']): Growing => {
-    const last = turns.at(-1)
-    if (last?.role === role) return last
-    const next = { role, results: [], rest: [] }
-    turns.push(next)
-    return next
-  }
-  for (const message of messages)
-    switch (message.role) {
-      case 'system':
-        break
-      case 'tool':
-        append(turn('user').results, encodeResult(message, context))
-        break
-      case 'user':
-      case 'assistant': {
-        const content = encodeContent(message, context)
-        if (content.length > 0) append(turn(message.role).rest, content)
-        break
-      }
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
-  return turns.map(({ role, results, rest }) => ({ role, content: [...results, ...rest] }))
-}
 
 /** A final assistant turn is continued by the model; white space at its end is refused. */
 const trimmed = (turns: readonly Turn[]): readonly Turn[] => {

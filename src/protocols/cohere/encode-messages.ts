@@ -1,9 +1,9 @@
 /** The conversation as this format wants it: system first, then turn by turn, and documents apart from all of them. */
-import type { Extra, Message, Part } from '../../core/chat.ts'
+import type { Message, Part } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { isObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import { type Losses, roleAt } from '../losses.ts'
+import { type Losses, loseAll, roleAt } from '../losses.ts'
 import { fromBase64, isTextType, standardBase64, typeOf } from '../media.ts'
 import { dataUrl } from '../openai-responses/media.ts'
 import { toolName } from './ids.ts'
@@ -44,10 +44,6 @@ export const encodeConversation = (
     ],
     documents: turns.documents,
   }
-}
-
-const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): void => {
-  for (const extra of extras ?? []) losses.loseExtra(extra)
 }
 
 /** A single text is a plain string, which models of every age read. */

@@ -1,8 +1,8 @@
 /** The conversation as this format wants it: system apart, then user and model in turn. */
-import type { Extra, Message, Part, Proof, Reasoning, Source } from '../../core/chat.ts'
+import type { Message, Part, Proof, Reasoning, Source } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import { type Losses, roleAt } from '../losses.ts'
+import { type Losses, loseAll, roleAt } from '../losses.ts'
 import { fromDataUrl, sniff, standardBase64, typeOf } from '../media.ts'
 import { append } from '../shared.ts'
 import type { Family } from './family.ts'
@@ -31,10 +31,6 @@ export const encodeConversation = (messages: readonly Message[], family: Family,
   if (!last || !from) return { system, turns }
   losses.lose(roleAt(from))
   return { system: system.slice(0, -1), turns: [{ role: 'user', parts: [last] }] }
-}
-
-const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): void => {
-  for (const extra of extras ?? []) losses.loseExtra(extra)
 }
 
 const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {

@@ -3,10 +3,10 @@
  * system messages come first, results directly behind their calls, and after a result the model speaks before the user
  * does (BerriAI/litellm#17761, avante-corp/avante.nvim#2695).
  */
-import type { Extra, Message, Part } from '../../core/chat.ts'
+import type { Message, Part } from '../../core/chat.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
 import { wrapInput } from '../arguments.ts'
-import { type Losses, roleAt } from '../losses.ts'
+import { type Losses, loseAll, roleAt } from '../losses.ts'
 import { typeOf } from '../media.ts'
 import { asError } from '../openai-chat/request-encode.ts'
 import { dataUrl } from '../openai-responses/media.ts'
@@ -31,12 +31,8 @@ export const encodeMessages = (messages: readonly Message[], writing: Writing): 
   return [...written.slice(0, -1), { ...last, role: 'user' }]
 }
 
-const loseAll = (extras: readonly Extra[] | undefined, { losses }: Writing): void => {
-  for (const extra of extras ?? []) losses.loseExtra(extra)
-}
-
 const encodeSystem = (message: Message, writing: Writing): JsonObject => {
-  loseAll(message.extras, writing)
+  loseAll(message.extras, writing.losses)
   return { role: 'system', content: encodeText(message.content, writing) }
 }
 
@@ -59,7 +55,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
       case 'system':
         break
       case 'user':
-        loseAll(message.extras, writing)
+        loseAll(message.extras, writing.losses)
         say({ role: 'user', content: plain(message.content.flatMap((part) => encodeByUser(part, writing))) })
         break
       case 'assistant': {
@@ -68,7 +64,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
         break
       }
       case 'tool': {
-        loseAll(message.extras, writing)
+        loseAll(message.extras, writing.losses)
         const said = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
         const more = message.content
           .filter(({ type }) => type !== 'text' && type !== 'refusal')
@@ -115,7 +111,7 @@ const encodeTurn = ({ content, extras }: Turn, isLast: boolean, writing: Writing
 const encodeByModel = (part: Part, writing: Writing): JsonObject[] => {
   switch (part.type) {
     case 'text':
-      loseAll(part.extras, writing)
+      loseAll(part.extras, writing.losses)
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'refusal':
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
@@ -164,7 +160,7 @@ const plain = (chunks: readonly JsonObject[]): Json => {
 const encodeText = (content: readonly Part[], writing: Writing): Json =>
   plain(
     content.flatMap((part) => {
-      if (part.type === 'text') loseAll(part.extras, writing)
+      if (part.type === 'text') loseAll(part.extras, writing.losses)
       if (part.type === 'text' || part.type === 'refusal') return [{ type: 'text', text: part.text }]
       // Reasoning is the model's own affair; anything else is something the message is about.
       if (part.type === 'reasoning') writing.losses.lose(part.at)
@@ -176,7 +172,7 @@ const encodeText = (content: readonly Part[], writing: Writing): Json =>
 const encodeByUser = (part: Part, writing: Writing): JsonObject[] => {
   switch (part.type) {
     case 'text':
-      loseAll(part.extras, writing)
+      loseAll(part.extras, writing.losses)
       return [{ type: 'text', text: part.text }]
     case 'refusal':
       return [{ type: 'text', text: part.text }]
@@ -203,7 +199,7 @@ const encodeByUser = (part: Part, writing: Writing): JsonObject[] => {
 const DETAILS: ReadonlySet<string> = new Set(['low', 'auto', 'high'])
 
 const encodeImage = (part: Part & { readonly type: 'image' }, writing: Writing): JsonObject[] => {
-  loseAll(part.extras, writing)
+  loseAll(part.extras, writing.losses)
   const { source, detail, at } = part
   if (source.kind === 'id') {
     writing.losses.unfit(at)
@@ -221,7 +217,7 @@ const encodeImage = (part: Part & { readonly type: 'image' }, writing: Writing):
 
 /** A document, by its address or with it (recording mistral-mistral-chat-document-models-mistral-mistral-small-lates-58954ba4). */
 const encodeFile = (part: Part & { readonly type: 'file' }, writing: Writing): JsonObject[] => {
-  loseAll(part.extras, writing)
+  loseAll(part.extras, writing.losses)
   const { source, filename, at } = part
   if (source.kind === 'id') {
     writing.losses.unfit(at)

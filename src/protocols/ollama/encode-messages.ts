@@ -1,8 +1,8 @@
 /** The conversation as this format wants it: plain texts with pictures beside them, and calls as objects. */
-import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import type { Message, Part, Source } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, loseAll } from '../losses.ts'
 import { fromBase64, fromDataUrl, isTextType, standardBase64, typeOf } from '../media.ts'
 import { asError } from '../openai-chat/request-encode.ts'
 
@@ -36,10 +36,6 @@ export const encodeMessages = (messages: readonly Message[], losses: Losses): Js
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
   })
-}
-
-const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): void => {
-  for (const extra of extras ?? []) losses.loseExtra(extra)
 }
 
 type Content = { readonly content: string; readonly images?: readonly string[] }

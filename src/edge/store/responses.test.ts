@@ -121,7 +121,7 @@ for (const [name, later, there] of times)
       const [rows, items, size] = [
         'SELECT count(*) n FROM response',
         'SELECT count(*) n FROM item',
-        'SELECT size n FROM total',
+        'SELECT coalesce(sum(size), 0) n FROM total',
       ].map((query) => Number(file.prepare(query).get()?.n))
       file.close()
       const left = there || !swept
@@ -176,6 +176,19 @@ test('store: over its size the oldest make room, and what has just been put stay
   setting.store.put(response('next'))
   assert.equal(setting.store.get('huge', 'me'), undefined)
   assert.ok(setting.store.get('next', 'me'))
+  setting.store.close()
+})
+
+test('store: who keeps the most makes the room', () => {
+  const setting = given()
+  for (let at = 0; at < 5; at++) setting.store.put(response(`mine${at}`, { response: 'x'.repeat(20_000) }))
+  for (let at = 0; at < 40; at++) {
+    setting.date += 1_000
+    setting.store.put(response(`yours${at}`, { owner: 'you', response: 'x'.repeat(100_000) }))
+  }
+  for (let at = 0; at < 5; at++) assert.ok(setting.store.get(`mine${at}`, 'me'), `mine${at}`)
+  assert.equal(setting.store.get('yours0', 'you'), undefined)
+  assert.ok(setting.store.get('yours39', 'you'))
   setting.store.close()
 })
 

@@ -58,6 +58,7 @@ const SCHEMA = `
     PRIMARY KEY (owner, id)
   );
   CREATE INDEX IF NOT EXISTS response_touched ON response (touched);
+  CREATE INDEX IF NOT EXISTS response_owner ON response (owner, touched);
   CREATE INDEX IF NOT EXISTS response_unfinished ON response (status) WHERE status IN ('queued', 'in_progress');
   CREATE TABLE IF NOT EXISTS item (
     owner TEXT NOT NULL,
@@ -66,13 +67,16 @@ const SCHEMA = `
     PRIMARY KEY (owner, id)
   ) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS item_response ON item (owner, response);
-  CREATE TABLE IF NOT EXISTS total (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL);
-  INSERT OR IGNORE INTO total VALUES (1, 0);
+  CREATE TABLE IF NOT EXISTS total (owner TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TRIGGER IF NOT EXISTS response_added AFTER INSERT ON response
-    BEGIN UPDATE total SET size = size + NEW.size; END;
+    BEGIN
+      INSERT INTO total VALUES (NEW.owner, NEW.size)
+        ON CONFLICT DO UPDATE SET size = size + excluded.size;
+    END;
   CREATE TRIGGER IF NOT EXISTS response_removed AFTER DELETE ON response
     BEGIN
-      UPDATE total SET size = size - OLD.size;
+      UPDATE total SET size = size - OLD.size WHERE owner = OLD.owner;
+      DELETE FROM total WHERE owner = OLD.owner AND size <= 0;
       DELETE FROM item WHERE owner = OLD.owner AND response = OLD.id;
     END;
   PRAGMA user_version = ${VERSION};
@@ -108,8 +112,11 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     'DELETE FROM response WHERE rowid IN (SELECT rowid FROM response WHERE touched <= ? ORDER BY touched LIMIT ?)',
   )
   const unfinished = database.prepare("SELECT * FROM response WHERE status IN ('queued', 'in_progress')")
-  const total = database.prepare('SELECT size FROM total')
-  const oldest = database.prepare('SELECT owner, id, size FROM response ORDER BY touched LIMIT 64')
+  const total = database.prepare('SELECT sum(size) size FROM total')
+  const largest = database.prepare('SELECT owner FROM total ORDER BY size DESC LIMIT 1')
+  const oldest = database.prepare(
+    'SELECT id, size FROM response WHERE owner = ? AND NOT (owner = ? AND id = ?) ORDER BY touched LIMIT 16',
+  )
   // UNION, not UNION ALL: a circle, which nobody makes, would still end.
   const prolong = database.prepare(`
     WITH RECURSIVE earlier (id) AS (
@@ -140,19 +147,21 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     )
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
-    makeRoom()
+    makeRoom(one)
   }
-  const makeRoom = (): void => {
+  /** Whoever keeps the most lets go of the oldest: nobody's answers make room for another's flood. */
+  const makeRoom = (fresh: StoredResponse): void => {
     const most = limits().maxMegabytes * MIB
     let size = Number(total.get()?.size ?? 0)
     if (size <= most) return
     while (size > most * EASED) {
-      const some = oldest.all()
-      // The last one stays, however large it is: it has just been asked for.
-      if (some.length <= 1) return
-      for (const row of some.slice(0, -1)) {
+      const owner = String(largest.get()?.owner ?? '')
+      // What has just been put stays, however large it is: it has just been asked for.
+      const some = oldest.all(owner, fresh.owner, fresh.id)
+      if (some.length === 0) return
+      for (const row of some) {
         if (size <= most * EASED) return
-        remove.run(String(row.owner), String(row.id))
+        remove.run(owner, String(row.id))
         size -= Number(row.size)
       }
     }

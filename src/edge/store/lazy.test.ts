@@ -19,11 +19,12 @@ const given = () => {
   roots.push(root)
   const folder = join(root, 'data')
   const problems: string[] = []
+  const setting = { date: 1_000 }
   const open = () =>
-    lazyResponses({ folder, date: () => 1_000, limits: () => ({ keepDays: 1, maxMegabytes: 1 }) }, (message) =>
+    lazyResponses({ folder, date: () => setting.date, limits: () => ({ keepDays: 1, maxMegabytes: 1 }) }, (message) =>
       problems.push(message),
     )
-  return { folder, path: join(folder, FILE), problems, open }
+  return { folder, path: join(folder, FILE), problems, setting, open }
 }
 
 const one: StoredResponse = {
@@ -108,3 +109,24 @@ for (const [name, make, why] of unusable)
     assert.equal(problems.length, 1)
     store.close()
   })
+
+test('store: a file that could not be opened for a moment is opened later, and nothing of the time between is missing', () => {
+  const { folder, path, problems, setting, open } = given()
+  mkdirSync(folder)
+  mkdirSync(path)
+  const store = open()
+  assert.equal(store.put({ ...one, id: 'between' }), null)
+  rmSync(path, { recursive: true })
+  assert.equal(store.put({ ...one, id: 'still' }), null)
+  setting.date += 10_001
+  assert.equal(store.put({ ...one, id: 'after' }), null)
+  for (const id of ['between', 'still', 'after']) assert.ok(store.get(id, 'me'), id)
+  assert.equal(problems.length, 1)
+  store.close()
+  const again = open()
+  assert.deepEqual(
+    ['between', 'still', 'after'].map((id) => again.get(id, 'me')?.id),
+    [undefined, undefined, 'after'],
+  )
+  again.close()
+})

@@ -1,6 +1,6 @@
 /**
  * The stored answers, opened when there is something to keep: whoever never uses them finds no file. Where the folder
- * cannot be written, they are kept in memory, and the operator is told.
+ * cannot be written, or not for the moment, they are kept in memory meanwhile, and the operator is told.
  */
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -17,26 +17,39 @@ const MOST = 64 * 1024 * 1024
 const HOUR = 3_600_000
 /** ms between two parts of a sweep. */
 const PAUSE = 20
+/** ms until a file that could not be opened is tried again: another process may have had its hands on it. */
+const AGAIN = 10_000
 
 export const lazyResponses = (options: Omit<StoreOptions, 'worker'>, problem: (message: string) => void): LazyStore => {
-  let store: ResponseStore | null = null
   let file: OpenStore | null = null
+  /** What was put while the file could not be opened. */
+  let spare: ResponseStore | null = null
+  let againAt = 0
+  let told = ''
   let sweeping: NodeJS.Timeout | undefined
 
   const open = (): ResponseStore => {
-    if (store) return store
+    if (file) return file
+    if (spare && options.date() < againAt) return spare
+    let opened: OpenStore | null = null
     try {
-      file = openResponses({ ...options, worker: `${process.pid}@${hostname()}` })
-      file.abandon((worker) => !isOthers(worker, true), abandoned)
-      store = file
+      opened = openResponses({ ...options, worker: `${process.pid}@${hostname()}` })
+      opened.abandon((worker) => !isOthers(worker, true), abandoned)
+      file = opened
       sweep()
+      return file
     } catch (error) {
-      problem(
-        `stored responses cannot be kept in ${options.folder} (data.dir, DATA_DIR): ${messageOf(error)}. They are kept in memory until the gateway ends.`,
-      )
-      store = memoryStore(MOST)
+      opened?.close()
+      const why = messageOf(error)
+      if (why !== told)
+        problem(
+          `stored responses cannot be kept in ${options.folder} (data.dir, DATA_DIR): ${why}. They are kept in memory, and lost with the gateway, until they can be.`,
+        )
+      told = why
+      againAt = options.date() + AGAIN
+      spare ??= memoryStore(MOST)
+      return spare
     }
-    return store
   }
   /** Some now and the rest a moment later, with requests in between; then again in an hour. */
   const sweep = (): void => {
@@ -55,14 +68,17 @@ export const lazyResponses = (options: Omit<StoreOptions, 'worker'>, problem: (m
   }
   const path = join(options.folder, FILE)
   /** Another process with the same folder may have begun it since. */
-  const existing = (): ResponseStore | null => store ?? (existsSync(path) ? open() : null)
+  const existing = (): ResponseStore | null => file ?? (existsSync(path) ? open() : spare)
   existing()
 
   return {
     put: (response) => open().put(response),
-    get: (id, owner) => tried(() => existing()?.get(id, owner)),
-    holding: (item, owner) => tried(() => existing()?.holding(item, owner)),
-    delete: (id, owner) => tried(() => existing()?.delete(id, owner)) ?? false,
+    get: (id, owner) => tried(() => existing()?.get(id, owner)) ?? spare?.get(id, owner),
+    holding: (item, owner) => tried(() => existing()?.holding(item, owner)) ?? spare?.holding(item, owner),
+    delete(id, owner) {
+      const kept = tried(() => existing()?.delete(id, owner)) ?? false
+      return spare?.delete(id, owner) || kept
+    },
     close() {
       clearTimeout(sweeping)
       tried(() => file?.close())

@@ -57,24 +57,29 @@ export const prepare = (
   facts: ModelFacts | undefined,
   lacking?: ReadonlySet<UpstreamProtocolName>,
 ): Prepared | null => {
+  const { clientPath = (path) => path } = question
+  const unsure = doubts(question.request, facts, question.source.length)
+  const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   let best: Prepared | null = null
   for (const wire of wiresFor(question.protocol.name, candidate.instance, candidate.model, lacking)) {
-    const made = prepareAs(wire, question, candidate, facts)
+    const made = { ...prepareAs(wire, question, candidate, facts), ...about }
     if (made.unfit.length === 0 && made.onlyWithout.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }
   return best
 }
 
-const prepareAs = (wire: Wire, question: Question, candidate: Candidate, facts: ModelFacts | undefined): Prepared => {
+const prepareAs = (
+  wire: Wire,
+  question: Question,
+  candidate: Candidate,
+  facts: ModelFacts | undefined,
+): Omit<Prepared, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
   const { takesReasoning = false, takesCustomTools = false } = instance.provider
   const outputLimit = facts?.maxOutputTokens
   const target = { model, takesReasoning, takesCustomTools, ...(outputLimit !== undefined && { outputLimit }) }
-  const { clientPath = (path) => path } = question
-  const unsure = doubts(question.request, facts, question.source.length)
-  const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
   const lost = (path: string, unfit = false) => given.push({ at: path, unfit })
@@ -93,14 +98,14 @@ const prepareAs = (wire: Wire, question: Question, candidate: Candidate, facts: 
     const body = rewrite(question.source, question.members, question.body, after)
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''
-    return { protocol, url: url + query, auth, body, ...sorted(given, question), ...about }
+    return { protocol, url: url + query, auth, body, ...sorted(given, question) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
   const losses = sorted([...encoded.losses, ...byClientsName, ...gone], question)
-  return { protocol, url, auth, body: JSON.stringify(after), ...losses, ...about }
+  return { protocol, url, auth, body: JSON.stringify(after), ...losses }
 }
 
 /** How the client's format passes, if it is the upstream's as well. */

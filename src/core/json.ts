@@ -46,5 +46,14 @@ export const parseJson = (source: string): unknown => {
   )
 }
 
+/** The object in this text, with every digit; undefined where it is no JSON or no object. */
+export const parseObject = (source: string): JsonObject | undefined => {
+  try {
+    return object(parseJson(source))
+  } catch {
+    return undefined
+  }
+}
+
 const sameNumber = (value: number, source: string): boolean =>
   Number.isSafeInteger(value) || !Number.isFinite(value) || !/^-?[0-9]+$/.test(source)

@@ -2,21 +2,16 @@
 import type { Received, Reply } from '../core/call.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
-import { statusOf } from '../policy/verdict.ts'
 import { COMPACT, compactionItem, outputText } from '../protocols/openai-responses/compaction.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import type { Gateway } from './handle.ts'
 import { lettersOf } from './letters.ts'
 import { ask } from './question.ts'
-import { refusalOf } from './refusal.ts'
+import { turnAway, UNTRIED } from './refusal.ts'
 import { respond } from './respond.ts'
 
 export const compact = async (gateway: Gateway, received: Received, reply: Reply): Promise<void> => {
-  const refuse = (failure: Failure) => {
-    const { headers, body } = refusalOf(openaiResponses, failure, { requestId: received.id, soonest: null })
-    reply.head(statusOf(failure), { ...headers, 'x-headgate-attempts': '0' })
-    reply.end(body)
-  }
+  const refuse = (failure: Failure) => turnAway(openaiResponses, reply, failure, received.id, UNTRIED)
   const asked = ask(openaiResponses, received.body, received.headers)
   if (!asked.ok) return refuse(asked.failure)
   const { model, input, instructions, previous_response_id, prompt_cache_key } = asked.value.body

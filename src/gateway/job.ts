@@ -4,7 +4,7 @@
  */
 import type { Reply } from '../core/call.ts'
 import { type Failure, fail } from '../core/failure.ts'
-import { type JsonObject, number, object, text } from '../core/json.ts'
+import { type JsonObject, number, object, parseObject, text } from '../core/json.ts'
 import type { ResponseStatus } from '../core/stored.ts'
 import { eventsIn } from './keeping.ts'
 
@@ -82,7 +82,7 @@ export class Job implements Reply {
   end(chunk = ''): void {
     this.#hear(chunk)
     if (this.over) return
-    const error = object(errorIn(chunk)?.error)
+    const error = object(parseObject(chunk)?.error)
     const message = text(error?.message) ?? 'The answer broke off.'
     this.#fail(fail('truncated', message), error)
   }
@@ -154,12 +154,3 @@ const LAST: ReadonlyMap<string, ResponseStatus> = new Map([
   ['response.incomplete', 'incomplete'],
   ['response.failed', 'failed'],
 ])
-
-const errorIn = (chunk: string): JsonObject | undefined => {
-  try {
-    return object(JSON.parse(chunk))
-  } catch {
-    // Not one JSON body: the stream's own end.
-    return undefined
-  }
-}

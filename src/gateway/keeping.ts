@@ -1,6 +1,6 @@
 /** An answer of the responses style on its way to the client, kept as it passes: before its end is told, it is written down. */
 import type { Reply } from '../core/call.ts'
-import { isObject, type JsonObject, object, parseJson, text } from '../core/json.ts'
+import { type JsonObject, object, parseObject, text } from '../core/json.ts'
 import type { ResponseStatus } from '../core/stored.ts'
 import { isDeeper } from '../protocols/arguments.ts'
 
@@ -77,10 +77,6 @@ export const eventsIn = (chunk: string): readonly JsonObject[] =>
 const DEEPEST = 500
 
 const parsed = (source: string): JsonObject | undefined => {
-  try {
-    const value = parseJson(source)
-    return isObject(value) && !isDeeper(value, DEEPEST) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseObject(source)
+  return value && !isDeeper(value, DEEPEST) ? value : undefined
 }

@@ -1,4 +1,5 @@
 /** An error as the client's style has it: status, headers and body, in one place for the whole gateway. */
+import type { Reply } from '../core/call.ts'
 import type { Failure } from '../core/failure.ts'
 import type { AttemptSummary, ClientProtocol } from '../core/protocol.ts'
 import { comeBack, statusOf } from '../policy/verdict.ts'
@@ -34,4 +35,20 @@ export const refusalOf = (
     },
     body: quiet(JSON.stringify(body), retry),
   }
+}
+
+/** Nobody upstream was asked. */
+export const UNTRIED = { 'x-headgate-attempts': '0' } as const
+
+/** Says no to a call that goes no further, with these headers beside the refusal's own. */
+export const turnAway = (
+  protocol: ClientProtocol,
+  reply: Reply,
+  failure: Failure,
+  requestId: string,
+  more: Readonly<Record<string, string>> = {},
+): void => {
+  const { status, headers, body } = refusalOf(protocol, failure, { requestId, soonest: null })
+  reply.head(status, { ...headers, ...more })
+  reply.end(body)
 }

@@ -2,7 +2,7 @@
 import type { Received, Reply } from '../core/call.ts'
 import type { ChatEvent } from '../core/chat.ts'
 import { bad, type Failure, fail, type Outcome } from '../core/failure.ts'
-import { isObject, type JsonObject, parseJson } from '../core/json.ts'
+import { parseObject } from '../core/json.ts'
 import type { AnswerContext } from '../core/protocol.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { World } from '../core/world.ts'
@@ -15,7 +15,7 @@ import { Job } from './job.ts'
 import { lettersOf } from './letters.ts'
 import type { Question } from './prepare.ts'
 import { ask } from './question.ts'
-import { refusalOf } from './refusal.ts'
+import { turnAway, UNTRIED } from './refusal.ts'
 import { pourEvents } from './stored.ts'
 import { newId, type Turn, type TurnOptions, type TurnWorld, turnFor } from './turn.ts'
 
@@ -28,9 +28,9 @@ export const respond = (
 ): Promise<void> => {
   const world = turnWorld(gateway, received, connection)
   // The word is looked for first: hardly any request says it, and the body is parsed on the road.
-  if (received.body.includes('"background"') && bodyOf(received.body)?.background === true)
+  if (received.body.includes('"background"') && parseObject(received.body)?.background === true)
     return inBackground(gateway, world, received, reply)
-  if (connection && received.body.includes('"generate"') && bodyOf(received.body)?.generate === false)
+  if (connection && received.body.includes('"generate"') && parseObject(received.body)?.generate === false)
     return Promise.resolve(prepareTurn(gateway, world, received, reply))
   return handle(gateway, openaiResponses, received, reply, (question) =>
     begin(world, question, { id: newId(world), background: false }),
@@ -59,16 +59,6 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseS
   }
 }
 
-const bodyOf = (source: string): JsonObject | undefined => {
-  try {
-    const body = parseJson(source)
-    return isObject(body) ? body : undefined
-  } catch {
-    // The road says what is wrong with it.
-    return undefined
-  }
-}
-
 /** Characters of events those under way may have said before no other is begun. */
 const MOST_SAID = 256 * 1024 * 1024
 
@@ -81,7 +71,7 @@ const TRIES = 10
  * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
  */
 const inBackground = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
-  const refuse = (failure: Failure) => turnAway(received, reply, failure)
+  const refuse = (failure: Failure) => turnAway(openaiResponses, reply, failure, received.id, UNTRIED)
   const options = { id: newId(world), background: true }
   const asked = ask(openaiResponses, received.body, received.headers)
   if (!asked.ok) return refuse(asked.failure)
@@ -137,14 +127,14 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
  * user still types): kept like any turn, with an empty answer, and nobody is asked.
  */
 const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): void => {
-  const body = bodyOf(received.body) ?? {}
+  const body = parseObject(received.body) ?? {}
   // Codex sends its instructions and tools ahead, and no question yet.
   const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
   const asked = ask(openaiResponses, nothing ? JSON.stringify({ ...body, input: '' }) : received.body, received.headers)
-  if (!asked.ok) return turnAway(received, reply, asked.failure)
+  if (!asked.ok) return turnAway(openaiResponses, reply, asked.failure, received.id, UNTRIED)
   const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
   const begun = begin(world, question, { id: newId(world), background: false })
-  if (!begun.ok) return turnAway(received, reply, begun.failure)
+  if (!begun.ok) return turnAway(openaiResponses, reply, begun.failure, received.id, UNTRIED)
   const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
   const usage = { input: 0, output: 0 }
   const events: readonly ChatEvent[] = [
@@ -155,12 +145,6 @@ const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, rep
   const kept = begun.value.keeping(reply)
   kept.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
   kept.end([...writer.push({ events }), ...writer.end()].join(''))
-}
-
-const turnAway = (received: Received, reply: Reply, failure: Failure): void => {
-  const { status, headers, body } = refusalOf(openaiResponses, failure, { requestId: received.id, soonest: null })
-  reply.head(status, { ...headers, 'x-headgate-attempts': '0' })
-  reply.end(body)
 }
 
 /** The same letters each time from the beginning: a question read again gives its items the ids they are listed under. */

@@ -5,14 +5,13 @@ import { isObject, type JsonObject, list, object, parseJson, text } from '../cor
 import type { AnswerContext } from '../core/protocol.ts'
 import type { StoredResponse } from '../core/stored.ts'
 import type { Cancel } from '../core/world.ts'
-import { statusOf } from '../policy/verdict.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import { writeFrame } from '../protocols/sse.ts'
 import type { Gateway } from './handle.ts'
 import type { Job, JobEvent } from './job.ts'
 import { eventsIn } from './keeping.ts'
 import { lettersOf } from './letters.ts'
-import { refusalOf } from './refusal.ts'
+import { turnAway } from './refusal.ts'
 import { conversation } from './turn.ts'
 
 type Page = (gateway: Gateway, received: Received, reply: Reply, id: string) => void
@@ -145,11 +144,7 @@ const json = (reply: Reply, { id }: Received, body: string): void => {
   reply.end(body)
 }
 
-const refuse = ({ id }: Received, reply: Reply, failure: Failure): void => {
-  const { headers, body } = refusalOf(openaiResponses, failure, { requestId: id, soonest: null })
-  reply.head(statusOf(failure), headers)
-  reply.end(body)
-}
+const refuse = ({ id }: Received, reply: Reply, failure: Failure): void => turnAway(openaiResponses, reply, failure, id)
 
 // ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
 

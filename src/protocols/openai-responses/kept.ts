@@ -2,7 +2,7 @@
  * A response that is kept here has our id, whoever answered, and says of itself what the client asked, whatever of that
  * the upstream was told. Bytes pass otherwise: only these members are written anew, and those that are missing added.
  */
-import { isObject, type JsonObject } from '../../core/json.ts'
+import { type JsonObject, parseObject } from '../../core/json.ts'
 import { rewrite, survey } from '../../core/json-text.ts'
 import type { AnswerContext, Kept } from '../../core/protocol.ts'
 import { withoutGaps } from './gaps.ts'
@@ -16,7 +16,7 @@ export const keptMembers = ({ id, previous, store, background }: Kept): JsonObje
 
 /** A response's JSON text under our id. Text that is none stays as it is. */
 export const responseAsKept = (source: string, context: KeptContext): string => {
-  const before = parsed(source)
+  const before = parseObject(source)
   const found = before && survey(source, DEEPEST)
   if (!before || !found?.ok) return source
   return rewrite(source, found.members, before, { ...withoutGaps(before, context), ...keptMembers(context.kept) })
@@ -37,12 +37,3 @@ export const eventAsKept = (source: string, context: KeptContext): string => {
 
 /** Deeper than any response is; what is deeper has been refused by the reader or is nobody's. */
 const DEEPEST = 1_000
-
-const parsed = (source: string): JsonObject | undefined => {
-  try {
-    const value: unknown = JSON.parse(source)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}

@@ -99,16 +99,19 @@ export type UpstreamOptions = {
   readonly tls?: { readonly key: string; readonly cert: string }
   /** Where to listen; without it any free port. */
   readonly port?: number
+  /** Keeps no record of what it has answered: for runs of hours. */
+  readonly forgets?: boolean
 }
 
 export const startUpstream = async (
   script: Script,
-  { tls, port: wanted = 0 }: UpstreamOptions = {},
+  { tls, port: wanted = 0, forgets = false }: UpstreamOptions = {},
 ): Promise<Upstream> => {
   const seen: Seen[] = []
   const sockets = new Map<Socket, { readonly number: number; busy: boolean; used: boolean }>()
   const timers = new Set<NodeJS.Timeout>()
   let connections = 0
+  let requests = 0
   let current = script
 
   const later = (ms: number, run: () => void) => {
@@ -121,7 +124,7 @@ export const startUpstream = async (
 
   const handle = async (req: IncomingMessage, res: ServerResponse) => {
     const { socket } = req
-    const number = seen.length
+    const number = requests++
     const parts: Buffer[] = []
     for await (const part of req) parts.push(part as Buffer)
     const connection = sockets.get(socket)
@@ -133,7 +136,7 @@ export const startUpstream = async (
       ended: 'open',
       endedAt: undefined,
     }
-    seen.push(record)
+    if (!forgets) seen.push(record)
     const close = (ended: 'finished' | 'cut' | 'aborted') => {
       if (record.ended !== 'open') return
       record.ended = ended

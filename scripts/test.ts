@@ -52,7 +52,7 @@ const failures: string[] = []
 /** Suites are sums of their tests: only what has no tests of its own is counted. */
 const test = (files: readonly string[], concurrency: number): Promise<void> =>
   new Promise((resolve) => {
-    const stream = run({ files: files.map((file) => join(root, file)), concurrency, timeout: 300_000, cwd: root })
+    const stream = run({ files: files.map((file) => join(root, file)), concurrency, timeout: 600_000, cwd: root })
     const place = ({ name, file }: Shown) => `${file?.replace(`${root}/`, '') ?? ''}: ${name}`
     stream.on('test:pass', (event) => {
       if (event.details.type === 'suite') return
@@ -90,17 +90,17 @@ const comparePage = (file: string): void => {
   say(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` writes it')
 }
 
+/** It starts processes. */
+const isAlone = (file: string): boolean => file.startsWith('test/e2e') || file.startsWith('test/security')
+
 if (files.length > 0) {
   const begun = performance.now()
   // Tests of whole processes measure time against limits: they get the machine to themselves.
   await test(
-    files.filter((file) => !file.startsWith('test/e2e')),
+    files.filter((file) => !isAlone(file)),
     2,
   )
-  await test(
-    files.filter((file) => file.startsWith('test/e2e')),
-    1,
-  )
+  await test(files.filter(isAlone), 1)
   say(`${files.length} test files (${seconds(performance.now() - begun)})`)
 }
 if (rows) {

@@ -1,0 +1,107 @@
+/** What we run that others wrote: few, pinned, with a hash for each, and none that runs a script when it is installed. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { isList, type JsonObject, object, text } from '../../src/core/json.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+// A file of ours that is a JSON object.
+const json = (path: string): JsonObject => JSON.parse(read(path)) as JsonObject
+
+const MANIFESTS = ['package.json', 'tools/node/package.json'] as const
+const LOCKS = ['package-lock.json', 'tools/node/package-lock.json'] as const
+const OTHERS = ['dependencies', 'devDependencies', 'optionalDependencies'] as const
+
+test('supply: fifteen packages at most are needed to run', () => {
+  assert.ok(Object.keys(object(json('package.json').dependencies) ?? {}).length <= 15)
+})
+
+for (const path of MANIFESTS)
+  test(`supply: ${path} names exact versions from the registry only`, () => {
+    for (const kind of OTHERS)
+      for (const [name, version] of Object.entries(object(json(path)[kind]) ?? {}))
+        assert.match(
+          String(version),
+          /^\d+\.\d+\.\d+$/,
+          `${name}: a range, an address or a folder can change by itself`,
+        )
+  })
+
+test('supply: installing runs nobody’s script, and no command of ours needs one to', () => {
+  assert.match(read('.npmrc'), /^ignore-scripts=true$/m)
+  assert.match(read('scripts/setup.mjs'), /'ci', '--ignore-scripts'/)
+  // npm would skip these in silence.
+  const own = Object.keys(object(json('package.json').scripts) ?? {})
+  const before = own.filter((name) => own.some((other) => name === `pre${other}` || name === `post${other}`))
+  assert.deepEqual(before, [])
+  for (const name of ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish'])
+    assert.ok(!own.includes(name), `${name} would run on every machine that installs this`)
+})
+
+for (const path of LOCKS)
+  test(`supply: ${path} has a hash for everything, and no source but a registry`, () => {
+    const packages = Object.entries(object(json(path).packages) ?? {}).filter(([place]) => place !== '')
+    assert.ok(packages.length > 2)
+    for (const [place, entry] of packages) {
+      const { integrity, resolved, hasInstallScript, link } = object(entry) ?? {}
+      assert.match(text(integrity) ?? '', /^sha512-[A-Za-z0-9+/]{86}==$/, place)
+      assert.equal(link, undefined, `${place} is a folder elsewhere`)
+      // Whoever installs has a registry of their own; the hash says whether it gave what was locked.
+      if (resolved !== undefined) assert.match(text(resolved) ?? '', /^https:\/\/registry\.npmjs\.org\//, place)
+      assert.notEqual(hasInstallScript, true, `${place} runs a script when it is installed: list it here with a reason`)
+    }
+  })
+
+for (const [at, path] of LOCKS.entries())
+  test(`supply: ${path} is what its package.json asks for`, () => {
+    const wanted = json(MANIFESTS[at] ?? '')
+    const locked = object(object(json(path).packages)?.['']) ?? {}
+    for (const kind of OTHERS) assert.deepEqual(locked[kind] ?? {}, wanted[kind] ?? {}, kind)
+  })
+
+/** Packages that bring machine code of their own; each is there for developing only. */
+test('supply: what runs in production is JavaScript alone', () => {
+  const packages = Object.entries(object(json('package-lock.json').packages) ?? {})
+  for (const [place, entry] of packages) {
+    const { dev, devOptional, os, cpu } = object(entry) ?? {}
+    if (place === '' || dev === true || devOptional === true) continue
+    assert.ok(os === undefined && cpu === undefined, `${place} is built for some machines only`)
+  }
+})
+
+test('supply: only what is needed to run is published', () => {
+  const { status, stdout, stderr } = spawnSync('npm', ['pack', '--dry-run', '--json', '--silent'], {
+    cwd: root,
+    encoding: 'utf8',
+    timeout: 60_000,
+    shell: process.platform === 'win32',
+  })
+  assert.equal(status, 0, stderr)
+  const [pack] = JSON.parse(stdout) as readonly { files: readonly { path: string }[] }[]
+  const files = (pack?.files ?? []).map(({ path }) => path)
+  const expected = [
+    'LICENSE',
+    'README.md',
+    'SECURITY.md',
+    'bin/headgate.mjs',
+    'data/CATALOGUE-LICENSE',
+    'data/catalogue.json',
+    'headgate.schema.json',
+    'package.json',
+  ]
+  assert.deepEqual(files.filter((path) => !path.startsWith('src/')).sort(), expected)
+  const sources = globSync('src/**/*.ts', { cwd: root }).filter((path) => !/\.test\.ts$|\/testing\.ts$/.test(path))
+  assert.deepEqual(files.filter((path) => path.startsWith('src/')).sort(), sources.sort())
+})
+
+/** Not a digest each, but nothing here is fetched by a name that may point elsewhere tomorrow but apt's signed packages. */
+test('supply: the CI run has no key of ours and publishes nothing', () => {
+  const run = read('.ci/run')
+  assert.doesNotMatch(run, /npm (?:publish|login|token|adduser)|NPM_TOKEN|_authToken/)
+  assert.match(run, /npm run (?:--silent )?audit-packages/)
+  assert.doesNotMatch(run, /curl[^\n]*\|\s*(?:ba)?sh/)
+  assert.ok(!isList(json('package.json').publishConfig))
+})

@@ -1,0 +1,394 @@
+/**
+ * Bad lines. A proxy on this machine spoils what passes, once between the gateway and an upstream, once between a client
+ * and the gateway: whatever it does, an answer is whole, or its client is told, and nothing stays open behind it.
+ */
+import assert from 'node:assert/strict'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { before, describe, test } from 'node:test'
+import { piecesOf, say } from '../support/answers.ts'
+import { type Direction, type Toxic, type ToxicProxy, toxicProxy } from '../support/toxics.ts'
+import { type Asked, type Upstream, until } from '../support/upstream.ts'
+import type { Started } from './support/process.ts'
+import {
+  type Answer,
+  ask,
+  bodyFor,
+  callsOf,
+  endedWell,
+  eventsIn,
+  PATHS,
+  rawClient,
+  rawRequest,
+  STYLES,
+  type Style,
+  saidIn,
+  sleep,
+  stage,
+  statusOf,
+  statusPage,
+} from './support/stage.ts'
+
+const TEXT = 'Hellö 你好, here I am'
+const SPARE = 'the spare one'
+
+/** Sockets of a process, its listening one among them. */
+const socketsOf = (pid: number | undefined): number =>
+  readdirSync(`/proc/${pid}/fd`).filter((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:')
+    } catch {
+      // Closed between the list and the look.
+      return false
+    }
+  }).length
+
+type Placed = { readonly on: Direction; readonly toxic: Toxic }
+type Line = {
+  readonly name: string
+  readonly toxics: readonly Placed[]
+  readonly only?: 'stream' | 'whole'
+  /** `whole`: the answer comes all the same. Otherwise what the client is told before content: status and code. */
+  readonly so: 'whole' | readonly [status: number, code: string]
+  /** It breaks after content: then the stream says so, and a whole answer comes from somebody else. */
+  readonly streamed?: 'interrupted'
+  readonly shown?: string
+}
+
+const down = (toxic: Toxic): Placed => ({ on: 'down', toxic })
+const up = (toxic: Toxic): Placed => ({ on: 'up', toxic })
+
+const LINES: readonly Line[] = [
+  {
+    name: 'latency both ways',
+    toxics: [up({ kind: 'latency', ms: 120 }), down({ kind: 'latency', ms: 120 })],
+    so: 'whole',
+  },
+  { name: 'a jitter of 2 s', toxics: [down({ kind: 'latency', ms: 1_000, jitter: 1_000 })], so: 'whole' },
+  { name: 'the answer in single bytes', toxics: [down({ kind: 'slicer', size: 1, gap: 0 })], so: 'whole' },
+  { name: 'the answer three bytes at a time', toxics: [down({ kind: 'slicer', size: 3, gap: 1 })], so: 'whole' },
+  { name: 'the question in single bytes', toxics: [up({ kind: 'slicer', size: 1, gap: 0 })], so: 'whole' },
+  { name: '1 KB/s', toxics: [down({ kind: 'bandwidth', bytesPerSecond: 1_024 })], so: 'whole' },
+  {
+    name: 'a slow close',
+    toxics: [up({ kind: 'slow-close', ms: 800 }), down({ kind: 'slow-close', ms: 800 })],
+    so: 'whole',
+  },
+  {
+    name: 'a head at 1 B/s',
+    toxics: [down({ kind: 'slicer', size: 1, gap: 1_000 })],
+    so: [504, 'timeout'],
+    shown: 'timeout',
+  },
+  { name: 'the question is swallowed', toxics: [up({ kind: 'black-hole' })], so: [504, 'timeout'], shown: 'timeout' },
+  { name: 'the answer is swallowed', toxics: [down({ kind: 'black-hole' })], so: [504, 'timeout'], shown: 'timeout' },
+  { name: 'nothing gets through', toxics: [down({ kind: 'stop' })], so: [504, 'timeout'], shown: 'timeout' },
+  { name: 'a reset before a byte', toxics: [down({ kind: 'reset', after: 0 })], so: [502, 'reset'], shown: 'reset' },
+  { name: 'an end before a byte', toxics: [down({ kind: 'close', after: 0 })], so: [502, 'reset'], shown: 'reset' },
+  {
+    name: 'half an end before a byte',
+    toxics: [down({ kind: 'half-close', after: 0 })],
+    so: [502, 'reset'],
+    shown: 'reset',
+  },
+  {
+    name: 'a reset in the middle of the question',
+    toxics: [up({ kind: 'reset', after: 60 })],
+    so: [502, 'reset'],
+    shown: 'reset',
+  },
+  {
+    name: 'a reset in the middle of the head',
+    toxics: [down({ kind: 'reset', after: 40 })],
+    so: [502, 'reset'],
+    shown: 'reset',
+  },
+  ...(['reset', 'close', 'half-close'] as const).map(
+    (kind): Line => ({
+      name: `a ${kind} in the middle of the body`,
+      only: 'whole',
+      toxics: [down({ kind, after: 350 })],
+      so: [502, 'truncated'],
+      shown: 'truncated',
+    }),
+  ),
+  ...(['reset', 'close', 'half-close'] as const).map(
+    (kind): Line => ({
+      name: `a ${kind} after content`,
+      only: 'stream',
+      // Behind the first words of every format, and before its end.
+      toxics: [down({ kind, after: 4_000 })],
+      so: 'whole',
+      streamed: 'interrupted',
+    }),
+  ),
+]
+
+type Case = { readonly id: string; readonly line: Line; readonly style: Style; readonly stream: boolean }
+const CASES: readonly Case[] = LINES.flatMap((line) =>
+  STYLES.flatMap((style) =>
+    [false, true].flatMap((stream) =>
+      line.only && (line.only === 'stream') !== stream ? [] : [{ line, style, stream }],
+    ),
+  ),
+).map((one, at) => ({ ...one, id: `t${at}` }))
+
+const titleOf = ({ line, style, stream }: Case) => `${line.name}: ${style}${stream ? ', streamed' : ''}`
+
+// Long enough for the longest beginning of an answer to fit before the cut of 4,000 bytes.
+const LONG = 'word '.repeat(60).trim()
+
+describe('toxics: between the gateway and an upstream', () => {
+  const on = stage()
+  const proxies: ToxicProxy[] = []
+  const proxyOf = new Map<string, ToxicProxy>()
+  let gateway: Started
+  let upstream: Upstream
+
+  before(async () => {
+    upstream = await on.upstream((asked) => {
+      const [, place = ''] = asked.path.split('/')
+      if (place === 'spare') return say(asked, { text: SPARE })
+      const found = CASES.find(({ id }) => place === `${id}a` || place === `${id}b`)
+      return say(asked, { text: found?.line.streamed ? LONG : TEXT }, { gap: 1 })
+    })
+    for (const { id, line } of CASES)
+      for (const letter of ['a', 'b']) {
+        const proxy = await toxicProxy(upstream.port)
+        on.keep(() => proxy.close())
+        for (const { on: direction, toxic } of line.toxics) proxy.add(direction, toxic)
+        proxies.push(proxy)
+        proxyOf.set(id + letter, proxy)
+      }
+    gateway = await on.gateway({
+      fallback: 'same-model',
+      circuit: { timeout: 4_000, minRequests: 100, consecutiveFailures: 0 },
+      timeout: { connect: 4_000, firstContent: 9_000, idle: 3_000 },
+      keepAlive: { interval: 0 },
+      providers: {
+        ...Object.fromEntries([...proxyOf].map(([place, proxy]) => [place, { baseUrl: `${proxy.url}/${place}/v1` }])),
+        spare: { baseUrl: `${upstream.url}/spare/v1` },
+      },
+      routes: Object.fromEntries(
+        CASES.flatMap(({ id }) => [
+          [`${id}-alone`, { targets: [`${id}a/m`] }],
+          [`${id}-two`, { targets: [`${id}b/m`, 'spare/m'] }],
+        ]),
+      ),
+    })
+  })
+
+  const trailOf = ({ headers }: Answer) =>
+    (headers.get('x-headgate-trail') ?? '').split(', ').map((step) => step.replace(/#[0-9a-f]{4,}:/, ':'))
+  const isWhole = ({ style, stream }: Case, answer: Answer, text: string) => {
+    assert.equal(answer.status, 200, answer.text)
+    assert.equal(saidIn(style, stream, answer.text), text)
+    if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+  }
+
+  describe('each', { concurrency: 16 }, () => {
+    for (const one of CASES) {
+      const { id, line, style, stream } = one
+      test(titleOf(one), { timeout: 45_000 }, async () => {
+        const [alone, two] = await Promise.all([
+          ask(gateway, style, `${id}-alone`, stream),
+          ask(gateway, style, `${id}-two`, stream),
+        ])
+        const provider = await statusOf(gateway, `${id}a`)
+        if (line.streamed) {
+          for (const answer of [alone, two]) {
+            assert.equal(answer.status, 200, answer.text)
+            assert.ok(!endedWell(style, answer.text), answer.text)
+            const said = saidIn(style, true, answer.text)
+            assert.ok(said !== '' && LONG.startsWith(said) && said !== LONG, said)
+            assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
+            assert.equal(answer.headers.get('x-headgate-attempts'), '1')
+          }
+          assert.deepEqual([provider.circuit.failures, provider.circuit.successes], [1, 0])
+          return
+        }
+        if (line.so === 'whole') {
+          isWhole(one, alone, TEXT)
+          isWhole(one, two, TEXT)
+          assert.deepEqual([provider.circuit.failures, provider.circuit.successes], [0, 1])
+          return
+        }
+        assert.deepEqual([alone.status, alone.json().error.code], [...line.so], alone.text)
+        assert.deepEqual(trailOf(alone), [`${id}a:${line.shown}`])
+        assert.equal(alone.headers.get('x-should-retry'), 'true')
+        isWhole(one, two, SPARE)
+        assert.deepEqual(trailOf(two), [`${id}b:${line.shown}`, 'spare:200'])
+        assert.equal(provider.circuit.failures, 1)
+        assert.equal(provider.keys[0]?.in_flight, 0)
+      })
+    }
+  })
+
+  test('afterwards nothing is under way, and what broke is closed on both sides', async () => {
+    for (const { keys } of (await statusPage(gateway)).values())
+      assert.ok(keys.every(({ in_flight }) => in_flight === 0))
+    // The lines mended: what a black hole held back ends too, and only kept connections stay.
+    for (const proxy of proxies) proxy.clear()
+    await until('the upstream is let go', () => callsOf(upstream).every(({ ended }) => ended !== 'open'), 10_000)
+    // The list of models has a connection of its own, which a mended line makes good again; another may be kept where
+    // nothing broke. Each is two sockets of the proxy.
+    const kept = ({ line }: Case) => (line.so === 'whole' && !line.streamed ? 4 : 2)
+    const open = () =>
+      CASES.flatMap((one) =>
+        ['a', 'b'].map((letter) => one.id + letter).filter((place) => (proxyOf.get(place)?.open() ?? 0) > kept(one)),
+      )
+    await until('closed', () => open().length === 0, 10_000).catch(() => assert.equal(open().join(), ''))
+    await until('let go', () => socketsOf(gateway.child.pid) <= CASES.reduce((sum, one) => sum + kept(one), 10), 10_000)
+  })
+
+  for (const style of STYLES)
+    test(`a line that fails and mends while an answer runs: ${style}`, async () => {
+      const proxy = await toxicProxy(upstream.port)
+      on.keep(() => proxy.close())
+      const own = await on.gateway({
+        fallback: 'none',
+        timeout: { idle: 5_000 },
+        providers: { live: { baseUrl: `${proxy.url}/t0a/v1` } },
+      })
+      upstream.play((asked) => say(asked, { text: TEXT }, { gap: 60 }))
+      const client = await rawClient(own.url, rawRequest(PATHS[style], JSON.stringify(bodyFor(style, 'live/m', true))))
+      await until('content', () => client.text().includes('Hell'), 5_000)
+      const mend = proxy.add('down', { kind: 'stop' })
+      await sleep(250)
+      const had = client.text().length
+      await sleep(250)
+      assert.equal(client.text().length, had, 'nothing comes')
+      mend()
+      proxy.add('down', { kind: 'slicer', size: 5, gap: 1 })
+      await until('the end', () => client.text().includes('[DONE]'), 8_000)
+      const body = client
+        .text()
+        .replace(/^[\s\S]*?\r\n\r\n/, '')
+        .replace(/(?:^|\r\n)[0-9a-f]+\r\n/g, '')
+      assert.equal(saidIn(style, true, body), TEXT)
+      client.socket.destroy()
+      await own.stop()
+      assert.equal(proxy.open(), 0)
+    })
+})
+
+// ── Between a client and the gateway ─────────────────────────────────────────────────────────────────────────────
+
+type Client = {
+  readonly name: string
+  readonly toxics: readonly Placed[]
+  /** What becomes of the call upstream; `none`: it is never made. */
+  readonly upstream: 'finished' | 'aborted' | 'none'
+  /** The client has its answer. */
+  readonly answered: boolean
+}
+
+const CLIENTS: readonly Client[] = [
+  {
+    name: 'latency and jitter',
+    toxics: [up({ kind: 'latency', ms: 100 }), down({ kind: 'latency', ms: 200, jitter: 200 })],
+    upstream: 'finished',
+    answered: true,
+  },
+  {
+    name: 'the question in single bytes',
+    toxics: [up({ kind: 'slicer', size: 1, gap: 0 })],
+    upstream: 'finished',
+    answered: true,
+  },
+  {
+    name: 'the answer in single bytes',
+    toxics: [down({ kind: 'slicer', size: 1, gap: 0 })],
+    upstream: 'finished',
+    answered: true,
+  },
+  {
+    name: '2 KB/s',
+    toxics: [down({ kind: 'bandwidth', bytesPerSecond: 2_048 })],
+    upstream: 'finished',
+    answered: true,
+  },
+  { name: 'a slow close', toxics: [up({ kind: 'slow-close', ms: 500 })], upstream: 'finished', answered: true },
+  { name: 'the answer is swallowed', toxics: [down({ kind: 'black-hole' })], upstream: 'finished', answered: false },
+  {
+    name: 'a reset in the middle of the question',
+    toxics: [up({ kind: 'reset', after: 60 })],
+    upstream: 'none',
+    answered: false,
+  },
+  {
+    name: 'a reset as the answer begins',
+    toxics: [down({ kind: 'reset', after: 10 })],
+    upstream: 'aborted',
+    answered: false,
+  },
+]
+
+describe('toxics: between a client and the gateway', () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  const cases = CLIENTS.flatMap((one) => STYLES.map((style) => ({ one, style }))).map((each, at) => ({
+    ...each,
+    id: `c${at}`,
+  }))
+  let idle = 0
+
+  before(async () => {
+    const paced = (asked: Asked) => {
+      const pieces = piecesOf(asked, { text: LONG })
+      const { one } = cases.find(({ id }) => id === asked.path.split('/')[1]) ?? {}
+      return say(
+        asked,
+        { text: one?.upstream === 'aborted' ? LONG : TEXT },
+        one?.upstream === 'aborted' ? { gap: 4_000 / pieces.length } : { gap: 5 },
+      )
+    }
+    upstream = await on.upstream(paced)
+    gateway = await on.gateway({
+      fallback: 'none',
+      keepAlive: { interval: 0 },
+      providers: Object.fromEntries(cases.map(({ id }) => [id, { baseUrl: `${upstream.url}/${id}/v1` }])),
+    })
+    idle = socketsOf(gateway.child.pid)
+  })
+
+  describe('each', { concurrency: 8 }, () => {
+    for (const { one, style, id } of cases)
+      test(`${one.name}: ${style}, streamed`, { timeout: 30_000 }, async () => {
+        const proxy = await toxicProxy(Number(new URL(gateway.url).port))
+        on.keep(() => proxy.close())
+        for (const { on: direction, toxic } of one.toxics) proxy.add(direction, toxic)
+        const calls = () => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
+        if (one.answered) {
+          const answer = await ask(proxy, style, `${id}/m`, true)
+          assert.equal(saidIn(style, true, answer.text), TEXT)
+          assert.ok(endedWell(style, answer.text), answer.text)
+        } else {
+          const request = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, true)))
+          const client = await rawClient(proxy.url, request)
+          if (one.upstream === 'none') await until('the client is told', () => client.closed(), 5_000)
+          else await until('the call has ended', () => calls().some(({ ended }) => ended !== 'open'), 10_000)
+          client.socket.destroy()
+          proxy.clear()
+        }
+        await until('closed', () => proxy.open() === 0 || one.answered, 5_000)
+        await until('told', () => calls().every(({ ended }) => ended !== 'open'), 5_000)
+        assert.deepEqual(
+          calls().map(({ ended }) => ended),
+          one.upstream === 'none' ? [] : [one.upstream],
+        )
+        const { circuit, keys } = await statusOf(gateway, id)
+        assert.deepEqual([circuit.failures, keys[0]?.in_flight], [0, 0], 'a bad line to a client is nobody’s failure')
+      })
+  })
+
+  test('afterwards the gateway has no socket more than one kept connection a provider', async () => {
+    // The clients of `fetch` keep their connections through the proxies: closing those closes them.
+    const kept = () => socketsOf(gateway.child.pid) - idle
+    await until(
+      'let go',
+      () => kept() <= cases.length + 1 + CLIENTS.filter(({ answered }) => answered).length * 2,
+      10_000,
+    )
+  })
+})

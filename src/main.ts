@@ -64,7 +64,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     paint: wantsColour(env, terminal) ? colours : noPaint,
     costOf,
   })
-  const dial = dialer()
+  const dial = dialer({ client: launch.httpClient })
   const signed = signing({
     dial: dial.dial,
     environment: () => readEnvironment(place),

@@ -21,6 +21,10 @@ export const launchSchema = z.strictObject({
     .describe('`production`: JSON logs, no demo provider, all interfaces, waits before it closes'),
   logLevel: z.enum(['debug', 'info', 'warn', 'error']).default('info').describe('least level of the log lines written'),
   logFormat: z.enum(['pretty', 'json']).optional().describe('`pretty` on a terminal, else `json`'),
+  httpClient: z
+    .enum(['own', 'undici'])
+    .default('own')
+    .describe('who speaks HTTP with providers: this program, or undici, which takes more time and is older'),
   headgateConfig: z
     .string()
     .optional()

@@ -69,6 +69,7 @@ export type Launch = {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
   /** Undefined: `pretty` on a terminal, else `json`. */
   readonly logFormat: 'pretty' | 'json' | undefined
+  readonly httpClient: 'own' | 'undici'
   /** As given in `HEADGATE_CONFIG`. */
   readonly configPath: string | undefined
 }
@@ -78,7 +79,7 @@ export const launchFrom = (
 ): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
   const { values, problems } = read(env, launchRows, launchSchema)
   if (problems.length > 0) return { launch: undefined, problems }
-  const { port, host, nodeEnv, logLevel, logFormat, headgateConfig } = launchSchema.parse(values)
+  const { port, host, nodeEnv, logLevel, logFormat, httpClient, headgateConfig } = launchSchema.parse(values)
   const production = nodeEnv === 'production'
   return {
     launch: {
@@ -87,6 +88,7 @@ export const launchFrom = (
       production,
       logLevel,
       logFormat: logFormat ?? (production ? 'json' : undefined),
+      httpClient,
       configPath: headgateConfig,
     },
     problems,

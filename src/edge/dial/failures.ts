@@ -1,5 +1,6 @@
 import { errors } from 'undici'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
+import type { AnswerProblem } from './answer-reader.ts'
 
 /** What an error of the network layers is, by its code; never by the words of its message. */
 type Cause = { readonly kind: FailureKind; readonly what: string }
@@ -79,6 +80,12 @@ export const callFailure = (error: unknown, answering: boolean): Failure => {
   return answering
     ? fail('reset', sentence('the connection broke in the middle of the answer', code))
     : fail('reset', sentence('the connection broke before the answer', code))
+}
+
+/** Why an answer could not be read. */
+export const readFailure = ({ problem, why }: AnswerProblem, answering: boolean): Failure => {
+  if (problem !== 'cut') return fail('not_http', sentence(`what came back is not an answer: ${why}`, ''))
+  return fail(answering ? 'truncated' : 'reset', sentence(`the connection was closed ${why}`, ''))
 }
 
 const sentence = (what: string, code: string): string =>

@@ -70,7 +70,7 @@ export const inflater = (encoding: string, most: number, to: Decoded, roomAgain:
     made.on('data', (chunk: Uint8Array) => {
       if (stopped) return
       total += chunk.length
-      if (total > most) broken(fail('too_large', `The compressed answer holds more than ${most} bytes.`))
+      if (total > most) broken(fail('malformed', `The compressed answer holds more than ${most} bytes.`))
       else if (!to.bytes(chunk) && !stopped) made.pause()
     })
     made.on('end', () => {

@@ -1,0 +1,73 @@
+import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net'
+import { connect as connectSecure } from 'node:tls'
+import type { Failure } from '../../core/failure.ts'
+import { connectFailure, connectTimedOut } from './failures.ts'
+
+/** Where connections go, and what is remembered for the next one. */
+export type Place = {
+  readonly host: string
+  readonly port: number
+  readonly secure: boolean
+  /** Certificates (PEM) trusted instead of the usual ones. */
+  readonly ca?: string
+  /** The last TLS session, to be resumed. */
+  session?: Buffer
+}
+
+export const placeOf = (url: URL, ca: string | undefined): Place => {
+  const secure = url.protocol === 'https:'
+  const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
+  return { host, port: Number(url.port || (secure ? 443 : 80)), secure, ...(ca !== undefined && { ca }) }
+}
+
+/**
+ * A connection, TLS included, within so many ms (0: without limit). `done` is called once, with null or with why there is
+ * none and the error itself; the socket is then destroyed. `read`: bytes go there instead of being emitted.
+ */
+export const connectTo = (
+  place: Place,
+  allowed: number,
+  done: (failure: Failure | null, error?: Error) => void,
+  read?: OnReadOpts,
+): Socket => {
+  const { host, port, secure, ca, session } = place
+  const socket = secure
+    ? connectSecure({
+        host,
+        port,
+        ...(isIP(host) === 0 && { servername: host }),
+        ALPNProtocols: ['http/1.1'],
+        // Said, so that NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment cannot turn it off.
+        rejectUnauthorized: true,
+        ...(session && { session }),
+        ...(ca !== undefined && { ca }),
+        ...(read && { onread: read }),
+      })
+    : connectPlain({ host, port, ...(read && { onread: read }) })
+  const timer =
+    allowed > 0 &&
+    setTimeout(() => {
+      finish(connectTimedOut(allowed), new Error('connect timeout'))
+      socket.destroy()
+    }, allowed)
+  let open = true
+  const finish = (failure: Failure | null, error?: Error) => {
+    if (!open) return
+    open = false
+    if (timer) clearTimeout(timer)
+    done(failure, error)
+  }
+  socket.setNoDelay(true)
+  socket.setKeepAlive(true, 60_000)
+  socket.once(secure ? 'secureConnect' : 'connect', () => finish(null))
+  socket.on('error', (error) => finish(connectFailure(error), error))
+  socket.once('close', () => {
+    const error = Object.assign(new Error('closed while connecting'), { code: 'ECONNRESET' })
+    finish(connectFailure(error), error)
+  })
+  if (secure)
+    socket.on('session', (made: Buffer) => {
+      place.session = made
+    })
+  return socket
+}

@@ -1,0 +1,40 @@
+/** What a connection is to the calls that use it, whoever speaks HTTP on it. */
+import type { Failure } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/protocol.ts'
+import type { UpstreamCall } from '../../core/world.ts'
+
+/** A call as it is written: `path` with its query. */
+export type Message = Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'connectTimeout'> & { readonly path: string }
+
+/** One connection, used by one call at a time. It makes itself when it is first used. */
+export type Line = {
+  /** Nothing is told before this has returned, save failures. */
+  send(message: Message, hears: Hears): void
+  /** Nothing came behind its last answer: what has been given it to send since then may go. */
+  settled(): void
+  /** There is room again for what comes. */
+  resume(): void
+  /** Ends the connection, whatever its state. Its call hears nothing more. */
+  drop(): void
+  /** Ends the connection; its call is told. Resolves when it is closed. */
+  close(): Promise<void>
+}
+
+/** What a call hears: `head`, `bytes`, then one of `end` and `broke`. */
+export type Hears = {
+  head(status: number, headers: HeaderLookup): void
+  /** Valid during the call only. Answering false pauses until `resume`. */
+  bytes(chunk: Uint8Array): boolean
+  /** The line is its owner's again, or has ended. */
+  end(): void
+  /** The line has ended. `stale`: it had served before and was closed before a byte of the answer came, as a server may do with an idle connection at any time. */
+  broke(failure: Failure, stale: boolean): void
+}
+
+/** Who keeps lines for later. */
+export type Keeper = {
+  /** A line that can be used again. `idle`: s its server keeps it, if it says. */
+  rest(line: Line, idle: number | undefined): void
+  /** A line that has ended. */
+  gone(line: Line): void
+}

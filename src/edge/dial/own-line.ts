@@ -1,0 +1,175 @@
+/**
+ * Our own HTTP/1.1 client: a request in one write, an answer read where the kernel put it, no object made for a chunk. It
+ * speaks to configured providers only, which is why it may be ours; undici stays beside it as a switch and as its oracle
+ * (every test of this folder runs on both).
+ */
+import type { Socket } from 'node:net'
+import { type Failure, fail } from '../../core/failure.ts'
+import { AnswerReader, type AnswerSink } from './answer-reader.ts'
+import { connectTo, type Place } from './connect.ts'
+import { callFailure, readFailure } from './failures.ts'
+import type { Hears, Keeper, Line, Message } from './line.ts'
+
+/** What the kernel has for any connection is read into this, and used up before the next is read. */
+const READ = Buffer.allocUnsafeSlow(64 * 1024)
+
+const NOBODY: AnswerSink = { head() {}, bytes: () => true }
+
+export class OwnLine implements Line {
+  readonly #place: Place
+  readonly #keeper: Keeper
+  readonly #reader = new AnswerReader(NOBODY)
+  #socket: Socket | null = null
+  #hears: Hears | null = null
+  /** A call has been answered on it. */
+  #used = false
+  #settled = true
+  /** Given before it had settled. */
+  #waiting: Message | null = null
+  #error: Error | null = null
+  #ended: (() => void)[] = []
+
+  constructor(place: Place, keeper: Keeper) {
+    this.#place = place
+    this.#keeper = keeper
+  }
+
+  send(message: Message, hears: Hears): void {
+    this.#hears = hears
+    const problem = unwritable(message)
+    if (problem) return this.#broke(fail('internal', problem, { unsent: true }))
+    this.#reader.again(hears)
+    if (!this.#socket) this.#connect(message)
+    else if (this.#settled) this.#write(message)
+    else this.#waiting = message
+  }
+
+  settled(): void {
+    this.#settled = true
+    const message = this.#waiting
+    this.#waiting = null
+    if (message && this.#hears) this.#write(message)
+  }
+
+  resume(): void {
+    this.#socket?.resume()
+  }
+
+  drop(): void {
+    this.#hears = null
+    this.#end()
+  }
+
+  close(): Promise<void> {
+    const { closed = true } = this.#socket ?? {}
+    const done = closed ? Promise.resolve() : new Promise<void>((resolve) => this.#ended.push(resolve))
+    this.#broke(fail('shutdown', 'The gateway closed its connections.'))
+    return done
+  }
+
+  #connect(message: Message): void {
+    const socket = connectTo(
+      this.#place,
+      message.connectTimeout,
+      (failure) => {
+        if (failure) this.#broke(failure)
+        else if (this.#hears) this.#write(message)
+      },
+      { buffer: READ, callback: (length, buffer) => this.#read(buffer, length) },
+    )
+    this.#socket = socket
+    socket.on('error', (error) => {
+      this.#error = error
+    })
+    socket.once('end', () => this.#eof())
+    socket.once('close', () => {
+      this.#eof()
+      for (const run of this.#ended) run()
+    })
+  }
+
+  #write({ method, path, headers, body }: Message): void {
+    const { host, port, secure } = this.#place
+    const name = host.includes(':') ? `[${host}]` : host
+    let head = `${method} ${path} HTTP/1.1\r\nhost: ${port === (secure ? 443 : 80) ? name : `${name}:${port}`}\r\nconnection: keep-alive\r\n`
+    for (const field in headers) head += `${field}: ${headers[field]}\r\n`
+    if (body === undefined) this.#socket?.write(`${head}\r\n`, 'latin1')
+    else if (ASCII.test(head)) this.#socket?.write(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    else {
+      this.#socket?.cork()
+      this.#socket?.write(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n`, 'latin1')
+      this.#socket?.write(body)
+      this.#socket?.uncork()
+    }
+  }
+
+  /** Answers whether more is wanted. */
+  #read(buffer: Uint8Array, length: number): boolean {
+    const hears = this.#hears
+    if (!hears || this.#waiting) {
+      // Nobody asked: what stands on an idle connection would be taken for the next call's answer. A call that waits to
+      // be sent is none the worse for it.
+      this.#broke(fail('reset', 'The connection was not clean.'), true)
+      return false
+    }
+    const after = this.#reader.push(Buffer.from(buffer.buffer, buffer.byteOffset, length))
+    // Whoever heard may have ended it.
+    if (this.#hears !== hears) return false
+    if (after === 'more') return true
+    if (after === 'full') return false
+    if (after === 'done') {
+      this.#done(hears)
+      return true
+    }
+    this.#broke(readFailure(after, this.#reader.answering))
+    return false
+  }
+
+  #eof(): void {
+    const hears = this.#hears
+    if (!hears) return this.#end()
+    const { begun, answering } = this.#reader
+    const problem = this.#reader.end()
+    if (!problem && !this.#error) return this.#done(hears)
+    const failure = problem && !this.#error ? readFailure(problem, answering) : callFailure(this.#error, answering)
+    this.#broke(failure, this.#used && !begun)
+  }
+
+  #done(hears: Hears): void {
+    this.#hears = null
+    this.#used = true
+    this.#settled = false
+    const { keeps, idle } = this.#reader
+    // An answer may come before all of the question has gone out; what is still to go would stand before the next one.
+    if (keeps && this.#socket?.writable && this.#socket.writableLength === 0) this.#keeper.rest(this, idle)
+    else this.#end()
+    hears.end()
+  }
+
+  #broke(failure: Failure, stale = false): void {
+    const hears = this.#hears
+    this.#hears = null
+    this.#end()
+    hears?.broke(failure, stale)
+  }
+
+  #end(): void {
+    this.#keeper.gone(this)
+    this.#socket?.destroy()
+  }
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
+const ASCII = /^[\x00-\x7f]*$/
+const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+const TARGET = /^\/[\x21-\x7e]*$/
+
+/** Why a request cannot be written; never a header's value. */
+const unwritable = ({ path, headers }: Message): string | null => {
+  if (!TARGET.test(path)) return 'The request could not be written: its path is not one.'
+  for (const name in headers)
+    if (!NAME.test(name) || !VALUE.test(headers[name] ?? ''))
+      return `The request could not be written: the header ${JSON.stringify(name)} is not one.`
+  return null
+}

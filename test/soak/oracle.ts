@@ -49,7 +49,7 @@ export const faultOf = (id: string, provider: string, percent: number): Fault | 
 
 /** The whole text of an answer; begins with who says it and to what. */
 export const textOf = (id: string, provider: string): string => {
-  const words = 40 + Math.floor(share(`length ${id} ${provider}`) * 80)
+  const words = 20 + Math.floor(share(`length ${id} ${provider}`) * 40)
   // One word in seven needs more than a byte a character: cuts between bytes must not show.
   const word = (at: number) =>
     at % 7 === 3 ? `größe${at}😀` : Math.floor(share(`${id} ${provider} ${at}`) * 2 ** 32).toString(36)

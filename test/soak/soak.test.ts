@@ -10,7 +10,7 @@ test('soak: nothing is lost under faults, and nothing grows', { timeout: 600_000
     minutes: ci ? 5 : 0.25,
     streams: ci ? 100 : 30,
     percent: 5,
-    gap: ci ? 100 : 50,
+    gap: ci ? 100 : 30,
     every: ci ? 5 : 2,
   })
   const { endings, requests, figures, bad, complaints } = summary

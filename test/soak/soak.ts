@@ -244,7 +244,7 @@ const fileFor = (url: string): string => {
       three: place('three', ['chat']),
     },
     routes: { soak: { strategy: 'weighted', targets: PROVIDERS.map((name) => `${name}/m`) } },
-    fallback: 'none',
+    fallback: 'same-model',
     // Short, so that every clock and every circuit goes round many times in a run.
     circuit: { timeout: 4_000, resetTimeout: 5_000, whenAllOpen: 'try' },
     timeout: { idle: 3_000, contentIdle: 10_000, firstContent: 8_000, request: 120_000, clientWrite: 20_000 },

@@ -66,7 +66,8 @@ export const KINDS = {
   stalled: { ...upstream, code: 'stalled', condemns: 'deployment', counts: 'deployment' },
   /** A well-formed answer without any content and without a reason for it. */
   empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: null },
-  too_large: { ...upstream, code: 'response_too_large', condemns: 'deployment', counts: 'deployment' },
+  /** Larger than the gateway takes. Whoever else is asked would be paid for as much again, and say as much. */
+  too_large: { ...upstream, code: 'response_too_large', condemns: 'request', counts: 'deployment' },
   conflict: { ...upstream, status: 409, code: 'conflict', condemns: 'deployment', counts: null },
 
   // The model at this provider, whatever the key.

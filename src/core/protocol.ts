@@ -83,6 +83,8 @@ export type SameFormat = {
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
   /** Passes the upstream's frames on, without what the client did not ask for. */
   readonly passStream: (context: AnswerContext) => StreamWriter
+  /** The whole answer that a complete stream's frames tell, as its text; null: they do not tell one, and only the events are left. */
+  readonly gather: (frames: readonly Frame[]) => string | null
   /** The same for a whole answer. Absent: its text passes as it is. */
   readonly passAnswer?: (source: string, context: AnswerContext) => string
 }

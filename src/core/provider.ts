@@ -139,6 +139,8 @@ export type Instance = {
   readonly models: readonly string[]
   readonly speaks: readonly Wire[]
   readonly variables: Variables
+  /** Whole answers are asked for as streams here, and put together. */
+  readonly aggregate?: true
 }
 
 export type ProviderKey = {

@@ -57,6 +57,14 @@ export const settingsSchema = z.strictObject({
       clientWrite: ms(120_000, 'for a client that has stopped reading; 0 is off'),
     })
     .prefault({}),
+  stream: z
+    .strictObject({
+      holdback: ms(
+        0,
+        'the beginning of a streaming answer is held back so long after its first content, during which a break is still invisible and tried elsewhere; every client waits that much longer for the first word',
+      ),
+    })
+    .prefault({}),
   keepAlive: z
     .strictObject({ interval: ms(15_000, 'between signs of life to a streaming client; 0 is off') })
     .prefault({}),

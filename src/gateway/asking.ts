@@ -7,7 +7,7 @@ import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { Attempt } from './attempt.ts'
 import type { Tools } from './first-to-open.ts'
-import { type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
+import { asAsked, type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
 import { withoutProofs } from './proofs.ts'
 import { shortened } from './shorten.ts'
 import type { Turn } from './turn.ts'
@@ -67,7 +67,7 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
       const known = made.get(candidate)
       if (known !== undefined) return known
       const facts = factsOf(tools.catalogue, candidate.instance, candidate.model)
-      const body = prepare(asked, candidate, facts, lackingAt(candidate.instance))
+      const body = prepare(asAsked(asked, candidate.instance), candidate, facts, lackingAt(candidate.instance))
       made.set(candidate, body)
       return body
     },
@@ -83,7 +83,8 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
         key: target.key,
         translated:
           prepared.protocol.name === question.protocol.name && !askedOf(target).anew ? null : question.request,
-        stream: question.request.stream,
+        stream: prepared.stream,
+        hold: question.request.stream ? settings.stream.holdback : Number.POSITIVE_INFINITY,
         forgiving: prepared.protocol.looseEvents === true && isPlainText(question),
         settings,
         heard: (headers) => board.heard(target, headers),

@@ -22,8 +22,13 @@ export type AttemptInput = {
   readonly translated: ChatRequest | null
   /** Signed in with; taken out of whatever the upstream says. */
   readonly key: ProviderKey
-  /** The client wants a stream: the attempt opens at the first content. Otherwise it opens once the answer is whole. */
+  /** The upstream is asked for a stream. */
   readonly stream: boolean
+  /**
+   * ms for which an answer is held back once its first content has come, before the choice is final: what breaks off
+   * meanwhile can still be tried elsewhere. `Infinity`: until it is whole.
+   */
+  readonly hold: number
   /** The answer is no text, so one without any is not empty. */
   readonly textless?: true
   /** A malformed event in the middle of plain text is left out; where every byte has a meaning it is a failure. */
@@ -62,6 +67,9 @@ export type Opened =
 /** Lifecycle events are held back until content comes, up to this many characters: some repeat the whole question. */
 const MOST_HELD = 8 * 1024 * 1024
 
+/** Of content so many characters (of frames) at most are held back: whoever waits for the choice waits for them. */
+const MOST_HELD_BACK = 64 * 1024
+
 /** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
 const GRACE = 2_000
 
@@ -82,7 +90,8 @@ export class Attempt implements UpstreamListener {
   #alive = false
   /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
   #dropped = 0
-  #content = false
+  /** When its first content came. */
+  #contentAt: number | null = null
   #finish: (ChatEvent & { type: 'finish' }) | null = null
   #usage: Usage | null = null
   #id: string | null = null
@@ -103,7 +112,7 @@ export class Attempt implements UpstreamListener {
     })
     if (input.stream)
       this.#clocks.limit(timeout.firstContent, () => {
-        if (!this.#content && !this.#finish)
+        if (this.#contentAt === null && !this.#finish)
           this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
       })
     const { url, headers, identity, body } = input
@@ -111,9 +120,9 @@ export class Attempt implements UpstreamListener {
     this.#call = world.dial(identity ? { ...call, identity } : call, this)
   }
 
-  /** ms since it began. */
+  /** ms from its beginning to its first content, or to now if none has come. */
   get age(): number {
-    return this.#world.now() - this.#started
+    return (this.#contentAt ?? this.#world.now()) - this.#started
   }
 
   /** Ends it without a verdict: the client left. Nothing is heard of it any more. */
@@ -174,7 +183,7 @@ export class Attempt implements UpstreamListener {
       if (event.type === 'failure') {
         // Of an answer that had said why it ends nothing is missing, whatever is said behind it.
         if (this.#finish) return this.#end(undefined)
-        if (event.failure.kind === 'malformed' && this.#input.forgiving && this.#content && passing.frame) {
+        if (event.failure.kind === 'malformed' && this.#input.forgiving && this.#contentAt !== null && passing.frame) {
           this.#dropped++
           return
         }
@@ -192,14 +201,25 @@ export class Attempt implements UpstreamListener {
     }
     this.#held.push(passing)
     this.#heldSize += passing.frame?.data.length ?? 0
-    if (this.#content && this.#input.stream) this.#open({ ok: true, flow: this.#flow() })
+    if (this.#contentAt !== null) this.#maybeOpen()
     else if (this.#input.stream && this.#heldSize > MOST_HELD)
       this.#end(fail('too_large', `no content within ${MOST_HELD} characters of stream`))
   }
 
+  /** Held back long enough: until its time is over, or it has finished, or there is too much of it. */
+  #maybeOpen(): void {
+    const { hold } = this.#input
+    if (hold === Number.POSITIVE_INFINITY) return
+    if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#open({ ok: true, flow: this.#flow() })
+  }
+
   #hearContent(): void {
-    if (this.#content) return this.#clocks.heard('content')
-    this.#content = true
+    if (this.#contentAt !== null) return this.#clocks.heard('content')
+    this.#contentAt = this.#world.now()
+    this.#heldSize = 0
+    const { hold } = this.#input
+    if (hold > 0 && hold !== Number.POSITIVE_INFINITY)
+      this.#clocks.limit(hold, () => this.#open({ ok: true, flow: this.#flow() }))
     const { contentIdle } = this.#input.settings.timeout
     if (this.#input.stream && !this.#finish)
       this.#clocks.silence(contentIdle, 'content', () =>
@@ -232,7 +252,7 @@ export class Attempt implements UpstreamListener {
     if (failure) return this.#open({ ok: false, failure })
     const empty =
       !this.#input.textless &&
-      !this.#content &&
+      this.#contentAt === null &&
       this.#finish?.finish.kind === 'stop' &&
       (this.#usage?.output ?? 0) === 0
     if (!empty) return this.#open({ ok: true, flow: this.#flow() })

@@ -162,7 +162,8 @@ const whole = async (
     end: () => {},
   })
   const answer = fold(steps.flatMap(({ events }) => events))
-  const passed = same && won.flow.whole !== null ? (same.passAnswer?.(won.flow.whole, context) ?? won.flow.whole) : null
+  const theirs = same ? (won.flow.whole ?? same.gather(steps.flatMap(({ frame }) => frame ?? []))) : null
+  const passed = theirs === null ? null : (same?.passAnswer?.(theirs, context) ?? theirs)
   const body = passed ?? JSON.stringify(protocol.encodeAnswer(answer, context))
   won.ticket.done()
   record.usage(won.flow.usage())

@@ -74,6 +74,7 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
       key: target.key,
       translated: null,
       stream: false,
+      hold: Number.POSITIVE_INFINITY,
       textless: true,
       forgiving: false,
       settings,

@@ -1,7 +1,7 @@
 /** What one candidate would be sent: which format, which body, which headers, and what cannot be carried there. */
 import type { ChatRequest, UpstreamProtocolName } from '../core/chat.ts'
 import type { ModelFacts } from '../core/config.ts'
-import type { JsonObject } from '../core/json.ts'
+import { type JsonObject, list, object } from '../core/json.ts'
 import { rewrite, type Span } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol } from '../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
@@ -27,13 +27,30 @@ export type Question = {
   readonly anew?: { readonly without: readonly string[] }
   /** A path in `body` as the client would write it, where the body is not the client's own alone. */
   readonly clientPath?: (path: string) => string
+  /** The client wants a whole answer, and the upstream is asked for a stream all the same. */
+  readonly asStream?: true
 }
+
+/**
+ * A question whose client wants a whole answer, as a provider is asked it of which the operator said `aggregate`: for a
+ * stream. Nothing has been sent before it has ended, so whatever breaks it off can be tried elsewhere. Sound has other
+ * encodings in a stream than whole (OpenAI: `pcm16` alone), so what asks for it is asked as it is.
+ */
+export const asAsked = (question: Question, { aggregate }: Instance): Question => {
+  if (aggregate !== true || question.request.stream || question.asStream || wantsSound(question.body)) return question
+  return { ...question, asStream: true, request: { ...question.request, stream: true } }
+}
+
+const wantsSound = ({ modalities, audio }: JsonObject): boolean =>
+  object(audio) !== undefined || list(modalities).includes('audio')
 
 export type Prepared = {
   readonly protocol: UpstreamProtocol
   readonly url: string
   readonly auth: Auth
   readonly body: string
+  /** A stream is asked for. */
+  readonly stream: boolean
   /** Client paths of what was given up. */
   readonly dropped: readonly string[]
   /** Client paths of what the target cannot carry and the request cannot do without. Not empty: unfit. */
@@ -87,25 +104,27 @@ const prepareAs = (
     const asked = wire.keepsNothing ? withoutKeeping(body, question.protocol.name, lost) : body
     return quirk?.(asked, model, lost, protocol.name) ?? asked
   }
-  const path = pathOf(wire, protocol, model, question.request.stream)
+  const { stream } = question.request
+  const path = pathOf(wire, protocol, model, stream)
   const place = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
   const url = place + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
   const auth = wire.auth ?? instance.provider.auth
 
   const same = question.anew ? undefined : sameFormat(question.protocol, protocol)
   if (same) {
-    const after = mend(same.adaptRequest(question.body, target))
+    const asked = question.asStream ? { ...question.body, stream: true } : question.body
+    const after = mend(same.adaptRequest(asked, target))
     const body = rewrite(question.source, question.members, question.body, after)
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''
-    return { protocol, url: url + query, auth, body, ...sorted(given, question) }
+    return { protocol, url: url + query, auth, body, stream, ...sorted(given, question) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const after = mend(encoded.body)
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
   const losses = sorted([...encoded.losses, ...byClientsName, ...gone], question)
-  return { protocol, url, auth, body: JSON.stringify(after), ...losses }
+  return { protocol, url, auth, body: JSON.stringify(after), stream, ...losses }
 }
 
 /** How the client's format passes, if it is the upstream's as well. */
@@ -170,7 +189,7 @@ export const headersFor = (
 ): Record<string, string> => {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
-    accept: question.request.stream ? (prepared.protocol.framing ?? sse).mediaType : 'application/json',
+    accept: prepared.stream ? (prepared.protocol.framing ?? sse).mediaType : 'application/json',
     ...prepared.protocol.headers,
     ...ownHeaders(instance, key, prepared.auth),
   }

@@ -115,25 +115,30 @@ const unreadable = (text: string, status: number): Failure => {
   return fail('malformed', message, { status })
 }
 
-/** Read by its format, then meant as the provider means it; the wait it asks for may be in head or body. */
-const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader =>
-  collecting(MOST.error, (text) => {
+/**
+ * Read by its format, then meant as the provider means it; the wait it asks for may be in head or body. Of one too long
+ * to be an error only the beginning is looked at: that it failed is in the status.
+ */
+const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader => {
+  const read = (text: string): Passing => {
     const body = readJson(text)
     const said = inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
     const wait = said.retryAfter ?? retryAfter(headers, body, date)
     const failure = { ...said, status: said.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
     return { events: [{ type: 'failure', failure }] }
-  })
+  }
+  return collecting(MOST.error, read, read)
+}
 
-/** Keeps the body until its end, up to a limit, and reads it then. */
-const collecting = (most: number, read: (text: string) => Passing): Reader => {
+/** Keeps the body until its end and reads it then; `beyond`: what is made of one beyond the limit, by what fitted. */
+const collecting = (most: number, read: (text: string) => Passing, beyond?: (text: string) => Passing): Reader => {
   const text = utf8()
   const pieces: string[] = []
   let size = 0
   return {
     push(chunk) {
       size += chunk.length
-      if (size > most) return tooLarge(most)
+      if (size > most) return beyond ? [beyond(pieces.join(''))] : tooLarge(most)
       pieces.push(...text.push(chunk))
       return []
     },

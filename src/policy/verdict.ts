@@ -113,7 +113,8 @@ export const comeBack = (
   const wait = failure.retryAfter ?? (status === 503 && soonest !== null && soonest > 0 ? soonest : undefined)
   const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
   const { kind } = failure
-  const never = kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured'
+  const never =
+    kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || kind === 'too_large'
   const worth = status === 408 || status === 409 || status === 429 || status >= 500
   if (never || !worth) return { retry: false, after: status === 429 || status === 503 ? after : null }
   if (after !== null) return { retry: after <= LONGEST_WAIT, after: status === 429 || status === 503 ? after : null }

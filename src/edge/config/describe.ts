@@ -38,6 +38,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   tell('baseUrl', before.baseUrl, after.baseUrl)
   tell('models', before.models.join(', '), after.models.join(', '))
   tell('styles', stylesOf(before), stylesOf(after))
+  tell('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
   tell('variables', JSON.stringify(before.variables), JSON.stringify(after.variables))
   const ids = (instance: Instance) => instance.keys.map(({ id }) => id)
   const added = ids(after).filter((id) => !ids(before).includes(id))

@@ -30,6 +30,10 @@ export const providerSchema = z.strictObject({
     .min(1)
     .optional()
     .describe('wire formats it may be spoken to in'),
+  aggregate: z
+    .boolean()
+    .optional()
+    .describe('ask it for a stream where a client wants a whole answer too, so that a break in it is tried elsewhere'),
   variables: z.record(z.string(), text).optional().describe('more it needs to know, as apiVersion for Azure'),
 })
 

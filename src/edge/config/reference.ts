@@ -88,6 +88,7 @@ touched, and after a mistake everything stays as it was. An editor that knows JS
 | \`<PROVIDER>_STYLES\` | wire formats it may be spoken to in, of ${Object.values(styleNames)
   .map((style) => `\`${style}\``)
   .join(', ')} |
+| \`<PROVIDER>_AGGREGATE\` | \`true\`: it is asked for a stream where a client wants a whole answer too, and the answer is put together here. Then whatever breaks it off is tried elsewhere, and \`circuit.timeout\` is the wait for its first bytes, however long the answer takes |
 | \`<PROVIDER>_<LABEL>_API_KEY\` | a second instance: \`OPENAI_EAST_API_KEY\` makes \`openai-east\`, with its own \`_BASE_URL\`, \`_MODELS\` and \`_STYLES\` |
 | \`<NAME>_API_KEY\` and \`<NAME>_BASE_URL\` | any other name with both is an OpenAI-compatible server: \`MY_LLM_API_KEY\` makes \`my-llm\`. A key alone belongs to another program and is left alone |
 | \`PROVIDERS\` | only these, in this order |

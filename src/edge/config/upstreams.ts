@@ -23,6 +23,7 @@ type Draft = {
   readonly baseUrl?: Said<string>
   readonly models: readonly string[]
   readonly styles?: Said<readonly string[]>
+  readonly aggregate?: Said<string>
   readonly variables: Readonly<Record<string, string>>
   /** A variable of its own name says that it is to be signed in to without a key. */
   readonly identity: boolean
@@ -132,6 +133,7 @@ const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: strin
   const baseUrl = said(env, `${prefix}_BASE_URL`, `${prefix}_API_BASE`)
   const models = said(env, `${prefix}_MODELS`)
   const styles = said(env, `${prefix}_STYLES`)
+  const aggregate = said(env, `${prefix}_AGGREGATE`)
   return {
     id,
     provider,
@@ -140,6 +142,7 @@ const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: strin
     ...(baseUrl && { baseUrl }),
     models: models ? commaList(models.value) : [],
     ...(styles && { styles: { value: commaList(styles.value.toLowerCase()), from: styles.from } }),
+    ...(aggregate && { aggregate }),
     variables,
     identity: hasIdentityVariable(env, provider, prefix),
   }
@@ -184,6 +187,11 @@ const fromFile = (
   const styles =
     above.styles ??
     (entry.styles === undefined ? undefined : { value: entry.styles, from: placeOf([...path, 'styles']).value })
+  const aggregate =
+    above.aggregate ??
+    (entry.aggregate === undefined
+      ? undefined
+      : { value: String(entry.aggregate), from: placeOf([...path, 'aggregate']).value })
   return {
     draft: {
       ...above,
@@ -191,6 +199,7 @@ const fromFile = (
       ...(baseUrl && { baseUrl }),
       models: above.models.length > 0 ? above.models : [...new Set(entry.models ?? [])],
       ...(styles && { styles }),
+      ...(aggregate && { aggregate }),
       variables,
       inFile: placeOf(path).name,
     },
@@ -304,6 +313,9 @@ const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => 
   if ('problem' in read) problems.push(read.problem)
   const spoken = draft.styles ? speaksOf(draft.styles, provider) : { speaks: provider.speaks }
   if ('problem' in spoken) problems.push(spoken.problem)
+  const { aggregate } = draft
+  if (aggregate && !['true', 'false'].includes(aggregate.value))
+    problems.push({ where: aggregate.from, found: quote(aggregate.value), allowed: 'true or false' })
   if (problems.length > 0 || 'problem' in read || 'problem' in spoken) return { problems }
   return {
     instance: {
@@ -314,6 +326,7 @@ const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => 
       models: draft.models,
       speaks: spoken.speaks,
       variables,
+      ...(aggregate?.value === 'true' && { aggregate: true }),
     },
   }
 }

@@ -9,6 +9,7 @@ import { encodeAnswer } from './encode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
 import { encodeStream } from './encode-stream.ts'
 import { decodeFailure, encodeFailure } from './failure.ts'
+import { gather } from './gather.ts'
 import { toolName } from './ids.ts'
 import { passStream } from './pass-stream.ts'
 
@@ -20,7 +21,7 @@ export const anthropicMessages: Protocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, passStream },
+  passing: { adaptRequest, passStream, gather },
   restore: restoring(toolName),
   decodeAnswer,
   encodeAnswer,

@@ -1,6 +1,7 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
 import { encodeAnswer } from './answer-write.ts'
+import { gather } from './gather.ts'
 import { restore } from './names.ts'
 import { decodeRequest } from './request-decode.ts'
 import { adaptRequest, encodeRequest } from './request-encode.ts'
@@ -13,7 +14,7 @@ export const openaiResponses: Protocol = {
   path: '/responses',
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, passStream, passAnswer },
+  passing: { adaptRequest, passStream, gather, passAnswer },
   restore,
   decodeAnswer,
   encodeAnswer,

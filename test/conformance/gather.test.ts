@@ -1,0 +1,96 @@
+/**
+ * A stream put together is the answer it would have been: every recorded stream of the formats that pass is gathered, and
+ * the gathered answer, read as a whole one, tells what the stream told. Where a published schema has the answer, it fits.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type ChatAnswer, fold } from '../../src/core/chat.ts'
+import { type JsonObject, object } from '../../src/core/json.ts'
+import type { Frame } from '../../src/core/protocol.ts'
+import { run } from '../../src/core/stage.ts'
+import { sharedProtocols } from '../../src/protocols/index.ts'
+import { sseFrames } from '../../src/protocols/sse.ts'
+import { type RecordedApi, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { problemsOf, type SchemaName } from '../support/schemas.ts'
+
+recordingsAreHere()
+
+const framesOf = (chunks: readonly string[]): readonly Frame[] =>
+  run(
+    sseFrames(10_000_000),
+    chunks.map((chunk) => `${chunk}\n\n`),
+  )
+
+const formats = [
+  ['chat', sharedProtocols['openai-chat'], 'openai:wire', 'CreateChatCompletionResponse'],
+  // Cut out of the stream as it came: what it lacks of the schema its maker left out.
+  ['responses', sharedProtocols['openai-responses'], null, ''],
+  ['messages', sharedProtocols['anthropic-messages'], 'anthropic:wire', 'BetaMessage'],
+] as const satisfies readonly (readonly [RecordedApi, unknown, SchemaName | null, string])[]
+
+/** What an answer tells, however its text is cut into blocks and its calls' JSON is spaced. */
+const told = ({ blocks, finish, usage, model }: ChatAnswer) => {
+  const said = (type: string) => blocks.flatMap((block) => (block.type === type ? [block.text] : [])).join('')
+  return {
+    text: said('text'),
+    refusal: said('refusal'),
+    reasoning: said('reasoning'),
+    calls: blocks.flatMap((block) =>
+      block.type === 'tool-call' ? [[block.id, block.name, spaceless(block.text)]] : [],
+    ),
+    foreign: blocks.flatMap((block) => (block.type === 'foreign' ? [block.raw.type] : [])),
+    cited: blocks.flatMap(({ citations }) => citations?.map(({ url }) => url) ?? []),
+    logprobs: blocks.flatMap(({ logprobs }) => logprobs ?? []).length,
+    proofs: blocks.filter(({ proof }) => proof).length,
+    finish: finish?.kind,
+    usage: usage && [usage.input, usage.output, usage.cacheRead, usage.cacheWrite, usage.reasoning],
+    model,
+  }
+}
+
+const spaceless = (json: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(json || '{}'))
+  } catch {
+    return json
+  }
+}
+
+for (const [api, protocol, schema, definition] of formats) {
+  const streams = recordingsOf(api).flatMap((recording: Recording) => {
+    const { chunks, framing, status } = recording
+    if (!chunks || framing !== 'sse' || (status !== null && status !== 200)) return []
+    const frames = framesOf(chunks)
+    const answer = fold(run(protocol.decodeStream(), frames))
+    return answer.finish && !answer.failure ? [{ recording, frames, answer }] : []
+  })
+
+  test(`gather: every recorded stream of ${api} is the answer it would have been`, { skip }, () => {
+    assert.ok(streams.length > 50, `${streams.length}`)
+    const bad: string[] = []
+    for (const { recording, frames, answer } of streams) {
+      const text = protocol.passing.gather(frames)
+      if (text === null) {
+        bad.push(`${recording.id}: null`)
+        continue
+      }
+      const body = object(JSON.parse(text)) as JsonObject
+      const whole = fold(protocol.decodeAnswer(body))
+      try {
+        assert.deepEqual(told(whole), told(answer))
+      } catch (error) {
+        bad.push(`${recording.id}: ${String((error as Error).message).slice(0, 900)}`)
+      }
+      // Groq and Hugging Face have tiers of their own, whole and streamed.
+      const { service_tier: _, ...judged } = body
+      const problem = schema && problemsOf(schema, definition, judged)
+      if (problem) bad.push(`${recording.id}: ${problem}`)
+    }
+    assert.deepEqual(bad.length, 0, `${bad.length} of ${streams.length}\n${bad.slice(0, 400).join('\n')}`)
+  })
+
+  test(`gather: ${api} gives nothing of nothing`, () => {
+    assert.equal(protocol.passing.gather([]), null)
+    assert.equal(protocol.passing.gather([{ data: '[DONE]' }, { data: '' }]), null)
+  })
+}

@@ -1,0 +1,74 @@
+/**
+ * Things nobody else would ever write, planted as keys, prompts and answers, and the search for them in everything the
+ * gateway has said. What is looked for is any eight characters in a row, in the forms in which text travels.
+ */
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Letters and digits by chance, 124 bits of it: no part of it stands anywhere for another reason. */
+export const chance = (): string =>
+  BigInt(`0x${randomBytes(16).toString('hex')}`)
+    .toString(36)
+    .slice(0, 24)
+
+/** A key as its makers write them, and one whose form gives nothing away. */
+export const KEY_FORMS = {
+  usual: () => `sk-${chance()}${chance()}`,
+  odd: () => `${chance()}+/${chance()}==`,
+} as const satisfies { readonly [form: string]: () => string }
+
+const RUN = 8
+/** Of a key its first and last four characters may be shown. */
+const SHOWN = 4
+
+export type Canary = { readonly name: string; readonly value: string; readonly isKey: boolean }
+
+/** The forms in which a text may come out again. */
+const formsOf = (value: string): readonly string[] => {
+  const bytes = Buffer.from(value)
+  // Base64 looks different for each of three places at which the text may begin within what is encoded.
+  const shifted = [0, 1, 2].map((shift) =>
+    Buffer.concat([Buffer.alloc(shift), bytes])
+      .toString('base64')
+      .slice(shift === 0 ? 0 : 4, -4),
+  )
+  return [
+    value,
+    encodeURIComponent(value),
+    JSON.stringify(value).slice(1, -1),
+    bytes.toString('hex'),
+    ...shifted,
+    ...shifted.map((text) => text.replaceAll('+', '-').replaceAll('/', '_')),
+  ]
+}
+
+/** Which canaries are in a text, and what of them. */
+export type Search = (text: string) => readonly string[]
+
+export const searchFor = (canaries: readonly Canary[]): Search => {
+  const runs = new Map<string, string>()
+  for (const { name, value, isKey } of canaries) {
+    const hidden = isKey ? value.slice(SHOWN, -SHOWN) : value
+    if (hidden.length < RUN) throw new Error(`the canary ${name} is too short to be found`)
+    for (const form of formsOf(hidden))
+      for (let at = 0; at + RUN <= form.length; at++) runs.set(form.slice(at, at + RUN), name)
+  }
+  return (text) => {
+    const found = new Map<string, string>()
+    for (let at = 0; at + RUN <= text.length; at++) {
+      const name = runs.get(text.slice(at, at + RUN))
+      if (name !== undefined && !found.has(name)) found.set(name, text.slice(Math.max(0, at - 80), at + 40))
+    }
+    return [...found].slice(0, 5).map(([name, around]) => `${name}: …${around}…`)
+  }
+}
+
+/** Everything written below a folder, as text that keeps every byte. */
+export const filesBelow = (folder: string): readonly { readonly path: string; readonly text: string }[] =>
+  readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name)
+    const about = statSync(path)
+    if (about.isDirectory()) return filesBelow(path)
+    return about.isFile() ? [{ path, text: readFileSync(path, 'latin1') }] : []
+  })

@@ -28,7 +28,8 @@ export type Fact =
   | { readonly type: 'dropped'; readonly paths: readonly string[] }
   /** Events of the answer that could not be read and were left out: the text around them went on. */
   | { readonly type: 'dropped_events'; readonly count: number }
-  | { readonly type: 'usage'; readonly usage: Usage }
+  /** `estimated`: the upstream did not count, or the answer was not heard to its end. */
+  | { readonly type: 'usage'; readonly usage: Usage; readonly estimated?: true }
   /** The end, once, whichever way it came. `status` is what the client was told. */
   | {
       readonly type: 'ended'

@@ -38,6 +38,8 @@ export type Summary = {
   /** Time during which no attempt was under way: reading, planning, waiting. */
   readonly overheadMs: number
   readonly usage?: Usage
+  /** The upstream did not count those tokens, or the answer was not heard to its end. */
+  readonly estimated?: true
   readonly failure?: Failure
   readonly dropped: readonly string[]
   /** Events of the answer that could not be read and were left out. */
@@ -132,7 +134,7 @@ export const summarize = (exchange: Exchange): Summary => {
   const chosen = attempts.find((attempt) => attempt.end === 'committed')
   const last = chosen ?? attempts.at(-1)
   const end = ended?.at ?? received.at
-  const usage = exchange.findLast((fact) => fact.type === 'usage')?.usage
+  const { usage, estimated } = exchange.findLast((fact) => fact.type === 'usage') ?? {}
   const busy = attempts.reduce((sum, attempt) => {
     const until = attempt.end === 'failed' ? (attempt.settled ?? end) : end
     return sum + Math.max(0, until - attempt.began)
@@ -152,6 +154,7 @@ export const summarize = (exchange: Exchange): Summary => {
     totalMs,
     overheadMs: Math.max(0, totalMs - busy),
     ...(usage && { usage }),
+    ...(estimated && { estimated }),
     ...(ended?.failure && { failure: ended.failure }),
     dropped: exchange.flatMap((fact) => (fact.type === 'dropped' ? fact.paths : [])),
     droppedEvents: exchange.reduce((sum, fact) => sum + (fact.type === 'dropped_events' ? fact.count : 0), 0),

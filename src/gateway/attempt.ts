@@ -11,6 +11,7 @@ import type { Sink } from '../core/stage.ts'
 import type { Cancel, Ongoing, UpstreamListener, World } from '../core/world.ts'
 import { type AnswerFormat, type Reader, readerFor } from './reader.ts'
 import { redacted } from './redact.ts'
+import type { Said } from './used.ts'
 
 export type AttemptInput = {
   readonly url: string
@@ -47,6 +48,8 @@ export type Flow = {
   finished(): boolean
   /** The last record of tokens so far. */
   usage(): Usage | null
+  /** What it has said so far, thoughts and arguments included. */
+  said(): Said
   /** Events that could not be read and were left out of plain text. */
   droppedEvents(): number
   /** The upstream's own id for the answer, if it has said one. */
@@ -69,6 +72,9 @@ const MOST_HELD = 8 * 1024 * 1024
 
 /** Of content so many characters (of frames) at most are held back: whoever waits for the choice waits for them. */
 const MOST_HELD_BACK = 64 * 1024
+
+/** So much of what is said is kept (characters), to estimate its tokens by where nobody counts them. */
+const SAMPLE = 2_048
 
 /** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
 const GRACE = 2_000
@@ -94,6 +100,8 @@ export class Attempt implements UpstreamListener {
   #contentAt: number | null = null
   #finish: (ChatEvent & { type: 'finish' }) | null = null
   #usage: Usage | null = null
+  #said = 0
+  #beginning = ''
   #id: string | null = null
   #paused = false
   #over: { readonly failure?: Failure } | null = null
@@ -189,6 +197,7 @@ export class Attempt implements UpstreamListener {
         }
         return this.#end(event.failure)
       }
+      if (event.type === 'delta') this.#hear(event.text)
       if (isContent(event)) this.#hearContent()
       else if (event.type === 'usage') this.#usage = event.usage
       else if (event.type === 'start') this.#id = event.id ?? this.#id
@@ -211,6 +220,11 @@ export class Attempt implements UpstreamListener {
     const { hold } = this.#input
     if (hold === Number.POSITIVE_INFINITY) return
     if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#open({ ok: true, flow: this.#flow() })
+  }
+
+  #hear(text: string): void {
+    this.#said += text.length
+    if (this.#beginning.length < SAMPLE) this.#beginning += text
   }
 
   #hearContent(): void {
@@ -266,6 +280,7 @@ export class Attempt implements UpstreamListener {
       whole: this.#held[0]?.whole ?? null,
       finished: () => this.#finish !== null,
       usage: () => this.#usage,
+      said: () => ({ length: this.#said, beginning: this.#beginning }),
       id: () => this.#id,
       droppedEvents: () => this.#dropped,
       pour: (sink) => {

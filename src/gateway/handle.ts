@@ -24,6 +24,7 @@ import { ask } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
 import type { Stop } from './stop.ts'
 import type { Turn } from './turn.ts'
+import { usedBy } from './used.ts'
 
 export type Gateway = Tools & {
   /** The configuration now; a request keeps the one it began with. */
@@ -95,7 +96,7 @@ const serve = async (
     const opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
     const model = opened.ok ? opened.target.candidate.model : request.model
     const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
-    if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, record, stop.reason)
+    if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, question, record, stop.reason)
     if (!opened.ok) {
       const failure = turn?.inItsWords(opened.failure) ?? opened.failure
       if (!stream?.begun) {
@@ -136,7 +137,7 @@ const pour = async (
   if (failure && failure.kind !== 'client_gone') won.ticket.failed(failure)
   else if (failure) won.ticket.release()
   else won.ticket.done()
-  record.usage(won.flow.usage())
+  record.used(usedBy(won.flow, question.request))
   const skipped = won.flow.droppedEvents()
   if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
   if (!failure) return record.end('answered', 200)
@@ -166,7 +167,7 @@ const whole = async (
   const passed = theirs === null ? null : (same?.passAnswer?.(theirs, context) ?? theirs)
   const body = passed ?? JSON.stringify(protocol.encodeAnswer(answer, context))
   won.ticket.done()
-  record.usage(won.flow.usage())
+  record.used(usedBy(won.flow, question.request))
   record.begun = true
   reply.head(200, { 'content-type': 'application/json', ...record.headers() })
   reply.end(body)
@@ -178,10 +179,12 @@ const leave = (
   opened: Won | Lost,
   stream: ClientStream | null,
   reply: Reply,
+  { request }: Question,
   record: Recorder,
   reason: Failure,
 ): void => {
   if (opened.ok) {
+    record.used(usedBy(opened.flow, request))
     opened.flow.abort()
     opened.ticket.release()
   }

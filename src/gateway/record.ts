@@ -8,6 +8,7 @@ import { statusOf } from '../policy/verdict.ts'
 import type { Tools, Won } from './first-to-open.ts'
 import type { Fitness } from './prepare.ts'
 import { refusalOf } from './refusal.ts'
+import type { Used } from './used.ts'
 
 type Teller = Pick<Tools, 'world' | 'tell'>
 
@@ -52,7 +53,11 @@ export class Recorder {
   }
 
   usage(usage: ReturnType<Won['flow']['usage']>): void {
-    if (usage) this.note({ type: 'usage', usage })
+    if (usage) this.used({ usage })
+  }
+
+  used(used: Used): void {
+    this.note({ type: 'usage', ...used })
   }
 
   headers(): { readonly [name: string]: string } {

@@ -177,8 +177,11 @@ export const createMetrics = ({
     const counts = { input, output, cache_read: cacheRead, cache_write: cacheWrite, reasoning }
     for (const [type, count] of Object.entries(counts))
       if (count !== undefined) tokens.add({ provider, model: upstreamModel, type }, count)
-    tokenUsage.record({ ...names, gen_ai_token_type: 'input' }, input)
-    tokenUsage.record({ ...names, gen_ai_token_type: 'output' }, output)
+    // OpenTelemetry's measure is of what was counted.
+    if (!summary.estimated) {
+      tokenUsage.record({ ...names, gen_ai_token_type: 'input' }, input)
+      tokenUsage.record({ ...names, gen_ai_token_type: 'output' }, output)
+    }
     const dollars = costOf(summary)
     if (dollars !== undefined) cost.add({ provider, model: upstreamModel }, dollars)
   }

@@ -36,6 +36,7 @@ export const requestFields = (summary: Summary, cost: number | undefined): Field
     output_tokens: usage?.output,
     cached_tokens: usage?.cacheRead,
     reasoning_tokens: usage?.reasoning,
+    estimated: summary.estimated,
     cost: cost === undefined ? undefined : Number(cost.toPrecision(12)),
     error: failure?.kind,
     error_status: failure?.status,

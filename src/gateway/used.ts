@@ -1,0 +1,21 @@
+import type { ChatRequest, Usage } from '../core/chat.ts'
+import { estimateText, estimateTokens } from '../policy/estimate.ts'
+import type { Flow } from './attempt.ts'
+
+/** Tokens of an answer. `estimated`: nobody counted them, or not to the end. */
+export type Used = { readonly usage: Usage; readonly estimated?: true }
+
+/** As its maker counted it; otherwise about what was asked and said, which is never told the client as if it were counted. */
+export const usedBy = (flow: Pick<Flow, 'usage' | 'finished' | 'said'>, request: ChatRequest): Used => {
+  const told = flow.usage()
+  if (told && flow.finished()) return { usage: told }
+  const output = Math.max(told?.output ?? 0, tokensOf(flow.said()))
+  return { usage: { ...(told ?? { input: estimateTokens(request) }), output }, estimated: true }
+}
+
+/** What was said of an answer: its length in UTF-16 code units, and its beginning. */
+export type Said = { readonly length: number; readonly beginning: string }
+
+/** The rest is taken to be written like the beginning. */
+const tokensOf = ({ length, beginning }: Said): number =>
+  beginning === '' ? 0 : Math.ceil((estimateText(beginning) * length) / beginning.length)

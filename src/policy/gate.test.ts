@@ -70,9 +70,16 @@ test('gate: a longer hint of the same burst lengthens it, a shorter one does not
   assert.deepEqual(shut(first, 'rate_limited', 1_000, 30_000, half), {
     why: 'rate_limited',
     until: 31_000,
+    told: true,
     strikes: 1,
     since: 0,
   })
+})
+
+test('gate: whether the upstream said until when, or it is a guess', () => {
+  assert.equal(shut(undefined, 'rate_limited', 0, 300, half).told, true)
+  for (const nothing of [undefined, 0, -1, Number.NaN, Number.POSITIVE_INFINITY])
+    assert.equal('told' in shut(undefined, 'rate_limited', 0, nothing, half), false, String(nothing))
 })
 
 test('gate: of two reasons at once the one that lasts longer stays', () => {
@@ -92,6 +99,7 @@ test('gate: another reason after the time is over begins anew', () => {
   assert.deepEqual(shut(suspended, 'rate_limited', MINUTE, 5_000, half), {
     why: 'rate_limited',
     until: MINUTE + 5_000,
+    told: true,
     strikes: 1,
     since: MINUTE,
   })

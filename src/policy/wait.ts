@@ -4,28 +4,11 @@
  */
 import { isList, isObject, type Json, number, object, text } from '../core/json.ts'
 import type { HeaderLookup } from '../core/protocol.ts'
+import { LIMIT_HEADERS, type LimitHeaders } from './limit-headers.ts'
 
 const HOUR = 3_600_000
 /** No honest value is longer. */
 const LONGEST_TEXT = 64
-
-/** Which limit a header of a family speaks of: `x-ratelimit-reset-tokens`, `x-ratelimit-reset` … */
-const LIMITS = [
-  '',
-  '-requests',
-  '-tokens',
-  '-input-tokens',
-  '-output-tokens',
-  '-requests-minute',
-  '-tokens-minute',
-  '-requests-day',
-  '-tokens-day',
-] as const
-
-const FAMILIES = [
-  ['x-ratelimit-remaining', 'x-ratelimit-reset'],
-  ['ratelimit-remaining', 'ratelimit-reset'],
-] as const
 
 /** Ms to wait, between 0 and an hour. Undefined: nothing was said, or nothing that makes sense. `dateMs` is now, since 1970. */
 export const retryAfter = (headers: HeaderLookup, body: Json | undefined, dateMs: number): number | undefined => {
@@ -48,17 +31,28 @@ const fromRetryAfter = (headers: HeaderLookup, dateMs: number): number | undefin
 /** A limit is the reason only if nothing of it remains. Where several are exhausted, all of them have to pass. */
 const fromLimits = (headers: HeaderLookup, dateMs: number): number | undefined => {
   let longest: number | undefined
-  const consider = (remaining: string | undefined, reset: string | undefined) => {
-    if (reset === undefined || (remaining !== undefined && decimal(remaining) !== 0)) return
-    const wait = moment(reset, dateMs)
-    if (wait !== undefined && wait > (longest ?? -1)) longest = wait
-  }
-  for (const limit of LIMITS) {
-    for (const [remaining, reset] of FAMILIES) consider(headers(remaining + limit), headers(reset + limit))
-    if (limit !== '')
-      consider(headers(`anthropic-ratelimit${limit}-remaining`), headers(`anthropic-ratelimit${limit}-reset`))
+  for (const row of LIMIT_HEADERS) {
+    const left = headers(row.left)
+    if (left !== undefined && decimal(left) !== 0) continue
+    const wait = resetIn(row, headers, dateMs)
+    // A moment that has passed says nothing.
+    if (wait !== undefined && wait >= 0) longest = Math.max(wait, longest ?? 0)
   }
   return longest
+}
+
+/**
+ * Ms from now until this limit is whole again, below 0 if it has been; undefined: not said. Azure's bare figures have been
+ * of seconds and of milliseconds (recordings: `reset-requests` 1 with 50 and 500 with 120 requests in 60 s); no limit takes
+ * longer than its window, so a larger figure than that is of milliseconds.
+ */
+export const resetIn = ({ reset, period }: LimitHeaders, headers: HeaderLookup, dateMs: number): number | undefined => {
+  const said = headers(reset)
+  if (said === undefined) return undefined
+  const seconds = period === '' ? undefined : decimal(headers(period))
+  const figure = decimal(said)
+  if (seconds !== undefined && figure !== undefined && figure > seconds && figure < OLDEST) return figure
+  return moment(said, dateMs)
 }
 
 /** Google's `RetryInfo` among `error.details`. Its OpenAI-compatible endpoint puts the error into a list. */
@@ -101,17 +95,25 @@ const details = (body: Json | undefined): readonly Json[] => {
   return isList(found) ? found.slice(0, MANY).filter(isObject) : []
 }
 
-/** A duration, a number of seconds, an RFC 3339 time, or seconds or milliseconds since 1970: ms from now. */
+/** A smaller figure (s) is a duration, not a moment: in seconds since 1970 it is the year 2001. */
+const OLDEST = 1e9
+
+/** A duration, a number of seconds, an RFC 3339 time, or seconds or milliseconds since 1970: ms from now, below 0 if it has passed. */
 const moment = (value: string, dateMs: number): number | undefined => {
   const figure = decimal(value)
-  if (figure === undefined) return parseDuration(value) ?? until(internetDate(value), dateMs)
-  if (figure < 1e9) return figure * 1_000
-  return until(figure < 1e11 ? figure * 1_000 : figure, dateMs)
+  if (figure === undefined) return parseDuration(value) ?? since(internetDate(value), dateMs)
+  if (figure < OLDEST) return figure * 1_000
+  return since(figure < 1e11 ? figure * 1_000 : figure, dateMs)
 }
 
+const since = (at: number | undefined, dateMs: number): number | undefined =>
+  at === undefined || Number.isNaN(at) ? undefined : at - dateMs
+
 /** A moment that has passed says nothing. */
-const until = (at: number | undefined, dateMs: number): number | undefined =>
-  at === undefined || Number.isNaN(at) || at < dateMs ? undefined : at - dateMs
+const until = (at: number | undefined, dateMs: number): number | undefined => {
+  const wait = since(at, dateMs)
+  return wait === undefined || wait < 0 ? undefined : wait
+}
 
 const short = (value: string | undefined): string | undefined => {
   const trimmed = value === undefined || value.length > LONGEST_TEXT ? undefined : value.trim()

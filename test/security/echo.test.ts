@@ -226,8 +226,8 @@ describe('echo: a key that is said back', { concurrency: 4 }, () => {
       ]
       const styles = Object.keys(CLIENTS) as (keyof typeof CLIENTS)[]
       let sent = 0
+      // Each question in one style, and all of them in turn.
       for (const [at, { model, streams }] of models.entries())
-        // Each question in one style, and all of them in turn.
         for (const stream of streams)
           for (const style of model.startsWith('stream') ? styles : [styles[at % styles.length] ?? 'chat']) {
             const { status, text } = await watch.post(CLIENTS[style], question(style, `${name}/${model}`, stream))

@@ -10,7 +10,9 @@ import { loadConfig, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { dialer } from './edge/dial/dial.ts'
+import { countingDial } from './edge/dial/held.ts'
 import { handlersFor } from './edge/http/handlers.ts'
+import { measureLoad } from './edge/http/load.ts'
 import { type Server, startServer } from './edge/http/server.ts'
 import { signing } from './edge/identity/signing.ts'
 import { loadProviders } from './edge/load-providers.ts'
@@ -18,7 +20,7 @@ import { banner, readyFields } from './edge/observe/banner.ts'
 import { colours, noPaint, wantsColour } from './edge/observe/colour.ts'
 import { openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
-import { readingsOf } from './edge/observe/readings.ts'
+import { loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { lazyResponses } from './edge/store/lazy.ts'
 import { realWorld } from './edge/world.ts'
 import { Board } from './gateway/board.ts'
@@ -70,7 +72,8 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     environment: () => readEnvironment(place),
     tell: (trouble) => log.warn('sign_in', trouble),
   })
-  const world = realWorld(signed)
+  const load = measureLoad()
+  const world = realWorld({ dial: countingDial(signed.dial, load.held.change) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new Set<Stop>()
@@ -97,7 +100,12 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     responses,
     jobs: new Map(),
   }
-  const metrics = createMetrics({ version, started, readings: () => readingsOf(gateway), costOf })
+  const metrics = createMetrics({
+    version,
+    started,
+    readings: () => [...readingsOf(gateway), ...loadReadings(load, server)],
+    costOf,
+  })
 
   const server: Server = await startServer({
     port: launch.port,
@@ -113,8 +121,11 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     }),
     answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
     onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
-    onRefused: ({ id, method, path, status, failure }) =>
-      log.info('refused', { id, method, path, status, kind: failure.kind, message: failure.message }),
+    onRefused: ({ id, method, path, status, failure, why }) => {
+      log.info('refused', { id, method, path, status, kind: failure.kind, message: failure.message })
+      if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)
+    },
+    load,
   }).catch((error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, launch.host)]))
 
   lists.follow(config.instances)

@@ -83,6 +83,28 @@ export const settingsSchema = z.strictObject({
     .strictObject({
       body: whole(20_971_520, 1, 1_073_741_824, 'largest request body (bytes)'),
       concurrent: whole(10_000, 1, 1_000_000, 'requests under way at once'),
+      connections: whole(
+        10_000,
+        1,
+        1_000_000,
+        'connections open at once; a tenth more is let in to ask for health only',
+      ),
+      connectionsPerAddress: whole(
+        0,
+        0,
+        1_000_000,
+        'connections from one address (of IPv6: one /64); 0 is off, since behind a load balancer all come from one',
+      ),
+      bufferedMegabytes: whole(
+        512,
+        1,
+        1_048_576,
+        'held in memory at once for requests being answered, whole answers being read and clients that read slowly; beyond it new model calls are turned away',
+      ),
+      eventLoopDelay: ms(
+        1_000,
+        'new model calls are turned away while timers have been later than this in each of the last five seconds; 0 is off',
+      ),
     })
     .prefault({}),
   auth: z

@@ -30,19 +30,28 @@ const tooLarge = (most: number): Failure =>
 const inUnits = (bytes: number): string =>
   bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 
-/** Reads a body to its end, counting as it comes; calls `done` once, or never if the client leaves first. */
-export const collect = (req: IncomingMessage, most: number, done: (body: Outcome<string>) => void): void => {
+/**
+ * Reads a body to its end, counting as it comes; calls `done` once, or never if the client leaves first. `takes`: told of
+ * each part before it is kept; whoever has no room for it says why.
+ */
+export const collect = (
+  req: IncomingMessage,
+  most: number,
+  takes: (bytes: number) => Failure | null,
+  done: (body: Outcome<string>) => void,
+): void => {
   const parts: Buffer[] = []
   let size = 0
   const take = (part: Buffer) => {
     size += part.length
-    if (size <= most) {
+    const problem = size > most ? tooLarge(most) : takes(part.length)
+    if (!problem) {
       parts.push(part)
       return
     }
     req.off('data', take)
     req.off('end', end)
-    done(bad(tooLarge(most)))
+    done(bad(problem))
   }
   const end = () => {
     const [first] = parts

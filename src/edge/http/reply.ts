@@ -7,14 +7,19 @@ import type { Reply } from '../../core/call.ts'
  */
 export class HttpReply implements Reply {
   readonly #res: ServerResponse
+  readonly #held: (by: number) => void
+  /** Bytes the client has not taken, as they were last counted. */
+  #waiting = 0
+  #full = false
   #gone = false
   #over = false
   #onGone: () => void = () => {}
-  #onDrain: (() => void) | null = null
+  #onDrain: () => void = () => {}
 
-  /** `common`: headers every answer carries. */
-  constructor(res: ServerResponse, common: Readonly<Record<string, string>>) {
+  /** `common`: headers every answer carries. `held`: told of bytes that wait for a slow client, and of their going. */
+  constructor(res: ServerResponse, common: Readonly<Record<string, string>>, held: (by: number) => void = () => {}) {
     this.#res = res
+    this.#held = held
     for (const [name, value] of Object.entries(common)) res.setHeader(name, value)
     // An error of the connection is a client that left, which `left` tells.
     res.on('error', () => {})
@@ -23,6 +28,7 @@ export class HttpReply implements Reply {
   /** The connection closed before the answer was out. */
   left(): void {
     this.#gone = true
+    this.#count(0)
     this.#onGone()
   }
 
@@ -38,7 +44,9 @@ export class HttpReply implements Reply {
 
   write(text: string): boolean {
     if (this.#over || this.#gone || text === '') return true
-    return this.#res.write(text)
+    const room = this.#res.write(text)
+    if (!room) this.#wait()
+    return room
   }
 
   end(text = ''): void {
@@ -49,6 +57,7 @@ export class HttpReply implements Reply {
     if (!headersSent && statusCode !== 204 && statusCode !== 304)
       this.#res.setHeader('content-length', Buffer.byteLength(text))
     this.#res.end(text)
+    if (this.#res.writableLength >= LARGE) this.#wait()
   }
 
   cut(): void {
@@ -59,7 +68,6 @@ export class HttpReply implements Reply {
   }
 
   onDrain(run: () => void): void {
-    if (!this.#onDrain) this.#res.on('drain', () => this.#onDrain?.())
     this.#onDrain = run
   }
 
@@ -67,4 +75,24 @@ export class HttpReply implements Reply {
     this.#onGone = run
     if (this.#gone) run()
   }
+
+  /** The client is slower than we are. Only then is anything counted: a write that leaves at once costs nothing here. */
+  #wait(): void {
+    this.#count(this.#res.writableLength)
+    if (this.#full) return
+    this.#full = true
+    this.#res.on('drain', () => {
+      this.#count(0)
+      this.#onDrain()
+    })
+    this.#res.once('finish', () => this.#count(0))
+  }
+
+  #count(waiting: number): void {
+    this.#held(waiting - this.#waiting)
+    this.#waiting = waiting
+  }
 }
+
+/** Bytes of a whole answer that are worth counting while they wait. */
+const LARGE = 64 * 1024

@@ -5,14 +5,16 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, isIP, type Socket } from 'node:net'
 import type { Received } from '../../core/call.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import { bad, type Failure, fail, good } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Refusal } from '../../gateway/refusal.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../policy/access.ts'
+import { mostHeld, neighbourhood, type Shed, turnedAway } from '../../policy/shed.ts'
 import { statusOf } from '../../policy/verdict.ts'
 import { bodyProblem, collect } from './body.ts'
 import { clientOf, keyRing } from './keys.ts'
+import { type LoadMeter, measureLoad } from './load.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { HttpReply } from './reply.ts'
 import { requestId } from './request-id.ts'
@@ -32,6 +34,8 @@ export type ServerOptions = {
   readonly onError: (error: unknown, requestId: string) => void
   /** A request was turned away before any handler saw it. */
   readonly onRefused?: (refused: Refused) => void
+  /** What the process bears; whoever gives it stops it. Absent: the server measures for itself. */
+  readonly load?: LoadMeter
   readonly timing?: Partial<Timing>
   readonly socketTiming?: Partial<SocketTiming>
 }
@@ -42,6 +46,8 @@ export type Refused = {
   readonly path: string
   readonly status: number
   readonly failure: Failure
+  /** It was turned away for a limit of ours. */
+  readonly why?: Shed
 }
 
 /** All in ms. */
@@ -80,6 +86,8 @@ type Live = {
   readonly res: ServerResponse
   /** It counts towards the limit. */
   model: boolean
+  /** Bytes of its body. */
+  held: number
   /** Its client left. */
   left: () => void
   done: () => void
@@ -101,6 +109,7 @@ export type Server = {
   readonly draining: () => boolean
   /** Requests under way. */
   readonly live: () => number
+  readonly connections: () => number
   /** Ends in order; resolves when nothing is left. Called again: goes on to the end at once. */
   readonly drain: (how: Drain) => Promise<void>
   /** Ends at once. */
@@ -113,6 +122,11 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const sockets = new Map<Socket, Set<Live>>()
   const busy = new Set<Live>()
   const access = accessRules()
+  const load = options.load ?? measureLoad()
+  const { held } = load
+  /** Connections beyond a limit: they are told so, once, in the answer to a model call. */
+  const unwelcome = new WeakMap<Socket, Shed>()
+  const addresses = new Map<string, number>()
   let calls = 0
   let draining = false
   let ending = false
@@ -125,11 +139,12 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       settings: options.settings,
       answer: answerTurn,
       seat() {
-        if (calls >= options.settings().limit.concurrent) return null
+        const why = load.shedding(calls, options.settings().limit)
+        if (why) return bad(turnedAway(why))
         calls++
-        return () => {
+        return good(() => {
           calls--
-        }
+        })
       },
       admits({ path, headers, local }) {
         const found = findRoute(path)
@@ -171,24 +186,26 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     door = { ...door, hosts: settings.hosts, origins: settings.cors.origins }
     const common = { ...idHeaders(path, id), ...corsHeaders(origin, door) }
 
-    const live: Live = { req, res, model: false, left: () => {}, done: () => {} }
+    const live: Live = { req, res, model: false, held: 0, left: () => {}, done: () => {} }
     const others = sockets.get(req.socket)
     live.done = () => {
       if (!busy.delete(live)) return
       others?.delete(live)
       if (live.model) calls--
+      held.change(-live.held)
     }
     busy.add(live)
     others?.add(live)
     res.once('finish', live.done)
-    if (draining) res.shouldKeepAlive = false
+    const crowd = unwelcome.get(req.socket)
+    if (draining || crowd) res.shouldKeepAlive = false
 
-    const refuse = (failure: Failure, more: Readonly<Record<string, string>> = {}) => {
+    const refuse = (failure: Failure, more: Readonly<Record<string, string>> = {}, why?: Shed) => {
       const made = refusalOf(failure, id, path)
       // Every model call says how often it was tried, one that got no further than the door too.
       const tried = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
       const refusal = { ...made, headers: { ...common, ...tried, ...made.headers, ...more } }
-      options.onRefused?.({ id, method, path, status: statusOf(failure), failure })
+      options.onRefused?.({ id, method, path, status: statusOf(failure), failure, ...(why && { why }) })
       turnAway(req, res, refusal, continues, timing.linger)
     }
 
@@ -215,7 +232,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const local = isLocal(req, headers)
     const stranger = access(settings, route, presentedKey(headers), local)
     if (stranger) return refuse(stranger, { 'www-authenticate': 'Bearer' })
-    if (route.model && calls >= settings.limit.concurrent) return refuse(tooBusy())
+    const shed = route.model ? (crowd ?? load.shedding(calls, settings.limit)) : null
+    if (shed) return refuse(turnedAway(shed), {}, shed)
 
     const enter = (body: string) => {
       const received: Received = {
@@ -228,7 +246,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         local,
         client: settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(presentedKey(headers)) : '',
       }
-      const reply = new HttpReply(res, common)
+      const reply = new HttpReply(res, common, held.change)
       live.left = () => reply.left()
       if (route.model) {
         live.model = true
@@ -257,10 +275,22 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const unfit = bodyProblem(req, settings.limit.body)
     if (unfit) return refuse(unfit)
     if (continues) res.writeContinue()
-    collect(req, settings.limit.body, (body) => {
+    let full: Shed | undefined
+    const keeps = (bytes: number) => {
+      // It has left already, and given back what it held.
+      if (!busy.has(live)) return null
+      if (route.model && held.bytes() + bytes > mostHeld(options.settings().limit)) {
+        full = 'buffered'
+        return turnedAway(full)
+      }
+      live.held += bytes
+      held.change(bytes)
+      return null
+    }
+    collect(req, settings.limit.body, keeps, (body) => {
       if (res.destroyed) return
       if (body.ok) enter(body.value)
-      else refuse(body.failure)
+      else refuse(body.failure, {}, full)
     })
   }
 
@@ -276,9 +306,9 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const path = pathOf(target)
     door = { ...door, hosts: settings.hosts, origins: settings.cors.origins }
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), door) }
-    const refuse = (failure: Failure) => {
+    const refuse = (failure: Failure, why?: Shed) => {
       const made = refusalOf(failure, id, path)
-      options.onRefused?.({ id, method: 'WEBSOCKET', path, status: made.status, failure })
+      options.onRefused?.({ id, method: 'WEBSOCKET', path, status: made.status, failure, ...(why && { why }) })
       const more = { ...common, 'x-headgate-attempts': '0', ...made.headers }
       const asks = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
       closeBehind(socket, refusalText({ ...made, headers: { ...more, ...asks } }), timing.linger)
@@ -295,7 +325,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const key = presentedKey(headers)
     const stranger = access(settings, route, key, local)
     if (stranger) return refuse(stranger)
-    if (calls >= settings.limit.concurrent) return refuse(tooBusy())
+    const shed = unwelcome.get(socket) ?? load.shedding(calls, settings.limit)
+    if (shed) return refuse(turnedAway(shed), shed)
     const question = target.indexOf('?')
     const visitor: Received = {
       id,
@@ -337,9 +368,20 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   server.on('connection', (socket) => {
     const here = new Set<Live>()
     sockets.set(socket, here)
+    const { limit } = options.settings()
+    server.maxConnections = mostConnections(limit)
+    const address = neighbourhood(socket.remoteAddress ?? '')
+    const neighbours = (addresses.get(address) ?? 0) + 1
+    addresses.set(address, neighbours)
+    if (sockets.size > limit.connections) unwelcome.set(socket, 'connections')
+    else if (limit.connectionsPerAddress > 0 && neighbours > limit.connectionsPerAddress)
+      unwelcome.set(socket, 'address')
     // One listener a connection. Not the response's `close`: one that waits behind an earlier answer never has it.
     socket.once('close', () => {
       sockets.delete(socket)
+      const left = (addresses.get(address) ?? 1) - 1
+      if (left > 0) addresses.set(address, left)
+      else addresses.delete(address)
       for (const live of [...here]) {
         live.done()
         live.left()
@@ -358,10 +400,14 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   server.on('error', (error) => options.onError(error, ''))
   const { port } = server.address() as AddressInfo
   door = { ...door, port }
-  server.maxConnections = Math.max(LIMITS.requestsPerSocket, 2 * options.settings().limit.concurrent)
+  server.maxConnections = mostConnections(options.settings().limit)
 
+  const stopMeasuring = () => {
+    if (!options.load) load.stop()
+  }
   const close = async () => {
     draining = true
+    stopMeasuring()
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     for (const socket of sockets.keys()) socket.destroy()
     await closed
@@ -404,6 +450,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     }
     for (const socket of sockets.keys()) socket.destroy()
     await closed
+    stopMeasuring()
   }
   /** Idle connections stay while the port is open: a request may already be on its way on one. */
   const waitServing = (ms: number): Promise<void> =>
@@ -420,6 +467,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     port,
     draining: () => draining,
     live: () => busy.size + (turns?.busy() ?? 0),
+    connections: () => sockets.size,
     drain(how) {
       if (drained) {
         hurried = true
@@ -435,8 +483,9 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 /** A request's target without its query. */
 const pathOf = (target: string): string => target.split('?', 1)[0] ?? ''
 
-const tooBusy = (): Failure =>
-  fail('busy', 'The gateway is at its limit of requests under way (limit.concurrent).', { retryAfter: 1_000 })
+/** Beyond the limit a few more are let in: health is asked for on connections too. Who comes after those is hung up on. */
+const mostConnections = ({ connections }: Settings['limit']): number =>
+  connections + Math.max(16, Math.ceil(connections / 10))
 
 /** Whether a request to change to another protocol is one that is granted: a WebSocket where turns are taken. */
 const takesTurns = ({ method, url = '', headers }: IncomingMessage): boolean => {

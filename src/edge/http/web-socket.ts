@@ -11,7 +11,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { type RawData, type WebSocket, WebSocketServer } from 'ws'
 import type { Received, Reply } from '../../core/call.ts'
-import { type Failure, fail, KINDS } from '../../core/failure.ts'
+import { type Failure, fail, KINDS, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../../core/json.ts'
 import { rewrite, survey } from '../../core/json-text.ts'
 import type { Frame, HeaderLookup } from '../../core/protocol.ts'
@@ -29,8 +29,8 @@ export type AnswerTurn = (received: Received, reply: Reply, connection: Response
 export type WebSocketOptions = {
   readonly settings: () => Settings
   readonly answer: AnswerTurn
-  /** A place among the calls under way (`limit.concurrent`): the way to give it back; null: none is free. */
-  readonly seat: () => (() => void) | null
+  /** A place among the calls under way: the way to give it back, or why there is none. */
+  readonly seat: () => Outcome<() => void>
   /** Whether whoever was let in may still ask: keys are withdrawn while connections are open. Null: they may. */
   readonly admits: (visitor: Received) => Failure | null
   readonly onError: (error: unknown, requestId: string) => void
@@ -294,13 +294,8 @@ class Connection {
       this.#refuse(task.lane, stranger, id)
       return this.#peer.close(1008, KINDS[stranger.kind].code)
     }
-    const free = this.#options.seat()
-    if (!free)
-      return this.#refuse(
-        task.lane,
-        fail('busy', 'The gateway is at its limit of requests under way (limit.concurrent).', { retryAfter: 1_000 }),
-        id,
-      )
+    const seat = this.#options.seat()
+    if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
     const received: Received = { ...this.#visitor, id, method: 'POST', body: task.body }
     const reply = new TurnReply(this.#peer, task.lane, () => {
       // Open Responses: whatever a turn continued that failed is not to be continued again from this connection's memory.
@@ -308,7 +303,7 @@ class Connection {
     })
     this.#reply = reply
     const done = () => {
-      free()
+      seat.value()
       this.#reply = null
       this.#next()
     }

@@ -12,6 +12,8 @@ export type Reading = { readonly name: string; readonly help: string; readonly l
 
 export type Metrics = {
   news(news: News): void
+  /** A request was turned away for a limit of ours before it was a call. */
+  shed(why: string): void
   /** The page. Never throws: what cannot be read at the moment is left out. */
   text(): string
 }
@@ -223,6 +225,7 @@ export const createMetrics = ({
           throw new Error(`unknown news ${JSON.stringify(news satisfies never)}`)
       }
     },
+    shed: (why) => shed.add({ why }),
     text: () => `${registry.text()}${moment()}`,
   }
 }

@@ -1,9 +1,25 @@
 /** The state of things as the metrics page reads it: circuits, keys and load at the moment it is asked for. */
 import { endpointId, keyId } from '../../core/target.ts'
 import type { Gateway } from '../../gateway/handle.ts'
+import type { LoadMeter } from '../http/load.ts'
 import type { Reading } from './metrics.ts'
 
 const STATES = { closed: 0, half_open: 1, open: 2 } as const
+
+/** What the process bears, as the door decides by it. */
+export const loadReadings = (
+  { held, delay }: LoadMeter,
+  { connections }: { readonly connections: () => number },
+): Reading[] => [
+  { name: 'connections', help: 'Connections of clients.', labels: {}, value: connections() },
+  { name: 'buffered_bytes', help: 'Bytes held for requests and answers.', labels: {}, value: held.bytes() },
+  {
+    name: 'event_loop_delay_seconds',
+    help: 'By how much timers were late in the last second, p99.',
+    labels: {},
+    value: delay() / 1000,
+  },
+]
 
 export const readingsOf = (gateway: Gateway): Reading[] => {
   const { board } = gateway

@@ -60,12 +60,16 @@ export class HttpReply implements Reply {
 
   end(text = ''): void {
     if (this.#over) return
-    this.#over = true
-    if (this.#gone) return
+    if (this.#gone) {
+      this.#over = true
+      return
+    }
+    // What cannot be written throws, and then another answer still can be.
     if (!this.#res.headersSent) {
       const bare = this.#status === 204 || this.#status === 304
       this.#res.writeHead(this.#status, this.#list(bare ? undefined : ['content-length', `${Buffer.byteLength(text)}`]))
     }
+    this.#over = true
     this.#res.end(this.#frames ? `${text === '' ? '' : chunk(text)}0\r\n\r\n` : text)
     if (this.#res.writableLength >= LARGE) this.#wait()
   }

@@ -8,7 +8,7 @@ import { before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { bodyOf, errorOf, piecesOf, refuse, say } from '../support/answers.ts'
 import { type Act, type Asked, refusingUrl, type Upstream } from '../support/upstream.ts'
-import { type BadAddress, blackHole, resettingUrl } from './support/bad-sockets.ts'
+import { type BadAddress, badlySecured, blackHole, resettingUrl, type Secure } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
 import {
   type Answer,
@@ -26,11 +26,26 @@ import {
 /** How far a failure reaches: what of this request is then out of the question. */
 type Reach = 'request' | 'endpoint' | 'model' | 'key' | 'deployment'
 
+/** Addresses at which something is wrong before anything is asked. */
+type Elsewhere =
+  | 'refused'
+  | 'reset'
+  | 'hole'
+  /** A name nobody has; RFC 6761 keeps it that way. */
+  | 'nowhere'
+  /** TLS: a certificate nobody vouches for, one that is over, one for another host, nothing newer than TLS 1.1, none at all, silence. */
+  | 'stranger'
+  | 'expired'
+  | 'another host'
+  | 'old'
+  | 'plain'
+  | 'silent'
+
 type Fault = {
   readonly name: string
   /** What the upstream does; absent: `at` says where nothing like one is. */
   readonly act?: (asked: Asked) => Act
-  readonly at?: 'refused' | 'reset' | 'hole'
+  readonly at?: Elsewhere
   readonly only?: 'stream' | 'whole'
   /** Only OpenAI's shape of an error can say it. */
   readonly openai?: true
@@ -104,6 +119,13 @@ const FAULTS: readonly Fault[] = [
   { name: 'nobody listens', at: 'refused', shown: 'refused', ...endpoint, told: [502, 'refused'] },
   { name: 'connecting hangs', at: 'hole', shown: 'timeout', ...endpoint, told: [504, 'timeout'] },
   { name: 'a reset on connecting', at: 'reset', shown: 'reset', ...endpoint, told: [502, 'reset'] },
+  { name: 'a host name nobody has', at: 'nowhere', shown: 'dns', ...endpoint, told: [502, 'dns'] },
+  { name: 'a certificate nobody vouches for', at: 'stranger', shown: 'tls', ...endpoint, told: [502, 'tls'] },
+  { name: 'a certificate that is over', at: 'expired', shown: 'tls', ...endpoint, told: [502, 'tls'] },
+  { name: 'a certificate for another host', at: 'another host', shown: 'tls', ...endpoint, told: [502, 'tls'] },
+  { name: 'nothing newer than TLS 1.1', at: 'old', shown: 'tls', ...endpoint, told: [502, 'tls'] },
+  { name: 'HTTP where TLS should be', at: 'plain', shown: 'tls', ...endpoint, told: [502, 'tls'] },
+  { name: 'a handshake that hangs', at: 'silent', shown: 'timeout', ...endpoint, told: [504, 'timeout'] },
   {
     name: 'a reset after the request',
     act: () => ({ do: 'reset' }),
@@ -124,6 +146,20 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'a head of 17 KiB',
     ...raw(`HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(17 * 1024)}\r\ncontent-length: 2\r\n\r\n{}`),
+    shown: 'not_http',
+    ...endpoint,
+    told: [502, 'not_http'],
+  },
+  {
+    name: 'interim answers without end',
+    ...raw('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'.repeat(2_000)),
+    shown: 'not_http',
+    ...endpoint,
+    told: [502, 'not_http'],
+  },
+  {
+    name: '100 Continue, for which nobody waits',
+    ...raw('HTTP/1.1 100 Continue\r\n\r\n'.repeat(20)),
     shown: 'not_http',
     ...endpoint,
     told: [502, 'not_http'],
@@ -186,6 +222,27 @@ const FAULTS: readonly Fault[] = [
     shown: 'truncated',
     ...deployment,
     told: [502, 'truncated'],
+  },
+  {
+    name: 'a body longer than it says',
+    only: 'whole',
+    act: (asked) => {
+      const body = JSON.stringify(bodyOf(asked, { text: TEXT }))
+      return {
+        do: 'raw',
+        bytes: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length - 20}\r\n\r\n${body}`,
+      }
+    },
+    shown: 'malformed',
+    ...deployment,
+    told: [502, 'malformed'],
+  },
+  {
+    name: 'a 204',
+    act: () => ({ do: 'raw', bytes: 'HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n' }),
+    shown: 'malformed',
+    ...deployment,
+    told: [502, 'malformed'],
   },
   ...(['end', 'close', 'reset'] as const).map(
     (ending): Fault => ({
@@ -409,6 +466,13 @@ const FAULTS: readonly Fault[] = [
     ...own,
     told: [400, 'invalid_value'],
   },
+  {
+    name: 'a body that is too large there',
+    openai: true,
+    ...status(413, 'invalid_request_error'),
+    ...own,
+    told: [413, 'invalid_request'],
+  },
   { name: '422', ...status(422, 'invalid_request_error'), ...own, told: [422, 'invalid_request'] },
 
   // ── Errors behind a 200 ────────────────────────────────────────────────────────────────────────────────────────
@@ -528,7 +592,7 @@ const SETTINGS = {
   // What is not asked for by a route is not asked at all: the cases stay apart.
   fallback: 'same-model',
   circuit: { timeout: 1_500, minRequests: 100, consecutiveFailures: 0 },
-  timeout: { connect: 700, firstContent: 1_800, idle: 1_500 },
+  timeout: { connect: 1_400, firstContent: 1_800, idle: 1_500 },
   keepAlive: { interval: 0 },
 }
 
@@ -542,6 +606,7 @@ for (const topology of TOPOLOGIES)
     let refusing: string
     let resetting: BadAddress
     let hole: BadAddress | null
+    let secure: Secure
     let page: ReadonlyMap<string, ProviderStatus>
     let looked = 0
 
@@ -558,7 +623,13 @@ for (const topology of TOPOLOGIES)
       upstream.seen.filter(({ method, path }) => method === 'POST' && path.split('/')[1]?.slice(0, -1) === id)
 
     const placeOf = ({ id, fault, through }: Case, letter: 'a' | 'b'): Place => {
-      const elsewhere = { refused: refusing, reset: resetting.url, hole: hole?.url ?? refusing }
+      const elsewhere: Record<Elsewhere, string> = {
+        refused: refusing,
+        reset: resetting.url,
+        hole: hole?.url ?? refusing,
+        nowhere: 'http://nobody.invalid',
+        ...secure.urls,
+      }
       const bad = topology.bad === 'all' || letter === 'a'
       const base = fault.at && bad ? elsewhere[fault.at] : upstream.url
       const keys = ['one', 'two'].slice(0, topology.keys).map((which) => `sk-${id}${letter}-${which}-0123456789`)
@@ -576,8 +647,10 @@ for (const topology of TOPOLOGIES)
       keep(() => resetting.close())
       hole = await blackHole()
       keep(() => hole?.close())
+      secure = await badlySecured()
+      keep(() => secure.close())
       const letters = topology.providers === 2 ? (['a', 'b'] as const) : (['a'] as const)
-      gateway = await on.gateway({
+      const file = {
         providers: Object.fromEntries(
           cases.flatMap((one) => letters.map((letter) => [one.id + letter, placeOf(one, letter)])),
         ),
@@ -585,7 +658,8 @@ for (const topology of TOPOLOGIES)
           cases.map(({ id }) => [id, { targets: letters.map((letter) => `${id}${letter}/m`) }]),
         ),
         ...SETTINGS,
-      })
+      }
+      gateway = await on.gateway(file, { NODE_EXTRA_CA_CERTS: secure.trusted })
     })
 
     const check = (one: Case, answer: Answer) => {

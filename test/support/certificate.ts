@@ -1,15 +1,23 @@
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
-/** A self-signed certificate for 127.0.0.1 and localhost, made on the spot: no key lies in the repository. */
-export const selfSigned = (): { readonly key: string; readonly cert: string } => {
+export type Certificate = { readonly key: string; readonly cert: string }
+
+/**
+ * A self-signed certificate for 127.0.0.1 and localhost, made on the spot: no key lies in the repository. `wrong`: what
+ * it is not good for, whoever trusts it.
+ */
+export const selfSigned = (wrong?: 'expired' | 'another host'): Certificate => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   const spki = publicKey.export({ type: 'spki', format: 'der' })
   const algorithm = sequence(oid([0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]))
   const commonName = sequence(oid([0x55, 0x04, 0x03]), der(0x0c, Buffer.from('localhost')))
   const name = sequence(der(0x31, commonName))
   const day = 86_400_000
-  const validity = sequence(time(Date.now() - day), time(Date.now() + day))
-  const names = sequence(der(0x82, Buffer.from('localhost')), der(0x87, Buffer.from([127, 0, 0, 1])))
+  const validity = sequence(time(Date.now() - 3 * day), time(Date.now() + (wrong === 'expired' ? -day : day)))
+  const names =
+    wrong === 'another host'
+      ? sequence(der(0x82, Buffer.from('somewhere.else.test')))
+      : sequence(der(0x82, Buffer.from('localhost')), der(0x87, Buffer.from([127, 0, 0, 1])))
   const subjectAltName = sequence(oid([0x55, 0x1d, 0x11]), der(0x04, names))
   const authority = sequence(
     oid([0x55, 0x1d, 0x13]),

@@ -44,7 +44,12 @@ export const connectFailure = (error: unknown): Failure => {
   const last = error instanceof AggregateError ? (error.errors.at(-1) ?? error) : error
   const code = codeOf(error) || codeOf(last)
   const known = CONNECTING[code]
-  if (known) return fail(known.kind, sentence(known.what, code), { unsent: true })
+  if (known)
+    return fail(known.kind, sentence(known.what, code), {
+      unsent: true,
+      // The one that may be over in a moment: whoever decides what to try next knows it by its code.
+      ...(code === 'EAI_AGAIN' && { upstream: { code } }),
+    })
   if (CERTIFICATE.test(code) || code === 'EPROTO')
     return fail('tls', sentence('no secure connection could be made', code), { unsent: true })
   return fail('refused', sentence('no connection could be made', code), { unsent: true })

@@ -48,6 +48,12 @@ export const encodingOf = (header: string | undefined): 'none' | 'unknown' | { r
 }
 
 /**
+ * Beyond so many bytes nothing anybody wrote is this much larger than it came: text is ten times as large, deflate can
+ * do a thousand. Found here it is no answer at all; found later it would be one that is merely too long for us.
+ */
+const SUSPICIOUS = { bytes: 4 * 1024 * 1024, times: 200 }
+
+/**
  * Decodes one encoding, giving out what each chunk brought at once, so that a compressed stream still flows. More than
  * `most` decoded bytes is a bomb: a few hundred bytes of brotli can hold a hundred million.
  */
@@ -70,7 +76,9 @@ export const inflater = (encoding: string, most: number, to: Decoded, roomAgain:
     made.on('data', (chunk: Uint8Array) => {
       if (stopped) return
       total += chunk.length
-      if (total > most) broken(fail('malformed', `The compressed answer holds more than ${most} bytes.`))
+      const bomb = total > SUSPICIOUS.bytes && total > SUSPICIOUS.times * made.bytesWritten
+      if (bomb || total > most)
+        broken(fail('malformed', `The compressed answer holds more than ${bomb ? total : most} bytes.`))
       else if (!to.bytes(chunk) && !stopped) made.pause()
     })
     made.on('end', () => {

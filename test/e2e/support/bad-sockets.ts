@@ -1,7 +1,12 @@
 /** Addresses at which something is wrong before HTTP begins. */
 import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import { Worker } from 'node:worker_threads'
+import { selfSigned } from '../../support/certificate.ts'
 
 export type BadAddress = { readonly url: string; connections(): number; close(): Promise<void> }
 
@@ -56,4 +61,56 @@ export const blackHole = async (): Promise<BadAddress | null> => {
   }
   await close()
   return null
+}
+
+export type Secure = {
+  readonly urls: Readonly<Record<'stranger' | 'expired' | 'another host' | 'old' | 'plain' | 'silent', string>>
+  /** A file of the certificates to be trusted: then nothing else is wrong with any of them but what its name says. */
+  readonly trusted: string
+  close(): Promise<void>
+}
+
+/** Upstreams with which no TLS connection should come about. */
+export const badlySecured = async (): Promise<Secure> => {
+  const closers: (() => Promise<unknown>)[] = []
+  const listening = async (options: TlsOptions | null, say?: string): Promise<string> => {
+    const sockets = new Set<Socket>()
+    const keep = (socket: Socket) => {
+      sockets.add(socket.resume())
+      if (say !== undefined) socket.once('data', () => socket.end(say))
+      socket.on('error', () => {})
+      socket.once('close', () => sockets.delete(socket))
+    }
+    const server = options ? createSecureServer(options, keep) : createServer(keep)
+    server.on('tlsClientError', () => {})
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    closers.push(() => {
+      for (const socket of sockets) socket.destroy()
+      return new Promise((resolve) => server.close(resolve))
+    })
+    return `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+  const made = { expired: selfSigned('expired'), another: selfSigned('another host'), old: selfSigned() }
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-trusted-'))
+  const trusted = join(folder, 'trusted.pem')
+  await writeFile(
+    trusted,
+    Object.values(made)
+      .map(({ cert }) => cert)
+      .join(''),
+  )
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+  return {
+    urls: {
+      stranger: await listening(selfSigned()),
+      expired: await listening(made.expired),
+      'another host': await listening(made.another),
+      // A server of today refuses TLS 1.1 itself unless told to stoop.
+      old: await listening({ ...made.old, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT:@SECLEVEL=0' }),
+      plain: await listening(null, 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n'),
+      silent: await listening(null),
+    },
+    trusted,
+    close: () => Promise.all(closers.map((close) => close())).then(() => {}),
+  }
 }

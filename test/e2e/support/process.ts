@@ -30,6 +30,8 @@ export type StartOptions = {
   readonly env?: Readonly<Record<string, string>>
   /** Files of the working folder, by name. */
   readonly files?: Readonly<Record<string, string>>
+  /** Limits of the process, as `ulimit` has them: `-n 60`. */
+  readonly limits?: string
 }
 
 export type Run = {
@@ -40,10 +42,12 @@ export type Run = {
 }
 
 /** Starts it and does not wait for it to listen. The caller stops it. */
-export const run = async ({ env = {}, files = {} }: StartOptions = {}): Promise<Run> => {
+export const run = async ({ env = {}, files = {}, limits }: StartOptions = {}): Promise<Run> => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'))
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
-  const child = spawn(process.execPath, [join(ROOT, 'src', 'main.ts')], {
+  const program = [process.execPath, join(ROOT, 'src', 'main.ts')] as const
+  const [command, ...args] = limits ? (['sh', '-c', `ulimit ${limits}; exec "$0" "$@"`, ...program] as const) : program
+  const child = spawn(command, args, {
     cwd: folder,
     env: { PATH: process.env.PATH ?? '', PORT: '0', LOG_FORMAT: 'json', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,0 +1,492 @@
+/**
+ * What goes wrong around the gateway rather than in an answer: names that fail or move, answers larger than anybody
+ * needs, a machine without descriptors or room on its disk, clients that leave at any moment, and signals at any moment.
+ */
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { before, describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { bodyOf, piecesOf, refuse, say } from '../support/answers.ts'
+import { type ToxicProxy, toxicProxy } from '../support/toxics.ts'
+import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import { type BadAddress, blackHole } from './support/bad-sockets.ts'
+import { type Started, start } from './support/process.ts'
+import {
+  ask,
+  bodyFor,
+  callsOf,
+  endedWell,
+  eventsIn,
+  fileOf,
+  PATHS,
+  type RawClient,
+  rawClient,
+  rawRequest,
+  STYLES,
+  type Style,
+  saidIn,
+  sleep,
+  stage,
+  startWith,
+  statusOf,
+} from './support/stage.ts'
+
+const TEXT = 'one two three four five'
+
+// ── Names ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * A resolver of our own for names under `.test`, which no real one may know (RFC 6761): what it says stands in the file
+ * it is given, an address or an error's code, and is read anew each time. Everything behind it is real.
+ */
+const RESOLVER = `
+import dns from 'node:dns'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+const real = dns.lookup
+dns.lookup = (name, options, done) => {
+  if (!String(name).endsWith('.test')) return real(name, options, done)
+  const [said, ...rest] = readFileSync('resolver', 'utf8').trim().split(' ')
+  if (rest.length > 0) writeFileSync('resolver', rest.join(' '))
+  const error = said.startsWith('E') && Object.assign(new Error('lookup'), { code: said, syscall: 'getaddrinfo' })
+  process.nextTick(() => (error ? done(error) : options.all ? done(null, [{ address: said, family: 4 }]) : done(null, said, 4)))
+}
+syncBuiltinESMExports()
+`
+
+describe('faults: names', () => {
+  const on = stage()
+  let upstream: Upstream
+  let second: ToxicProxy
+  before(async () => {
+    upstream = await on.upstream((asked) => say(asked, { text: TEXT }))
+    // The same port at another address of this machine.
+    second = await toxicProxy(upstream.port, { host: '127.0.0.2', port: upstream.port })
+    on.keep(() => second.close())
+  })
+  /** `answers`: what the resolver says, one word a question; the last for ever. */
+  const gatewayWith = async (answers: string) => {
+    const baseUrl = `http://upstream.test:${upstream.port}/named/v1`
+    const gateway = await start({
+      files: {
+        'headgate.yaml': fileOf({ fallback: 'none', providers: { named: { baseUrl } } }),
+        resolver: answers,
+        'resolver.mjs': RESOLVER,
+      },
+      env: { NODE_OPTIONS: '--import ./resolver.mjs' },
+    })
+    on.keep(() => gateway.stop())
+    return gateway
+  }
+
+  for (const style of STYLES)
+    test(`a name server that fails for a moment is asked once more: ${style}`, async () => {
+      // The first question is that of the list of models.
+      const lists = () => upstream.seen.filter(({ method, ended }) => method === 'GET' && ended === 'finished').length
+      const before = lists()
+      const gateway = await gatewayWith('127.0.0.1 EAI_AGAIN 127.0.0.1')
+      await until('the list has come', () => lists() > before)
+      upstream.closeIdle()
+      await until('closed', () => upstream.open() === 0)
+      const answer = await ask(gateway, style, 'named/m', true)
+      assert.equal(answer.status, 200, answer.text)
+      assert.match(answer.headers.get('x-headgate-trail') ?? '', /^named#\w+:dns, named#\w+:200$/)
+      assert.equal(saidIn(style, true, answer.text), TEXT)
+      await gateway.stop()
+    })
+
+  test('a name that moves is followed as soon as its connections are closed', async () => {
+    const gateway = await gatewayWith('127.0.0.1')
+    assert.equal((await ask(gateway, 'chat', 'named/m', false)).status, 200)
+    assert.equal(second.connections(), 0)
+    await writeFile(`${gateway.folder}/resolver`, '127.0.0.2')
+    assert.equal((await ask(gateway, 'chat', 'named/m', false)).status, 200)
+    assert.equal(second.connections(), 0, 'a kept connection is as good as ever')
+    const kept = upstream.open()
+    assert.ok(kept > 0)
+    upstream.closeIdle('reset')
+    await until('closed', () => upstream.open() === 0)
+    const answer = await ask(gateway, 'responses', 'named/m', true)
+    assert.equal(saidIn('responses', true, answer.text), TEXT)
+    assert.equal(answer.headers.get('x-headgate-attempts'), '1')
+    assert.equal(second.connections(), 1)
+    // And one that is no more is a failure like any.
+    await writeFile(`${gateway.folder}/resolver`, 'ENOTFOUND')
+    upstream.closeIdle('reset')
+    await until('closed', () => second.open() === 0)
+    const gone = await ask(gateway, 'chat', 'named/m', false)
+    assert.deepEqual([gone.status, gone.json().error.code], [502, 'dns'])
+    await gateway.stop()
+  })
+})
+
+// ── Too much ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('faults: too much', () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  const BOMB = gzipSync(Buffer.alloc(200 * 1024 * 1024, 0x20))
+
+  before(async () => {
+    function* endless(asked: Asked) {
+      const pieces = piecesOf(asked, { text: TEXT })
+      const at = pieces.findIndex((piece) => piece.includes('one'))
+      yield* pieces.slice(0, at)
+      for (;;) yield pieces[at] ?? ''
+    }
+    function* lifecycle(asked: Asked) {
+      const [first = ''] = piecesOf(asked, { text: TEXT })
+      for (;;) yield first.repeat(500)
+    }
+    upstream = await on.upstream((asked): Act => {
+      const [, place = ''] = asked.path.split('/')
+      if (place === 'good') return say(asked, { text: TEXT })
+      if (place.startsWith('bomb'))
+        return {
+          do: 'answer',
+          headers: {
+            'content-encoding': 'gzip',
+            'content-type': asked.stream ? 'text/event-stream' : 'application/json',
+          },
+          body: BOMB,
+        }
+      return place === 'endless'
+        ? { do: 'stream', pieces: endless(asked), gap: 2 }
+        : { do: 'stream', pieces: lifecycle(asked) }
+    })
+    gateway = await on.gateway({
+      fallback: 'same-model',
+      timeout: { request: 4_000 },
+      keepAlive: { interval: 0 },
+      circuit: { minRequests: 100, consecutiveFailures: 0 },
+      providers: Object.fromEntries(
+        ['bomb', 'bomb2', 'endless', 'lifecycle', 'good'].map((id) => [
+          id,
+          { baseUrl: `${upstream.url}/${id}/v1`, models: [id] },
+        ]),
+      ),
+      // Models apart, so that nobody stands in unasked.
+      routes: { two: { targets: ['bomb2/bomb2', 'good/good'] } },
+    })
+  })
+
+  for (const style of STYLES)
+    for (const stream of [false, true]) {
+      const how = `${style}${stream ? ', streamed' : ''}`
+      test(`200 MB of blanks in 200 KB of gzip: nobody else: ${how}`, { timeout: 60_000 }, async () => {
+        const answer = await ask(gateway, style, 'bomb/bomb', stream)
+        assert.deepEqual([answer.status, answer.json().error.code], [502, 'malformed'])
+      })
+      test(`200 MB of blanks in 200 KB of gzip: another answers: ${how}`, { timeout: 60_000 }, async () => {
+        const answer = await ask(gateway, style, 'two', stream)
+        assert.equal(answer.status, 200, answer.text)
+        assert.equal(saidIn(style, stream, answer.text), TEXT)
+        assert.equal(answer.headers.get('x-headgate-attempts'), '2')
+      })
+    }
+  for (const style of STYLES)
+    test(`an answer without end is ended by the time for everything, in the stream: ${style}`, {
+      timeout: 30_000,
+    }, async () => {
+      const answer = await ask(gateway, style, 'endless/endless', true)
+      assert.equal(answer.status, 200)
+      assert.ok(!endedWell(style, answer.text))
+      assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
+      await until('let go', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
+    })
+  test('beginnings without end are not held for ever', { timeout: 30_000 }, async () => {
+    const answer = await ask(gateway, 'chat', 'lifecycle/lifecycle', true)
+    assert.deepEqual([answer.status, answer.json().error.code], [502, 'response_too_large'])
+    await until('let go', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
+    for (const { path, sent } of callsOf(upstream))
+      if (path.startsWith('/lifecycle')) assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes`)
+  })
+  test('it is alive', async () => {
+    assert.equal((await ask(gateway, 'chat', 'good/good', false)).status, 200)
+    assert.doesNotMatch(gateway.output(), /"event":"error"/)
+  })
+})
+
+// ── This machine ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('faults: this machine', () => {
+  const on = stage()
+  let upstream: Upstream
+  before(async () => {
+    upstream = await on.upstream((asked) => say(asked, { text: TEXT }))
+  })
+  const files = () => ({
+    'headgate.yaml': fileOf({ fallback: 'none', providers: { good: { baseUrl: `${upstream.url}/good/v1` } } }),
+  })
+
+  test('no file descriptor is left: it refuses or drops, says so, and serves again once there are some', async () => {
+    const gateway = await start({ files: files(), limits: '-n 60' })
+    on.keep(() => gateway.stop())
+    assert.equal((await ask(gateway, 'chat', 'good/m', false)).status, 200)
+    const crowd: RawClient[] = []
+    for (let at = 0; at < 100; at++) crowd.push(await rawClient(gateway.url, ''))
+    await sleep(300)
+    // Whoever got in before the end of descriptors is served, or told that it is not the provider's fault.
+    const request = rawRequest(PATHS.chat, JSON.stringify(bodyFor('chat', 'good/m', false)))
+    upstream.closeIdle()
+    await until('closed', () => upstream.open() === 0)
+    const early = crowd.slice(0, 5)
+    for (const { socket } of early) socket.write(request)
+    await until('they are answered', () => early.every((one) => /^HTTP\/1\.1 (200|503) /.test(one.text())), 10_000)
+    assert.equal(gateway.child.exitCode, null)
+    for (const { socket } of crowd) socket.destroy()
+    await until('it serves again', () => crowd.every((one) => one.closed()))
+    await sleep(200)
+    for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
+    const { circuit } = await statusOf(gateway, 'good')
+    assert.equal(circuit.failures, 0, 'our shortage is not the provider’s failure')
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  for (const style of STYLES)
+    test(`no room on the disk: answers come as ever, and what cannot be kept is said to the operator: ${style}`, async () => {
+      // A file of this process may not grow beyond 64 blocks of 512 bytes: what SQLite hears is what a full disk says.
+      const gateway = await start({ files: files(), limits: '-f 64' })
+      on.keep(() => gateway.stop())
+      const ids: string[] = []
+      for (let at = 0; at < 12; at++) {
+        const answer = await ask(
+          gateway,
+          style,
+          'good/m',
+          true,
+          style === 'responses' ? { input: 'x'.repeat(20_000) } : {},
+        )
+        assert.equal(answer.status, 200, answer.text)
+        assert.equal(saidIn(style, true, answer.text), TEXT)
+        assert.ok(endedWell(style, answer.text))
+        ids.push(String(eventsIn(answer.text)[0]?.response?.id))
+      }
+      if (style === 'responses') {
+        const line = await gateway.line(({ event, level }) => event === 'data' && level === 'error')
+        assert.match(String(line.message), /disk|full|written|large/i)
+        const statuses = await Promise.all(
+          ids.map(async (id) => (await fetch(`${gateway.base}/responses/${id}`)).status),
+        )
+        assert.ok(
+          statuses.every((status) => status === 200 || status === 404),
+          statuses.join(),
+        )
+      }
+      assert.equal((await fetch(`${gateway.url}/health`)).status, 200)
+      assert.equal(await gateway.stop(), 0)
+    })
+})
+
+// ── Clients that leave, and signals, at any moment ───────────────────────────────────────────────────────────────
+
+type Phase = {
+  readonly name: string
+  readonly act?: (asked: Asked) => Act
+  /** Only this much of the request is sent (bytes from its end are missing). */
+  readonly short?: number
+  readonly at?: 'hole'
+  readonly stream: boolean
+  /** Where it is when something happens. */
+  readonly reached: (told: { readonly calls: number; readonly text: string; readonly ms: number }) => boolean
+  /** Calls upstream there may have been by then. */
+  readonly calls: 0 | 1
+  /** After SIGTERM with little time: status and code, or the code in the stream. Null: it is not there to be told. */
+  readonly told: readonly [number, string] | 'in the stream' | null
+}
+
+const PHASES: readonly Phase[] = [
+  { name: 'sending its question', short: 10, stream: true, reached: ({ ms }) => ms > 150, calls: 0, told: null },
+  {
+    name: 'while a connection is made',
+    at: 'hole',
+    stream: true,
+    reached: ({ ms }) => ms > 250,
+    calls: 0,
+    told: [503, 'server_shutdown'],
+  },
+  {
+    name: 'before the head',
+    act: () => ({ do: 'hang' }),
+    stream: true,
+    reached: ({ calls }) => calls === 1,
+    calls: 1,
+    told: [503, 'server_shutdown'],
+  },
+  {
+    name: 'before content',
+    act: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 1), ending: 'stall' }),
+    stream: true,
+    reached: ({ calls, ms }) => calls === 1 && ms > 200,
+    calls: 1,
+    told: [503, 'server_shutdown'],
+  },
+  {
+    name: 'waiting to ask once more',
+    act: (asked) =>
+      refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1900' }),
+    stream: true,
+    reached: ({ calls, ms }) => calls === 1 && ms > 200,
+    calls: 1,
+    told: [503, 'server_shutdown'],
+  },
+  {
+    name: 'in the middle of a stream',
+    act: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 6), ending: 'stall' }),
+    stream: true,
+    reached: ({ text }) => text.includes('one'),
+    calls: 1,
+    told: 'in the stream',
+  },
+  {
+    name: 'in the middle of a whole answer',
+    act: (asked) => {
+      const body = JSON.stringify(bodyOf(asked, { text: TEXT }))
+      const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`
+      return { do: 'raw', bytes: head + body.slice(0, 40), ending: 'stall' }
+    },
+    stream: false,
+    reached: ({ calls, ms }) => calls === 1 && ms > 200,
+    calls: 1,
+    told: [503, 'server_shutdown'],
+  },
+]
+
+const bodyOfRaw = (text: string): string =>
+  text.replace(/^[\s\S]*?\r\n\r\n/, '').replace(/(?:^|\r\n)[0-9a-f]+\r\n/g, '')
+
+describe('faults: at any moment', () => {
+  const on = stage()
+  let upstream: Upstream
+  let hole: BadAddress | null
+  before(async () => {
+    upstream = await on.upstream((asked) => {
+      const phase = PHASES[Number(asked.path.split('/')[1]?.replace(/\D/g, ''))]
+      return phase?.act?.(asked) ?? say(asked, { text: TEXT })
+    })
+    hole = await blackHole()
+    on.keep(() => hole?.close())
+  })
+  const placeOf = (id: string, phase: Phase) => ({
+    baseUrl: `${phase.at === 'hole' ? hole?.url : upstream.url}/${id}/v1`,
+  })
+  const callsTo = (id: string) => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
+
+  /** A client of this phase, once it is there. */
+  const arrive = async (
+    gateway: Started,
+    phase: Phase,
+    id: string,
+    style: Style,
+    halfOpen = false,
+  ): Promise<RawClient> => {
+    const whole = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, phase.stream)))
+    const begun = performance.now()
+    const seen = callsTo(id).length
+    const client = await rawClient(gateway.url, whole.slice(0, whole.length - (phase.short ?? 0)), halfOpen)
+    const there = () =>
+      phase.reached({ calls: callsTo(id).length - seen, text: client.text(), ms: performance.now() - begun })
+    await until(phase.name, there, 5_000)
+    return client
+  }
+
+  describe('a client leaves', () => {
+    let gateway: Started
+    const cases = PHASES.flatMap((phase, at) => STYLES.map((style) => ({ phase, style, id: `${style}${at}` })))
+    before(async () => {
+      gateway = await on.gateway({
+        fallback: 'none',
+        timeout: { connect: 20_000 },
+        keepAlive: { interval: 0 },
+        providers: Object.fromEntries(cases.map(({ id, phase }) => [id, placeOf(id, phase)])),
+      })
+    })
+    for (const { phase, style, id } of cases)
+      for (const how of ['RST', 'FIN', 'half'] as const)
+        test(`${phase.name}: ${style}, ${how === 'half' ? 'closing its sending side only' : how}`, async (t) => {
+          if (phase.at && !hole) return t.skip('a full queue does not swallow connections on this system')
+          const gone = () =>
+            gateway
+              .lines()
+              .filter(
+                ({ event, outcome, provider }) =>
+                  event === 'request' && outcome === 'client_gone' && (provider === id || phase.calls === 0),
+              ).length
+          const before = gone()
+          const calls = callsTo(id).length
+          const client = await arrive(gateway, phase, id, style, how === 'half')
+          const left = performance.now()
+          if (how === 'RST') client.socket.resetAndDestroy()
+          else if (how === 'FIN') client.socket.destroy()
+          // A half-closed client looks like one that died: it is let go as one, and its own side is closed too.
+          else client.socket.end()
+          await until('let go', () => callsTo(id).every(({ ended }) => ended !== 'open'))
+          if (how === 'half') await until('closed', () => client.closed(), 3_000)
+          const call = callsTo(id).at(-1)
+          if (call?.ended === 'aborted') assert.ok((call.endedAt ?? Number.POSITIVE_INFINITY) - left < 1_000)
+          assert.equal(callsTo(id).length - calls, phase.calls)
+          client.socket.destroy()
+          if (!phase.short) await until('it is logged', () => gone() > before)
+          // What waited asks nobody any more.
+          if (phase.name.startsWith('waiting')) {
+            await sleep(2_000)
+            assert.equal(callsTo(id).length - calls, 1)
+          }
+          const { circuit, keys } = await statusOf(gateway, id)
+          assert.deepEqual([circuit.failures, circuit.state], [0, 'closed'])
+          assert.ok(keys.every(({ in_flight }) => in_flight === 0))
+        })
+  })
+
+  describe('SIGTERM', { concurrency: 4 }, () => {
+    PHASES.forEach((phase, at) => {
+      for (const style of STYLES)
+        test(`${phase.name}: ${style}`, async (t) => {
+          if (phase.at && !hole) return t.skip('a full queue does not swallow connections on this system')
+          const id = `${style === 'chat' ? 'x' : 'y'}${at}`
+          const gateway = await startWith({
+            fallback: 'none',
+            drain: { delay: 0, timeout: 300 },
+            timeout: { connect: 20_000 },
+            keepAlive: { interval: 0 },
+            providers: { [id]: placeOf(id, phase) },
+          })
+          on.keep(() => gateway.stop())
+          const client = await arrive(gateway, phase, id, style)
+          gateway.child.kill('SIGTERM')
+          const ended = new Promise<number | null>((resolve) => gateway.child.once('exit', resolve))
+          assert.equal(await ended, 0)
+          await until('closed', () => client.closed())
+          const text = client.text()
+          if (phase.told === 'in the stream') {
+            const body = bodyOfRaw(text)
+            assert.ok(!endedWell(style, body), text)
+            assert.equal(eventsIn(body).find(({ error }) => error)?.error.code, 'server_shutdown', text)
+            assert.match(text, /0\r\n\r\n$/, 'the body is ended')
+          } else if (phase.told) {
+            const [status, code] = phase.told
+            assert.match(text, new RegExp(`^HTTP/1\\.1 ${status} `))
+            assert.match(text, new RegExp(`"code":"${code}"`))
+          } else assert.doesNotMatch(text, /^HTTP\/1\.1 200/)
+          assert.ok(callsTo(id).every(({ ended }) => ended !== 'open'))
+          assert.equal(callsTo(id).length, phase.calls)
+        })
+    })
+  })
+
+  for (const style of STYLES)
+    test(`SIGKILL in the middle of a stream: the client sees a break and no end: ${style}`, async () => {
+      const at = PHASES.findIndex(({ name }) => name === 'in the middle of a stream')
+      const phase = PHASES[at]
+      assert.ok(phase)
+      const id = `${style === 'chat' ? 'k' : 'l'}${at}`
+      const gateway = await startWith({ fallback: 'none', providers: { [id]: placeOf(id, phase) } })
+      const client = await arrive(gateway, phase, id, style)
+      gateway.child.kill('SIGKILL')
+      await until('closed', () => client.closed())
+      assert.doesNotMatch(client.text(), /\[DONE\]|0\r\n\r\n$/)
+      await until('the upstream is let go', () => callsTo(id).every(({ ended }) => ended === 'aborted'))
+      await gateway.stop()
+    })
+})

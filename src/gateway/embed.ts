@@ -7,6 +7,7 @@ import type { EmbeddingsAnswer, EmbeddingsRequest } from '../core/embeddings.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 import { rewrite } from '../core/json-text.ts'
+import { pathStep } from '../core/path-step.ts'
 import type { Loss } from '../core/protocol.ts'
 import type { Candidate } from '../core/target.ts'
 import { estimateText } from '../policy/estimate.ts'
@@ -92,7 +93,7 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
   const { embeds, quirks, auth } = instance.provider
   if (!embeds) return null
   const format = embeddingsProtocols[embeds.protocol]
-  const path = (embeds.path ?? format.path).replace('{model}', () => encodeURIComponent(model))
+  const path = (embeds.path ?? format.path).replace('{model}', () => pathStep(model))
   const losses: Loss[] = []
   const named = asked.body.model === model ? asked.body : { ...asked.body, model }
   const encoded = format.encodeRequest?.(asked.request, { model })

@@ -3,6 +3,7 @@ import type { ChatRequest, UpstreamProtocolName } from '../core/chat.ts'
 import type { ModelFacts } from '../core/config.ts'
 import { type JsonObject, list, object } from '../core/json.ts'
 import { rewrite, type Span } from '../core/json-text.ts'
+import { pathStep } from '../core/path-step.ts'
 import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol } from '../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
@@ -136,7 +137,7 @@ const hostOf = (url: string): string => /^[a-z]+:\/\/[^/]*/i.exec(url)?.[0] ?? u
 /** The path of this call: the provider's own if it has one for this format, the model's name written into it. */
 const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
   const { path = protocol.path, streamPath } = wire.path === undefined ? { ...protocol, ...wire } : wire
-  return (stream ? (streamPath ?? path) : path).replace('{model}', () => encodeURIComponent(model))
+  return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathStep(model))
 }
 
 const sorted = (

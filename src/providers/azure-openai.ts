@@ -1,3 +1,4 @@
+import { pathStep } from '../core/path-step.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { reasoningModels } from './quirks/request.ts'
 
@@ -21,7 +22,7 @@ const deployments = (path: string, model: string, { API_VERSION }: Variables): s
   if (!API_VERSION) return `/v1${path}`
   const query = `?api-version=${encodeURIComponent(API_VERSION)}`
   if (OF_V1.has(API_VERSION)) return `/v1${path}${query}`
-  return path.startsWith('/responses') ? path + query : `/deployments/${encodeURIComponent(model)}${path}${query}`
+  return path.startsWith('/responses') ? path + query : `/deployments/${pathStep(model)}${path}${query}`
 }
 
 export default {

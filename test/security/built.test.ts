@@ -1,0 +1,72 @@
+/** What cannot happen because no code could do it: read from the source, so that whoever adds such code learns of it here. */
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+const src = join(import.meta.dirname, '..', '..', 'src')
+const files = globSync('**/*.ts', { cwd: src }).filter((file) => !file.endsWith('.test.ts'))
+const source = new Map(
+  files.map((file) => [file, readFileSync(join(src, file), 'utf8').replace(/\/\*[\s\S]*?\*\/|(?<!:)\/\/.*$/gm, '')]),
+)
+const importing = (wanted: RegExp): readonly string[] =>
+  [...source].flatMap(([file, text]) =>
+    [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].some(([, name = '']) => wanted.test(name)) ? [file] : [],
+  )
+const containing = (wanted: RegExp): readonly string[] =>
+  [...source].flatMap(([file, text]) => (wanted.test(text) ? [file] : []))
+const outside = (found: readonly string[], ...folders: readonly string[]) =>
+  found.filter((file) => !folders.some((folder) => file.startsWith(folder)))
+
+test('built: only the way in and the way upstream touch the network', () => {
+  const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
+  assert.ok(network.length > 3)
+  assert.deepEqual(outside(network, 'edge/http/', 'edge/dial/'), [])
+  // These have a network of their own, or sign for one; nothing a client says reaches them.
+  assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
+  assert.deepEqual(containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/), [])
+})
+
+test('built: nothing is started, and no text becomes code', () => {
+  assert.deepEqual(importing(/^(?:node:)?(?:child_process|cluster|worker_threads|vm|repl|inspector|wasi|module)/), [])
+  assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
+  // A module's name is never made of what came from outside but the folder of providers, read at start.
+  const computed = [...source].filter(([, text]) => /import\((?!\s*'[^']+'\s*\))/.test(text)).map(([file]) => file)
+  assert.deepEqual(computed, ['edge/load-providers.ts'])
+})
+
+test('built: the parsers are as strict as they come, and certificates are looked at', () => {
+  assert.deepEqual(
+    containing(
+      /insecureHTTPParser|httpAllowHalfOpen|allowHalfOpen|rejectUnauthorized:\s*false|checkServerIdentity|NODE_TLS_REJECT|uniqueHeaders|joinDuplicateHeaders/,
+    ),
+    [],
+  )
+  assert.deepEqual(outside(containing(/rejectUnauthorized:\s*true/), 'edge/dial/'), [])
+  assert.ok(containing(/rejectUnauthorized:\s*true/).length > 0)
+})
+
+test('built: nothing dumps the process: no debugger, no heap snapshot, no report', () => {
+  assert.deepEqual(
+    containing(/writeHeapSnapshot|getHeapSnapshot|process\.report|inspector|setFlagsFromString|util\.debuglog/),
+    [],
+  )
+})
+
+test('built: credentials are compared by digest, in constant time, all of them', () => {
+  const keys = source.get('edge/http/keys.ts') ?? ''
+  assert.match(keys, /createHash\('sha256'\)/)
+  assert.match(keys, /timingSafeEqual\(key, asked\) \|\| found/)
+  // Nobody else holds what a client presents against what is configured.
+  const compared = [...source].filter(([, text]) => /auth\.(?:keys|admin)/.test(text)).map(([file]) => file)
+  for (const file of compared)
+    assert.doesNotMatch(
+      source.get(file) ?? '',
+      /auth\.keys\.(?:includes|indexOf|some|find)\(|===\s*settings\.auth\.admin|auth\.admin\s*===(?!\s*undefined)/,
+      file,
+    )
+})
+
+test('built: a secret is revealed only where it signs in or is taken out of what comes back', () => {
+  assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), ['gateway/prepare.ts', 'gateway/redact.ts'])
+})

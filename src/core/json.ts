@@ -30,8 +30,8 @@ export const sourceOf = (value: unknown): string | undefined => {
   return (value as { rawJSON: string }).rawJSON
 }
 
-// Behind a point a double is as exact as it was meant, and vectors are full of such; only whole numbers are looked at closer.
-const MANY_DIGITS = /(?<![0-9.])[0-9]{16}/
+// Where a number can begin: behind a point a double is as exact as it was meant, and texts are full of digits.
+const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
 
 /**
  * Parses JSON and loses no digit: an integer that a double cannot hold stays as it was written and is written so again.

@@ -847,7 +847,10 @@ test('http: a cut answer cannot be taken for a complete one', async () => {
 
 test('http: a header that cannot be written is an error for the one who wrote it, not for the process', async () => {
   const made = await given()
-  made.answer = ({ reply }) => reply.head(200, { 'x-headgate-model': 'a\r\nset-cookie: b' })
+  made.answer = ({ reply }) => {
+    reply.head(200, { 'x-headgate-model': 'a\r\nset-cookie: b' })
+    reply.end('fine')
+  }
   const answer = await ask(made.server.port, 'POST', CHAT, {}, '{}')
   assert.equal(answer.status, 500)
   assert.equal(answer.headers.get('set-cookie'), undefined)

@@ -30,6 +30,11 @@ export type Fact =
   | { readonly type: 'dropped_events'; readonly count: number }
   /** `estimated`: the upstream did not count, or the answer was not heard to its end. */
   | { readonly type: 'usage'; readonly usage: Usage; readonly estimated?: true }
+  /**
+   * The answer is that of another request, by its id: one with the same `Idempotency-Key` that is under way (`joined`)
+   * or over (`stored`), or one that says the same (`coalesced`). `left`: it is its own, and went on without its client.
+   */
+  | { readonly type: 'shared'; readonly how: Sharing; readonly with: string }
   /** The end, once, whichever way it came. `status` is what the client was told. */
   | {
       readonly type: 'ended'
@@ -38,6 +43,8 @@ export type Fact =
       readonly status: number
       readonly failure?: Failure
     }
+
+export type Sharing = 'joined' | 'stored' | 'coalesced' | 'left'
 
 export type Exchange = readonly Fact[]
 

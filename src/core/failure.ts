@@ -128,6 +128,10 @@ export const KINDS = {
   method_not_allowed: { ...client, status: 405, code: 'method_not_allowed' },
   body_too_large: { ...client, status: 413, code: 'request_too_large' },
   media_type: { ...client, status: 415, code: 'unsupported_media_type' },
+  /** The key of one call was sent with another. */
+  idempotency_key_reused: { ...client, status: 422, code: 'idempotency_key_reused' },
+  /** Its answer is being given to another try, and cannot be given twice. */
+  idempotency_key_in_use: { ...client, status: 409, code: 'idempotency_key_in_use' },
   upgrade_required: { ...client, status: 426, code: 'upgrade_required' },
   /** A WebSocket has been open for as long as one may. */
   connection_age: { ...client, code: 'websocket_connection_limit_reached' },

@@ -132,6 +132,30 @@ export const settingsSchema = z.strictObject({
       maxMegabytes: whole(1_024, 1, 1_048_576, 'most they may take on disk; the oldest make room'),
     })
     .prefault({}),
+  idempotency: z
+    .strictObject({
+      keep: ms(
+        600_000,
+        'for which the answer to a request with an `Idempotency-Key` is kept in memory, so that the same key gets it again; 0: the header means nothing',
+      ),
+      finish: ms(
+        60_000,
+        'for which such an answer goes on after its client has left, so that it can come back for it; 0: it is ended at once',
+      ),
+      maxMegabytes: whole(
+        64,
+        1,
+        65_536,
+        'most memory for answers that are kept or shared; the oldest make room, and one alone may take a quarter',
+      ),
+    })
+    .prefault({}),
+  coalesce: z
+    .boolean()
+    .default(false)
+    .describe(
+      'requests of one client that say the same at the same time, and leave nothing to chance, are answered by one call upstream',
+    ),
   hosts: z
     .array(z.string().min(1))
     .default([])

@@ -1,6 +1,6 @@
 /** Folds of an exchange: what a log line, the trail header, an error's `attempts` and the metrics have to say about it. */
 import type { Usage } from './chat.ts'
-import type { Exchange, Fact } from './exchange.ts'
+import type { Exchange, Fact, Sharing } from './exchange.ts'
 import { type Failure, rowOf } from './failure.ts'
 import type { AttemptSummary } from './protocol.ts'
 
@@ -44,6 +44,8 @@ export type Summary = {
   readonly dropped: readonly string[]
   /** Events of the answer that could not be read and were left out. */
   readonly droppedEvents: number
+  /** Whose answer it was: that of another request, whose id is `with`; or its own, which went on without its client (`left`). */
+  readonly shared?: { readonly how: Sharing; readonly with: string }
   readonly trail: string
 }
 
@@ -83,6 +85,7 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
       case 'dropped':
       case 'dropped_events':
       case 'usage':
+      case 'shared':
       case 'ended':
         break
       default:
@@ -139,6 +142,7 @@ export const summarize = (exchange: Exchange): Summary => {
     const until = attempt.end === 'failed' ? (attempt.settled ?? end) : end
     return sum + Math.max(0, until - attempt.began)
   }, 0)
+  const shared = find(exchange, 'shared')
   const totalMs = Math.max(0, end - received.at)
   return {
     id: received.id,
@@ -152,12 +156,14 @@ export const summarize = (exchange: Exchange): Summary => {
     committed: chosen !== undefined,
     firstContentMs: chosen?.settled === undefined ? null : Math.max(0, chosen.settled - received.at),
     totalMs,
-    overheadMs: Math.max(0, totalMs - busy),
+    // Who reads another's answer waits for that one's attempts.
+    overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busy),
     ...(usage && { usage }),
     ...(estimated && { estimated }),
     ...(ended?.failure && { failure: ended.failure }),
     dropped: exchange.flatMap((fact) => (fact.type === 'dropped' ? fact.paths : [])),
     droppedEvents: exchange.reduce((sum, fact) => sum + (fact.type === 'dropped_events' ? fact.count : 0), 0),
+    ...(shared && { shared: { how: shared.how, with: shared.with } }),
     trail: trailOf(attempts, ended),
   }
 }

@@ -222,7 +222,7 @@ export const identityOf = (
 ): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.otherwise?.(variables))
 
 /** Client headers that mean something to the model's provider and carry nothing of the client's identity. */
-const PASSED: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [
+export const PASSED: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [
   ['anthropic-beta', () => true],
   ['openai-beta', () => true],
   // A date; what came before this one has streams of another form, which nobody here reads.

@@ -113,13 +113,14 @@ export const comeBack = (
   const wait = failure.retryAfter ?? (status === 503 && soonest !== null && soonest > 0 ? soonest : undefined)
   const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
   const { kind } = failure
+  const heeded = status === 429 || status === 503 || kind === 'idempotency_key_in_use'
   const never =
     kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || kind === 'too_large'
   const worth = status === 408 || status === 409 || status === 429 || status >= 500
-  if (never || !worth) return { retry: false, after: status === 429 || status === 503 ? after : null }
-  if (after !== null) return { retry: after <= LONGEST_WAIT, after: status === 429 || status === 503 ? after : null }
+  if (never || !worth) return { retry: false, after: heeded ? after : null }
+  if (after !== null) return { retry: after <= LONGEST_WAIT, after: heeded ? after : null }
   return {
     retry: soonest !== null && soonest <= LONGEST_WAIT * 1000,
-    after: status === 503 || status === 429 ? 1 : null,
+    after: heeded ? 1 : null,
   }
 }

@@ -170,6 +170,7 @@ const retyped = (value: unknown, schema: Schema | undefined, path: readonly stri
   }
   if (typeof value !== 'string' || !tree.placeOf(path).filled) return value
   if (schema?.type === 'integer' && /^[0-9]{1,15}$/.test(value)) return Number(value)
+  if (schema?.type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true'
   if (schema?.type === 'array') return commaList(value)
   return value
 }

@@ -52,6 +52,10 @@ test('every setting that was promised is there, under its name and its default',
     ['data.dir', 'DATA_DIR', '.headgate'],
     ['responses.keepDays', 'RESPONSES_KEEP_DAYS', 30],
     ['responses.maxMegabytes', 'RESPONSES_MAX_MEGABYTES', 1024],
+    ['idempotency.keep', 'IDEMPOTENCY_KEEP', 600_000],
+    ['idempotency.finish', 'IDEMPOTENCY_FINISH', 60_000],
+    ['idempotency.maxMegabytes', 'IDEMPOTENCY_MAX_MEGABYTES', 64],
+    ['coalesce', 'COALESCE', false],
   ] as const
   const { settings } = loaded({ env: {} }).config
   for (const [name, env, value] of documented) {
@@ -136,7 +140,17 @@ for (const row of settingRows) {
       assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, '[a, b]') }).config.settings, path), ['a', 'b'])
       assert.match(lines({ env: {}, yaml: yamlOf(row, 'a') }).join(), /allowed: a list of texts/)
     })
-  } else
+  } else if (schema.type === 'boolean')
+    test(`${env}: takes true and false`, () => {
+      for (const value of [true, false]) {
+        assert.equal(setBy(row, ` ${value} `), value)
+        assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, String(value)) }).config.settings, path), value)
+      }
+      for (const text of ['1', 'yes', 'a text'])
+        assert.deepEqual(lines({ env: { [env]: text } }), [`${env}: found "${text}"; allowed: true or false`])
+      assert.match(lines({ env: {}, yaml: yamlOf(row, '"true"') }).join(), /allowed: true or false/)
+    })
+  else
     test(`${env}: takes a text`, () => {
       assert.equal(setBy(row, ' some text '), 'some text')
       assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), /allowed: a text that is not empty/)
@@ -150,7 +164,9 @@ for (const row of settingRows) {
           ? [schema.enum[0] ?? '', schema.enum[1] ?? '', schema.enum[1]]
           : schema.type === 'array'
             ? ['[a]', 'b,c', ['b', 'c']]
-            : ['a', 'b', 'b']
+            : schema.type === 'boolean'
+              ? [String(fallback), String(!fallback), !fallback]
+              : ['a', 'b', 'b']
     const { config } = loaded({ env: { [env]: inEnv }, yaml: yamlOf(row, inFile) })
     assert.deepEqual(at(config.settings, path), expected)
     const { config: other } = loaded({ env: { [env]: '' }, yaml: yamlOf(row, inFile) })

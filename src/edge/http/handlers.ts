@@ -6,18 +6,23 @@ import type { JsonObject } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
 import { compact } from '../../gateway/compact.ts'
 import { count } from '../../gateway/count.ts'
-import { embed } from '../../gateway/embed.ts'
+import { EMBEDDINGS, embed } from '../../gateway/embed.ts'
 import { explain } from '../../gateway/explain.ts'
 import { type Gateway, handle } from '../../gateway/handle.ts'
 import { healthPage, modelPage, modelsPage, statusPage } from '../../gateway/pages.ts'
 import { respond } from '../../gateway/respond.ts'
+import { repeatableChat, repeatableEmbeddings, sharing } from '../../gateway/sharing.ts'
 import { cancelResponse, deleteResponse, listInput, showResponse } from '../../gateway/stored.ts'
 import { listModels } from '../../policy/models.ts'
 import { protocols } from '../../protocols/index.ts'
 import { METRICS_TYPE } from '../observe/metrics.ts'
+import { fingerprint } from './keys.ts'
 import { openapi } from './openapi.ts'
 import { refusalOf } from './refusal.ts'
 import { type Handlers, ROUTES } from './routes.ts'
+
+/** What the log calls a conversation made shorter, where it is told of at all: its own call is one of the responses style. */
+const COMPACT = 'compact'
 
 export type Home = {
   readonly gateway: Gateway
@@ -31,23 +36,39 @@ export type Home = {
 
 export const handlersFor = (home: Home): Handlers => {
   const { gateway, version, started } = home
+  const share = sharing(gateway, fingerprint)
   const call = (name: ClientProtocolName) => {
     const protocol = protocols[name]
-    return (received: Received, reply: Reply) => handle(gateway, protocol, received, reply)
+    const { style } = protocol
+    const repeatable = repeatableChat(protocol, false)
+    return (received: Received, reply: Reply) =>
+      share({ protocol, style, received, reply, repeatable }, (shared, to) => handle(shared, protocol, received, to))
   }
+  const turns = protocols[ROUTES.responses.protocol]
+  const repeatableTurn = repeatableChat(turns, true)
+  const errors = protocols[ROUTES.embeddings.protocol]
   const ready = (reply: Reply) =>
     json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
   return {
     chat: call(ROUTES.chat.protocol),
-    responses: (received, reply) => respond(gateway, received, reply),
-    compact: (received, reply) => compact(gateway, received, reply),
+    responses: (received, reply) =>
+      share({ protocol: turns, style: turns.style, received, reply, repeatable: repeatableTurn }, (shared, to) =>
+        respond(shared, received, to),
+      ),
+    compact: (received, reply) =>
+      share({ protocol: turns, style: COMPACT, received, reply, repeatable: () => null }, (shared, to) =>
+        compact(shared, received, to),
+      ),
     response: (received, reply, id) => showResponse(gateway, received, reply, id),
     deleteResponse: (received, reply, id) => deleteResponse(gateway, received, reply, id),
     responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
     cancelResponse: (received, reply, id) => cancelResponse(gateway, received, reply, id),
     messages: call(ROUTES.messages.protocol),
     completions: call(ROUTES.completions.protocol),
-    embeddings: (received, reply) => embed(gateway, received, reply),
+    embeddings: (received, reply) =>
+      share({ protocol: errors, style: EMBEDDINGS, received, reply, repeatable: repeatableEmbeddings }, (shared, to) =>
+        embed(shared, received, to),
+      ),
     countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
     explain: (received, reply) => {
       const answer = explain(gateway, received)

@@ -8,6 +8,9 @@ export const clientOf = (presented: string | undefined): string =>
     .toString('hex')
     .slice(0, 32)
 
+/** Stands for a text of any length. */
+export const fingerprint = (value: string): string => digest(value).toString('base64')
+
 /**
  * Whether a presented credential is one of these. Digests are compared, all of them, in constant time: neither the
  * length nor a shared beginning of a guess shows in how long the answer takes.

@@ -90,6 +90,11 @@ export const createMetrics = ({
     [...target, 'reason'],
   )
   const aborts = registry.counter('headgate_client_aborts_total', 'Clients that left before the end.', ['phase'])
+  const shared = registry.counter(
+    'headgate_shared_answers_total',
+    'Requests given the answer of another, and answers that went on without their client (left).',
+    ['style', 'how'],
+  )
   const shed = registry.counter('headgate_shed_total', 'Requests refused for our own limits.', ['why'])
   const dropped = registry.counter('headgate_dropped_total', 'Requests of which something could not be carried.', [
     'style',
@@ -159,6 +164,7 @@ export const createMetrics = ({
     if (outcome === 'interrupted') interrupted.add({ provider, model: upstreamModel, reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
     if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: reason })
+    if (summary.shared) shared.add({ style, how: summary.shared.how })
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)
     overhead.record({}, summary.overheadMs / 1000)

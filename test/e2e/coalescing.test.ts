@@ -1,0 +1,225 @@
+/**
+ * `coalesce: true` over real sockets: requests of one client that say the same at the same time, and leave nothing to
+ * chance, are one call upstream; never those of two clients, and nothing is kept for later.
+ */
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import { errorOf, piecesOf, say } from '../support/answers.ts'
+import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import type { Started } from './support/process.ts'
+import { callsOf, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
+
+const TEXT = 'one two three four five six seven eight nine ten'
+const [ONE, TWO] = ['client-one-0123456789abcdef', 'client-two-0123456789abcdef']
+
+type Call = { readonly path: string; readonly body: object }
+const chat = (more: object = {}): Call => ({
+  path: '/v1/chat/completions',
+  body: { messages: [{ role: 'user', content: 'hello' }], temperature: 0, ...more },
+})
+const CALLS: Readonly<Record<string, (stream: boolean) => Call>> = {
+  chat: (stream) => chat({ stream }),
+  responses: (stream) => ({ path: '/v1/responses', body: { input: 'hello', temperature: 0, store: false, stream } }),
+  messages: (stream) => ({
+    path: '/v1/messages',
+    body: { max_tokens: 100, messages: [{ role: 'user', content: 'hello' }], temperature: 0, stream },
+  }),
+  completions: (stream) => ({ path: '/v1/completions', body: { prompt: 'hello', seed: 7, stream } }),
+}
+
+const headersOf = (client: string, more: Readonly<Record<string, string>> = {}) => ({
+  'content-type': 'application/json',
+  authorization: `Bearer ${client}`,
+  'anthropic-version': '2023-06-01',
+  ...more,
+})
+
+const TENANTS = { auth: { keys: [ONE, TWO] }, coalesce: true }
+
+describe('coalescing', { concurrency: 8 }, () => {
+  const on = stage()
+  let upstream: Upstream
+  let gateway: Started
+  const asked = (model: string) => callsOf(upstream).filter((call) => call.model === model)
+
+  const script = (call: Asked): Act => {
+    const { model = '' } = call
+    if (call.path.endsWith('/embeddings'))
+      return {
+        do: 'answer',
+        after: 300,
+        body: { object: 'list', model, data: [{ object: 'embedding', index: 0, embedding: [0.5] }] },
+      }
+    const said = { text: TEXT }
+    switch (model.split('-')[0]) {
+      case 'refusing':
+        return {
+          do: 'answer',
+          after: 300,
+          status: 400,
+          body: errorOf(call, { type: 'invalid_request_error', message: 'no such thing' }),
+        }
+      case 'broken':
+        return { do: 'stream', pieces: piecesOf(call, said).slice(0, 5), gap: 80, ending: 'reset' }
+      case 'endless':
+        return { do: 'stream', pieces: piecesOf(call, said).slice(0, 4), ending: 'stall' }
+      default: {
+        const act = say(call, said)
+        return act.do === 'stream' ? { ...act, gap: 50 } : act.do === 'answer' ? { ...act, after: 400 } : act
+      }
+    }
+  }
+
+  const send = async (
+    { path, body }: Call,
+    model: string,
+    client = ONE,
+    more: Readonly<Record<string, string>> = {},
+  ) => {
+    const response = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: headersOf(client, more),
+      body: JSON.stringify({ model: `a/${model}`, ...body }),
+      signal: AbortSignal.timeout(20_000),
+    })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  }
+  const crowd = (call: Call, model: string, size = 25) =>
+    Promise.all(Array.from({ length: size }, () => send(call, model)))
+  const open = ({ path, body }: Call, model: string) =>
+    rawClient(gateway.url, rawRequest(path, JSON.stringify({ model: `a/${model}`, ...body }), headersOf(ONE)))
+
+  before(async () => {
+    upstream = await on.upstream(script)
+    gateway = await on.gateway({
+      ...TENANTS,
+      providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat', 'responses', 'messages'] } },
+    })
+  })
+
+  for (const [style, call] of Object.entries(CALLS))
+    for (const stream of [true, false])
+      test(`${style}, ${stream ? 'streamed' : 'whole'}: a crowd is one call, each is answered whole`, async () => {
+        const model = `crowd-${style}-${stream}`
+        const all = await crowd(call(stream), model)
+        for (const { status, text } of all) assert.deepEqual([status, text], [200, all[0]?.text])
+        assert.match(all[0]?.text ?? '', /one[\s\S]*ten/)
+        assert.equal(asked(model).length, 1)
+        assert.equal(all.filter(({ headers }) => headers.get('x-headgate-coalesced') === 'true').length, 24)
+        assert.equal(new Set(all.map(({ headers }) => headers.get('x-request-id'))).size, 25)
+      })
+
+  test('embeddings: a crowd is one call', async () => {
+    const all = await crowd({ path: '/v1/embeddings', body: { input: 'hello' } }, 'crowd-embeddings')
+    assert.ok(all.every(({ status, text }) => status === 200 && text === all[0]?.text))
+    assert.equal(asked('crowd-embeddings').length, 1)
+  })
+
+  test('each has a line in the log, and only one of them tokens', async () => {
+    const ids = (await crowd(chat(), 'logged', 5)).map(({ headers }) => headers.get('x-request-id'))
+    const lines = await Promise.all(ids.map((id) => gateway.line((line) => line.event === 'request' && line.id === id)))
+    assert.equal(lines.filter((line) => line.shared === 'coalesced').length, 4)
+    assert.equal(lines.filter((line) => typeof line.input_tokens === 'number').length, 1)
+    const lead = lines.find((line) => line.shared === undefined)
+    assert.ok(lines.every((line) => line === lead || line.shared_with === lead?.id))
+  })
+
+  const apart: readonly (readonly [string, Call, Parameters<typeof send>[2], Parameters<typeof send>[3]?])[] = [
+    ['two clients', chat(), TWO],
+    ['no-store', chat(), ONE, { 'cache-control': 'no-store' }],
+    ['another body', chat({ user: 'x' }), ONE],
+    ['a member nobody knows', chat({ something_new: { deep: 1 } }), ONE],
+    ['another temperature', chat({ temperature: 0.5 }), ONE],
+    ['a stream', chat({ stream: true }), ONE],
+  ]
+  for (const [name, call, client, more] of apart)
+    test(`${name}: never one call`, async () => {
+      const model = `apart-${name.replaceAll(' ', '-')}`
+      const [one, other] = await Promise.all([send(chat(), model), send(call, model, client, more)])
+      assert.deepEqual([one.status, other.status], [200, 200])
+      assert.equal(asked(model).length, 2)
+      assert.deepEqual(
+        [one, other].map(({ headers }) => headers.get('x-headgate-coalesced')),
+        [null, null],
+      )
+    })
+
+  test('the order of members and blanks make no difference', async () => {
+    const { path, body } = chat()
+    const spell = (text: string) =>
+      fetch(gateway.url + path, { method: 'POST', headers: headersOf(ONE), body: text }).then((one) => one.text())
+    const entries = Object.entries({ model: 'a/spelled', ...body })
+    const [one, other] = await Promise.all([
+      spell(JSON.stringify(Object.fromEntries(entries))),
+      spell(JSON.stringify(Object.fromEntries(entries.reverse()), null, 2)),
+    ])
+    assert.equal(one, other)
+    assert.equal(asked('spelled').length, 1)
+  })
+
+  test('those who wait share an error, the next is asked anew', async () => {
+    const all = await crowd(chat(), 'refusing', 5)
+    assert.deepEqual([...new Set(all.map(({ status }) => status))], [400])
+    assert.equal(asked('refusing').length, 1)
+    await send(chat(), 'refusing')
+    assert.equal(asked('refusing').length, 2)
+  })
+
+  test('an answer that breaks off breaks off for all, and looks whole to nobody', async () => {
+    const all = await crowd(chat({ stream: true }), 'broken', 5)
+    for (const { text } of all) {
+      assert.match(text, /stream_interrupted/)
+      assert.doesNotMatch(text, /\[DONE\]/)
+    }
+    assert.equal(asked('broken').length, 1)
+  })
+
+  test('the first leaves: the call goes on for the others', async () => {
+    const first = await open(chat({ stream: true }), 'led')
+    await until('something has come', () => first.text().includes('one'))
+    const second = send(chat({ stream: true }), 'led')
+    await sleep(60)
+    first.socket.destroy()
+    const { text, headers } = await second
+    assert.equal(headers.get('x-headgate-coalesced'), 'true')
+    assert.match(text, /one[\s\S]*ten[\s\S]*\[DONE\]/)
+    assert.deepEqual(
+      asked('led').map(({ ended }) => ended),
+      ['finished'],
+    )
+  })
+
+  test('all leave: the call is ended at once', async () => {
+    const call = chat({ stream: true })
+    const clients = [await open(call, 'endless'), await open(call, 'endless'), await open(call, 'endless')]
+    for (const { text } of clients) await until('something has come', () => text().includes('one'))
+    for (const { socket } of clients.slice(1)) socket.destroy()
+    await sleep(200)
+    assert.equal(asked('endless')[0]?.ended, 'open')
+    const left = performance.now()
+    clients[0]?.socket.destroy()
+    await until('it is aborted', () => asked('endless')[0]?.ended === 'aborted')
+    const took = (asked('endless')[0]?.endedAt ?? 0) - left
+    assert.equal(asked('endless').length, 1)
+    // The promise is 100 ms; the rest is for a machine that is doing other things.
+    assert.ok(took < 1_000, `${took} ms`)
+  })
+})
+
+test('coalescing: off unless asked for', async () => {
+  const on = stage()
+  const upstream = await on.upstream((call) => {
+    const act = say(call, { text: TEXT })
+    return act.do === 'answer' ? { ...act, after: 200 } : act
+  })
+  const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
+  const { path, body } = chat()
+  const ask = () =>
+    fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', ...body }),
+    }).then((one) => one.status)
+  assert.deepEqual(await Promise.all([ask(), ask()]), [200, 200])
+  assert.equal(callsOf(upstream).length, 2)
+})

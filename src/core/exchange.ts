@@ -25,6 +25,8 @@ export type Fact =
   | { readonly type: 'failed'; readonly at: number; readonly attempt: number; readonly failure: Failure }
   /** The attempt of that number gave its first content, or its whole answer; the choice is made. */
   | { readonly type: 'committed'; readonly at: number; readonly attempt: number; readonly status: number }
+  /** The attempt of that number broke off after content, and the one after it goes on from there. */
+  | { readonly type: 'continued'; readonly at: number; readonly attempt: number; readonly failure: Failure }
   | { readonly type: 'dropped'; readonly paths: readonly string[] }
   /** Events of the answer that could not be read and were left out: the text around them went on. */
   | { readonly type: 'dropped_events'; readonly count: number }

@@ -51,6 +51,8 @@ export type Provider = {
   readonly headers?: { readonly [name: string]: string }
   /** It reads the reasoning of earlier turns in the open (`reasoning_content` of chat completions), and some of its models insist on it. */
   readonly takesReasoning?: boolean
+  /** Models of it that go on from the beginning of their own answer, given as the last message, where its documents say so. */
+  readonly takesPrefill?: Prefill
   /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
   readonly takesCustomTools?: boolean
   readonly quirks?: Quirks
@@ -88,6 +90,13 @@ export type Embeds = {
   readonly models: readonly string[]
   /** The last change to the JSON body; see `Quirks.requestBody`. */
   readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
+}
+
+/** `models`: only those of these names. `body`: what has to be said beside the message, in this format's body. */
+export type Prefill = {
+  readonly protocol: UpstreamProtocolName
+  readonly models?: RegExp
+  readonly body?: (body: JsonObject) => JsonObject
 }
 
 /** `otherwise`: how to sign in where no key is given, by what the machine it runs on is allowed to do. */

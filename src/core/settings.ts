@@ -63,6 +63,12 @@ export const settingsSchema = z.strictObject({
         0,
         'the beginning of a streaming answer is held back so long after its first content, during which a break is still invisible and tried elsewhere; every client waits that much longer for the first word',
       ),
+      continue: z
+        .boolean()
+        .default(false)
+        .describe(
+          'plain text that breaks off in the middle is gone on with, once, by another model that takes the beginning of its own answer; what has been said goes to that provider too and is paid for again',
+        ),
     })
     .prefault({}),
   keepAlive: z

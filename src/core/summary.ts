@@ -12,7 +12,9 @@ export type Attempt = {
   readonly began: number
   /** When it failed, gave its first content, or (pending) nothing yet. */
   readonly settled: number | undefined
-  readonly end: 'failed' | 'committed' | 'pending'
+  readonly end: 'failed' | 'committed' | 'broken' | 'pending'
+  /** When it broke off and another went on. */
+  readonly broke?: number
   /** The upstream's status, if it gave one. */
   readonly status: number | null
   readonly failure?: Failure
@@ -81,6 +83,9 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
       case 'committed':
         settle(fact.attempt, { end: 'committed', settled: fact.at, status: fact.status })
         break
+      case 'continued':
+        settle(fact.attempt, { end: 'broken', broke: fact.at, failure: fact.failure })
+        break
       case 'received':
       case 'dropped':
       case 'dropped_events':
@@ -134,12 +139,12 @@ export const summarize = (exchange: Exchange): Summary => {
   const received = find(exchange, 'received') ?? nobody
   const ended = find(exchange, 'ended')
   const attempts = attemptsIn(exchange)
-  const chosen = attempts.find((attempt) => attempt.end === 'committed')
-  const last = chosen ?? attempts.at(-1)
+  const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
+  const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
   const end = ended?.at ?? received.at
   const { usage, estimated } = exchange.findLast((fact) => fact.type === 'usage') ?? {}
   const busy = attempts.reduce((sum, attempt) => {
-    const until = attempt.end === 'failed' ? (attempt.settled ?? end) : end
+    const until = attempt.end === 'failed' ? (attempt.settled ?? end) : (attempt.broke ?? end)
     return sum + Math.max(0, until - attempt.began)
   }, 0)
   const shared = find(exchange, 'shared')

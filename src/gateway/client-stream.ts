@@ -62,6 +62,11 @@ export class ClientStream implements Sink<Passing> {
     })
   }
 
+  /** A comment between two events, for whoever looks at the wire. */
+  remark(text: string): void {
+    if (!this.#over && !this.#gone) this.#write(`: headgate ${text}\n`)
+  }
+
   /** No target could answer, and the head is already out: says so in the stream. */
   refuse(writer: StreamWriter, failure: Failure, headers: Readonly<Record<string, string>>): void {
     this.#start(writer, headers)

@@ -36,6 +36,8 @@ export type Errand = {
   /** ms of the monotonic clock at which everything has to be over. */
   readonly deadline: number
   readonly stop: Stop
+  /** Providers it has been tried at before: what is asked there is a repetition from the first. */
+  readonly triedAt?: Iterable<string>
   readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
   readonly note: (fact: Fact) => void
 }
@@ -79,7 +81,7 @@ export const firstToOpen = async <Ready extends Fitness>(
   const factsIn = ({ instance, model }: Candidate) => factsOf(tools.catalogue, instance, model)
   const windowOf = (candidate: Candidate) => factsIn(candidate)?.contextWindow
   /** Providers this request has been tried at: a further attempt there is a repetition. */
-  const triedAt = new Set<string>()
+  const triedAt = new Set<string>(errand.triedAt)
   const failures: Failure[] = []
   let history = nothingMet
   let attempts = 0
@@ -217,7 +219,7 @@ const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[
   ...doubts.map(({ at }) => at),
 ]
 
-const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
+export const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
 
 /** ms until one of the plan's targets may be tried. */
 const soonest = ({ board, world }: Trying, { plan, config, keysOf }: Errand): number | null => {

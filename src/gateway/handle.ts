@@ -15,7 +15,9 @@ import { statusOf } from '../policy/verdict.ts'
 import { askModel } from './asking.ts'
 import { ClientStream } from './client-stream.ts'
 import { conduct } from './conduct.ts'
+import type { ContinuedFlow } from './continue.ts'
 import { firstToOpen, type Lost, type Tools, type Won } from './first-to-open.ts'
+import { continuable } from './go-on.ts'
 import type { Job } from './job.ts'
 import { lettersOf } from './letters.ts'
 import { keyOrder, planFor } from './planning.ts'
@@ -108,37 +110,45 @@ const serve = async (
     }
     record.answeredBy(opened)
     turn?.answeredBy(opened.target, opened.prepared, opened.flow)
-    if (stream) await pour(stream, opened, question, context, stop, record)
-    else await whole(reply, opened, question, context, record)
+    if (stream) {
+      const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
+      await pour(stream, opened, more, question, context, stop, record)
+    } else await whole(reply, opened, question, context, record)
   } finally {
     endTimer()
     stream?.stop()
   }
 }
 
-/** A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events. */
+/**
+ * A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events. `more`:
+ * the same with another who may go on with it, whose frames could not follow those of the first.
+ */
 const pour = async (
   stream: ClientStream,
   won: Won,
+  more: ContinuedFlow | null,
   question: Question,
   context: AnswerContext,
   stop: Stop,
   record: Recorder,
 ): Promise<void> => {
   const { protocol } = question
-  const same = won.flow.whole === null ? sameFormat(protocol, won.prepared.protocol) : undefined
+  const flow = more ?? won.flow
+  const same = flow.whole === null && !more ? sameFormat(protocol, won.prepared.protocol) : undefined
   const writer: StreamWriter = same ? same.passStream(context) : protocol.encodeStream(context)
   stop.means((reason) => {
     if (reason.kind === 'client_gone') stream.left(reason)
-    else won.flow.giveUp(reason)
+    else flow.giveUp(reason)
   })
   record.begun = true
-  const failure = await stream.pour(writer, won.flow, record.headers())
-  if (failure && failure.kind !== 'client_gone') won.ticket.failed(failure)
-  else if (failure) won.ticket.release()
-  else won.ticket.done()
-  record.used(usedBy(won.flow, question.request))
-  const skipped = won.flow.droppedEvents()
+  const failure = await stream.pour(writer, flow, record.headers())
+  const { ticket } = more?.won ?? won
+  if (failure && failure.kind !== 'client_gone') ticket.failed(failure)
+  else if (failure) ticket.release()
+  else ticket.done()
+  record.used(more?.used() ?? usedBy(flow, question.request))
+  const skipped = flow.droppedEvents()
   if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
   if (!failure) return record.end('answered', 200)
   record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)

@@ -30,6 +30,8 @@ export type Question = {
   readonly clientPath?: (path: string) => string
   /** The client wants a whole answer, and the upstream is asked for a stream all the same. */
   readonly asStream?: true
+  /** Its last message is the beginning of the answer: it goes to whoever goes on from there, in the format for that. */
+  readonly continues?: true
 }
 
 /**
@@ -79,7 +81,9 @@ export const prepare = (
   const unsure = doubts(question.request, facts, question.source.length)
   const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   let best: Prepared | null = null
+  const { takesPrefill } = candidate.instance.provider
   for (const wire of wiresFor(question.protocol.name, candidate.instance, candidate.model, lacking)) {
+    if (question.continues && wire.protocol !== takesPrefill?.protocol) continue
     const made = { ...prepareAs(wire, question, candidate, facts), ...about }
     if (made.unfit.length === 0 && made.onlyWithout.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
@@ -121,7 +125,8 @@ const prepareAs = (
     return { protocol, url: url + query, auth, body, stream, ...sorted(given, question) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
-  const after = mend(encoded.body)
+  const mended = mend(encoded.body)
+  const after = question.continues ? (instance.provider.takesPrefill?.body?.(mended) ?? mended) : mended
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
   const losses = sorted([...encoded.losses, ...byClientsName, ...gone], question)

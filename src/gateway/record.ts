@@ -86,7 +86,7 @@ export class Recorder {
 const LONGEST = 1_024
 
 /** A header's value in visible ASCII (RFC 9110, section 5.5): names come from clients and from configuration. */
-const printable = (value: string): string => {
+export const printable = (value: string): string => {
   const safe = value.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char.isWellFormed() ? char : '\ufffd'))
   return safe.length > LONGEST ? `${safe.slice(0, LONGEST - 3)}...` : safe
 }

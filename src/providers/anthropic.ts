@@ -89,6 +89,8 @@ export default {
   auth: { header: 'x-api-key' },
   headers: { 'anthropic-version': '2023-06-01' },
   defaultModel: 'claude-haiku-4-5',
+  // The same models: 4.6 and later answer 400 (platform.claude.com, "What's new in Claude 4.6", prefill removal).
+  takesPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },
   quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels), errors },
   note: 'The base URL is taken with or without `/v1`.',

@@ -45,6 +45,8 @@ export default {
   speaks: [{ protocol: 'mistral' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'mistral-small-latest',
+  // Its guide to prefixes (docs.mistral.ai, 2026-11-21); the codec marks the last message. Of Magistral, which thinks first, it says nothing.
+  takesPrefill: { protocol: 'mistral', models: /^(?!magistral)/ },
   models: { path: '/models', decode: chatting },
   quirks: { errors },
   embeds: {

@@ -12,6 +12,11 @@ export default {
   keyless: true,
   models: { path: '/models' },
   quirks: { requestBody: olderChat },
+  // Its extra parameters of chat completions: the two exclude each other.
+  takesPrefill: {
+    protocol: 'openai-chat',
+    body: (body) => ({ ...body, continue_final_message: true, add_generation_prompt: false }),
+  },
   note: 'Usually `http://localhost:8000/v1`. The default model is the one it serves.',
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

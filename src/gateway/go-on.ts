@@ -1,0 +1,86 @@
+/** Who may go on with an answer that breaks off, and how they are asked. */
+import type { Fact } from '../core/exchange.ts'
+import type { Candidate, Plan } from '../core/target.ts'
+import { type Asking, askModel } from './asking.ts'
+import type { ClientStream } from './client-stream.ts'
+import { ContinuedFlow, continued, mayBeContinued, takesPrefill } from './continue.ts'
+import { type Errand, firstToOpen, nameOf, type Tools, type Won } from './first-to-open.ts'
+import type { Prepared, Question } from './prepare.ts'
+import { printable, type Recorder } from './record.ts'
+import type { Stop } from './stop.ts'
+import type { Turn } from './turn.ts'
+
+type Call = {
+  readonly errand: Errand
+  readonly question: Question
+  readonly turn: Turn | undefined
+  readonly record: Recorder
+  readonly stream: ClientStream
+}
+
+/** The answer's flow, which another goes on with should it break off; null: nobody could, or it is not wished. */
+export const continuable = (tools: Tools, call: Call, won: Won): ContinuedFlow | null => {
+  const { errand, question } = call
+  const { settings } = errand.config
+  if (won.flow.whole !== null || !mayBeContinued(question, settings)) return null
+  const others = errand.plan.candidates.filter((one) => one !== won.target.candidate && takesPrefill(one))
+  if (others.length === 0) return null
+  const { exchange } = call.record
+  const number = exchange.findLast((fact) => fact.type === 'committed')?.attempt ?? 0
+  return new ContinuedFlow(won, question.request, {
+    ask: (text, output, stop) => askOnce(tools, call, others, continued(question, text, output), stop),
+    seam: (before, after, failure) => {
+      const { record, stream, turn } = call
+      record.note({ type: 'continued', at: tools.world.now(), attempt: number, failure })
+      before.ticket.failed(failure)
+      record.answeredBy(after)
+      turn?.answeredBy(after.target, after.prepared, after.flow)
+      const [from, to] = [nameOf(before.target), nameOf(after.target)]
+      tools.tell({ event: 'fallback', id: errand.id, from, to, kind: failure.kind, detail: failure.message })
+      const { instance, model } = after.target.candidate
+      stream.remark(`continued provider=${printable(instance.id)} model=${printable(model)}`)
+    },
+    report: (error) => tools.tell({ event: 'error', id: errand.id, error }),
+  })
+}
+
+/** One attempt, paid for from the budget of repeats, at whoever can carry all of it. */
+const askOnce = async (
+  tools: Tools,
+  { errand, record }: Call,
+  candidates: readonly Candidate[],
+  question: Question | null,
+  stop: Stop,
+): Promise<Won | null> => {
+  const { config, deadline } = errand
+  const { settings } = config
+  const made = record.exchange.filter(({ type }) => type === 'attempt').length
+  if (!question || made >= settings.retry.maxAttempts || deadline <= tools.world.now()) return null
+  const plan: Plan = { ...errand.plan, candidates }
+  const once = { ...config, settings: { ...settings, retry: { ...settings.retry, maxAttempts: 1 } } }
+  const { prepare, begin } = askModel(tools, { question, settings })
+  const asking: Asking<Prepared> = {
+    prepare: (target) => {
+      const ready = prepare(target)
+      return ready && [ready.unfit, ready.onlyWithout, ready.doubts].every(({ length }) => length === 0) ? ready : null
+    },
+    begin,
+  }
+  const opened = await firstToOpen(
+    tools,
+    {
+      ...errand,
+      plan,
+      config: once,
+      stop,
+      triedAt: candidates.map(({ instance }) => instance.id),
+      note: (fact) => errand.note(counted(fact, made)),
+    },
+    asking,
+  )
+  return opened.ok ? opened : null
+}
+
+/** Attempts are counted on from those before. */
+const counted = (fact: Fact, before: number): Fact =>
+  'attempt' in fact ? { ...fact, attempt: fact.attempt + before } : fact

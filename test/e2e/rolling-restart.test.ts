@@ -1,0 +1,164 @@
+/**
+ * Three gateways behind haproxy, each restarted in turn under load: nobody notices. With less time to drain than a stream
+ * takes, those that are cut off say so. HEADGATE_RESTARTS=5 restarts each five times.
+ */
+import assert from 'node:assert/strict'
+import { Agent } from 'node:http'
+import { test } from 'node:test'
+import { listen, STYLES, type Style } from '../soak/client.ts'
+import { type Ending, type Heard, judge } from '../soak/oracle.ts'
+import { startProviders } from '../soak/upstream-process.ts'
+import { freePorts, LOOKS, skipBalancer, startBalancer } from './support/balancer.ts'
+import { type Started, start } from './support/process.ts'
+import { fileOf } from './support/stage.ts'
+
+const rounds = Number(process.env.HEADGATE_RESTARTS ?? 1)
+const long = rounds > 1
+
+/** ms between two events of a stream: it takes 30 to 100 of them. */
+const GAP = long ? 250 : 60
+const STREAMS = 50
+/** Whole answers asked for in a second. */
+const RATE = 100
+
+type Fleet = {
+  readonly url: string
+  /** Each in turn: SIGTERM, its end, another in its place, and back among the others. */
+  restartAll(): Promise<readonly (number | null)[]>
+  stop(): Promise<void>
+}
+
+const fleet = async (drain: { readonly delay: number; readonly timeout: number }): Promise<Fleet> => {
+  const closers: (() => Promise<unknown>)[] = []
+  const stop = async () => {
+    for (const close of closers.splice(0).reverse()) await close()
+  }
+  try {
+    const providers = await startProviders({ percent: 0, gap: GAP })
+    closers.push(() => providers.stop())
+    const ports = await freePorts(3)
+    const file = fileOf({
+      providers: { one: { baseUrl: `${providers.url}/one/v1`, styles: ['chat', 'responses'] } },
+      responses: { keepDays: 0 },
+      drain,
+    })
+    const launch = (port: number): Promise<Started> =>
+      start({ env: { PORT: String(port), HOST: '127.0.0.1' }, files: { 'headgate.yaml': file } })
+    const gateways: Started[] = []
+    closers.push(() => Promise.all(gateways.map((gateway) => gateway.stop())))
+    for (const port of ports) gateways.push(await launch(port))
+    const balancer = await startBalancer(ports)
+    closers.push(() => balancer.stop())
+    const restartAll = async () => {
+      const codes: (number | null)[] = []
+      for (const [at, port] of ports.entries()) {
+        const exited = new Promise<number | null>((resolve) => gateways[at]?.child.once('exit', resolve))
+        gateways[at]?.child.kill('SIGTERM')
+        codes.push(await exited)
+        gateways[at] = await launch(port)
+        await sleep(5 * LOOKS)
+      }
+      return codes
+    }
+    return { url: balancer.url, restartAll, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+type Told = { readonly ending: Ending; readonly heard: Heard; readonly style: Style }
+
+/** Keeps so many streams going and asks for so many whole answers a second, until it is stopped; then waits for the last. */
+const load = (url: string) => {
+  const agent = new Agent({ keepAlive: true })
+  const told: { readonly streams: Told[]; readonly whole: Told[] } = { streams: [], whole: [] }
+  const names = Object.keys(STYLES) as Style[]
+  let number = 0
+  let over = false
+  const ask = async (stream: boolean): Promise<void> => {
+    const id = `r${number++}`
+    const style = names[number % names.length] ?? 'chat'
+    const heard = await listen(url, agent, { id, style, stream, model: 'm' })
+    told[stream ? 'streams' : 'whole'].push({ ending: judge(heard, ['one'], 0), heard, style })
+  }
+  const running = Array.from({ length: STREAMS }, async () => {
+    await sleep(Math.random() * 20 * GAP)
+    while (!over) await ask(true)
+  })
+  const asked: Promise<void>[] = []
+  const timer = setInterval(() => asked.push(ask(false)), 1000 / RATE)
+  return {
+    told,
+    async stop() {
+      clearInterval(timer)
+      over = true
+      await Promise.all([...running, ...asked])
+      agent.destroy()
+    },
+  }
+}
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+const countsOf = (all: readonly Told[]): Partial<Record<Ending, number>> => {
+  const counts: Partial<Record<Ending, number>> = {}
+  for (const { ending } of all) counts[ending] = (counts[ending] ?? 0) + 1
+  return counts
+}
+
+const options = { skip: skipBalancer, timeout: 600_000 }
+
+test('rolling restart: no request fails and no stream breaks', options, async (t) => {
+  const three = await fleet({ delay: 3_000, timeout: 60_000 })
+  try {
+    const { told, stop } = load(three.url)
+    await sleep(2_000)
+    const codes: (number | null)[] = []
+    for (let round = 0; round < rounds; round++) codes.push(...(await three.restartAll()))
+    await sleep(2_000)
+    await stop()
+    const { streams, whole } = told
+    t.diagnostic(
+      `${codes.length} restarts, whole ${JSON.stringify(countsOf(whole))}, streams ${JSON.stringify(countsOf(streams))}`,
+    )
+    const bad = [...streams, ...whole].filter(({ ending }) => ending !== 'complete')
+    assert.deepEqual(bad.slice(0, 3), [])
+    assert.ok(streams.length > STREAMS && whole.length > RATE, 'there was load')
+    assert.deepEqual([...new Set(codes)], [0])
+  } finally {
+    await three.stop()
+  }
+})
+
+test('rolling restart: streams that have no time left are told, each of them', options, async (t) => {
+  const three = await fleet({ delay: 1_500, timeout: 300 })
+  try {
+    const { told, stop } = load(three.url)
+    await sleep(1_000)
+    const codes: (number | null)[] = []
+    for (let round = 0; round < rounds; round++) codes.push(...(await three.restartAll()))
+    await stop()
+    const { streams, whole } = told
+    t.diagnostic(
+      `${codes.length} restarts, whole ${JSON.stringify(countsOf(whole))}, streams ${JSON.stringify(countsOf(streams))}`,
+    )
+    const cut = streams.filter(({ ending }) => ending === 'interrupted')
+    assert.ok(cut.length > 0, 'some were cut off')
+    for (const { heard, style } of cut)
+      if (style !== 'messages') assert.equal(heard.error, 'server_shutdown', heard.text)
+    assert.deepEqual(
+      streams
+        .filter(
+          ({ ending, heard }) => ending !== 'complete' && ending !== 'interrupted' && heard.error !== 'server_shutdown',
+        )
+        .slice(0, 3),
+      [],
+    )
+    // A whole answer that could not be finished says so with its status.
+    assert.deepEqual(whole.filter(({ ending }) => ending !== 'complete' && ending !== 'refused').slice(0, 3), [])
+    assert.deepEqual([...new Set(codes)], [0])
+  } finally {
+    await three.stop()
+  }
+})

@@ -1,0 +1,94 @@
+/** haproxy in front of several gateways, configured as docs would have it: asks each whether it is ready, repeats only what was not sent. */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const absent = spawnSync('haproxy', ['-v']).error ? 'no haproxy here; Debian has it as the package haproxy' : false
+
+/** For the `skip` of a test: false where haproxy is, and in CI, where a test without it has to fail. */
+export const skipBalancer = process.env.HEADGATE_CI === '1' ? false : absent
+
+export type Balancer = { readonly url: string; stop(): Promise<void> }
+
+/** ms between two looks at a gateway's readiness. */
+export const LOOKS = 200
+
+export const startBalancer = async (gateways: readonly number[]): Promise<Balancer> => {
+  const [port = 0] = await freePorts(1)
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-balancer-'))
+  const file = join(folder, 'haproxy.cfg')
+  const servers = gateways.map((gateway, at) => `  server gateway${at} 127.0.0.1:${gateway} check`)
+  await writeFile(
+    file,
+    `global
+  maxconn 4000
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 120s
+  timeout server 120s
+  timeout check 5s
+  option redispatch 1
+  retries 3
+  # A request that reached a gateway may have been answered and paid for: only what could not be sent is sent elsewhere.
+  retry-on conn-failure
+frontend in
+  bind 127.0.0.1:${port}
+  default_backend gateways
+backend gateways
+  balance leastconn
+  option httpchk
+  http-check send meth GET uri /health/ready ver HTTP/1.1 hdr Host 127.0.0.1
+  http-check expect status 200
+  default-server inter ${LOOKS}ms fall 1 rise 1
+${servers.join('\n')}
+`,
+  )
+  const child = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'ignore', 'pipe'] })
+  let words = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    words += text
+  })
+  const gone = once(child, 'close')
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+    await gone
+    await rm(folder, { recursive: true, force: true })
+  }
+  for (const end = performance.now() + 10_000; !(await accepts(port)); await sleep(50)) {
+    if (performance.now() < end && child.exitCode === null) continue
+    await stop()
+    throw new Error(`haproxy does not listen; it said:\n${words}`)
+  }
+  return { url: `http://127.0.0.1:${port}`, stop }
+}
+
+const accepts = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+
+/** Ports nobody listens on now, all different. */
+export const freePorts = async (count: number): Promise<readonly number[]> => {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer()
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      return server
+    }),
+  )
+  // A server that listens on TCP has an address and a port.
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

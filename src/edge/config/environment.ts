@@ -16,17 +16,12 @@ export const variable = (env: Env, name: string): string | undefined => {
 }
 
 const WHOLE = /^[0-9]{1,15}$/
-const BOOLEANS = new Map([
-  ['true', true],
-  ['false', false],
-])
 
 /** The text of a variable as the kind of value its row wants; what cannot be one stays text, and is refused by the schema. */
 const typed = (row: Row, text: string): unknown => {
   if (row.schema.type === 'integer') return WHOLE.test(text) ? Number(text) : text
   if (row.schema.type === 'boolean') return text === 'true' || (text === 'false' ? false : text)
   if (row.schema.type === 'array') return commaList(text)
-  if (row.schema.type === 'boolean') return BOOLEANS.get(text.toLowerCase()) ?? text
   return row.schema.enum ? text.toLowerCase() : text
 }
 

@@ -170,14 +170,17 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
   const end = async (signal: string): Promise<void> => {
     const { delay = 0, timeout } = config.settings.drain
     log.info('draining', { signal, delay, timeout })
+    const endStreams = () => {
+      for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
+    }
     await server.drain({
       delay,
       timeout,
-      endStreams: () => {
-        for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
-      },
+      endStreams,
       pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
     })
+    // What goes on for a client that may come back: it cannot, and what it has cost so far is still written down.
+    endStreams()
     watching.stop()
     lists.stop()
     signed.close()

@@ -110,6 +110,21 @@ test('shared: one that is full and alone holds the road back, until it has room 
   assert.deepEqual([drained, quick.text], [2, 'ab'])
 })
 
+test('shared: one that held the road back and leaves holds it no more', () => {
+  const { answer, read } = stageFor()
+  let drained = 0
+  answer.onDrain(() => {
+    drained++
+  })
+  const slow = read()
+  answer.head(200, {})
+  slow.room = false
+  assert.equal(answer.write('a'), false)
+  slow.leave()
+  assert.equal(drained, 1)
+  assert.equal(answer.write('b'), true)
+})
+
 test('shared: whoever reads nothing for its time is let go, and the rest goes on', async () => {
   const { answer, read, world, deserted } = stageFor()
   const stuck = read()

@@ -22,7 +22,9 @@ type Wish = { readonly key?: string; readonly client?: string; readonly headers?
 /** A gateway with its answers shared; digests are the texts themselves. */
 const shared = (script: (asked: Asked) => void, settings: object = {}) => {
   const made = bench([instance('a')], script, { keepAlive: { interval: 0 }, ...settings })
-  const share = sharing(made.gateway, (text) => text)
+  let config = made.gateway.config()
+  const gateway = { ...made.gateway, config: () => config }
+  const share = sharing(gateway, (text) => text)
   let number = 0
   const ask = (body: object | string, { key, client = '', headers = {} }: Wish = {}) => {
     const reply = new CapturedReply()
@@ -42,8 +44,12 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
     )
     return reply
   }
+  /** Another configuration, with the same in it. */
+  const reload = () => {
+    config = { ...config }
+  }
   const lines = () => made.news.flatMap((news) => (news.event === 'request' ? [summarize(news.exchange)] : []))
-  return { ...made, ask, lines, calls: made.world.calls }
+  return { ...made, ask, share, reload, lines, calls: made.world.calls }
 }
 
 /** Answers what it was asked for, at once. */
@@ -304,6 +310,48 @@ test('idempotency: a shutdown is told to all, and nothing of it is stored', asyn
   assert.equal(calls.length, 2)
 })
 
+test('idempotency: as many go on without a client as may be under way, and no more', async () => {
+  const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
+  const [one, two] = [ask(question(), { key: 'one' }), ask(question(), { key: 'two' })]
+  await world.settle()
+  one.leave()
+  two.leave()
+  assert.deepEqual(
+    calls.map(({ aborted }) => aborted),
+    [false, true],
+  )
+})
+
+test('idempotency: whoever comes back the moment it was given up asks anew', async () => {
+  const { ask, world, calls } = shared(begins, { idempotency: { finish: 0 } })
+  const first = ask(question(), { key: 'k' })
+  await world.settle()
+  first.leave()
+  const second = ask(question(), { key: 'k' })
+  await world.settle()
+  assert.deepEqual([calls.length, second.over], [2, null])
+  assert.match(second.text, /Hel/)
+})
+
+test('idempotency: a refusal that nobody recorded is not stored either', async () => {
+  const { share, world } = shared(answers)
+  let asked = 0
+  const body = JSON.stringify(question())
+  const headers = (name: string) => (name === 'idempotency-key' ? 'k' : undefined)
+  const received = { id: 'r', method: 'POST', path: '/', query: '', headers, body, local: true, client: '' }
+  for (let time = 0; time < 2; time++) {
+    const reply = new CapturedReply()
+    await share({ protocol, style: 'chat', received, reply, repeatable: () => null }, async (_, to) => {
+      asked++
+      to.head(400, {})
+      to.end('no')
+    })
+    await world.settle()
+    assert.equal(reply.text, 'no')
+  }
+  assert.equal(asked, 2)
+})
+
 // ── Coalescing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 const still = (more: object = {}) => question({ temperature: 0, ...more })
@@ -422,6 +470,55 @@ test('coalescing: those who wait share an error; the next is asked anew', async 
   const three = ask(body)
   await world.settle()
   assert.equal(three.status, 200)
+})
+
+test('coalescing: what is kept for a key is for that key alone', async () => {
+  const { ask, world, calls } = shared(answers, COALESCE)
+  ask(still(), { key: 'k' })
+  await world.settle()
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('coalescing: under another configuration it is another question', async () => {
+  const { ask, world, calls, reload } = shared(begins, COALESCE)
+  ask(still())
+  reload()
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('coalescing: where one answer has grown too long to join, the next is one that can be', async () => {
+  const { ask, world, calls } = shared(begins, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
+  ask(still())
+  await world.settle()
+  calls[0]?.send(said.chunk({ content: 'x'.repeat(300_000) }))
+  const second = ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+  ends(calls[0])
+  await world.settle()
+  const third = ask(still())
+  ends(calls[1])
+  await world.settle()
+  assert.deepEqual([calls.length, third.text], [2, second.text])
+})
+
+test('sharing: what is over leaves nothing behind that takes room', async () => {
+  const { ask, world, calls } = shared(answers, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
+  for (let time = 0; time < 600; time++) {
+    ask(still())
+    if (time % 50 === 0) await world.settle()
+    else await world.pass(0)
+  }
+  const before = calls.length
+  ask(question(), { key: 'k' })
+  await world.settle()
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.deepEqual([before, calls.length], [600, 601])
 })
 
 test('coalescing: what a key joined is stored for the key', async () => {

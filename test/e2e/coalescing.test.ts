@@ -5,12 +5,15 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { errorOf, piecesOf, say } from '../support/answers.ts'
-import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import { type Act, type Asked, type Upstream, until as waitUntil } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { callsOf, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
 const TEXT = 'one two three four five six seven eight nine ten'
 const [ONE, TWO] = ['client-one-0123456789abcdef', 'client-two-0123456789abcdef']
+
+/** The machine may be doing other things. */
+const until = (what: string, check: () => boolean) => waitUntil(what, check, 20_000)
 
 type Call = { readonly path: string; readonly body: object }
 const chat = (more: object = {}): Call => ({
@@ -47,7 +50,7 @@ describe('coalescing', { concurrency: 8 }, () => {
     if (call.path.endsWith('/embeddings'))
       return {
         do: 'answer',
-        after: 300,
+        after: 1_500,
         body: { object: 'list', model, data: [{ object: 'embedding', index: 0, embedding: [0.5] }] },
       }
     const said = { text: TEXT }
@@ -55,17 +58,17 @@ describe('coalescing', { concurrency: 8 }, () => {
       case 'refusing':
         return {
           do: 'answer',
-          after: 300,
+          after: 1_500,
           status: 400,
           body: errorOf(call, { type: 'invalid_request_error', message: 'no such thing' }),
         }
       case 'broken':
-        return { do: 'stream', pieces: piecesOf(call, said).slice(0, 5), gap: 80, ending: 'reset' }
+        return { do: 'stream', pieces: piecesOf(call, said).slice(0, 5), gap: 300, ending: 'reset' }
       case 'endless':
         return { do: 'stream', pieces: piecesOf(call, said).slice(0, 4), ending: 'stall' }
       default: {
         const act = say(call, said)
-        return act.do === 'stream' ? { ...act, gap: 50 } : act.do === 'answer' ? { ...act, after: 400 } : act
+        return act.do === 'stream' ? { ...act, gap: 150 } : act.do === 'answer' ? { ...act, after: 1_500 } : act
       }
     }
   }
@@ -210,7 +213,7 @@ test('coalescing: off unless asked for', async () => {
   const on = stage()
   const upstream = await on.upstream((call) => {
     const act = say(call, { text: TEXT })
-    return act.do === 'answer' ? { ...act, after: 200 } : act
+    return act.do === 'answer' ? { ...act, after: 500 } : act
   })
   const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
   const { path, body } = chat()

@@ -7,12 +7,15 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
 import { piecesOf, say } from '../support/answers.ts'
-import { type Asked, type Upstream, until } from '../support/upstream.ts'
+import { type Asked, type Upstream, until as waitUntil } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { callsOf, type RawClient, rawClient, rawRequest, stage } from './support/stage.ts'
+import { callsOf, type RawClient, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
 const TEXT = 'one two three four five six seven eight nine ten'
 const LONG = 'word '.repeat(60_000)
+
+/** The machine may be doing other things. */
+const until = (what: string, check: () => boolean) => waitUntil(what, check, 20_000)
 
 type Call = { readonly path: string; readonly body: object }
 const chat = (more: object = {}): Call => ({
@@ -79,9 +82,11 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
           }
         : call.model?.startsWith('flood')
           ? say(call, { text: LONG })
-          : call.stream
-            ? say(call, { text: TEXT }, { gap: 40 })
-            : ({ ...say(call, { text: TEXT }), after: 400 } as ReturnType<typeof say>),
+          : call.model === 'plain'
+            ? { do: 'stream', pieces: piecesOf(call, { text: TEXT }).slice(0, 4), ending: 'stall' }
+            : call.stream
+              ? say(call, { text: TEXT }, { gap: 150 })
+              : ({ ...say(call, { text: TEXT }), after: 1_500 } as ReturnType<typeof say>),
     )
     gateway = await on.gateway({
       timeout: { clientWrite: 20_000 },
@@ -163,7 +168,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.equal(quick.text.split('word ').length, 60_001)
     assert.ok(slow.text().length < quick.text.length / 2, `the slow one has ${slow.text().length}`)
     slow.socket.resume()
-    await until('the slow one has it all', () => slow.text().includes('[DONE]'), 15_000)
+    await until('the slow one has it all', () => slow.text().includes('[DONE]'))
     slow.socket.destroy()
     // Its framing lies between the words.
     const said = slow.text().replace(/\r\n[0-9a-f]+\r\n/g, '')
@@ -335,9 +340,23 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
     await until('something has come', () => client.text().includes('one'))
     const left = performance.now()
     client.socket.destroy()
-    await until('it is aborted', () => asked('endless')[0]?.ended === 'aborted', 10_000)
+    await until('it is aborted', () => asked('endless')[0]?.ended === 'aborted')
     const after = (asked('endless')[0]?.endedAt ?? 0) - left
     assert.ok(after >= 290, `after ${after} ms`)
+  })
+
+  test('at the end of the process nothing waits for who may come back, and what was answered so far is told', async () => {
+    const other = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } })
+    const client = await open(other, chat({ stream: true }), 'endless-drained', 'k')
+    await until('something has come', () => client.text().includes('one'))
+    client.socket.destroy()
+    await sleep(50)
+    assert.equal(asked('endless-drained')[0]?.ended, 'open')
+    const asks = performance.now()
+    assert.equal(await other.stop(), 0)
+    assert.ok(performance.now() - asks < 8_000)
+    const line = other.lines().find(({ event }) => event === 'request')
+    assert.deepEqual([line?.outcome, line?.error, line?.shared], ['interrupted', 'shutdown', 'left'])
   })
 
   test('what is kept has a ceiling: the oldest make room', async () => {

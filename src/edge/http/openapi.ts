@@ -648,6 +648,32 @@ const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
   },
 }
 
+/** Calls whose answer a client can come back for, and that may be given the answer of one like it. */
+const SHARED: ReadonlySet<RouteName> = new Set([
+  'chat',
+  'responses',
+  'compact',
+  'messages',
+  'completions',
+  'embeddings',
+])
+
+const SHARED_HEADERS: JsonObject = {
+  'x-headgate-idempotent': header(
+    '`joined`: this is the answer to an earlier request with the same `Idempotency-Key`, which was still under way; `stored`: it was over.',
+  ),
+  'x-headgate-coalesced': header('`true`: this is the answer to a request that said the same at the same time.'),
+}
+
+const KEY: JsonObject = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description:
+    'Names this request: whoever sends it again with the same key gets the answer of the first, from its beginning, also while that is still under way. With another body it is refused (422).',
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+}
+
 const operation = (name: RouteName, path: string): JsonObject => {
   const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
   const { access, model } = ROUTES[name]
@@ -674,12 +700,16 @@ const operation = (name: RouteName, path: string): JsonObject => {
         },
       ],
     }),
+    ...(SHARED.has(name) && { parameters: [KEY] }),
     ...(takes && { requestBody: { required: true, content: asJson(takes) } }),
     responses: {
       ...Object.fromEntries(
         Object.entries(gives).map(([status, answer]) => [
           status,
-          { ...answer, headers: { ...(model ? CALL_HEADERS : REQUEST_ID), ...more } },
+          {
+            ...answer,
+            headers: { ...(model ? CALL_HEADERS : REQUEST_ID), ...(SHARED.has(name) && SHARED_HEADERS), ...more },
+          },
         ]),
       ),
       ...Object.fromEntries(

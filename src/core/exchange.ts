@@ -20,11 +20,17 @@ export type Fact =
       readonly provider: string
       readonly model: string
       readonly key: string
+      /** It was begun while another kept the client waiting. */
+      readonly hedge?: true
     }
   /** The attempt of that number (from 0) failed before any content; `status` is the upstream's. */
   | { readonly type: 'failed'; readonly at: number; readonly attempt: number; readonly failure: Failure }
   /** The attempt of that number gave its first content, or its whole answer; the choice is made. */
   | { readonly type: 'committed'; readonly at: number; readonly attempt: number; readonly status: number }
+  /** The attempt of that number was let go, because another had opened: nobody knows what it used, and it may cost all the same. */
+  | { readonly type: 'abandoned'; readonly at: number; readonly attempt: number }
+  /** This provider was not tried again only because the budget of repeats there was spent. */
+  | { readonly type: 'budget_spent'; readonly at: number; readonly provider: string }
   /** The attempt of that number broke off after content, and the one after it goes on from there. */
   | { readonly type: 'continued'; readonly at: number; readonly attempt: number; readonly failure: Failure }
   | { readonly type: 'dropped'; readonly paths: readonly string[] }

@@ -45,6 +45,26 @@ export const settingsSchema = z.strictObject({
         100,
         'further attempts at the same provider as a share of its first tries, over 10 s',
       ),
+      budgetFloor: whole(
+        3,
+        0,
+        1_000_000,
+        'further attempts at the same provider that are allowed in a second, however few first tries there were',
+      ),
+    })
+    .prefault({}),
+  hedge: z
+    .strictObject({
+      percent: whole(
+        0,
+        0,
+        100,
+        'requests that may be asked of a second provider as well while the first keeps them waiting, in percent of all; each costs its prompt a second time; 0 is off',
+      ),
+      delay: ms(
+        1_000,
+        'least wait for the first provider before the second is asked; more where 1 of 20 answers there took longer lately',
+      ),
     })
     .prefault({}),
   timeout: z

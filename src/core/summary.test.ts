@@ -67,6 +67,17 @@ const trails: readonly (readonly [string, Exchange, string])[] = [
     ],
     'a#1:truncated',
   ],
+  [
+    'another was quicker',
+    [
+      received,
+      attempt(1, 'a', '1'),
+      { type: 'attempt', at: 5, provider: 'b', model: 'b-model', key: '2', hedge: true },
+      { type: 'committed', at: 9, attempt: 1, status: 200 },
+      { type: 'abandoned', at: 9, attempt: 0 },
+    ],
+    'a#1:abandoned, b#2:200',
+  ],
 ]
 for (const [name, exchange, expected] of trails) test(`trail: ${name}`, () => assert.equal(trail(exchange), expected))
 
@@ -119,6 +130,58 @@ test('attemptsOf: a line for each attempt', () => {
     attemptsOf([received, attempt(1, 'a', '1'), { type: 'ended', at: 5, how: 'client_gone', status: 499 }]),
     [{ provider: 'a', model: 'a-model', key: '1', status: null, kind: 'client_gone', ms: 4 }],
   )
+})
+
+const two: Exchange = [
+  received,
+  attempt(101, 'a', '1'),
+  { type: 'attempt', at: 150, provider: 'b', model: 'b-model', key: '2', hedge: true },
+]
+const end: Fact = { type: 'ended', at: 300, how: 'answered', status: 200 }
+const [chose, left] = [
+  (number: number): Fact => ({ type: 'committed', at: 200, attempt: number, status: 200 }),
+  (number: number): Fact => ({ type: 'abandoned', at: 200, attempt: number }),
+]
+const failed = (at: number, number: number): Fact => ({
+  type: 'failed',
+  at,
+  attempt: number,
+  failure: fail('status', ''),
+})
+
+const hedges: readonly (readonly [string, Exchange, string | undefined, overhead: number])[] = [
+  ['none', whole, undefined, 5],
+  ['the second was quicker', [...two, chose(1), left(0), end], 'won', 1],
+  ['the first was quicker', [...two, chose(0), left(1), end], 'lost', 1],
+  ['the second failed', [...two, failed(160, 1), chose(0), end], 'lost', 1],
+  ['the first failed, and the second answered', [...two, failed(160, 0), chose(1), end], 'won', 1],
+  // A pause of 20 ms between what was under way together and the next.
+  ['both failed', [...two, failed(160, 1), failed(180, 0), attempt(200, 'c', '3'), chose(2), end], 'lost', 21],
+  [
+    'both failed, the other way round',
+    [...two, failed(160, 0), failed(180, 1), attempt(200, 'c', '3'), chose(2), end],
+    'lost',
+    21,
+  ],
+  ['under way still', [...two, end], 'lost', 1],
+]
+for (const [name, exchange, hedge, overhead] of hedges)
+  test(`summarize: a hedge: ${name}`, () => {
+    const summary = summarize(exchange)
+    assert.equal(summary.hedge, hedge)
+    // Time with two attempts under way is not counted twice.
+    assert.equal(summary.overheadMs, overhead)
+  })
+
+test('attemptsOf: one let go has the time until then', () => {
+  const [first, second] = attemptsOf([...two, chose(1), left(0), end])
+  assert.deepEqual([first?.kind, first?.status, first?.ms], ['abandoned', null, 99])
+  assert.deepEqual([second?.kind, second?.status, second?.ms], ['ok', 200, 50])
+})
+
+test('summarize: where only the budget of repeats was in the way', () => {
+  assert.equal(summarize(whole).budgetSpentAt, undefined)
+  assert.equal(summarize([...whole, { type: 'budget_spent', at: 4, provider: 'groq' }]).budgetSpentAt, 'groq')
 })
 
 test('summarize: every prefix of an exchange has a summary', () => {

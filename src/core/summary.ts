@@ -4,15 +4,17 @@ import type { Exchange, Fact, Sharing } from './exchange.ts'
 import { type Failure, rowOf } from './failure.ts'
 import type { AttemptSummary } from './protocol.ts'
 
-/** One attempt with its end. `pending`: neither failed nor chosen when the exchange was looked at. */
+/** One attempt with its end. `pending`: none of the others when the exchange was looked at. `abandoned`: another was quicker. */
 export type Attempt = {
   readonly provider: string
   readonly model: string
   readonly key: string
   readonly began: number
-  /** When it failed, gave its first content, or (pending) nothing yet. */
+  /** It was begun while another kept the client waiting. */
+  readonly hedge: boolean
+  /** When it failed, gave its first content, or was let go; undefined while nothing of it has come. */
   readonly settled: number | undefined
-  readonly end: 'failed' | 'committed' | 'broken' | 'pending'
+  readonly end: 'failed' | 'committed' | 'broken' | 'abandoned' | 'pending'
   /** When it broke off and another went on. */
   readonly broke?: number
   /** The upstream's status, if it gave one. */
@@ -46,6 +48,10 @@ export type Summary = {
   readonly dropped: readonly string[]
   /** Events of the answer that could not be read and were left out. */
   readonly droppedEvents: number
+  /** A second provider was asked while the first kept the client waiting, and whether its answer was the one given. */
+  readonly hedge?: 'won' | 'lost'
+  /** Where it was not tried again only because the budget of repeats was spent. */
+  readonly budgetSpentAt?: string
   /** Whose answer it was: that of another request, whose id is `with`; or its own, which went on without its client (`left`). */
   readonly shared?: { readonly how: Sharing; readonly with: string }
   readonly trail: string
@@ -68,8 +74,8 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
   for (const fact of exchange)
     switch (fact.type) {
       case 'attempt': {
-        const { provider, model, key, at } = fact
-        attempts.push({ provider, model, key, began: at, settled: undefined, end: 'pending', status: null })
+        const { provider, model, key, at, hedge = false } = fact
+        attempts.push({ provider, model, key, hedge, began: at, settled: undefined, end: 'pending', status: null })
         break
       }
       case 'failed':
@@ -86,6 +92,10 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
       case 'continued':
         settle(fact.attempt, { end: 'broken', broke: fact.at, failure: fact.failure })
         break
+      case 'abandoned':
+        settle(fact.attempt, { end: 'abandoned', settled: fact.at })
+        break
+      case 'budget_spent':
       case 'received':
       case 'dropped':
       case 'dropped_events':
@@ -111,6 +121,7 @@ const resultOf = (attempt: Attempt, ended: Ended | undefined): string => {
   const failure = attempt.failure ?? interruption(attempt, ended)
   if (failure) return failure.status !== undefined && failure.status >= 400 ? String(failure.status) : wordFor(failure)
   if (attempt.end === 'committed') return String(attempt.status)
+  if (attempt.end === 'abandoned') return 'abandoned'
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
 }
 
@@ -132,6 +143,18 @@ export const attemptsOf = (exchange: Exchange): readonly AttemptSummary[] => {
   })
 }
 
+/** ms up to `end` during which at least one attempt was under way. */
+const busyIn = (attempts: readonly Attempt[], end: number): number => {
+  let busy = 0
+  let counted = Number.NEGATIVE_INFINITY
+  for (const { began, end: how, settled = end, broke } of attempts) {
+    const until = broke ?? (how === 'committed' ? end : settled)
+    busy += Math.max(0, until - Math.max(began, counted))
+    counted = Math.max(counted, until)
+  }
+  return busy
+}
+
 const nobody: Received = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
 
 /** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
@@ -143,10 +166,8 @@ export const summarize = (exchange: Exchange): Summary => {
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
   const end = ended?.at ?? received.at
   const { usage, estimated } = exchange.findLast((fact) => fact.type === 'usage') ?? {}
-  const busy = attempts.reduce((sum, attempt) => {
-    const until = attempt.end === 'failed' ? (attempt.settled ?? end) : (attempt.broke ?? end)
-    return sum + Math.max(0, until - attempt.began)
-  }, 0)
+  const hedge = attempts.find((attempt) => attempt.hedge)
+  const budgetSpentAt = find(exchange, 'budget_spent')?.provider
   const shared = find(exchange, 'shared')
   const totalMs = Math.max(0, end - received.at)
   return {
@@ -162,12 +183,14 @@ export const summarize = (exchange: Exchange): Summary => {
     firstContentMs: chosen?.settled === undefined ? null : Math.max(0, chosen.settled - received.at),
     totalMs,
     // Who reads another's answer waits for that one's attempts.
-    overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busy),
+    overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busyIn(attempts, end)),
     ...(usage && { usage }),
     ...(estimated && { estimated }),
     ...(ended?.failure && { failure: ended.failure }),
     dropped: exchange.flatMap((fact) => (fact.type === 'dropped' ? fact.paths : [])),
     droppedEvents: exchange.reduce((sum, fact) => sum + (fact.type === 'dropped_events' ? fact.count : 0), 0),
+    ...(hedge && { hedge: hedge.end === 'committed' ? 'won' : 'lost' }),
+    ...(budgetSpentAt !== undefined && { budgetSpentAt }),
     ...(shared && { shared: { how: shared.how, with: shared.with } }),
     trail: trailOf(attempts, ended),
   }

@@ -5,7 +5,9 @@ import type { Instance } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
+import { mayAskElsewhere, mayAskTwo } from '../policy/repeat.ts'
 import { Attempt } from './attempt.ts'
+import type { Board } from './board.ts'
 import type { Tools } from './first-to-open.ts'
 import { asAsked, type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
 import { withoutProofs } from './proofs.ts'
@@ -23,13 +25,25 @@ export type Asking<Ready extends Fitness> = {
   readonly less?: (failure: Failure) => boolean
   /** Whether the same may be asked of another. Absent: always. */
   readonly mayGoElsewhere?: (failure: Failure) => boolean
+  /** How a second provider is asked while the first keeps the client waiting. Absent: never. */
+  readonly hedging?: Hedging
+}
+
+/** The first that opens is taken, the other let go. */
+export type Hedging = {
+  /** ms after which an answer from there is late. */
+  readonly after: (candidate: Candidate) => number
+  /** Whether what this provider keeps waiting may be asked of another as well; takes what it costs if so. */
+  readonly allowed: (late: Instance, client: string) => boolean
+  /** An answer opened there so many ms after it was asked for. */
+  readonly opened: (candidate: Candidate, ms: number) => void
 }
 
 type Asked = {
   readonly question: Question
   readonly settings: Settings
   /** The turn of a conversation it is: some targets are asked in other words. */
-  readonly turn?: Pick<Turn, 'questionFor' | 'forgotten'> | undefined
+  readonly turn?: Pick<Turn, 'questionFor' | 'forgotten' | 'kept'> | undefined
 }
 
 export const askModel = (tools: Tools, { question, settings, turn }: Asked): Asking<Prepared> => {
@@ -105,7 +119,21 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
       unsealed.clear()
       return true
     },
-    mayGoElsewhere: (failure) => mayGoElsewhere(question, failure),
+    mayGoElsewhere: (failure) => mayAskElsewhere(question.request, failure),
+    // Nobody waits for what is answered in the background.
+    ...(settings.hedge.percent > 0 &&
+      mayAskTwo(question.request) &&
+      !turn?.kept.background && { hedging: hedging(board, settings, question) }),
+  }
+}
+
+const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {
+  const way = request.stream ? 'streamed' : 'whole'
+  board.payForHedges(settings)
+  return {
+    after: (candidate) => board.hedgeAfter(candidate, way, settings),
+    allowed: (late, client) => board.mayHedge(late, settings, client),
+    opened: (candidate, ms) => board.waited(candidate, way, ms),
   }
 }
 
@@ -122,11 +150,3 @@ const tellsOfPath = ({ status, upstream }: Failure): boolean => {
 /** Neither a call nor a document that a missing piece would make another one. */
 const isPlainText = ({ request }: Question): boolean =>
   request.tools.length === 0 && request.settings.format === undefined
-
-/** What has effects of its own is sent again only if the upstream cannot have begun it: it refused, or was never reached. */
-const mayGoElsewhere = ({ request }: Question, failure: Failure): boolean => {
-  const effects = request.extras.some(
-    ({ name, value }) => (name === 'background' && value === true) || (name === 'conversation' && value !== null),
-  )
-  return !effects || failure.unsent === true || (failure.status !== undefined && failure.status >= 400)
-}

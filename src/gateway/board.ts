@@ -13,6 +13,7 @@ import type { World } from '../core/world.ts'
 import * as circuit from '../policy/breaker.ts'
 import { type Budget, firstTry, mayRepeat, noTries } from '../policy/budget.ts'
 import { type Gate, type GateWhy, isShut, onTrial, shut } from '../policy/gate.ts'
+import { earn, hedgeAfter, noCredit, spend, type Wait, waited } from '../policy/hedge.ts'
 import { cost, type Ewma, observe, quantiles } from '../policy/latency.ts'
 import { shareLeft } from '../policy/quota.ts'
 
@@ -34,6 +35,9 @@ export type Ticket = {
   /** No verdict: the client left, or the fault was nobody's health. */
   release(): void
 }
+
+/** How an answer comes: a stream opens at its first content, a whole answer at its end. */
+type Way = 'streamed' | 'whole'
 
 /** Permission of one circuit, to be handed back with the outcome. */
 type Claim = readonly [Scope, string, circuit.Pass]
@@ -70,6 +74,9 @@ export class Board {
   readonly #speed = new Map<string, Ewma>()
   readonly #samples = new Map<string, readonly number[]>()
   readonly #budgets = new Map<string, Budget>()
+  #credit = noCredit
+  /** How long answers took to open, by provider, model and the way they come. */
+  readonly #waits = new Map<string, readonly Wait[]>()
   readonly #errors = new Map<string, { readonly at: number; readonly failure: Failure }>()
   /** What the upstream last said is left of a key's quota, and when it said so. */
   readonly #left = new Map<string, { readonly share: number; readonly at: number }>()
@@ -305,11 +312,38 @@ export class Board {
     this.#remember(this.#budgets, instance.id, firstTry(this.#budgets.get(instance.id) ?? noTries, this.#world.now()))
   }
 
-  /** Whether the budget of repeats at this provider has room for one more; takes it if so. */
-  mayRepeat(instance: Instance, settings: Settings): boolean {
-    const answer = mayRepeat(this.#budgets.get(instance.id) ?? noTries, this.#world.now(), settings.retry.budgetPercent)
+  /** Whether the budget of repeats at this provider has room for one more of this client's (`''`: nobody's in particular); takes it if so. */
+  mayRepeat(instance: Instance, settings: Settings, client: string): boolean {
+    const { budgetPercent: percent, budgetFloor: floor } = settings.retry
+    const budget = this.#budgets.get(instance.id) ?? noTries
+    const answer = mayRepeat(budget, this.#world.now(), client, { percent, floor })
     this.#remember(this.#budgets, instance.id, answer.state)
     return answer.allowed
+  }
+
+  /** A request that could be hedged has come: it pays its share. */
+  payForHedges(settings: Settings): void {
+    this.#credit = earn(this.#credit, settings.hedge.percent)
+  }
+
+  /** Whether a request that this provider keeps waiting may be asked of another as well; takes what it costs if so. */
+  mayHedge(late: Instance, settings: Settings, client: string): boolean {
+    const left = spend(this.#credit)
+    if (left === null || !this.mayRepeat(late, settings, client)) return false
+    this.#credit = left
+    return true
+  }
+
+  /** ms after which an answer from there is late. */
+  hedgeAfter(candidate: Candidate, way: Way, settings: Settings): number {
+    const waits = this.#waits.get(`${way} ${modelId(candidate)}`) ?? []
+    return hedgeAfter(waits, this.#world.now(), settings.hedge.delay)
+  }
+
+  /** An answer that comes in this way opened there after so many ms. */
+  waited(candidate: Candidate, way: Way, ms: number): void {
+    const id = `${way} ${modelId(candidate)}`
+    this.#remember(this.#waits, id, waited(this.#waits.get(id) ?? [], ms, this.#world.now()))
   }
 
   inFlight(instance: Instance, key: ProviderKey): number {

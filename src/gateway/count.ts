@@ -41,6 +41,7 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
 
     const bodies = counters(gateway, question, plan.value)
     const opened = await askForBody(watching(gateway), {
+      client: received.client,
       plan: { ...plan.value, candidates: [...bodies.keys()] },
       config,
       keysOf: keyOrder(gateway, config, question),

@@ -45,6 +45,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     if (!plan.ok) return refuse(plan.failure, null)
 
     const opened = await askForBody(gateway, {
+      client: received.client,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),

@@ -1,18 +1,19 @@
 /**
  * Tries targets in order until one has produced its first content. From then on the choice is made. What to try next is
- * decided by `policy/next.ts`, whether it may be tried now by the board; here it is done.
+ * decided by `policy/next.ts`, whether it may be tried now by the board; here it is done. One attempt is under way at a
+ * time, or two where the first is late and may be hedged: then the first to open is taken, and the other is let go.
  */
 import type { Catalogue, Config } from '../core/config.ts'
 import type { Fact, News } from '../core/exchange.ts'
 import { type Failure, rowOf } from '../core/failure.ts'
-import type { ProviderKey } from '../core/provider.ts'
+import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { factsOf } from '../policy/models.ts'
 import { met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import type { Asking } from './asking.ts'
-import type { Flow } from './attempt.ts'
+import type { Attempt, Flow, Opened } from './attempt.ts'
 import type { Admission, Board, Ticket } from './board.ts'
 import { type Fitness, type Prepared, sparing } from './prepare.ts'
 import type { Stop } from './stop.ts'
@@ -31,6 +32,8 @@ export type Trying = Pick<Tools, 'world' | 'catalogue' | 'tell'> & {
 
 export type Errand = {
   readonly id: string
+  /** Who asks; empty where clients are not told apart. */
+  readonly client: string
   readonly plan: Plan
   readonly config: Config
   /** ms of the monotonic clock at which everything has to be over. */
@@ -56,6 +59,17 @@ export type Lost = { readonly ok: false; readonly failure: Failure; readonly soo
 /** A target that may be tried now, with everything needed to. */
 type Choice<Ready> = { readonly target: Target; readonly prepared: Ready; readonly ticket: Ticket }
 
+/** An attempt that has begun, at `began` (ms of the monotonic clock), as the request's `number`-th from 0. */
+type Running<Ready> = Choice<Ready> & {
+  readonly attempt: Attempt
+  readonly number: number
+  readonly began: number
+  /** The request had not been tried at this provider. */
+  readonly first: boolean
+}
+
+type Settled<Ready> = { readonly running: Running<Ready>; readonly opened: Opened }
+
 type Chosen<Ready> = {
   readonly choice: Choice<Ready> | null
   readonly leftOut: readonly LeftOut[]
@@ -76,7 +90,7 @@ export const firstToOpen = async <Ready extends Fitness>(
   asking: Asking<Ready>,
 ): Promise<Won<Ready> | Lost> => {
   const { world, board, tell } = tools
-  const { config, plan, stop, note } = errand
+  const { client, config, plan, stop, note } = errand
   const { settings } = config
   const factsIn = ({ instance, model }: Candidate) => factsOf(tools.catalogue, instance, model)
   const windowOf = (candidate: Candidate) => factsIn(candidate)?.contextWindow
@@ -89,13 +103,26 @@ export const firstToOpen = async <Ready extends Fitness>(
   let last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null = null
   let repeated = false
   let empty: Won<Ready> | null = null
+  /** The last provider that was left out for the budget of repeats alone. */
+  let starved: string | null = null
+  /** Attempts that have neither opened nor failed, with how they will: one, or two while a hedge is among them. */
+  const underWay = new Map<Running<Ready>, Promise<Settled<Ready>>>()
+  /** It has had its chance of a hedge. */
+  let hedged = false
+
+  const mayRepeat = (instance: Instance): boolean => {
+    const allowed = board.mayRepeat(instance, settings, client)
+    if (!allowed) starved = instance.id
+    return allowed
+  }
 
   /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
-  const choose = (how: Admission, grade: Grade): Chosen<Ready> => {
+  const choose = (how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> => {
     const leftOut: LeftOut[] = []
     let next: Grade | null = null
     for (const target of remaining(plan, history, errand.keysOf, windowOf)) {
       const { instance } = target.candidate
+      if (among?.(instance) === false) continue
       const whole = asking.prepare(target)
       const its = whole ? gradeOf(whole) : 0
       if (!whole || whole.unfit.length > 0 || its > grade) {
@@ -109,7 +136,7 @@ export const firstToOpen = async <Ready extends Fitness>(
         leftOut.push({ why: ticket.why, wait: ticket.until === null ? null : ticket.until - world.now() })
         continue
       }
-      if (triedAt.has(instance.id) && !board.mayRepeat(instance, settings)) {
+      if (triedAt.has(instance.id) && !mayRepeat(instance)) {
         ticket.release()
         leftOut.push({ why: 'budget', wait: 1_000 })
         continue
@@ -135,13 +162,13 @@ export const firstToOpen = async <Ready extends Fitness>(
 
   /** The same target once more, when it is the only one and its failure may be over in a moment. */
   const again = async (leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> => {
-    if (!last || repeated || leftOut.length > 0 || attempts !== 1) return null
+    if (!last || repeated || history.over || leftOut.length > 0 || attempts !== 1) return null
     const { target, prepared, failure } = last
     const wait = onceMore(failure, errand.deadline - world.now(), world.random)
     const refusal = board.peek(target, settings)
     // What the circuit or the key will not allow then is not worth waiting for.
     const allowed = !refusal || (refusal.why === 'rate_limited' && failure.kind === 'rate_limited')
-    if (!wait || !allowed || !board.mayRepeat(target.candidate.instance, settings)) return null
+    if (!wait || !allowed || !mayRepeat(target.candidate.instance)) return null
     repeated = true
     await stop.sleep(world, wait.wait)
     if (stop.reason) return null
@@ -149,67 +176,136 @@ export const firstToOpen = async <Ready extends Fitness>(
     return 'why' in ticket ? null : { target, prepared, ticket }
   }
 
-  for (;;) {
-    if (stop.reason) return { ok: false, failure: stop.reason, soonest: 0 }
-    const allowed = counted < settings.retry.maxAttempts
-    const { choice: found, leftOut } = allowed ? chooseOrProbe() : { choice: null, leftOut: [] }
-    const choice = found ?? (allowed ? await again(leftOut) : null)
-    if (stop.reason) continue
-    if (!choice) {
-      if (empty) return empty
-      if (allowed && last && asking.less?.(last.failure)) {
-        history = nothingMet
+  /** From now on it is one of those under way. */
+  const start = ({ target, prepared, ticket }: Choice<Ready>, hedge: boolean): void => {
+    const { instance, model } = target.candidate
+    const first = !triedAt.has(instance.id)
+    if (first) board.firstTry(instance)
+    triedAt.add(instance.id)
+    const number = attempts++
+    const began = world.now()
+    note({ type: 'attempt', at: began, provider: instance.id, model, key: target.key.id, ...(hedge && { hedge }) })
+    const attempt = asking.begin(target, prepared)
+    const running: Running<Ready> = { target, prepared, ticket, attempt, number, began, first }
+    underWay.set(
+      running,
+      attempt.opened.then((opened) => ({ running, opened })),
+    )
+    stop.means((reason) => {
+      for (const { attempt } of underWay.keys()) attempt.giveUp(reason)
+    })
+  }
+
+  /** Another was quicker, or what a later one was begun for is over. That is no verdict on it. */
+  const letGo = ({ attempt, ticket, number }: Running<Ready>): void => {
+    attempt.abort()
+    ticket.release()
+    note({ type: 'abandoned', at: world.now(), attempt: number })
+  }
+
+  /** What happens next to those under way: one has opened or failed; or, null, the only one of them is late. */
+  const next = (): Promise<Settled<Ready> | null> => {
+    const [only] = underWay
+    if (hedged || !asking.hedging || !only) return Promise.race(underWay.values())
+    const [{ target }, settled] = only
+    const after = asking.hedging.after(target.candidate)
+    return new Promise((resolve) => {
+      const cancel = world.later(after, () => resolve(null))
+      void settled.then((one) => {
+        cancel()
+        resolve(one)
+      })
+    })
+  }
+
+  /** Asks another provider as well, if one may be asked at once and it can be paid for. A request has one chance of that. */
+  const hedge = (): void => {
+    hedged = true
+    const [late] = underWay.keys()
+    if (!late || stop.reason || counted + underWay.size >= settings.retry.maxAttempts) return
+    const { choice } = choose('normal', 0, (instance) => !triedAt.has(instance.id))
+    if (!choice) return
+    if (asking.hedging?.allowed(late.target.candidate.instance, client)) start(choice, true)
+    else choice.ticket.release()
+  }
+
+  try {
+    for (;;) {
+      if (underWay.size === 0) {
+        if (stop.reason) return { ok: false, failure: stop.reason, soonest: 0 }
+        const allowed = counted < settings.retry.maxAttempts
+        const { choice: found, leftOut } = allowed ? chooseOrProbe() : { choice: null, leftOut: [] }
+        const choice = found ?? (allowed ? await again(leftOut) : null)
+        if (stop.reason) continue
+        if (!choice) {
+          if (empty) return empty
+          if (allowed && last && asking.less?.(last.failure)) {
+            history = nothingMet
+            continue
+          }
+          if (starved) note({ type: 'budget_spent', at: world.now(), provider: starved })
+          return { ok: false, failure: verdict(failures, leftOut), soonest: soonest(tools, errand) }
+        }
+        if (last)
+          tell({
+            event: 'fallback',
+            id: errand.id,
+            from: nameOf(last.target),
+            to: nameOf(choice.target),
+            kind: last.failure.kind,
+            detail: last.failure.message,
+          })
+        start(choice, false)
+      }
+
+      const happened = await next()
+      if (!happened) {
+        hedge()
         continue
       }
-      return { ok: false, failure: verdict(failures, leftOut), soonest: soonest(tools, errand) }
-    }
-    const { target, prepared, ticket } = choice
-    const { instance, model } = target.candidate
-    if (last)
-      tell({
-        event: 'fallback',
-        id: errand.id,
-        from: nameOf(last.target),
-        to: nameOf(target),
-        kind: last.failure.kind,
-        detail: last.failure.message,
-      })
-    if (!triedAt.has(instance.id)) board.firstTry(instance)
-    triedAt.add(instance.id)
-
-    const number = attempts++
-    note({ type: 'attempt', at: world.now(), provider: instance.id, model, key: target.key.id })
-    const attempt = asking.begin(target, prepared)
-    stop.means((reason) => attempt.giveUp(reason))
-    const opened = await attempt.opened
-    if (opened.ok) {
-      ticket.commit(attempt.age)
-      note({ type: 'committed', at: world.now(), attempt: number, status: opened.flow.status })
-      return { ok: true, target, prepared, flow: opened.flow, ticket }
-    }
-    const { failure } = opened
-    if (asking.otherwise?.(target, failure)) {
-      // Nothing is wrong with anybody.
-      ticket.release()
+      const { running, opened } = happened
+      const { target, prepared, ticket, number } = running
+      underWay.delete(running)
+      if (opened.ok) {
+        ticket.commit(running.attempt.age)
+        asking.hedging?.opened(target.candidate, world.now() - running.began)
+        note({ type: 'committed', at: world.now(), attempt: number, status: opened.flow.status })
+        return { ok: true, target, prepared, flow: opened.flow, ticket }
+      }
+      const { failure } = opened
+      if (asking.otherwise?.(target, failure)) {
+        // Nothing is wrong with anybody.
+        ticket.release()
+        note({ type: 'failed', at: world.now(), attempt: number, failure })
+        continue
+      }
+      ticket.failed(failure)
       note({ type: 'failed', at: world.now(), attempt: number, failure })
-      continue
+      if (stop.reason) continue
+      if (opened.flow) {
+        const answer: Won<Ready> = { ok: true, target, prepared, flow: opened.flow, ticket }
+        // Nothing, twice: then nothing is the answer.
+        if (empty) return answer
+        empty = answer
+      }
+      // A key found dead says nothing of the request: it is not one of its attempts, and the next key is no repetition.
+      // What another key met before it there is still to be paid for.
+      if (rowOf(failure).condemns !== 'key') counted++
+      else if (running.first) triedAt.delete(target.candidate.instance.id)
+      failures.push(failure)
+      history = met(history, target, failure, windowOf(target.candidate))
+      last = { target, prepared, failure }
+      if (asking.mayGoElsewhere?.(failure) === false) history = { ...history, over: true }
+      // What nobody else may be asked any more, nobody else was asked: what a model refuses is not had from another.
+      if (history.over)
+        for (const later of underWay.keys())
+          if (later.number > number) {
+            underWay.delete(later)
+            letGo(later)
+          }
     }
-    ticket.failed(failure)
-    note({ type: 'failed', at: world.now(), attempt: number, failure })
-    if (stop.reason) continue
-    if (opened.flow) {
-      const answer: Won<Ready> = { ok: true, target, prepared, flow: opened.flow, ticket }
-      // Nothing, twice: then nothing is the answer.
-      if (empty) return answer
-      empty = answer
-    }
-    // A key found dead says nothing of the request: it is not one of its attempts, and the next key is no repetition.
-    if (rowOf(failure).condemns === 'key') triedAt.delete(instance.id)
-    else counted++
-    failures.push(failure)
-    history = met(history, target, failure, windowOf(target.candidate))
-    last = { target, prepared, failure }
-    if (asking.mayGoElsewhere?.(failure) === false) history = { ...history, over: true }
+  } finally {
+    for (const running of underWay.keys()) letGo(running)
   }
 }
 

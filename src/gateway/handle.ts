@@ -88,6 +88,7 @@ const serve = async (
   try {
     const errand = {
       id: received.id,
+      client: received.client,
       plan: plan.value,
       config,
       deadline: limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY,

@@ -32,6 +32,8 @@ export type Sent<T> = Fitness & {
 export type Read<T> = { readonly value: T; readonly usage?: Usage }
 
 export type Call<T> = {
+  /** Who asks; empty where clients are not told apart. */
+  readonly client: string
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
@@ -47,7 +49,7 @@ export type Body<T> = Won<Sent<T>> & { readonly value: T }
 
 export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
   const { world } = tools
-  const { plan, config, keysOf, stop, record, heard } = call
+  const { client, plan, config, keysOf, stop, record, heard } = call
   const { settings } = config
   const bodies = new Map<Candidate, Sent<T> | null>()
   const prepare = ({ candidate }: Target): Sent<T> | null => {
@@ -84,7 +86,7 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
   try {
     const opened = await firstToOpen(
       tools,
-      { id: record.id, plan, config, deadline, stop, keysOf, note: (fact) => record.note(fact) },
+      { id: record.id, client, plan, config, deadline, stop, keysOf, note: (fact) => record.note(fact) },
       { prepare, begin },
     )
     if (!opened.ok) return opened

@@ -1,22 +1,29 @@
 /**
- * How much repeating one provider has to bear: second and later attempts at it are a share of its first tries over ten
- * seconds, with a floor for quiet times. Going on to another provider is never asked here. Pure; the caller stores it.
+ * How much repeating one provider has to bear: second and later attempts of requests there, and hedges against it, are a
+ * share of its first tries over ten seconds, with a floor for quiet times. One client may take half of that, so that
+ * requests of its that always fail leave the others their share. Going on to another provider is never asked here. Pure;
+ * the caller stores it.
  */
 
-/** Counts of a quarter of a second, the `n`-th of the clock. */
-type Slot = { readonly n: number; readonly firsts: number; readonly repeats: number }
+/** Counts of a quarter of a second, the `n`-th of the clock. Repeats are counted by client. */
+type Slot = { readonly n: number; readonly firsts: number; readonly repeats: ReadonlyMap<string, number> }
 
+/** Bounded by what it grants: it names no more clients than repeats of the last ten seconds. */
 export type Budget = { readonly past: readonly Slot[]; readonly current: Slot }
 
+const nobody: ReadonlyMap<string, number> = new Map()
+
 /** What a provider begins with. */
-export const noTries: Budget = { past: [], current: { n: 0, firsts: 0, repeats: 0 } }
+export const noTries: Budget = { past: [], current: { n: 0, firsts: 0, repeats: nobody } }
+
+/** `percent` of first tries, and `floor` repeats a second at least. */
+export type BudgetRules = { readonly percent: number; readonly floor: number }
 
 const SLOT = 250
+const SECONDS = 10
 /** Slots of the sliding ten seconds, and of the sliding second of the floor. */
-const LONG = 10_000 / SLOT
+const LONG = (SECONDS * 1_000) / SLOT
 const SHORT = 1_000 / SLOT
-/** Repeats that are always allowed in a second. */
-const FLOOR = 3
 
 /** Counts a request's first attempt at the provider. */
 export const firstTry = (budget: Budget, now: number): Budget => {
@@ -24,23 +31,50 @@ export const firstTry = (budget: Budget, now: number): Budget => {
   return { past, current: { ...current, firsts: current.firsts + 1 } }
 }
 
-/** Asks for a further attempt of the same request at the provider, and counts it if it is allowed. */
+/**
+ * Asks for a further attempt of a request of this client at the provider, and counts it if it is allowed. `client`: ''
+ * where clients are not told apart.
+ */
 export const mayRepeat = (
   budget: Budget,
   now: number,
-  percent: number,
+  client: string,
+  rules: BudgetRules,
 ): { readonly state: Budget; readonly allowed: boolean } => {
   const state = roll(budget, now)
   const { past, current } = state
-  let { firsts, repeats, repeats: lately } = current
+  const half: BudgetRules = { percent: rules.percent / 2, floor: Math.ceil(rules.floor / 2) }
+  const allowed =
+    hasRoom(state, totalOf, rules) && (client === '' || hasRoom(state, ({ repeats }) => repeats.get(client) ?? 0, half))
+  if (!allowed) return { state, allowed }
+  const repeats = new Map(current.repeats).set(client, (current.repeats.get(client) ?? 0) + 1)
+  return { state: { past, current: { ...current, repeats } }, allowed }
+}
+
+const totalOf = ({ repeats }: Slot): number => {
+  let total = 0
+  for (const count of repeats.values()) total += count
+  return total
+}
+
+/** Whether one more fits into the share, or, if there were few just now, into share and floor together. */
+const hasRoom = (
+  { past, current }: Budget,
+  repeatsIn: (slot: Slot) => number,
+  { percent, floor }: BudgetRules,
+): boolean => {
+  let { firsts } = current
+  let repeats = repeatsIn(current)
+  let lately = repeats
   // What straddles the edge of a span counts as repeats and not as first tries: never more than the rule allows.
   for (const slot of past) {
+    const its = repeatsIn(slot)
     if (slot.n > current.n - LONG) firsts += slot.firsts
-    repeats += slot.repeats
-    if (slot.n >= current.n - SHORT) lately += slot.repeats
+    repeats += its
+    if (slot.n >= current.n - SHORT) lately += its
   }
-  const allowed = lately < FLOOR || repeats + 1 <= (firsts * percent) / 100
-  return { state: allowed ? { past, current: { ...current, repeats: current.repeats + 1 } } : state, allowed }
+  const share = (firsts * percent) / 100
+  return repeats + 1 <= share || (lately < floor && repeats + 1 <= share + floor * SECONDS)
 }
 
 const roll = (budget: Budget, now: number): Budget => {
@@ -48,6 +82,6 @@ const roll = (budget: Budget, now: number): Budget => {
   if (budget.current.n === n) return budget
   return {
     past: [...budget.past, budget.current].filter((slot) => slot.n >= n - LONG),
-    current: { n, firsts: 0, repeats: 0 },
+    current: { n, firsts: 0, repeats: nobody },
   }
 }

@@ -95,6 +95,7 @@ for (const [name, asked, elsewhere, two] of cases)
 const proofs: readonly (readonly [status: number, proves: boolean])[] = [
   [200, false],
   [299, false],
+  [300, true],
   [302, true],
   [400, true],
   [401, true],

@@ -19,8 +19,9 @@ const MISSING = new Set(['model_missing'])
  * where nothing was tried, what kept it from being tried; a mixture is a bad gateway with the last failure's kind.
  */
 export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[]): Failure => {
+  const own = failures.find((failure) => rowOf(failure).condemns === 'request')
+  if (own) return own
   const last = failures.at(-1)
-  if (last && rowOf(last).condemns === 'request') return last
   const soonest = soonestOf(failures, leftOut)
   const more = soonest === null ? {} : { retryAfter: soonest }
   const kinds = [

@@ -42,7 +42,7 @@ export type Bench = {
   readonly world: StillWorld
   readonly news: News[]
   /** Sends a request and gives back its reply, which fills as time passes. */
-  readonly ask: (body: object | string, style?: ClientProtocolName) => CapturedReply
+  readonly ask: (body: object | string, style?: ClientProtocolName, client?: string) => CapturedReply
 }
 
 export const bench = (
@@ -73,7 +73,7 @@ export const bench = (
     gateway,
     world,
     news,
-    ask: (body, style = 'openai-chat') => {
+    ask: (body, style = 'openai-chat', client = '') => {
       const protocol = protocols[style]
       const reply = new CapturedReply()
       const received: Received = {
@@ -84,7 +84,7 @@ export const bench = (
         headers: () => undefined,
         body: typeof body === 'string' ? body : JSON.stringify(body),
         local: true,
-        client: '',
+        client,
       }
       reply.done = handle(gateway, protocol, received, reply)
       return reply

@@ -94,6 +94,37 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     ],
     'headgate_stream_interrupted_total{provider="p",model="m",reason="truncated"} 1',
   ],
+  ...[0, 1].map((chosen): readonly [string, Exchange, string] => [
+    `a hedge, and the ${chosen === 0 ? 'first' : 'second'} was quicker`,
+    [
+      received,
+      { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
+      { type: 'attempt', at: 1, provider: 'q', model: 'm', key: 'k', hedge: true },
+      { type: 'committed', at: 2, attempt: chosen, status: 200 },
+      { type: 'abandoned', at: 2, attempt: 1 - chosen },
+      { type: 'ended', at: 3, how: 'answered', status: 200 },
+    ],
+    `headgate_hedges_total{won="${chosen === 1}"} 1`,
+  ]),
+  [
+    'an attempt let go',
+    [
+      received,
+      { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
+      { type: 'abandoned', at: 2, attempt: 0 },
+      { type: 'ended', at: 3, how: 'answered', status: 200 },
+    ],
+    'headgate_attempts_total{provider="p",model="m",class="abandoned"} 1',
+  ],
+  [
+    'a budget of repeats that was in the way',
+    [
+      received,
+      { type: 'budget_spent', at: 2, provider: 'p' },
+      { type: 'ended', at: 3, how: 'refused', status: 502, failure: fail('status', '') },
+    ],
+    'headgate_retry_budget_spent_total{provider="p"} 1',
+  ],
   [
     'a client that left while waiting',
     [received, { type: 'ended', at: 3, how: 'client_gone', status: 499 }],

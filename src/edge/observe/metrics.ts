@@ -53,6 +53,9 @@ const attempt = <T>(run: () => T): T | undefined => {
 /** `openai#a1f3/gpt-x` is openai: who took over from whom is told by provider, keys and models would make it long. */
 const providerIn = (target: string): string => target.split(/[#/]/, 1)[0] ?? target
 
+/** The class of an attempt without a failure. */
+const RESULTS = { committed: 'ok', failed: 'aborted', pending: 'aborted', abandoned: 'abandoned', broken: 'aborted' } as const
+
 export const createMetrics = ({
   version,
   started,
@@ -78,6 +81,16 @@ export const createMetrics = ({
     'to',
     'class',
   ])
+  const hedges = registry.counter(
+    'headgate_hedges_total',
+    'Requests asked of a second provider while the first kept them waiting. What the one let go used is unknown.',
+    ['won'],
+  )
+  const budgetSpent = registry.counter(
+    'headgate_retry_budget_spent_total',
+    'Requests that failed where only the budget of repeats kept a provider from being tried again.',
+    ['provider'],
+  )
   const transitions = registry.counter('headgate_breaker_transitions_total', 'Changes of circuits.', [
     'what',
     'from',
@@ -141,7 +154,7 @@ export const createMetrics = ({
 
   const countAttempts = (summary: Summary) => {
     for (const { provider, model, end, failure } of summary.attempts) {
-      const result = failure ? rowOf(failure).code : end === 'committed' ? 'ok' : 'aborted'
+      const result = failure ? rowOf(failure).code : RESULTS[end]
       attempts.add({ provider, model, class: result })
     }
   }
@@ -164,6 +177,8 @@ export const createMetrics = ({
     if (outcome === 'interrupted') interrupted.add({ provider, model: upstreamModel, reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
     if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: reason })
+    if (summary.hedge) hedges.add({ won: String(summary.hedge === 'won') })
+    if (summary.budgetSpentAt !== undefined) budgetSpent.add({ provider: summary.budgetSpentAt })
     if (summary.shared) shared.add({ style, how: summary.shared.how })
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)

@@ -44,6 +44,8 @@ export const requestFields = (summary: Summary, cost: number | undefined): Field
     upstream_request_id: failure?.upstream?.requestId,
     dropped: summary.dropped.length > 0 ? summary.dropped : undefined,
     dropped_events: summary.droppedEvents > 0 ? summary.droppedEvents : undefined,
+    hedge: summary.hedge,
+    retry_budget: summary.budgetSpentAt,
     shared: summary.shared?.how,
     shared_with: summary.shared && summary.shared.how !== 'left' ? summary.shared.with : undefined,
     trail: summary.trail,

@@ -1,0 +1,123 @@
+/**
+ * Hedging over real sockets: a first provider that keeps a request waiting, a second that answers it. The loser's
+ * connection is ended, hedges are no more than paid for, and without the setting there are none.
+ */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { piecesOf, say } from '../support/answers.ts'
+import type { Act, Asked, Upstream } from '../support/upstream.ts'
+import {
+  ask,
+  callsOf,
+  endedWell,
+  rawClient,
+  rawRequest,
+  STYLES,
+  saidIn,
+  sleep,
+  stage,
+  statusOf,
+} from './support/stage.ts'
+
+const { gateway, upstream } = stage()
+
+const text = (by: string): string => `Hello, said by the ${by} one`
+const quickly = (asked: Asked): Act => say(asked, { text: text('quick') })
+/** Begins as it should, and says nothing that is content until far too late. */
+const late = (asked: Asked): Act =>
+  asked.stream
+    ? { do: 'stream', pieces: piecesOf(asked, { text: text('slow') }), first: 60_000 }
+    : { do: 'answer', body: {}, after: 60_000 }
+/** Answers as it should, so many ms later. */
+const slowly =
+  (ms: number) =>
+  (asked: Asked): Act => {
+    const act = say(asked, { text: text('slow') })
+    return act.do === 'answer' || act.do === 'stream' ? { ...act, after: ms } : act
+  }
+
+const staged = async (slow: (asked: Asked) => Act, quick: (asked: Asked) => Act, settings: object) => {
+  const [first, second] = [await upstream(slow), await upstream(quick)]
+  const started = await gateway({
+    providers: { slow: { baseUrl: `${first.url}/v1` }, quick: { baseUrl: `${second.url}/v1` } },
+    routes: { r: { targets: ['slow/m', 'quick/m'] } },
+    ...settings,
+  })
+  return { first, second, it: started }
+}
+
+/** Waits for what has to come about by itself, for 10 s at most. */
+const until = async (holds: () => boolean | Promise<boolean>, what: string): Promise<void> => {
+  const end = performance.now() + 10_000
+  while (!(await holds())) {
+    assert.ok(performance.now() < end, `${what}: not within 10 s`)
+    await sleep(20)
+  }
+}
+const endsOf = (one: Upstream) => callsOf(one).map(({ ended }) => ended)
+const counted = async (url: string): Promise<string[]> =>
+  (await (await fetch(`${url}/metrics`)).text()).split('\n').filter((line) => line.startsWith('headgate_hedges_total{'))
+
+describe('the second answers', () => {
+  for (const style of STYLES)
+    for (const stream of [false, true])
+      test(`${style}, ${stream ? 'a stream' : 'whole'}: and the first is let go`, async () => {
+        const { first, second, it } = await staged(late, quickly, { hedge: { percent: 100, delay: 200 } })
+        const answer = await ask(it, style, 'r', stream)
+        assert.equal(answer.status, 200, answer.text)
+        assert.equal(saidIn(style, stream, answer.text), text('quick'))
+        if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+        assert.equal(answer.headers.get('x-headgate-provider'), 'quick')
+        assert.equal(answer.headers.get('x-headgate-attempts'), '2')
+        assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:abandoned, quick#\w+:200$/)
+        assert.equal(callsOf(second).length, 1)
+        await until(() => endsOf(first).join() === 'aborted', 'the loser’s connection ends')
+        const { circuit, keys } = await statusOf(it, 'slow')
+        assert.deepEqual([circuit.state, circuit.failures, keys[0]?.in_flight], ['closed', 0, 0])
+        assert.deepEqual(await counted(it.url), ['headgate_hedges_total{won="true"} 1'])
+      })
+})
+
+describe('the first answers after all', () => {
+  for (const stream of [false, true])
+    test(`${stream ? 'a stream' : 'whole'}: and the second is let go`, async () => {
+      const { first, second, it } = await staged(slowly(1_500), late, { hedge: { percent: 100, delay: 100 } })
+      const answer = await ask(it, 'chat', 'r', stream)
+      assert.equal(saidIn('chat', stream, answer.text), text('slow'))
+      assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:200, quick#\w+:abandoned$/)
+      assert.deepEqual(endsOf(first), ['finished'])
+      await until(() => endsOf(second).join() === 'aborted', 'the loser’s connection ends')
+      assert.deepEqual(await counted(it.url), ['headgate_hedges_total{won="false"} 1'])
+    })
+})
+
+test('a client that leaves ends both', async () => {
+  const { first, second, it } = await staged(late, late, { hedge: { percent: 100, delay: 100 } })
+  const body = JSON.stringify({ model: 'r', stream: true, messages: [{ role: 'user', content: 'hello' }] })
+  const client = await rawClient(
+    it.url,
+    rawRequest('/v1/chat/completions', body, { 'content-type': 'application/json' }),
+  )
+  await until(() => callsOf(second).length === 1, 'the second is asked')
+  client.socket.destroy()
+  await until(() => [...endsOf(first), ...endsOf(second)].join() === 'aborted,aborted', 'both connections end')
+})
+
+test('no more of the requests than the setting allows', async () => {
+  const { first, second, it } = await staged(slowly(600), quickly, { hedge: { percent: 20, delay: 100 } })
+  const answers = await Promise.all(Array.from({ length: 10 }, () => ask(it, 'chat', 'r', false)))
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    answers.map(() => 200),
+  )
+  assert.deepEqual([callsOf(first).length, callsOf(second).length], [10, 2])
+})
+
+test('off by default', async () => {
+  const { first, second, it } = await staged(slowly(1_500), quickly, {})
+  const answer = await ask(it, 'chat', 'r', false)
+  assert.equal(saidIn('chat', false, answer.text), text('slow'))
+  assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:200$/)
+  assert.deepEqual([callsOf(first).length, callsOf(second).length], [1, 0])
+  assert.deepEqual(await counted(it.url), [])
+})

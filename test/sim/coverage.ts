@@ -1,0 +1,150 @@
+/** What many seeds together have seen, and what they must have: a simulation that never meets a failure proves nothing of it. */
+import type { FailureKind } from '../../src/core/failure.ts'
+import type { Breach } from './invariants.ts'
+import type { Result } from './run.ts'
+import { MODES } from './upstreams.ts'
+
+/** Failures an attempt can meet here. Absent: those only the edge, another endpoint or an answer of megabytes can make. */
+const ATTEMPTS: readonly FailureKind[] = [
+  'refused',
+  'dns',
+  'connect_timeout',
+  'tls',
+  'reset',
+  'not_http',
+  'not_json',
+  'timeout',
+  'no_first_content',
+  'status',
+  'error_in_stream',
+  'redirect',
+  'malformed',
+  'truncated',
+  'stalled',
+  'empty',
+  'conflict',
+  'overloaded',
+  'model_missing',
+  'token_rate',
+  'rate_limited',
+  'quota',
+  'auth',
+  'permission',
+  'invalid_request',
+  'content_policy',
+  'context_length',
+]
+
+/** Failures a request can end with here beyond those of attempts. */
+const TOLD: readonly FailureKind[] = [
+  'no_target',
+  'unconfigured',
+  'unknown_model',
+  'invalid_json',
+  'missing_parameter',
+  'deadline',
+  'shutdown',
+  'client_gone',
+]
+
+export const SOMETIMES: readonly string[] = [
+  ...Object.keys(MODES).map((mode) => `mode: ${mode}`),
+  ...ATTEMPTS.map((kind) => `attempt: ${kind}`),
+  ...TOLD.map((kind) => `told: ${kind}`),
+  'told: retry-after',
+  'circuit: closed→open',
+  'circuit: open→half_open',
+  'circuit: half_open→closed',
+  'circuit: half_open→open',
+  'circuit: early probe',
+  // An early probe that was answered.
+  'circuit: open→closed',
+  'circuit of endpoint: →open',
+  'circuit of model: →open',
+  'circuit of deployment: →open',
+  'key: active→quota_exhausted',
+  'key: quota_exhausted→active',
+  'key: active→suspended',
+  'key: suspended→active',
+  'key: suspended→disabled',
+  'key: disabled→active',
+  'ends: answered',
+  'ends: refused',
+  'ends: interrupted',
+  'ends: client_gone',
+  'left: waiting',
+  'left: in the middle',
+  'shutdown: with requests under way',
+]
+
+/** What is kept of many runs: JSON-able, so that processes can add theirs together. */
+export type Tally = {
+  seeds: number
+  requests: number
+  attempts: number
+  events: number
+  /** In how many seeds. */
+  seen: { [what: string]: number }
+  /** By the number of equal keys, how often each was the first choice. */
+  shares: { [keys: number]: number[] }
+  failed: { readonly seed: number; readonly breach: Breach }[]
+}
+
+export const noTally = (): Tally => ({
+  seeds: 0,
+  requests: 0,
+  attempts: 0,
+  events: 0,
+  seen: {},
+  shares: {},
+  failed: [],
+})
+
+/** Seeds that fail are kept up to this many. */
+const MOST_FAILED = 100
+
+export const count = (tally: Tally, { seed, breach, requests, attempts, events, seen, shares }: Result): void => {
+  tally.seeds++
+  tally.requests += requests
+  tally.attempts += attempts
+  tally.events += events
+  for (const what of seen) tally.seen[what] = (tally.seen[what] ?? 0) + 1
+  for (const [keys, chosen] of shares) {
+    const row = tally.shares[keys] ?? Array.from({ length: keys }, () => 0)
+    row[chosen] = (row[chosen] ?? 0) + 1
+    tally.shares[keys] = row
+  }
+  if (breach && tally.failed.length < MOST_FAILED) tally.failed.push({ seed, breach })
+}
+
+export const sum = (tallies: readonly Tally[]): Tally => {
+  const all = noTally()
+  for (const one of tallies) {
+    all.seeds += one.seeds
+    all.requests += one.requests
+    all.attempts += one.attempts
+    all.events += one.events
+    for (const [what, times] of Object.entries(one.seen)) all.seen[what] = (all.seen[what] ?? 0) + times
+    for (const [keys, row] of Object.entries(one.shares)) {
+      const known = all.shares[Number(keys)] ?? row.map(() => 0)
+      all.shares[Number(keys)] = known.map((times, at) => times + (row[at] ?? 0))
+    }
+    all.failed.push(...one.failed)
+  }
+  all.failed.sort((a, b) => a.seed - b.seed)
+  return all
+}
+
+export const missing = ({ seen }: Tally): readonly string[] => SOMETIMES.filter((what) => !seen[what])
+
+/** Keys whose share is further from equal than chance allows: five standard deviations, since many runs look. */
+export const uneven = ({ shares }: Tally): readonly string[] =>
+  Object.entries(shares).flatMap(([keys, row]) => {
+    const n = Number(keys)
+    const total = row.reduce((all, one) => all + one, 0)
+    const expected = total / n
+    const sigma = Math.sqrt((total * (n - 1)) / (n * n))
+    return total > 200 && row.some((one) => Math.abs(one - expected) > 5 * sigma)
+      ? [`of ${n} equal keys the first choices were ${row.join(', ')}`]
+      : []
+  })

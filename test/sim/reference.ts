@@ -1,0 +1,178 @@
+/** The circuit once more, as RELIABILITY's table has it and as plainly as can be: what the real one is held against. */
+import type { CircuitRules } from '../../src/core/settings.ts'
+
+type Token = { gen: number; kind: 'plain' | 'probe' | 'early'; expires: number; booked: number | null }
+type Tally = { ok: number; bad: number }
+
+export type { Token as ReferenceToken }
+
+const BUCKETS = 12
+
+export class ReferenceCircuit {
+  at: 'closed' | 'open' | 'half_open' = 'closed'
+  /** When it last went from one phase to another. */
+  changed = Number.NEGATIVE_INFINITY
+  /** Claims on it that have no verdict. */
+  underWay = 0
+  #gen = 0
+  #since = 0
+  #until = 0
+  #lastEarly: number | null = null
+  #early: Token | null = null
+  #probes = new Set<Token>()
+  #buckets = new Map<number, Tally>()
+  #run = 0
+  readonly #rules: CircuitRules
+
+  constructor(rules: CircuitRules) {
+    this.#rules = rules
+  }
+
+  reads(now: number): 'closed' | 'open' | 'half_open' {
+    if (this.at !== 'open') return this.at
+    return now >= this.#until || this.#earlyUnderWay(now) ? 'half_open' : 'open'
+  }
+
+  /** Null: it may not. */
+  admit(now: number, early: boolean): Token | null {
+    if (this.at === 'closed') return { gen: this.#gen, kind: 'plain', expires: 0, booked: null }
+    if (this.at === 'open' && now < this.#until) {
+      const spacing = Math.max(10_000, this.#rules.resetTimeout / 10)
+      if (!early || this.#earlyUnderWay(now) || now < (this.#lastEarly ?? this.#since) + spacing) return null
+      this.#lastEarly = now
+      this.#early = { gen: this.#gen, kind: 'early', expires: this.#expiry(now), booked: null }
+      return this.#early
+    }
+    if (this.at === 'open') {
+      this.#turn('half_open', now)
+      this.#probes.clear()
+    }
+    for (const probe of this.#probes) if (now >= probe.expires) this.#probes.delete(probe)
+    if (this.#probes.size >= this.#rules.probes) return null
+    const token: Token = { gen: this.#gen, kind: 'probe', expires: this.#expiry(now), booked: null }
+    this.#probes.add(token)
+    return token
+  }
+
+  /** Whether `admit` would. */
+  wouldAdmit(now: number, early: boolean): boolean {
+    if (this.at === 'closed') return true
+    if (this.at === 'open') {
+      if (now >= this.#until) return true
+      const spacing = Math.max(10_000, this.#rules.resetTimeout / 10)
+      return early && !this.#earlyUnderWay(now) && now >= (this.#lastEarly ?? this.#since) + spacing
+    }
+    let taken = 0
+    for (const probe of this.#probes) if (now < probe.expires) taken++
+    return taken < this.#rules.probes
+  }
+
+  /**
+   * Whether it has just recovered and has its hands full: for one request beside `n` others so many tenths of the slow
+   * start have to have passed as `n` has binary digits.
+   */
+  isWarming(now: number): boolean {
+    if (this.at !== 'closed' || this.underWay === 0) return false
+    const span = Math.min(this.#rules.slowStart, this.#rules.resetTimeout)
+    const digits = this.underWay.toString(2).length
+    return now < this.changed + (Math.min(10, digits) * span) / 10
+  }
+
+  commit(token: Token, now: number): void {
+    if (token.gen !== this.#gen || token.booked !== null) return
+    if (this.at !== 'closed') {
+      this.#turn('closed', now)
+      this.#buckets.clear()
+      this.#run = 0
+      token.gen = this.#gen
+      token.kind = 'plain'
+    }
+    token.booked = this.#bucket(now)
+    this.#tally(token.booked).ok++
+  }
+
+  done(token: Token, now: number): void {
+    this.commit(token, now)
+    if (token.gen === this.#gen && this.at === 'closed') this.#run = 0
+  }
+
+  failed(token: Token, now: number): void {
+    if (token.gen !== this.#gen) return
+    if (this.at === 'half_open') return this.#open(now)
+    if (this.at === 'open') return this.#free(token)
+    this.#takeBack(token)
+    this.#tally(this.#bucket(now)).bad++
+    this.#run++
+    const { ok, bad } = this.counts(now)
+    const { consecutiveFailures, minRequests, errorThreshold } = this.#rules
+    const inARow = consecutiveFailures > 0 && this.#run >= consecutiveFailures
+    const share = ok + bad >= minRequests && 100 * bad >= errorThreshold * (ok + bad)
+    if (inARow || share) this.#open(now)
+  }
+
+  /** A failure of something else: the answer broke off all the same. */
+  withdraw(token: Token): void {
+    if (token.gen !== this.#gen) return
+    if (this.at === 'closed') this.#takeBack(token)
+    else this.#free(token)
+  }
+
+  release(token: Token): void {
+    if (token.gen === this.#gen) this.#free(token)
+  }
+
+  counts(now: number): Tally {
+    const from = this.#bucket(now) - BUCKETS
+    const sum = { ok: 0, bad: 0 }
+    for (const [at, { ok, bad }] of this.#buckets)
+      if (at > from) {
+        sum.ok += ok
+        sum.bad += bad
+      }
+    return sum
+  }
+
+  #earlyUnderWay(now: number): boolean {
+    return this.#early !== null && now < this.#early.expires
+  }
+
+  #expiry(now: number): number {
+    return now + (this.#rules.timeout === 0 ? 30_000 : this.#rules.timeout) + 1_000
+  }
+
+  #bucket(now: number): number {
+    return Math.floor(now / (this.#rules.window / BUCKETS))
+  }
+
+  #tally(at: number): Tally {
+    const known = this.#buckets.get(at)
+    if (known) return known
+    const made = { ok: 0, bad: 0 }
+    this.#buckets.set(at, made)
+    return made
+  }
+
+  #takeBack(token: Token): void {
+    const bucket = token.booked === null ? undefined : this.#buckets.get(token.booked)
+    if (bucket && bucket.ok > 0) bucket.ok--
+  }
+
+  #free(token: Token): void {
+    this.#probes.delete(token)
+    if (this.#early === token) this.#early = null
+  }
+
+  #open(now: number): void {
+    this.#turn('open', now)
+    this.#since = now
+    this.#until = now + this.#rules.resetTimeout
+    this.#lastEarly = null
+    this.#early = null
+  }
+
+  #turn(to: ReferenceCircuit['at'], now: number): void {
+    this.at = to
+    this.changed = now
+    this.#gen++
+  }
+}

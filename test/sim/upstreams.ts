@@ -1,0 +1,555 @@
+/**
+ * Upstreams that go through good and bad times: each provider, key and deployment is a Markov chain over the modes of a
+ * table, and a call is answered by a script in the mode of its moment.
+ */
+import { type Failure, fail } from '../../src/core/failure.ts'
+import type { Cancel, Ongoing, UpstreamListener } from '../../src/core/world.ts'
+import { between, type Chance, drawing, exponential, logNormal, pick, whole } from './chance.ts'
+import { type Answer, answer, errorEvent, errorText, type Style } from './wires.ts'
+
+/** What the upstream means, whatever the gateway makes of it. */
+export type Meaning =
+  /** It answers, or would have: what goes wrong is the health of something. */
+  | 'answer'
+  | 'health'
+  | 'rate'
+  | 'quota'
+  | 'auth'
+  | 'denied'
+  | 'missing'
+  | 'request'
+  | 'policy'
+  | 'context'
+  | 'conflict'
+  | 'empty'
+
+export type Poison = 'request' | 'policy' | 'context'
+
+export type Step =
+  | {
+      readonly after: number
+      readonly act: 'head'
+      readonly status: number
+      readonly headers: Readonly<Record<string, string>>
+      /** A wait (ms) that is told as a date of the wall clock. */
+      readonly dated?: number
+    }
+  | { readonly after: number; readonly act: 'bytes'; readonly chunk: Uint8Array; readonly finished?: true }
+  | { readonly after: number; readonly act: 'end' }
+  | { readonly after: number; readonly act: 'fail'; readonly failure: Failure }
+  /** Nothing more, for ever. */
+  | { readonly after: number; readonly act: 'silence' }
+
+export type Script = {
+  readonly steps: readonly Step[]
+  readonly meaning: Meaning
+  /** The whole answer is in it, with its end. */
+  readonly complete: boolean
+  /** Something unreadable stands in the middle of it. */
+  readonly gaps: boolean
+  readonly words: number
+  /** Ms it asks to wait. */
+  readonly wait: number | null
+}
+
+export type Scene = {
+  readonly style: Style
+  readonly stream: boolean
+  readonly usage: boolean
+  readonly tag: string
+  readonly connectTimeout: number
+  /** The key it was asked with, which careless upstreams quote. */
+  readonly secret: string
+  readonly chance: Chance
+  readonly poison: Poison | null
+}
+
+type Draft = { -readonly [name in keyof Script]: Script[name] } & { steps: Step[] }
+
+const SSE = { 'content-type': 'text/event-stream' }
+const JSON_TYPE = { 'content-type': 'application/json' }
+const HTML = '<!doctype html><html><body>Bad gateway</body></html>'
+
+class Writing {
+  readonly scene: Scene
+  readonly draft: Draft
+  constructor(scene: Scene, meaning: Meaning) {
+    this.scene = scene
+    this.draft = { steps: [], meaning, complete: false, gaps: false, words: 0, wait: null }
+  }
+  head(after: number, status: number, headers: Readonly<Record<string, string>>, dated?: number): this {
+    this.draft.steps.push({ after, act: 'head', status, headers, ...(dated !== undefined && { dated }) })
+    return this
+  }
+  /** In pieces cut anywhere, `gap` ms apart at most; the piece that brings it up to `finished` is marked. */
+  text(text: string, gap: number, finished = -1, most = 5): this {
+    const bytes = Buffer.from(text)
+    const at = finished === -1 ? Number.POSITIVE_INFINITY : Buffer.byteLength(text.slice(0, finished))
+    const { chance } = this.scene
+    const cuts = Array.from({ length: whole(chance, 0, most - 1) }, () => Math.floor(chance() * bytes.length)).sort(
+      (a, b) => a - b,
+    )
+    let from = 0
+    for (const until of [...cuts, bytes.length]) {
+      if (until === from) continue
+      const chunk = bytes.subarray(from, until)
+      const marked = until >= at && from < at
+      this.draft.steps.push({
+        after: from === 0 ? 0 : chance() * gap,
+        act: 'bytes',
+        chunk,
+        ...(marked && { finished: true }),
+      })
+      from = until
+    }
+    return this
+  }
+  end(after = 0): this {
+    this.draft.steps.push({ after, act: 'end' })
+    return this
+  }
+  fail(after: number, failure: Failure): this {
+    this.draft.steps.push({ after, act: 'fail', failure })
+    return this
+  }
+  silence(): this {
+    this.draft.steps.push({ after: 0, act: 'silence' })
+    return this
+  }
+  get made(): Script {
+    return this.draft
+  }
+}
+
+const latency = (chance: Chance): number => Math.min(1_500, 20 + logNormal(chance, 250, 0.7))
+
+const answerFor = (
+  { style, stream, usage, tag, chance }: Scene,
+  words = whole(chance, 1, 12),
+): Answer & { words: number } => ({
+  ...answer(style, stream, usage, words, tag),
+  words,
+})
+
+const begin = (scene: Scene, meaning: Meaning, wait = latency(scene.chance)): Writing =>
+  new Writing(scene, meaning).head(wait, 200, scene.stream ? SSE : JSON_TYPE)
+
+const answering = (scene: Scene, gap: number, wait?: number): Writing => {
+  const said = answerFor(scene)
+  const writing = begin(scene, 'answer', wait)
+  writing.draft.complete = true
+  writing.draft.words = said.words
+  return writing.text(said.text, gap, said.finished)
+}
+
+const refusing =
+  (
+    meaning: Meaning,
+    status: number,
+    type: string,
+    message: string,
+    code?: string,
+    headers: Readonly<Record<string, string>> = {},
+  ) =>
+  (scene: Scene): Script =>
+    new Writing(scene, meaning)
+      .head(latency(scene.chance) / 2, status, { ...JSON_TYPE, ...headers })
+      .text(errorText(scene.style, type, message, code), 50, -1, 2)
+      .end().made
+
+/** A 429, or another, that says when to come back. */
+const waiting =
+  (meaning: Meaning, status: number, type: string, how: 'seconds' | 'ms' | 'date' | 'none') =>
+  (scene: Scene): Script => {
+    const wait =
+      how === 'seconds' || how === 'date' ? whole(scene.chance, 1, 40) * 1_000 : whole(scene.chance, 50, 20_000)
+    const headers: Record<string, string> =
+      how === 'seconds'
+        ? { 'retry-after': String(wait / 1_000) }
+        : how === 'ms'
+          ? { 'retry-after-ms': String(wait) }
+          : {}
+    const writing = new Writing(scene, meaning).head(
+      latency(scene.chance) / 2,
+      status,
+      { ...JSON_TYPE, ...headers },
+      how === 'date' ? wait : undefined,
+    )
+    if (how !== 'none') writing.draft.wait = wait
+    return writing.text(errorText(scene.style, type, 'Slow down.', type), 20, -1, 2).end().made
+  }
+
+const broken =
+  (failure: Failure) =>
+  (scene: Scene): Script =>
+    new Writing(scene, 'health').fail(between(scene.chance, 1, 80), failure).made
+
+/** A stream cut before the reason it ends for, or a body cut anywhere. */
+const cut = (scene: Scene, how: 'end' | 'reset' | 'silence' | 'comments'): Script => {
+  const said = answerFor(scene)
+  const at = Math.floor(scene.chance() * (scene.stream ? said.finish : said.text.length - 1))
+  const writing = begin(scene, 'health').text(said.text.slice(0, at), 200)
+  writing.draft.words = said.words
+  if (how === 'end') return writing.end(20).made
+  if (how === 'reset') return writing.fail(20, fail('reset', 'The connection broke in the middle of the answer.')).made
+  if (how === 'comments' && scene.stream)
+    for (let n = 0; n < 60; n++) writing.draft.steps.push({ after: 4_000, act: 'bytes', chunk: COMMENT })
+  return writing.silence().made
+}
+
+const COMMENT = Buffer.from(': wait\n\n')
+
+const inStream =
+  (type: string, code: string, after: 'first' | 'lifecycle' | 'content') =>
+  (scene: Scene): Script => {
+    const event = errorEvent(scene.style, type, 'Something broke.', code)
+    if (!scene.stream)
+      return begin(scene, 'health')
+        .text(errorText(scene.style, type, 'Something broke.', code), 20)
+        .end().made
+    const said = answerFor(scene)
+    const until = after === 'first' ? 0 : after === 'lifecycle' ? said.content : endOfEvent(said.text, middle(said))
+    const writing = begin(scene, 'health').text(said.text.slice(0, until) + event, 100, Number.MAX_SAFE_INTEGER)
+    writing.draft.words = said.words
+    return writing.end(10).made
+  }
+
+/** Behind the first word, before the end. */
+const middle = ({ content, finish }: Answer): number => Math.min(finish, content + 1)
+const endOfEvent = (text: string, from: number): number => text.indexOf('\n\n', from) + 2
+
+export const MODES = {
+  healthy: (scene: Scene): Script => answering(scene, 120).end().made,
+  slow: (scene: Scene): Script => answering(scene, 4_000, logNormal(scene.chance, 6_000, 1)).end().made,
+  /** The reason to finish came, and `[DONE]` did not. */
+  no_done: (scene: Scene): Script => {
+    const said = answerFor(scene)
+    const writing = begin(scene, 'answer').text(said.text.slice(0, said.terminator), 100, said.finished)
+    Object.assign(writing.draft, { complete: true, words: said.words })
+    return writing.end(20).made
+  },
+  /** The answer is over, the body is not. */
+  lingering: (scene: Scene): Script => answering(scene, 100).silence().made,
+  /** Bytes behind the terminator, and an end that breaks. */
+  late_bytes: (scene: Scene): Script => {
+    if (!scene.stream) return cut(scene, 'reset')
+    const writing = answering(scene, 100).text(`: late\n\ndata: {"error":{"message":"late"}}\n\n`, 40)
+    return writing.fail(30, fail('reset', 'The connection broke in the middle of the answer.')).made
+  },
+  limited_s: waiting('rate', 429, 'rate_limit_error', 'seconds'),
+  limited_ms: waiting('rate', 429, 'rate_limit_error', 'ms'),
+  limited_date: waiting('rate', 429, 'rate_limit_error', 'date'),
+  limited: waiting('rate', 429, 'rate_limit_error', 'none'),
+  /** Anthropic's 413 is the size of the request itself. */
+  token_rate: (scene: Scene): Script =>
+    scene.style === 'messages'
+      ? waiting('rate', 429, 'rate_limit_error', 'none')(scene)
+      : refusing('rate', 413, 'tokens', 'Request too large for the tokens of a minute.', 'rate_limit_exceeded')(scene),
+  overloaded: waiting('health', 503, 'overloaded_error', 'none'),
+  overloaded_s: waiting('health', 529, 'overloaded_error', 'seconds'),
+  error: refusing('health', 500, 'server_error', 'The server had an error.'),
+  /** It quotes the key it was asked with. */
+  quoting: (scene: Scene): Script =>
+    refusing('health', 500, 'server_error', `Could not use ${scene.secret} for this.`)(scene),
+  html_error: (scene: Scene): Script =>
+    new Writing(scene, 'health').head(60, 502, { 'content-type': 'text/html' }).text(HTML, 5).end().made,
+  html_200: (scene: Scene): Script =>
+    new Writing(scene, 'health').head(60, 200, { 'content-type': 'text/html' }).text(HTML, 5).end().made,
+  redirect: (scene: Scene): Script =>
+    new Writing(scene, 'health').head(60, 302, { location: 'https://elsewhere.test/' }).end().made,
+  conflict: refusing('conflict', 409, 'conflict_error', 'The item is locked.'),
+  timeout_408: refusing('health', 408, 'timeout_error', 'It took too long.'),
+  refused: broken(fail('refused', 'The connection was refused (ECONNREFUSED).', { unsent: true })),
+  dns: broken(fail('dns', 'The host name is not known (ENOTFOUND).', { unsent: true })),
+  dns_again: broken(
+    fail('dns', 'The name server gave no answer (EAI_AGAIN).', { unsent: true, upstream: { code: 'EAI_AGAIN' } }),
+  ),
+  tls: broken(fail('tls', 'No secure connection could be made (CERT_HAS_EXPIRED).', { unsent: true })),
+  reset: broken(fail('reset', 'The connection was closed without an answer.')),
+  not_http: broken(fail('not_http', 'What came back is not HTTP.')),
+  no_connection: (scene: Scene): Script =>
+    scene.connectTimeout === 0
+      ? new Writing(scene, 'health').silence().made
+      : new Writing(scene, 'health').fail(
+          scene.connectTimeout,
+          fail('connect_timeout', `No connection was made within ${scene.connectTimeout} ms.`, { unsent: true }),
+        ).made,
+  no_head: (scene: Scene): Script => new Writing(scene, 'health').silence().made,
+  head_only: (scene: Scene): Script => begin(scene, 'health').silence().made,
+  comments_only: (scene: Scene): Script => {
+    const writing = begin(scene, 'health')
+    for (let n = 0; n < 60; n++) writing.draft.steps.push({ after: 2_000, act: 'bytes', chunk: COMMENT })
+    return writing.silence().made
+  },
+  truncated: (scene: Scene): Script => cut(scene, 'end'),
+  cut_off: (scene: Scene): Script => cut(scene, 'reset'),
+  stalling: (scene: Scene): Script => cut(scene, 'silence'),
+  trickling: (scene: Scene): Script => cut(scene, 'comments'),
+  error_first: inStream('server_error', 'server_error', 'first'),
+  error_lifecycle: inStream('server_error', 'server_error', 'lifecycle'),
+  error_middle: inStream('server_error', 'server_error', 'content'),
+  overloaded_inside: inStream('overloaded_error', 'server_is_overloaded', 'lifecycle'),
+  malformed: (scene: Scene): Script =>
+    begin(scene, 'health')
+      .text(scene.stream ? 'data: {"choices":[{"del\n\n' : '{"choices": [}', 20)
+      .end().made,
+  /** One event of plain text cannot be read; what follows can. */
+  malformed_middle: (scene: Scene): Script => {
+    if (!scene.stream) return begin(scene, 'health').text('[]', 1).end().made
+    const said = answerFor(scene)
+    const at = endOfEvent(said.text, middle(said))
+    const text = `${said.text.slice(0, at)}data: {"oops\n\n${said.text.slice(at)}`
+    const writing = begin(scene, scene.style === 'chat' ? 'answer' : 'health').text(
+      text,
+      60,
+      text.length - (said.text.length - said.finished),
+    )
+    Object.assign(writing.draft, { complete: true, gaps: true, words: said.words })
+    return writing.end().made
+  },
+  empty: (scene: Scene): Script => {
+    const said = answerFor(scene, 0)
+    const writing = begin(scene, 'empty').text(said.text, 40, said.finished)
+    writing.draft.complete = true
+    return writing.end().made
+  },
+  unauthorized: refusing('auth', 401, 'authentication_error', 'The key is not valid.', 'invalid_api_key'),
+  quota: refusing('quota', 429, 'insufficient_quota', 'You exceeded your current quota.', 'insufficient_quota'),
+  payment: refusing('quota', 402, 'billing_error', 'Insufficient balance.'),
+  denied: refusing('denied', 403, 'permission_error', 'This key may not use this model.'),
+  missing: refusing('missing', 404, 'not_found_error', 'The model does not exist.', 'model_not_found'),
+} as const satisfies { readonly [name: string]: (scene: Scene) => Script }
+export type Mode = keyof typeof MODES
+
+const POISONED: { readonly [poison in Poison]: (scene: Scene) => Script } = {
+  request: refusing('request', 400, 'invalid_request_error', 'The value is not valid.'),
+  policy: (scene) =>
+    refusing(
+      'policy',
+      400,
+      scene.style === 'messages' ? 'content_policy_violation' : 'invalid_request_error',
+      'It was refused.',
+      'content_policy_violation',
+    )(scene),
+  context: refusing(
+    'context',
+    400,
+    'invalid_request_error',
+    'prompt is too long: 9000 tokens > 8000 maximum',
+    'context_length_exceeded',
+  ),
+}
+
+export const scriptFor = (mode: Mode, scene: Scene): Script => {
+  const answers = mode === 'healthy' || mode === 'slow' || mode === 'no_done' || mode === 'lingering'
+  return answers && scene.poison ? POISONED[scene.poison](scene) : MODES[mode](scene)
+}
+
+const rowsOf = (modes: readonly (readonly [Mode, number])[]) => drawing(modes)
+
+/** The trouble of a whole provider, whichever key and model. */
+const PROVIDER_TROUBLE = rowsOf([
+  ['refused', 3],
+  ['dns', 1],
+  ['dns_again', 1],
+  ['tls', 1],
+  ['reset', 2],
+  ['not_http', 1],
+  ['no_connection', 2],
+  ['no_head', 2],
+  ['error', 3],
+  ['html_error', 1],
+  ['html_200', 1],
+  ['overloaded', 2],
+  ['redirect', 1],
+  ['truncated', 2],
+])
+/** The trouble of a key. */
+const KEY_TROUBLE = rowsOf([
+  ['unauthorized', 2],
+  ['quota', 2],
+  ['payment', 1],
+])
+/** The trouble of a key at a model. */
+const DEPLOYMENT_TROUBLE = rowsOf([
+  ['slow', 6],
+  ['no_done', 3],
+  ['lingering', 2],
+  ['late_bytes', 2],
+  ['limited_s', 3],
+  ['limited_ms', 3],
+  ['limited_date', 2],
+  ['limited', 3],
+  ['token_rate', 1],
+  ['overloaded', 2],
+  ['overloaded_s', 2],
+  ['error', 6],
+  ['quoting', 2],
+  ['html_200', 1],
+  ['redirect', 1],
+  ['conflict', 1],
+  ['timeout_408', 1],
+  ['reset', 2],
+  ['no_head', 2],
+  ['head_only', 2],
+  ['comments_only', 1],
+  ['truncated', 4],
+  ['cut_off', 4],
+  ['stalling', 3],
+  ['trickling', 1],
+  ['error_first', 2],
+  ['error_lifecycle', 2],
+  ['error_middle', 2],
+  ['overloaded_inside', 1],
+  ['malformed', 2],
+  ['malformed_middle', 2],
+  ['empty', 2],
+  ['denied', 1],
+  ['missing', 1],
+])
+
+/** How bad the times are: mean ms of good times and of bad ones, and the share of time in a good mode at the start. */
+export type Temper = { readonly good: number; readonly bad: number }
+export const TEMPERS: readonly [Temper, ...Temper[]] = [
+  { good: 200_000, bad: 3_000 },
+  { good: 30_000, bad: 8_000 },
+  { good: 8_000, bad: 8_000 },
+  { good: 4_000, bad: 20_000 },
+]
+
+/** Looked at only when somebody calls: nothing happens to a chain that nobody asks. */
+class Chain {
+  readonly #chance: Chance
+  readonly #temper: Temper
+  readonly #trouble: (chance: Chance) => Mode
+  #mode: Mode = 'healthy'
+  #until: number
+
+  constructor(chance: Chance, temper: Temper, trouble: (chance: Chance) => Mode, now: number) {
+    this.#chance = chance
+    this.#temper = temper
+    this.#trouble = trouble
+    this.#until = now
+    // A run begins in the middle of things.
+    this.#mode = chance() * (temper.good + temper.bad) < temper.good ? this.#trouble(chance) : 'healthy'
+  }
+
+  at(now: number): Mode {
+    while (now >= this.#until) {
+      const well = this.#mode !== 'healthy'
+      this.#mode = well ? 'healthy' : this.#trouble(this.#chance)
+      this.#until += 1 + exponential(this.#chance, well ? this.#temper.good : this.#temper.bad)
+    }
+    return this.#mode
+  }
+}
+
+/** The state of everything upstream. */
+export class Weather {
+  readonly #chance: Chance
+  readonly #temper: Temper
+  readonly #start: number
+  readonly #chains = new Map<string, Chain>()
+  /** Everything is well from now on. */
+  calm = false
+
+  constructor(chance: Chance, now: number) {
+    this.#chance = chance
+    this.#temper = pick(chance, TEMPERS)
+    this.#start = now
+  }
+
+  at(now: number, provider: string, key: string, deployment: string): Mode {
+    if (this.calm) return 'healthy'
+    const { good, bad } = this.#temper
+    const wide = this.#chain(provider, { good: good * 3, bad }, PROVIDER_TROUBLE).at(now)
+    if (wide !== 'healthy') return wide
+    const mine = this.#chain(key, { good: good * 4, bad: bad * 2 }, KEY_TROUBLE).at(now)
+    return mine === 'healthy' ? this.#chain(deployment, this.#temper, DEPLOYMENT_TROUBLE).at(now) : mine
+  }
+
+  #chain(id: string, temper: Temper, trouble: (chance: Chance) => Mode): Chain {
+    const known = this.#chains.get(id)
+    if (known) return known
+    const chain = new Chain(this.#chance, temper, trouble, this.#start)
+    this.#chains.set(id, chain)
+    return chain
+  }
+}
+
+export type Playing = {
+  readonly after: (ms: number, run: () => void) => Cancel
+  readonly date: () => number
+  /** Looked at before each step is taken, and told of what the step was. */
+  readonly onStep: (step: Step) => void
+}
+
+/** Plays a script to a listener, as the way upstream promises it: nothing before `dial` has returned, nothing after `abort`, nothing while paused. */
+export class Played implements Ongoing {
+  readonly #steps: readonly Step[]
+  readonly #listener: UpstreamListener
+  readonly #playing: Playing
+  #next = 0
+  #paused = false
+  #timer: Cancel = () => {}
+  /** The last has been heard or wanted. */
+  over = false
+  aborted = false
+
+  constructor({ steps }: Script, listener: UpstreamListener, playing: Playing) {
+    this.#steps = steps
+    this.#listener = listener
+    this.#playing = playing
+    this.#wait()
+  }
+
+  abort(): void {
+    if (!this.over) this.aborted = true
+    this.over = true
+    this.#timer()
+  }
+
+  resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    if (!this.over) this.#wait()
+  }
+
+  #wait(): void {
+    const step = this.#steps[this.#next]
+    if (step && step.act !== 'silence') this.#timer = this.#playing.after(step.after, () => this.#take(step))
+  }
+
+  #take(step: Step): void {
+    this.#next++
+    const last = step.act === 'end' || step.act === 'fail'
+    if (last) this.over = true
+    this.#playing.onStep(step)
+    switch (step.act) {
+      case 'head': {
+        const { status, headers, dated } = step
+        const all: Readonly<Record<string, string>> =
+          dated === undefined ? headers : { ...headers, 'retry-after': httpDate(this.#playing.date() + dated) }
+        this.#listener.head(status, (name) => all[name])
+        break
+      }
+      case 'bytes':
+        if (!this.#listener.bytes(step.chunk)) this.#paused = true
+        break
+      case 'end':
+        this.#listener.end()
+        break
+      case 'fail':
+        this.#listener.failed(step.failure)
+        break
+      case 'silence':
+        break
+      default:
+        throw new Error(`unknown step ${JSON.stringify(step satisfies never)}`)
+    }
+    if (!this.over && !this.#paused) this.#wait()
+  }
+}
+
+/** Whole seconds, upwards: what is told is never sooner than what is meant. */
+const httpDate = (ms: number): string => new Date(Math.ceil(ms / 1_000) * 1_000).toUTCString()

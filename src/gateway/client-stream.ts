@@ -22,6 +22,7 @@ export class ClientStream implements Sink<Passing> {
   readonly #world: World
   readonly #reply: Reply
   readonly #settings: Settings
+  readonly #abandoned: (reason: Failure) => void
   #ended: (failure: Failure | null) => void = () => {}
   #writer: StreamWriter | null = null
   #flow: Flow | null = null
@@ -34,9 +35,19 @@ export class ClientStream implements Sink<Passing> {
   /** Gives up on a client that reads no more; null while it reads. */
   #stuck: Cancel | null = null
 
-  /** `headers` are those of ours that do not depend on who answers. */
-  constructor(world: World, reply: Reply, settings: Settings, headers: Readonly<Record<string, string>>) {
+  /**
+   * `headers` are those of ours that do not depend on who answers. `abandoned`: the client reads no more, not even the
+   * signs of life it is sent while nobody has answered yet; whatever is done for it has to end.
+   */
+  constructor(
+    world: World,
+    reply: Reply,
+    settings: Settings,
+    headers: Readonly<Record<string, string>>,
+    abandoned: (reason: Failure) => void,
+  ) {
     this.#world = world
+    this.#abandoned = abandoned
     this.#reply = reply
     this.#settings = settings
     this.#lastWrite = world.now()
@@ -90,6 +101,7 @@ export class ClientStream implements Sink<Passing> {
     this.stop()
     this.#reply.cut()
     this.#ended(reason)
+    this.#abandoned(reason)
   }
 
   /** Nothing more is to be said here. */

@@ -241,6 +241,22 @@ test('handle: a dead key does not use up attempts', async () => {
   assert.equal(world.calls.length, 8)
 })
 
+test('handle: a dead key does not make the repeat behind it the first try', async () => {
+  const acts: readonly ((asked: Asked) => void)[] = [
+    (asked) => play.error(asked, 500),
+    (asked) => play.error(asked, 401),
+    answers,
+  ]
+  let number = 0
+  const { ask, world } = bench([instance('a', ['k1', 'k2', 'k3'])], (asked) => acts[number++]?.(asked), {
+    retry: { budgetPercent: 0, budgetFloor: 1 },
+  })
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(world.calls.length, 2)
+  assert.equal(reply.status, 502)
+})
+
 test('handle: attempts end at the limit', async () => {
   const { ask, world } = bench(
     ['a', 'b', 'c', 'd'].map((id) => instance(id)),
@@ -397,6 +413,27 @@ test('handle: a client that stopped reading is given up on', async () => {
   assert.equal(reply.over, 'cut')
   assert.equal(upstream?.aborted, true)
   assert.equal(world.timers(), 0)
+})
+
+test('handle: a client that does not even read the signs of life is given up on before anybody has answered', async () => {
+  const { ask, world, news } = bench([instance('a')], () => {}, {
+    keepAlive: { interval: 1_000 },
+    timeout: { clientWrite: 5_000 },
+  })
+  const reply = ask(question(true))
+  reply.room = false
+  await world.pass(6_001)
+  assert.equal(reply.over, 'cut')
+  assert.equal(world.calls[0]?.aborted, true)
+  await world.pass(600_000)
+  assert.equal(reply.text, ': ping\n')
+  assert.equal(world.calls.length, 1)
+  assert.equal(world.timers(), 0)
+  const ends = news.flatMap((item) => (item.event === 'request' ? item.exchange.slice(-1) : []))
+  assert.deepEqual(
+    ends.map((fact) => fact.type === 'ended' && fact.how),
+    ['client_gone'],
+  )
 })
 
 // ── Circuits ──────────────────────────────────────────────────────────────────────────────────────────────────────

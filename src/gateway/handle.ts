@@ -83,7 +83,8 @@ const serve = async (
     limit > 0
       ? world.later(limit, () => stop.now(fail('deadline', `The answer was not complete within ${limit / 1000} s.`)))
       : () => {}
-  const stream = request.stream ? new ClientStream(world, reply, settings, { 'x-request-id': received.id }) : null
+  const ours = { 'x-request-id': received.id }
+  const stream = request.stream ? new ClientStream(world, reply, settings, ours, (reason) => stop.now(reason)) : null
   const keysOf = keyOrder(gateway, config, question)
   try {
     const errand = {

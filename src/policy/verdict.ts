@@ -111,10 +111,12 @@ export const comeBack = (
   soonest: number | null,
 ): { readonly retry: boolean; readonly after: number | null } => {
   const status = statusOf(failure)
-  const wait = failure.retryAfter ?? (status === 503 && soonest !== null && soonest > 0 ? soonest : undefined)
-  const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
   const { kind } = failure
   const heeded = status === 429 || status === 503 || kind === 'idempotency_key_in_use'
+  // What has begun to rest meanwhile, for another request or by our own guess, may rest for longer than this one was told.
+  const longest = Math.max(failure.retryAfter ?? 0, soonest ?? 0)
+  const wait = failure.retryAfter !== undefined || (heeded && longest > 0) ? longest : undefined
+  const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
   const never =
     kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || kind === 'too_large'
   const worth = status === 408 || status === 409 || status === 429 || status >= 500

@@ -97,7 +97,7 @@ test('aggregate: of chat nothing is lost: several choices, calls side by side, l
       },
       {
         index: 1,
-        message: { role: 'assistant', content: 'B' },
+        message: { role: 'assistant', content: 'B', refusal: null },
         logprobs: { content: [token('B')], refusal: null },
         finish_reason: 'length',
       },
@@ -106,6 +106,7 @@ test('aggregate: of chat nothing is lost: several choices, calls side by side, l
         message: {
           role: 'assistant',
           content: null,
+          refusal: null,
           tool_calls: [
             { id: 'x', type: 'function', function: { name: 'f', arguments: '{"n":9007199254740993}' } },
             { id: 'y', type: 'function', function: { name: 'g', arguments: '{"b":2}' } },

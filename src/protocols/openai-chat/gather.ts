@@ -132,6 +132,8 @@ const finished = ({ index, message: said, logprobs, finish_reason, ...rest }: Bu
     index,
     message: {
       role: 'assistant',
+      // OpenAI's schema wants it; most that imitate its streams leave it out there.
+      refusal: null,
       ...message,
       content: silent ? null : (message.content ?? null),
       ...(calls && { tool_calls: calls }),

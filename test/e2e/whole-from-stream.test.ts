@@ -1,0 +1,192 @@
+/** Over sockets: whole answers put together from upstream streams, the beginning held back, and text gone on with by another. */
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import OpenAI from 'openai'
+import { piecesOf, type Said, say } from '../support/answers.ts'
+import type { Act, Asked, Ending, Upstream } from '../support/upstream.ts'
+import type { Started } from './support/process.ts'
+import { ask, callsOf, eventsIn, type Place, STYLES, saidIn, stage } from './support/stage.ts'
+
+const TEXT = 'one two three four five'
+const CALLS = [
+  { id: 'call_1', name: 'weather', arguments: '{"city":"Bern","days":3}' },
+  { id: 'call_2', name: 'weather', arguments: '{"city":"Chur"}' },
+]
+const FORMATS = ['chat', 'responses', 'messages'] as const
+const KINDS: Readonly<Record<string, Said>> = {
+  text: { text: TEXT },
+  calls: { tools: CALLS },
+  'cut off': { text: TEXT, cut: true },
+}
+const ENDINGS: readonly Ending[] = ['end', 'close', 'reset', 'stall']
+
+/** So many pieces, and then the end. */
+const broken = (asked: Asked, said: Said, ending: Ending): Act => {
+  const pieces = piecesOf(asked, said)
+  return { do: 'stream', pieces: pieces.slice(0, Math.ceil(pieces.length / 2)), gap: 3, ending }
+}
+
+/** Without what is made anew for each answer. */
+const plain = (value: unknown): unknown =>
+  JSON.parse(
+    JSON.stringify(value, (key, inner) =>
+      key === 'created_at' || key === 'created' || key === 'completed_at' || (key === 'id' && !/^call/.test(inner))
+        ? undefined
+        : inner,
+    ),
+  )
+
+// ── Put together ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+describe('aggregate: the answer is the one there would have been', () => {
+  const on = stage()
+  let gateway: Started
+  let upstream: Upstream
+  before(async () => {
+    upstream = await on.upstream((asked) => {
+      const [, , kind = '', ending] = asked.path.split('/')
+      const said = KINDS[decodeURIComponent(kind)] ?? { text: TEXT }
+      return ending && ENDINGS.includes(ending as Ending) && asked.stream
+        ? broken(asked, said, ending as Ending)
+        : say(asked, said)
+    })
+    const providers: Record<string, Place & { aggregate?: boolean }> = {}
+    const routes: Record<string, { targets: string[] }> = {}
+    for (const [f, format] of FORMATS.entries()) {
+      for (const [k, kind] of Object.keys(KINDS).entries()) {
+        const place = { baseUrl: `${upstream.url}/x/${encodeURIComponent(kind)}/whole/v1`, styles: [format] }
+        providers[`whole${f}${k}`] = place
+        providers[`put${f}${k}`] = { ...place, aggregate: true }
+      }
+      for (const [e, ending] of ENDINGS.entries()) {
+        providers[`broken${f}${e}`] = {
+          baseUrl: `${upstream.url}/x/text/${ending}/v1`,
+          styles: [format],
+          aggregate: true,
+        }
+        routes[`route${f}${e}`] = { targets: [`broken${f}${e}/m`, 'good/m'] }
+      }
+    }
+    providers.good = { baseUrl: `${upstream.url}/x/text/good/v1`, aggregate: true }
+    gateway = await on.gateway({ fallback: 'same-model', timeout: { idle: 400 }, providers, routes })
+  })
+
+  for (const style of STYLES)
+    for (const [f, format] of FORMATS.entries())
+      for (const [k, kind] of Object.keys(KINDS).entries())
+        test(`${style} from ${format}: ${kind}`, async () => {
+          const whole = await ask(gateway, style, `whole${f}${k}/m`, false)
+          const put = await ask(gateway, style, `put${f}${k}/m`, false)
+          assert.equal(put.status, 200, put.text)
+          assert.equal(put.headers.get('content-type'), 'application/json')
+          assert.deepEqual(plain(put.json()), plain(whole.json()))
+          const [asWhole, asStream] = callsOf(upstream).slice(-2)
+          assert.deepEqual([asWhole?.stream, asStream?.stream], [false, true])
+        })
+
+  for (const style of STYLES)
+    for (const [f, format] of FORMATS.entries())
+      for (const [e, ending] of ENDINGS.entries())
+        test(`${style} from ${format}: ${ending} in the middle is tried elsewhere`, async () => {
+          const answer = await ask(gateway, style, `route${f}${e}`, false)
+          assert.equal(answer.status, 200, answer.text)
+          assert.equal(saidIn(style, false, answer.text), TEXT)
+          assert.equal(answer.headers.get('x-headgate-attempts'), '2')
+          assert.equal(answer.headers.get('x-headgate-provider'), 'good')
+        })
+})
+
+const SECONDS = [
+  ['mistral', 'mistral', 'mistral-small-latest'],
+  ['anthropic', 'anthropic', 'claude-haiku-4-5'],
+  ['newer', 'anthropic', 'claude-opus-4-8'],
+] as const
+
+// ── Held back, and gone on with ───────────────────────────────────────────────────────────────────────────────────
+
+describe('streams that break off and go on', () => {
+  const on = stage()
+  let gateway: Started
+  let held: Started
+  let upstream: Upstream
+  before(async () => {
+    upstream = await on.upstream((asked) => {
+      const [, , ending = ''] = asked.path.split('/')
+      if (ENDINGS.includes(ending as Ending)) return broken(asked, { text: TEXT }, ending as Ending)
+      return say(asked, { text: ending === 'rest' ? ' and the rest.' : TEXT })
+    })
+    const at = (how: string) => `${upstream.url}/x/${how}/v1`
+    const providers: Record<string, Place> = { good: { baseUrl: at('good') } }
+    const routes: Record<string, { targets: string[] }> = {}
+    // Each has a second of its own: what is gone on with is paid for from that provider's own budget of repeats.
+    for (const [id, ending] of [...STYLES, 'sdk', 'log'].flatMap((who) =>
+      ENDINGS.map((how) => [`${who}-${how}`, how]),
+    )) {
+      if (id === undefined || ending === undefined) continue
+      providers[`first-${id}`] = { baseUrl: at(ending) }
+      const first = `first-${id}/m`
+      for (const [name, kind, model] of SECONDS) {
+        providers[`${name}-${id}`] = { kind, baseUrl: at('rest'), models: [model] }
+        routes[`${id}-${name}`] = { targets: [first, `${name}-${id}/${model}`] }
+      }
+      routes[`${id}-good`] = { targets: [first, 'good/m'] }
+    }
+    const circuit = { consecutiveFailures: 0, minRequests: 1_000 }
+    const file = { fallback: 'same-model', timeout: { idle: 400 }, circuit, providers, routes }
+    gateway = await on.gateway({ ...file, stream: { continue: true } })
+    held = await on.gateway({ ...file, stream: { holdback: 5_000 } })
+  })
+
+  for (const style of STYLES)
+    for (const ending of ENDINGS) {
+      for (const second of ['mistral', 'anthropic'])
+        test(`continue: ${style}, ${ending}, then ${second}`, async () => {
+          const answer = await ask(gateway, style, `${style}-${ending}-${second}`, true)
+          const text = saidIn(style, true, answer.text)
+          assert.match(text, /^one two.* and the rest\.$/, answer.text)
+          assert.match(answer.text, new RegExp(`: headgate continued provider=${second}-${style}-${ending} model=`))
+          assert.doesNotMatch(answer.text, /stream_interrupted/)
+          const asked = callsOf(upstream).at(-1)
+          assert.match(asked?.body ?? '', /"role":"assistant","content":/)
+          if (second === 'mistral') assert.match(asked?.body ?? '', /"prefix":true/)
+        })
+      test(`continue: ${style}, ${ending}, and nobody who takes a beginning`, async () => {
+        const answer = await ask(gateway, style, `${style}-${ending}-newer`, true)
+        assert.match(answer.text, /stream_interrupted/)
+        assert.equal(answer.headers.get('x-headgate-attempts'), '1')
+      })
+      test(`holdback: ${style}, ${ending} while it is held back`, async () => {
+        const answer = await ask(held, style, `${style}-${ending}-good`, true)
+        assert.equal(saidIn(style, true, answer.text), TEXT)
+        assert.equal(answer.headers.get('x-headgate-attempts'), '2')
+        assert.doesNotMatch(answer.text, /headgate continued|stream_interrupted/)
+      })
+    }
+
+  test('continue: OpenAI’s own client sees one answer, with the usage of both', async () => {
+    const client = new OpenAI({ baseURL: gateway.base, apiKey: 'none', maxRetries: 0 })
+    const stream = client.chat.completions.stream({
+      model: 'sdk-reset-anthropic',
+      messages: [{ role: 'user', content: 'hello' }],
+      stream_options: { include_usage: true },
+    })
+    const { id, choices, usage } = await stream.finalChatCompletion()
+    assert.match(choices[0]?.message.content ?? '', /^one two.* and the rest\.$/)
+    assert.equal(id, 'chatcmpl-test')
+    assert.ok((usage?.prompt_tokens ?? 0) > 9, JSON.stringify(usage))
+    const line = await gateway.line(({ event, model }) => event === 'request' && model === 'sdk-reset-anthropic')
+    assert.ok(line)
+  })
+
+  test('continue: the log names both, and what is estimated', async () => {
+    const answer = await ask(gateway, 'chat', 'log-close-mistral', true)
+    const id = answer.headers.get('x-request-id')
+    const line = await gateway.line((one) => one.event === 'request' && one.id === id)
+    assert.equal(line.outcome, 'answered')
+    assert.equal(line.provider, 'mistral-log-close')
+    assert.equal(line.attempts, 2)
+    assert.equal(line.estimated, true)
+    assert.match(String(line.trail), /^first-log-close#[0-9a-f]+:truncated, mistral-log-close#[0-9a-f]+:200$/)
+    assert.ok(eventsIn(answer.text).length > 3)
+  })
+})

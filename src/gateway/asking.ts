@@ -31,6 +31,8 @@ export type Asking<Ready extends Fitness> = {
 
 /** The first that opens is taken, the other let go. */
 export type Hedging = {
+  /** The request is asked from now on: it pays its share toward hedges. */
+  readonly begun: () => void
   /** ms after which an answer from there is late. */
   readonly after: (candidate: Candidate) => number
   /** Whether what this provider keeps waiting may be asked of another as well; takes what it costs if so. */
@@ -129,8 +131,8 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
 
 const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {
   const way = request.stream ? 'streamed' : 'whole'
-  board.payForHedges(settings)
   return {
+    begun: () => board.payForHedges(settings),
     after: (candidate) => board.hedgeAfter(candidate, way, settings),
     allowed: (late, client) => board.mayHedge(late, settings, client),
     opened: (candidate, ms) => board.waited(candidate, way, ms),

@@ -229,6 +229,7 @@ export const firstToOpen = async <Ready extends Fitness>(
     else choice.ticket.release()
   }
 
+  asking.hedging?.begun()
   try {
     for (;;) {
       if (underWay.size === 0) {

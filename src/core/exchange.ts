@@ -69,7 +69,7 @@ export type News =
     }
   | {
       readonly event: 'circuit'
-      readonly what: 'deployment' | 'model' | 'endpoint'
+      readonly what: 'deployment' | 'model' | 'endpoint' | 'answers'
       readonly name: string
       readonly from: string
       readonly to: string

@@ -18,8 +18,8 @@ type Row = {
   readonly condemns: Scope
   /** Which way to turn first: another key of the same provider, or another provider. */
   readonly prefer: 'key' | 'provider'
-  /** The breaker this is booked to, if it is a failure of health. */
-  readonly counts: 'deployment' | 'model' | 'endpoint' | null
+  /** The breaker this is booked to, if it is a failure of health. `answers`: that of answers with nothing in them. */
+  readonly counts: 'deployment' | 'model' | 'endpoint' | 'answers' | null
   /** What becomes of the key, if it is the key's. */
   readonly key?: 'rate_limited' | 'quota_exhausted' | 'suspended' | 'model_denied'
 }
@@ -65,7 +65,7 @@ export const KINDS = {
   /** Bytes stopped, or only keep-alives came, in the middle of an answer. */
   stalled: { ...upstream, code: 'stalled', condemns: 'deployment', counts: 'deployment' },
   /** A well-formed answer without any content and without a reason for it. */
-  empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: null },
+  empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: 'answers' },
   /** Larger than the gateway takes. Whoever else is asked would be paid for as much again, and say as much. */
   too_large: { ...upstream, code: 'response_too_large', condemns: 'request', counts: 'deployment' },
   conflict: { ...upstream, status: 409, code: 'conflict', condemns: 'deployment', counts: null },
@@ -104,6 +104,8 @@ export const KINDS = {
     key: 'quota_exhausted',
   },
   auth: { ...upstream, code: 'upstream_auth', condemns: 'key', prefer: 'key', counts: null, key: 'suspended' },
+  /** Whoever signs the calls in (a cloud's token server) could not be reached or did not work. The key may be a good one. */
+  sign_in: { ...upstream, code: 'upstream_sign_in', condemns: 'key', counts: 'deployment' },
   permission: {
     ...upstream,
     code: 'upstream_auth',

@@ -30,6 +30,10 @@ export const settingsSchema = z.strictObject({
         'failures in a row that open a circuit regardless of the window; 0 is off',
       ),
       probes: whole(1, 1, 1_000, 'concurrent probes while half open'),
+      slowStart: ms(
+        10_000,
+        'after an outage: until a target has its whole load back, of which the others take what they can meanwhile; 0 is off, and never longer than resetTimeout',
+      ),
       whenAllOpen: z
         .enum(['probe', 'fail', 'try'])
         .default('probe')

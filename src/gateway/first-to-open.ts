@@ -10,7 +10,7 @@ import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { factsOf } from '../policy/models.ts'
-import { met, nothingMet, onceMore, remaining } from '../policy/next.ts'
+import { isSoon, met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import type { Asking } from './asking.ts'
 import type { Attempt, Flow, Opened } from './attempt.ts'
@@ -67,6 +67,9 @@ type Running<Ready> = Choice<Ready> & {
   /** The request had not been tried at this provider. */
   readonly first: boolean
 }
+
+/** What is worth waiting for (ms). */
+type Wish<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
 
 type Settled<Ready> = { readonly running: Running<Ready>; readonly opened: Opened }
 
@@ -146,13 +149,19 @@ export const firstToOpen = async <Ready extends Fitness>(
     return { choice: null, leftOut, next }
   }
 
+  /** One that has just recovered is given more than it can bear yet only where nobody else may be asked. */
+  const chooseAt = (grade: Grade): Chosen<Ready> => {
+    const chosen = choose('normal', grade)
+    return chosen.choice || !chosen.leftOut.some(({ why }) => why === 'warming') ? chosen : choose('warm', grade)
+  }
+
   /** When nothing else is left, more is put up with, which beats no answer; then past every open circuit, if the settings allow it. */
   const chooseOrProbe = (): Chosen<Ready> => {
     let grade: Grade = 0
-    let normal = choose('normal', grade)
+    let normal = chooseAt(grade)
     while (!normal.choice && normal.next !== null) {
       grade = normal.next
-      normal = choose('normal', grade)
+      normal = chooseAt(grade)
     }
     const { whenAllOpen } = settings.circuit
     const closedByCircuit = normal.leftOut.some(({ why }) => why === 'circuit')
@@ -160,17 +169,42 @@ export const firstToOpen = async <Ready extends Fitness>(
     return choose(whenAllOpen === 'try' ? 'ignore' : 'early', grade)
   }
 
-  /** The same target once more, when it is the only one and its failure may be over in a moment. */
-  const again = async (leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> => {
-    if (!last || repeated || history.over || leftOut.length > 0 || attempts !== 1) return null
+  /** Where everybody who could answer is at a limit: whoever is first to be below it again, if that is soon and was said. */
+  const soonestLimited = (): Wish<Ready> | null => {
+    if (failures.some(({ kind }) => kind !== 'rate_limited')) return null
+    let first: Wish<Ready> | null = null
+    for (const candidate of plan.candidates)
+      for (const key of errand.keysOf(candidate)) {
+        const target = { candidate, key }
+        const refusal = board.peek(target, settings)
+        if (refusal?.why !== 'rate_limited' || !refusal.told || refusal.until === null) continue
+        const wait = refusal.until - world.now()
+        if ((first && first.wait <= wait) || !isSoon(wait, errand.deadline - world.now())) continue
+        const whole = asking.prepare(target)
+        if (whole && whole.unfit.length === 0) first = { target, prepared: sparing(whole), wait }
+      }
+    return first
+  }
+
+  /** The same target, when it is the only one and its failure may be over in a moment. */
+  const same = (leftOut: readonly LeftOut[]): Wish<Ready> | null => {
+    if (!last || leftOut.length > 0 || attempts !== 1) return null
     const { target, prepared, failure } = last
-    const wait = onceMore(failure, errand.deadline - world.now(), world.random)
-    const refusal = board.peek(target, settings)
+    const once = onceMore(failure, errand.deadline - world.now(), world.random)
     // What the circuit or the key will not allow then is not worth waiting for.
-    const allowed = !refusal || (refusal.why === 'rate_limited' && failure.kind === 'rate_limited')
-    if (!wait || !allowed || !mayRepeat(target.candidate.instance)) return null
+    return once && !board.peek(target, settings) ? { target, prepared, wait: once.wait } : null
+  }
+
+  /** When nobody is left to be asked at once, somebody after a wait; once. */
+  const again = async (leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> => {
+    if (repeated || history.over) return null
+    const wish = soonestLimited() ?? same(leftOut)
+    if (!wish) return null
+    const { target, prepared, wait } = wish
+    const { instance } = target.candidate
+    if (triedAt.has(instance.id) && !mayRepeat(instance)) return null
     repeated = true
-    await stop.sleep(world, wait.wait)
+    await stop.sleep(world, wait)
     if (stop.reason) return null
     const ticket = board.admit(target, settings, 'normal')
     return 'why' in ticket ? null : { target, prepared, ticket }

@@ -3,6 +3,7 @@ import type { Config } from '../core/config.ts'
 import type { Outcome } from '../core/failure.ts'
 import type { ProviderKey } from '../core/provider.ts'
 import type { Candidate, Plan } from '../core/target.ts'
+import { affinityOf } from '../policy/affinity.ts'
 import { orderKeys } from '../policy/order.ts'
 import { plan } from '../policy/plan.ts'
 import type { Tools } from './first-to-open.ts'
@@ -29,14 +30,14 @@ export const keyOrder = (
 ): ((candidate: Candidate) => readonly ProviderKey[]) => {
   const drawn = new Map<Candidate, readonly ProviderKey[]>()
   const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0
-  const affinity = question && settings.keyStrategy === 'sticky' ? affinityOf(question) : undefined
+  const affinity = question && settings.keyStrategy === 'sticky' ? affinityOf(question.request) : undefined
   return (candidate) => {
     const known = drawn.get(candidate)
     if (known) return known
     const { instance } = candidate
     const view = {
       inFlight: (key: ProviderKey) => board.inFlight(instance, key),
-      remaining: (key: ProviderKey) => board.remaining(instance, key),
+      left: (key: ProviderKey) => board.left({ candidate, key }),
       turn,
       ...(affinity !== undefined && { affinity }),
     }
@@ -44,18 +45,4 @@ export const keyOrder = (
     drawn.set(candidate, keys)
     return keys
   }
-}
-
-/** So many characters of each message say which conversation, and so which prompt cache, it is. */
-const PREFIX = 2_048
-
-/** What requests of one conversation share: the client's own word for it, or the tools and the first two messages. */
-const affinityOf = ({ request }: Question): string => {
-  const { promptCacheKey } = request.settings
-  if (promptCacheKey) return promptCacheKey.value
-  const tools = request.tools.map((tool) => ('name' in tool ? tool.name : ''))
-  const opening = request.messages
-    .slice(0, 2)
-    .map(({ content }) => content.map((part) => (part.type === 'text' ? part.text.slice(0, PREFIX) : part.type)).join())
-  return JSON.stringify([tools, opening])
 }

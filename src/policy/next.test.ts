@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type FailureKind, fail } from '../core/failure.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
-import { met, nothingMet, onceMore, remaining } from './next.ts'
+import { isSoon, met, nothingMet, onceMore, remaining } from './next.ts'
 
 const key = (id: string): ProviderKey => ({ id, secret: null, weight: 1 })
 const instance = (id: string, keys: readonly string[]): Instance => ({
@@ -38,6 +38,7 @@ const cases: readonly (readonly [string, ReturnType<typeof left>, readonly strin
   ['everything, in the plan’s order', left(), ['a1/m', 'a2/m', 'a1/n', 'a2/n', 'b3/m']],
   ['a bad status: elsewhere first, its other key last', left([0, '1', 'status']), ['a1/n', 'a2/n', 'b3/m', 'a2/m']],
   ['a rate limit: the other key first', left([0, '1', 'rate_limited']), ['a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  ['nobody signs it in: not for another model either', left([0, '1', 'sign_in']), ['a2/n', 'b3/m', 'a2/m']],
   ['a dead key: not for another model either', left([0, '1', 'auth']), ['a2/m', 'a2/n', 'b3/m']],
   ['overload: no other key of the model', left([0, '1', 'overloaded']), ['a1/n', 'a2/n', 'b3/m']],
   ['the endpoint is down: nothing of it', left([0, '1', 'refused']), ['b3/m']],
@@ -66,4 +67,13 @@ test('next: once more only what may be over in a moment, and only if time is lef
   assert.equal(onceMore(fail('rate_limited', '', { retryAfter: 2_500 }), 60_000, half), null)
   assert.equal(onceMore(fail('rate_limited', ''), 60_000, half), null)
   assert.equal(onceMore(fail('timeout', ''), 60_000, half), null)
+  assert.deepEqual(onceMore(fail('sign_in', ''), 60_000, half), { wait: 625 })
+})
+
+test('next: a limit is soon over within two seconds and a quarter of the time left', () => {
+  assert.equal(isSoon(2_000, 8_000), true)
+  assert.equal(isSoon(2_001, 60_000), false)
+  assert.equal(isSoon(300, 1_200), true)
+  assert.equal(isSoon(300, 1_199), false)
+  assert.equal(isSoon(0, 0), true)
 })

@@ -64,6 +64,9 @@ export const remaining = (
   return [...now, ...later]
 }
 
+/** Whether a limit that is over after `wait` is worth waiting for (ms). */
+export const isSoon = (wait: number, timeLeft: number): boolean => wait <= 2_000 && wait <= timeLeft / 4
+
 /** Whether the same target may be asked once more, and after which wait (ms), when nothing else is left. */
 export const onceMore = (
   failure: Failure,
@@ -73,9 +76,12 @@ export const onceMore = (
   const fits = (wait: number) => (wait <= timeLeft / 4 ? { wait } : null)
   switch (failure.kind) {
     case 'rate_limited':
-      return failure.retryAfter !== undefined && failure.retryAfter <= 2_000 ? fits(failure.retryAfter) : null
+      return failure.retryAfter !== undefined && isSoon(failure.retryAfter, timeLeft)
+        ? { wait: failure.retryAfter }
+        : null
     case 'status':
     case 'conflict':
+    case 'sign_in':
       return fits(250 + random() * 750)
     case 'dns':
       return failure.upstream?.code === 'EAI_AGAIN' ? fits(100 + random() * 100) : null

@@ -33,7 +33,7 @@ const view = (more: Partial<View> = {}): View => ({ latency: () => 0, price: () 
 const keyOf = (id: string, weight = 1): ProviderKey => ({ id, secret: null, weight })
 const keyView = (more: Partial<KeyView> = {}): KeyView => ({
   inFlight: () => 0,
-  remaining: () => undefined,
+  left: () => undefined,
   turn: 0,
   ...more,
 })
@@ -148,7 +148,7 @@ const anyKeys = fc
     fc.record({
       weight: fc.constantFrom(0, 0.5, 1, 3),
       load: fc.nat(5),
-      left: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
+      left: fc.option(fc.record({ share: fc.constantFrom(0, 0.001, 0.5, 1), until: fc.nat(5) })),
     }),
     {
       maxLength: 9,
@@ -174,7 +174,7 @@ for (const strategy of ['spread', 'round-robin', 'sticky'] as const)
             strategy,
             {
               inFlight: (key) => row(key)?.load ?? 0,
-              remaining: (key) => row(key)?.left,
+              left: (key) => row(key)?.left,
               turn,
               ...(affinity !== undefined && { affinity }),
             },
@@ -212,10 +212,10 @@ test('order: of two keys the one with less to do for its weight', () => {
 
 test('order: a key with a tenth of its quota left is chosen a tenth as often', () => {
   const random = seeded(9)
-  const remaining = ({ id }: ProviderKey) => (id === 'a' ? 0.1 : undefined)
+  const left = ({ id }: ProviderKey) => (id === 'a' ? { share: 0.1, until: 9 } : undefined)
   const times = 20_000
   fair(
-    firsts(times, () => orderKeys([keyOf('a'), keyOf('b')], 'spread', keyView({ remaining }), random)[0]?.id),
+    firsts(times, () => orderKeys([keyOf('a'), keyOf('b')], 'spread', keyView({ left }), random)[0]?.id),
     { a: 1 / 11, b: 10 / 11 },
     times,
   )
@@ -256,6 +256,53 @@ test('order: in a turn the others follow in their order', () => {
   )
 })
 
+/** What is left, by key: a share, or for one that is used up when it is whole again. */
+const told = (limits: Record<string, readonly [share: number, until?: number]>) => ({
+  left: ({ id }: ProviderKey) => {
+    const [share, until = 1] = limits[id] ?? []
+    return share === undefined ? undefined : { share, until }
+  },
+})
+const idsOf = (keys: readonly ProviderKey[]) => keys.map(({ id }) => id).join('')
+
+for (const strategy of ['spread', 'sticky'] as const) {
+  test(`order: ${strategy} passes over keys with nothing left, and takes them by their resets when all are`, () => {
+    const keys = [keyOf('a'), keyOf('b'), keyOf('c'), keyOf('d')]
+    for (let n = 0; n < 100; n++) {
+      const order = (view: Partial<KeyView>) =>
+        idsOf(orderKeys(keys, strategy, keyView({ affinity: `prompt ${n}`, ...view }), seeded(n)))
+      assert.match(order(told({ a: [0, 30], c: [0, 10] })), /^(bd|db)ca$/)
+      assert.match(order(told({ a: [0, 30], b: [0.0001], c: [0, 10], d: [0, 20] })), /^bcda$/)
+      assert.equal(order(told({ a: [0, 30], b: [0, 40], c: [0, 10], d: [0, 20] })), 'cdab')
+    }
+  })
+
+  test(`order: ${strategy} takes a key of weight 0 after one with nothing left`, () => {
+    const keys = [keyOf('x', 0), keyOf('a'), keyOf('b')]
+    for (let n = 0; n < 20; n++)
+      assert.equal(
+        idsOf(orderKeys(keys, strategy, keyView({ affinity: `${n}`, ...told({ a: [0] }) }), seeded(n))),
+        'bax',
+      )
+  })
+}
+
+test('order: in a turn nothing is passed over', () => {
+  const keys = [keyOf('a'), keyOf('b')]
+  assert.equal(idsOf(orderKeys(keys, 'round-robin', keyView(told({ a: [0] })), seeded(1))), 'ab')
+})
+
+test('order: a key that is all but used up still counts for a hundredth', () => {
+  const random = seeded(13)
+  const keys = [keyOf('a'), keyOf('b')]
+  const times = 20_000
+  fair(
+    firsts(times, () => orderKeys(keys, 'spread', keyView(told({ a: [0.0000001] })), random)[0]?.id),
+    { a: 1 / 101, b: 100 / 101 },
+    times,
+  )
+})
+
 test('order: the same prefix keeps its key, prefixes share by weight, and a lost key moves only its own', () => {
   const keys = [keyOf('a1f3'), keyOf('09be'), keyOf('77c0', 2)]
   const first = (affinity: string, among = keys) =>
@@ -285,3 +332,100 @@ test('order: without anything in common sticky is spread', () => {
     times,
   )
 })
+
+// ── Sticky: the figures ──────────────────────────────────────────────────────────────────────────────────────────
+
+/** Ids as they are: hex digits of a hash. */
+const many = (count: number) => Array.from({ length: count }, (_, n) => keyOf((n * 2_654_435_761).toString(16)))
+const conversations = Array.from({ length: 10_000 }, (_, n) => `tools\nYou are a helpful assistant.\nquestion ${n}`)
+const favourite = (keys: readonly ProviderKey[], affinity: string, view: Partial<KeyView> = {}) =>
+  orderKeys(keys, 'sticky', keyView({ affinity, ...view }), seeded(1))[0]?.id ?? ''
+
+for (const count of [2, 3, 5, 10])
+  test(`order: sticky, ${count} keys have equal shares of 10,000 conversations`, () => {
+    const keys = many(count)
+    const shares = Object.fromEntries(keys.map(({ id }) => [id, 1 / count]))
+    fair(
+      firsts(10_000, (n) => favourite(keys, conversations[n] ?? '')),
+      shares,
+      10_000,
+    )
+  })
+
+for (const count of [2, 4, 9])
+  test(`order: sticky, a key added to ${count} takes 1 of ${count + 1} conversations and moves no other`, () => {
+    const [before, after] = [many(count), many(count + 1)]
+    const added = after.at(-1)?.id ?? ''
+    const moved = conversations.filter((one) => favourite(before, one) !== favourite(after, one))
+    fair({ moved: moved.length }, { moved: 1 / (count + 1) }, 10_000)
+    for (const one of moved) assert.equal(favourite(after, one), added)
+  })
+
+test('order: sticky, what a lost key had is shared among the others', () => {
+  const keys = many(5)
+  const lost = keys[2]?.id
+  const rest = keys.filter(({ id }) => id !== lost)
+  const moved = conversations.filter((one) => favourite(keys, one) === lost)
+  fair(
+    firsts(moved.length, (n) => favourite(rest, moved[n] ?? '')),
+    Object.fromEntries(rest.map(({ id }) => [id, 1 / 4])),
+    moved.length,
+  )
+})
+
+test('order: sticky, a favourite above its share of the load gives way to the next, and has it back', () => {
+  const keys = many(4)
+  const order = (busy: Record<string, number>) =>
+    orderKeys(keys, 'sticky', keyView({ affinity: 'a', inFlight: ({ id }) => busy[id] ?? 0 }), seeded(1))
+  const [one, two, three, four] = order({}).map(({ id }) => id) as [string, string, string, string]
+  // Its share is 4 + 1.25 × the mean: with 36 under way 15.25.
+  const rest = (its: number) => ({ [one]: its, [two]: 36 - its })
+  assert.deepEqual(
+    order(rest(15)).map(({ id }) => id),
+    [one, three, four, two],
+  )
+  assert.deepEqual(
+    order(rest(16)).map(({ id }) => id),
+    [three, four, one, two],
+  )
+  assert.deepEqual(
+    order({ [one]: 5 }).map(({ id }) => id),
+    [one, two, three, four],
+  )
+  assert.deepEqual(
+    order({ [one]: 6 }).map(({ id }) => id),
+    [two, three, four, one],
+  )
+  assert.deepEqual(
+    order({}).map(({ id }) => id),
+    [one, two, three, four],
+  )
+})
+
+test('order: sticky, a heavy key bears more of the load', () => {
+  const keys = [keyOf('a'), keyOf('b', 3)]
+  const affinity = conversations.find((one) => favourite(keys, one) === 'b') ?? ''
+  const busy = (b: number) => ({ inFlight: ({ id }: ProviderKey) => (id === 'b' ? b : 0) })
+  // 4 + 1.25 × ¾ of all: alone it is never above that until 64 are under way.
+  assert.equal(favourite(keys, affinity, busy(64)), 'b')
+  assert.equal(favourite(keys, affinity, busy(65)), 'a')
+})
+
+for (const count of [2, 4, 8])
+  test(`order: sticky, one hot conversation of 1,000 requests at once fills its ${count} keys in their order`, () => {
+    const keys = many(count)
+    const busy: Record<string, number> = {}
+    const inFlight = ({ id }: ProviderKey) => busy[id] ?? 0
+    for (let n = 0; n < 1_000; n++) {
+      const id = favourite(keys, 'hot', { inFlight })
+      busy[id] = (busy[id] ?? 0) + 1
+    }
+    for (const [id, load] of Object.entries(busy))
+      assert.ok(load <= 5 + (1.25 * 1_000) / count, `${id} has ${load} of 1,000`)
+    assert.equal(
+      Object.values(busy).reduce((sum, one) => sum + one),
+      1_000,
+    )
+    // As few caches are filled with it as can bear it.
+    assert.ok(Object.keys(busy).length >= Math.floor(count / 1.25), JSON.stringify(busy))
+  })

@@ -2,6 +2,7 @@
 import type { ProviderKey } from '../core/provider.ts'
 import type { Settings, Strategy } from '../core/settings.ts'
 import type { Candidate } from '../core/target.ts'
+import type { Limit } from './quota.ts'
 
 export type View = {
   /** What choosing it would cost in waiting (`latency.cost`). */
@@ -12,8 +13,8 @@ export type View = {
 
 export type KeyView = {
   readonly inFlight: (key: ProviderKey) => number
-  /** What is left of its quota, from 1 to 0, if the upstream said. */
-  readonly remaining: (key: ProviderKey) => number | undefined
+  /** The scarcest of its limits that still stand, if the upstream said. */
+  readonly left: (key: ProviderKey) => Limit | undefined
   /** Counts up by one for each request, for taking turns. */
   readonly turn: number
   /** What requests that share a prompt prefix have in common; absent: nothing known. */
@@ -41,7 +42,10 @@ export const order = (
   }
 }
 
-/** One provider's keys. Those that are gated are not here any more: a favourite that is out has no claim. */
+/**
+ * One provider's keys. Whether each may be tried is not asked here: a favourite that is out comes first all the same, is
+ * passed over, and has its conversations back as soon as it may be tried.
+ */
 export const orderKeys = (
   keys: readonly ProviderKey[],
   strategy: Settings['keyStrategy'],
@@ -55,7 +59,7 @@ export const orderKeys = (
     case 'round-robin':
       return rotated(keys, view.turn)
     case 'sticky':
-      return view.affinity === undefined ? spread(keys, view, random) : favourites(keys, view.affinity)
+      return view.affinity === undefined ? spread(keys, view, random) : sticky(keys, view, view.affinity)
     default:
       throw new Error(`unknown strategy ${JSON.stringify(strategy satisfies never)}`)
   }
@@ -98,22 +102,31 @@ const below = (length: number, random: () => number): number => Math.min(length 
 /** Least of a key's weight that still counts, when its quota is all but used up. */
 const SCARCE = 0.01
 
+/**
+ * Keys with nothing left come after those that have some, the one that has again soonest first; keys of weight 0 come
+ * last. Nobody is shut out: what was told may be wrong, and then the upstream says so.
+ */
+const usedUpLast = (keys: readonly ProviderKey[], { left }: KeyView): readonly ProviderKey[] =>
+  sortedBy(keys, (key) => {
+    if (key.weight <= 0) return Number.POSITIVE_INFINITY
+    const limit = left(key)
+    return limit?.share === 0 ? limit.until : Number.NEGATIVE_INFINITY
+  })
+
 /** Two drawn by weight, the less loaded first; a key with half its quota left weighs half. */
 const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => number): readonly ProviderKey[] => {
   const weighed = keys.map((key) => {
-    const remaining = Math.min(1, Math.max(SCARCE, view.remaining(key) ?? 1))
-    const weight = Math.max(0, key.weight) * remaining
+    const weight = Math.max(0, key.weight) * Math.max(SCARCE, view.left(key)?.share ?? 1)
     return { key, weight, load: view.inFlight(key) / weight }
   })
   let rest = shuffled(weighed, ({ weight }) => weight, random)
   const chosen: ProviderKey[] = []
   for (;;) {
     const [first, second, ...others] = rest
-    if (!first) return chosen
-    if (!second) return [...chosen, first.key]
-    const [winner, loser] = second.weight > 0 && second.load < first.load ? [second, first] : [first, second]
+    if (!first) return usedUpLast(chosen, view)
+    const [winner, loser] = second && second.weight > 0 && second.load < first.load ? [second, first] : [first, second]
     chosen.push(winner.key)
-    rest = [loser, ...others]
+    rest = loser ? [loser, ...others] : others
   }
 }
 
@@ -134,6 +147,23 @@ const rotated = (keys: readonly ProviderKey[], turn: number): readonly ProviderK
   })
   const [from, until] = [keys.slice(first), keys.slice(0, first)]
   return sortedBy([...from, ...until], ({ weight }) => (weight > 0 ? 0 : 1))
+}
+
+/** How far above the mean of all a key may be loaded before its conversations go elsewhere. */
+const ABOVE_MEAN = 1.25
+/** So many more may always be under way, or a handful of requests would be torn from their caches for nothing. */
+const SLACK = 4
+
+/**
+ * The favourites in their order, those that are loaded above their share after the others: consistent hashing with bounded
+ * loads (Mirrokni, Thorup and Zadimoghaddam, 2016). What is hot spills over to its next favourite, always the same one.
+ */
+const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): readonly ProviderKey[] => {
+  const total = keys.reduce((sum, key) => sum + view.inFlight(key), 0)
+  const weights = keys.reduce((sum, { weight }) => sum + weight, 0)
+  const isFull = (key: ProviderKey) => view.inFlight(key) > SLACK + (ABOVE_MEAN * total * key.weight) / weights
+  const ranked = favourites(keys, affinity)
+  return usedUpLast([...ranked.filter((key) => !isFull(key)), ...ranked.filter(isFull)], view)
 }
 
 /**

@@ -1,22 +1,48 @@
-/** What an upstream's headers say is left of a key's quota. */
+/** What an upstream's headers say is left of a key's limits, and until when that is true. Pure; the caller stores what was heard. */
 import type { HeaderLookup } from '../core/protocol.ts'
+import { LIMIT_HEADERS } from './limit-headers.ts'
+import { resetIn } from './wait.ts'
 
-/** Families of headers that come in pairs: OpenAI's and those who took them over, Anthropic's. */
-const PAIRS = ['requests', 'tokens'].flatMap((what) => [
-  [`x-ratelimit-limit-${what}`, `x-ratelimit-remaining-${what}`],
-  [`anthropic-ratelimit-${what}-limit`, `anthropic-ratelimit-${what}-remaining`],
-])
+/** One limit, as it was told: the share of it that is left, from 1 to 0. From `until` on (ms of the monotonic clock) it is whole again. */
+export type Limit = { readonly share: number; readonly until: number }
 
-/** The scarcest of its limits as a share that is left, from 1 to 0; undefined when nothing is said. */
-export const shareLeft = (headers: HeaderLookup): number | undefined => {
-  let least: number | undefined
-  for (const [limitName = '', leftName = ''] of PAIRS) {
-    const limit = count(headers(limitName))
-    const left = count(headers(leftName))
-    if (limit === undefined || left === undefined || limit === 0) continue
-    least = Math.min(least ?? 1, left / limit)
+/** Everything an answer said about the limits of its key. */
+export type Quota = readonly Limit[]
+
+/** How long (ms) a limit counts whose reset was not told: most are of a minute. */
+const TELLING = 60_000
+/** No limit is believed for longer (ms); the longest are of a day, and a month's is told again with the next answer. */
+const LONGEST = 24 * 3_600_000
+
+/** Everything these headers say; undefined: nothing. `dateMs`: now, since 1970. */
+export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quota | undefined => {
+  const limits: Limit[] = []
+  for (const row of LIMIT_HEADERS) {
+    const left = count(headers(row.left))
+    if (left === undefined) continue
+    const share = shareOf(left, count(headers(row.whole)))
+    if (share === undefined) continue
+    const lasts = resetIn(row, headers, dateMs) ?? Math.min(row.window ?? TELLING, TELLING)
+    limits.push({ share, until: now + Math.min(lasts, LONGEST) })
   }
-  return least
+  return limits.length === 0 ? undefined : limits
+}
+
+/** The scarcest of the limits that still stand; undefined: none does, as when nothing was said. Nothing left: until all that are used up are whole again. */
+export const leftOf = (quota: Quota, now: number): Limit | undefined => {
+  let scarcest: Limit | undefined
+  for (const limit of quota) {
+    if (limit.until <= now) continue
+    if (!scarcest || limit.share < scarcest.share || (limit.share === scarcest.share && limit.until > scarcest.until))
+      scarcest = limit
+  }
+  return scarcest
+}
+
+/** Some say 0 of 0 where there is no limit. Without the whole only "nothing" says something. */
+const shareOf = (left: number, whole: number | undefined): number | undefined => {
+  if (whole === undefined) return left === 0 ? 0 : undefined
+  return whole === 0 ? undefined : Math.min(1, left / whole)
 }
 
 const count = (value: string | undefined): number | undefined =>

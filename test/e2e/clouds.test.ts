@@ -770,6 +770,7 @@ describe('clouds: credentials that cannot be had', () => {
     tokens: Act,
     env: (urls: { readonly upstream: string; readonly tokens: string }) => Readonly<Record<string, string>>,
     message: RegExp,
+    code?: string,
   ])[] = [
     [
       'AWS: none at all',
@@ -826,6 +827,7 @@ describe('clouds: credentials that cannot be had', () => {
       { do: 'answer', status: 503 },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
       /does not work at the moment/,
+      'upstream_sign_in',
     ],
     [
       'Entra: it is cut off',
@@ -833,6 +835,7 @@ describe('clouds: credentials that cannot be had', () => {
       { do: 'reset' },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
       /could not be reached/,
+      'upstream_sign_in',
     ],
     [
       'Entra: a secret is not sent in the clear',
@@ -842,7 +845,7 @@ describe('clouds: credentials that cannot be had', () => {
       /AZURE_AUTHORITY_HOST is no https address/,
     ],
   ]
-  for (const [what, provider, tokens, env, message] of rows)
+  for (const [what, provider, tokens, env, message, code = 'upstream_auth'] of rows)
     test(`${what}: it is said, nothing is sent, and another provider answers`, () =>
       onStage(
         {
@@ -855,7 +858,7 @@ describe('clouds: credentials that cannot be had', () => {
           const { gateway, upstream } = stage
           const { said, trail } = await stage.ask()
           assert.equal(said, 'signed')
-          assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:upstream_auth, groq#`))
+          assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:${code}, groq#`))
           assert.deepEqual(
             upstream.seen.filter(({ method }) => method === 'POST').map(({ path }) => path),
             ['/spare/chat/completions'],
@@ -873,6 +876,25 @@ describe('clouds: credentials that cannot be had', () => {
         },
       ))
 
+  // Times the token server is in trouble before it works again: a call asks three times, and once more a little later.
+  for (const [troubles, told] of [
+    [3, [200]],
+    [6, [502, 200]],
+  ] as const)
+    test(`a token server that was in trouble ${troubles} times has cost no key its rest`, () =>
+      onStage(
+        {
+          provider: 'azure-openai',
+          upstream: answer,
+          tokens: ({ number }) => (number < troubles ? { do: 'answer', status: 503 } : entraToken()),
+          env: (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+        },
+        async ({ ask, tokens }) => {
+          for (const status of told) assert.equal((await ask()).status, status)
+          assert.equal(tokens.seen.length, troubles + 1)
+        },
+      ))
+
   test('nobody listens where the token should come from', async () => {
     const url = await refusingUrl()
     await onStage(
@@ -886,7 +908,7 @@ describe('clouds: credentials that cannot be had', () => {
         const { status, said } = await ask()
         assert.equal(status, 502)
         const { error } = JSON.parse(said)
-        assert.equal(error.code, 'upstream_auth')
+        assert.equal(error.code, 'upstream_sign_in')
         assert.match(error.message, /could not be reached/)
         assert.equal(upstream.seen.length, 0)
       },

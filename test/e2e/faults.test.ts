@@ -63,6 +63,8 @@ type Fault = {
   readonly wait?: readonly [number, number]
   /** A sole target is asked once more. */
   readonly twice?: true
+  /** Where everybody says so, whoever said so first is asked once more. */
+  readonly soon?: true
   /** What becomes of the key: one of these. */
   readonly key?: readonly string[]
   readonly model?: 'unavailable'
@@ -359,6 +361,7 @@ const FAULTS: readonly Fault[] = [
     ...limited({ 'retry-after-ms': '600' }),
     retry: true,
     twice: true,
+    soon: true,
     wait: [1, 1],
     key: ['active', 'rate_limited'],
   },
@@ -378,6 +381,42 @@ const FAULTS: readonly Fault[] = [
     ...quota,
   },
   { name: '402', ...status(402, 'billing_error'), ...quota },
+  // Both are quoted in test/conformance/errors.quoted.ts.
+  {
+    name: 'Anthropic’s 429 for a spend limit',
+    kind: 'anthropic',
+    act: () => ({
+      do: 'answer',
+      status: 429,
+      body: {
+        type: 'error',
+        error: {
+          type: 'rate_limit_error',
+          message: 'Your organization has reached its monthly spend limit.',
+          details: { error_code: 'enforced_spend_limit_reached' },
+        },
+      },
+    }),
+    shown: '429',
+    ...quota,
+  },
+  {
+    name: 'Anthropic’s 400 for a usage limit',
+    kind: 'anthropic',
+    act: () => ({
+      do: 'answer',
+      status: 400,
+      body: {
+        type: 'error',
+        error: {
+          type: 'invalid_request_error',
+          message: 'You have reached your specified workspace API usage limits.',
+        },
+      },
+    }),
+    shown: '400',
+    ...quota,
+  },
   { name: '401', ...status(401, 'authentication_error'), ...auth, reach: 'key', key: ['suspended'] },
   {
     name: 'Gemini’s 400 for a bad key',
@@ -580,9 +619,10 @@ const casesOf = (topology: Topology): readonly Case[] => {
 /** How many attempts are made, and how many of them fail. */
 const expected = (
   { providers, keys, bad }: Topology,
-  { reach, twice }: Fault,
+  { reach, twice, soon }: Fault,
 ): { attempts: number; failed: number } => {
   const elsewhere = providers === 2 ? reach !== 'request' : keys === 2 && (reach === 'key' || reach === 'deployment')
+  if (elsewhere && soon && bad === 'all') return { attempts: 3, failed: 3 }
   if (elsewhere) return { attempts: 2, failed: bad === 'all' ? 2 : 1 }
   const again = twice && providers === 1 && keys === 1
   return again ? { attempts: 2, failed: 2 } : { attempts: 1, failed: 1 }
@@ -748,7 +788,8 @@ for (const topology of TOPOLOGIES)
             assert.equal(status.circuit.failures, here * fault.counts, `failures of ${letter}`)
             assert.equal(status.circuit.state, 'closed')
             const total = status.keys.reduce((sum, { requests }) => sum + requests, 0)
-            assert.equal(total, places.length === 2 ? (at < attempts ? 1 : 0) : attempts)
+            const once = (at < attempts ? 1 : 0) + (at === 0 && attempts === 3 ? 1 : 0)
+            assert.equal(total, places.length === 2 ? once : attempts)
             assert.ok(status.keys.every(({ in_flight }) => in_flight === 0))
             const affected = status.keys.filter(({ requests }) => requests > 0)
             if (here > 0 && topology.bad === 'all')

@@ -4,7 +4,7 @@ import { bad, good } from '../../core/failure.ts'
 import type { UpstreamCall } from '../../core/world.ts'
 import { type Environment, lend } from './environment.ts'
 import type { Fetch } from './kept.ts'
-import { codeOf, detailOf, noSignIn, type Tell } from './trouble.ts'
+import { codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './trouble.ts'
 
 export type AwsOptions = { readonly environment: Environment; readonly tell: Tell }
 
@@ -70,11 +70,11 @@ const openChain = async (logger: DefaultProviderInit['logger']): Promise<Chain> 
   return defaultProvider({ ...(logger && { logger }), ignoreCache: true })
 }
 
-const reasonOf = (error: unknown): string => {
+const reasonOf = (error: unknown): Why => {
   const code = codeOf(error)
-  if (code?.startsWith('E') && code !== 'ENOENT') return 'the server that hands them out could not be reached'
+  if (code?.startsWith('E') && code !== 'ENOENT') return passing('the server that hands them out could not be reached')
   const none = error instanceof Error && error.message.startsWith('Could not load credentials from any providers')
-  return none ? 'none was found that can be used' : 'what was found cannot be used'
+  return lasting(none ? 'none was found that can be used' : 'what was found cannot be used')
 }
 
 /** Bedrock's names of regions, where a host name has one: `bedrock-runtime.eu-west-1.amazonaws.com`. */

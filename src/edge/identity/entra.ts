@@ -11,7 +11,7 @@ import type { Dial, UpstreamCall } from '../../core/world.ts'
 import { ask } from './ask.ts'
 import type { Environment } from './environment.ts'
 import type { Fetched } from './kept.ts'
-import { answered, detailOf, noSignIn, type Tell } from './trouble.ts'
+import { answered, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './trouble.ts'
 
 export type EntraOptions = { readonly dial: Dial; readonly environment: Environment; readonly tell: Tell }
 
@@ -28,25 +28,25 @@ export const entraToken = async (
   signal: AbortSignal,
 ): Promise<Outcome<Fetched<string>>> => {
   const env = await environment()
-  const refuse = (why: string, detail: string) => {
+  const refuse = (why: Why, detail: string) => {
     const failure = noSignIn('entra', why)
     tell({ cloud: 'entra', message: failure.message, detail })
     return bad(failure)
   }
   const made = await questionFor(env, scope)
-  if (!made.ok) return refuse(made.why, made.detail)
+  if (!made.ok) return refuse(lasting(made.why), made.detail)
   for (let tries = 1; ; tries++) {
     const said = await ask(dial, made.question, signal)
     const status = said.ok ? said.value.status : 0
     // IMDS wants 404, 410, 429 and 5xx tried again (its page on tokens, "Retry guidance"); 404 is the lasting one of them.
     // Where nobody is, nobody comes a moment later either.
-    const passing = said.ok ? status === 410 || status === 429 || status >= 500 : !said.failure.unsent
-    if (passing && tries < TRIES && !signal.aborted) {
+    const mayPass = said.ok ? status === 410 || status === 429 || status >= 500 : !said.failure.unsent
+    if (mayPass && tries < TRIES && !signal.aborted) {
       // Aborted, it ends the fetch, whose outcome nobody waits for any more.
       await sleep(WAIT * 2 ** (tries - 1), undefined, { signal })
       continue
     }
-    if (!said.ok) return refuse('the token server could not be reached', said.failure.message)
+    if (!said.ok) return refuse(passing('the token server could not be reached'), said.failure.message)
     const { body } = said.value
     const code = text(body?.error)
     if (status !== 200)
@@ -56,7 +56,7 @@ export const entraToken = async (
       )
     const token = text(body?.access_token)
     if (token === undefined || !HEADER_VALUE.test(token))
-      return refuse('the token server answered with something that is no token', `${status}`)
+      return refuse(lasting('the token server answered with something that is no token'), `${status}`)
     return good({ value: token, expires: expiryIn(body ?? {}, Date.now()) })
   }
 }

@@ -3,7 +3,7 @@ import type { GoogleAuth } from 'google-auth-library'
 import { bad, good } from '../../core/failure.ts'
 import { type Environment, lend } from './environment.ts'
 import type { Fetch, Fetched } from './kept.ts'
-import { answered, codeOf, detailOf, noSignIn, type Tell } from './trouble.ts'
+import { answered, codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './trouble.ts'
 
 export type GoogleOptions = { readonly environment: Environment; readonly tell: Tell }
 
@@ -57,15 +57,17 @@ const endOf = (authorization: string): number => {
   }
 }
 
-const reasonOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return 'unknown reason'
+const reasonOf = (error: unknown): Why => {
+  if (!(error instanceof Error)) return lasting('unknown reason')
   const status = statusOf(error)
   if (status !== undefined) return answered(status, oauthCodeOf(error))
   const code = codeOf(error)
-  if (code?.startsWith('E') && code !== 'ENOENT' && code !== 'EACCES') return 'the token server could not be reached'
+  if (code?.startsWith('E') && code !== 'ENOENT' && code !== 'EACCES')
+    return passing('the token server could not be reached')
   if (error.message.includes('GOOGLE_APPLICATION_CREDENTIALS'))
-    return 'the file GOOGLE_APPLICATION_CREDENTIALS names cannot be used'
-  return error.message.startsWith('Could not load the default credentials') ? 'there are none' : 'they cannot be used'
+    return lasting('the file GOOGLE_APPLICATION_CREDENTIALS names cannot be used')
+  const none = error.message.startsWith('Could not load the default credentials')
+  return lasting(none ? 'there are none' : 'they cannot be used')
 }
 
 /** The library's HTTP errors bring the answer along. */

@@ -7,7 +7,7 @@ import { entraToken } from './entra.ts'
 import type { Environment } from './environment.ts'
 import { googleHeaders } from './google.ts'
 import { type Fetch, Kept, type KeptOptions } from './kept.ts'
-import { type Cloud, detailOf, noSignIn, type Tell } from './trouble.ts'
+import { type Cloud, detailOf, lasting, noSignIn, passing, type Tell } from './trouble.ts'
 
 export type SignIn = {
   readonly headers: Readonly<Record<string, string>>
@@ -42,9 +42,9 @@ export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: 
     const options: KeptOptions = {
       limit,
       ...(now && { now }),
-      late: () => noSignIn(cloud, 'it took too long'),
+      late: () => noSignIn(cloud, passing('it took too long')),
       broke: (error) => {
-        const failure = noSignIn(cloud, 'for a reason of its own')
+        const failure = noSignIn(cloud, lasting('for a reason of its own'))
         tell({ cloud, message: failure.message, detail: detailOf(error) })
         return failure
       },
@@ -83,7 +83,7 @@ export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: 
   return {
     sign: (call, identity, signal) =>
       signed(call, identity, signal).catch((error: unknown) => {
-        const failure = noSignIn(identity.cloud, 'the call could not be signed')
+        const failure = noSignIn(identity.cloud, lasting('the call could not be signed'))
         tell({ cloud: identity.cloud, message: failure.message, detail: detailOf(error) })
         return bad(failure)
       }),

@@ -176,6 +176,6 @@ test('signing: closing ends a sign-in under way', async () => {
   await soon(() => asked.length === 1)
   close()
   await soon(() => heard.length === 1)
-  assert.deepEqual(heard, ['failed auth, unsent'])
+  assert.deepEqual(heard, ['failed sign_in, unsent'])
   assert.equal(asked[0]?.aborted, true)
 })

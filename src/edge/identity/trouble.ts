@@ -26,9 +26,24 @@ const WORDS: { readonly [cloud in Cloud]: { readonly what: string; readonly advi
   },
 }
 
-/** Nothing was sent, and another target may be tried at once. `why`: half a sentence without digits, which some clients read as a status. */
-export const noSignIn = (cloud: Cloud, why: string): Failure =>
-  fail('auth', `${WORDS[cloud].what} could not be had: ${why}. ${WORDS[cloud].advice}`, { unsent: true })
+/**
+ * Why there is no credential, as half a sentence without digits, which some clients read as a status. `passing`: whoever
+ * hands it out was not to be reached or is in trouble itself, which says nothing against who asks.
+ */
+export type Why = { readonly words: string; readonly passing: boolean }
+
+/** What lasts until somebody changes it. */
+export const lasting = (words: string): Why => ({ words, passing: false })
+/** What may be over in a moment. */
+export const passing = (words: string): Why => ({ words, passing: true })
+
+/** Nothing was sent, and another target may be tried at once. */
+export const noSignIn = (cloud: Cloud, why: Why): Failure =>
+  fail(
+    why.passing ? 'sign_in' : 'auth',
+    `${WORDS[cloud].what} could not be had: ${why.words}. ${WORDS[cloud].advice}`,
+    { unsent: true },
+  )
 
 /** OAuth's own words for a refusal (RFC 6749, 5.2) that say what is wrong with the credentials. */
 const REFUSALS: ReadonlySet<string> = new Set([
@@ -42,13 +57,12 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'access_denied',
 ])
 
-/** How a token server put it, as half a sentence. */
-export const answered = (status: number, code: string | undefined): string => {
-  if (code !== undefined && REFUSALS.has(code)) return `the token server refused (${code})`
-  if (status === 404) return 'the token server does not know this machine or identity'
-  return status >= 400 && status < 500 && status !== 429 && status !== 408
-    ? 'the token server refused'
-    : 'the token server does not work at the moment'
+/** How a token server put it. */
+export const answered = (status: number, code: string | undefined): Why => {
+  if (code !== undefined && REFUSALS.has(code)) return lasting(`the token server refused (${code})`)
+  if (status === 404) return lasting('the token server does not know this machine or identity')
+  const refused = status >= 400 && status < 500 && status !== 408 && status !== 410 && status !== 429
+  return refused ? lasting('the token server refused') : passing('the token server does not work at the moment')
 }
 
 const LONGEST = 400

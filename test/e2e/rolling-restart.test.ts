@@ -42,8 +42,11 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
       responses: { keepDays: 0 },
       drain,
     })
-    const launch = (port: number): Promise<Started> =>
-      start({ env: { PORT: String(port), HOST: '127.0.0.1' }, files: { 'headgate.yaml': file } })
+    /** A machine that does everything at once may take longer to start one than `start` waits. */
+    const launch = async (port: number, tries = 3): Promise<Started> => {
+      const made = start({ env: { PORT: String(port), HOST: '127.0.0.1' }, files: { 'headgate.yaml': file } })
+      return tries === 1 ? made : made.catch(() => launch(port, tries - 1))
+    }
     const gateways: Started[] = []
     closers.push(() => Promise.all(gateways.map((gateway) => gateway.stop())))
     for (const port of ports) gateways.push(await launch(port))
@@ -88,15 +91,13 @@ const load = (url: string) => {
   })
   const asked: Promise<void>[] = []
   const timer = setInterval(() => asked.push(ask(false)), 1000 / RATE)
-  return {
-    told,
-    async stop() {
-      clearInterval(timer)
-      over = true
-      await Promise.all([...running, ...asked])
-      agent.destroy()
-    },
+  const stop = async () => {
+    clearInterval(timer)
+    over = true
+    await Promise.all([...running, ...asked])
+    agent.destroy()
   }
+  return { told, stop, [Symbol.asyncDispose]: stop }
 }
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -112,12 +113,13 @@ const options = { skip: skipBalancer, timeout: 600_000 }
 test('rolling restart: no request fails and no stream breaks', options, async (t) => {
   const three = await fleet({ delay: 3_000, timeout: 60_000 })
   try {
-    const { told, stop } = load(three.url)
+    await using asking = load(three.url)
+    const { told } = asking
     await sleep(2_000)
     const codes: (number | null)[] = []
     for (let round = 0; round < rounds; round++) codes.push(...(await three.restartAll()))
     await sleep(2_000)
-    await stop()
+    await asking.stop()
     const { streams, whole } = told
     t.diagnostic(
       `${codes.length} restarts, whole ${JSON.stringify(countsOf(whole))}, streams ${JSON.stringify(countsOf(streams))}`,
@@ -134,11 +136,12 @@ test('rolling restart: no request fails and no stream breaks', options, async (t
 test('rolling restart: streams that have no time left are told, each of them', options, async (t) => {
   const three = await fleet({ delay: 1_500, timeout: 300 })
   try {
-    const { told, stop } = load(three.url)
+    await using asking = load(three.url)
+    const { told } = asking
     await sleep(1_000)
     const codes: (number | null)[] = []
     for (let round = 0; round < rounds; round++) codes.push(...(await three.restartAll()))
-    await stop()
+    await asking.stop()
     const { streams, whole } = told
     t.diagnostic(
       `${codes.length} restarts, whole ${JSON.stringify(countsOf(whole))}, streams ${JSON.stringify(countsOf(streams))}`,

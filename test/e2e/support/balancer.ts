@@ -6,7 +6,11 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const absent = spawnSync('haproxy', ['-v']).error ? 'no haproxy here; Debian has it as the package haproxy' : false
+/** Debian installs it where only root's PATH looks. */
+const env = { PATH: `${process.env.PATH ?? ''}:/usr/sbin:/usr/local/sbin` }
+const absent = spawnSync('haproxy', ['-v'], { env }).error
+  ? 'no haproxy here; Debian has it as the package haproxy'
+  : false
 
 /** For the `skip` of a test: false where haproxy is, and in CI, where a test without it has to fail. */
 export const skipBalancer = process.env.HEADGATE_CI === '1' ? false : absent
@@ -47,7 +51,7 @@ backend gateways
 ${servers.join('\n')}
 `,
   )
-  const child = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn('haproxy', ['-db', '-f', file], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   let words = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     words += text

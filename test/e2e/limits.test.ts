@@ -1,0 +1,151 @@
+/** The gateway's own limits, over real sockets: what is beyond them is told so at once, and health is answered all the same. */
+import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
+import { describe, test } from 'node:test'
+import { say } from '../support/answers.ts'
+import { gauge, settles } from './support/gauges.ts'
+import type { Started } from './support/process.ts'
+import { ask, bodyFor, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
+
+const CHAT = '/v1/chat/completions'
+const small = JSON.stringify(bodyFor('chat', 'm', false))
+
+/** Connections that say nothing. */
+const idle = async (gateway: Started, count: number): Promise<readonly Socket[]> => {
+  const { hostname, port } = new URL(gateway.url)
+  return Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<Socket>((resolve, reject) => {
+          const socket = connect(Number(port), hostname, () => resolve(socket))
+          socket.once('error', reject)
+        }),
+    ),
+  )
+}
+
+/** What a request on a connection of its own is answered; the server may close it. */
+const talk = async (gateway: Started, bytes: string): Promise<string> => {
+  const client = await rawClient(gateway.url, bytes)
+  for (const end = performance.now() + 5_000; performance.now() < end && !client.closed(); await sleep(5))
+    if (/\r\n\r\n[{#]/.test(client.text())) break
+  client.socket.destroy()
+  return client.text()
+}
+const chat = (gateway: Started) => talk(gateway, rawRequest(CHAT, small))
+const health = (gateway: Started) => talk(gateway, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+
+const assertShed = (answer: string) => {
+  assert.match(answer, /^HTTP\/1\.1 503 /)
+  assert.match(answer, /\r\nretry-after: 1\r\n/i)
+  assert.match(answer, /\r\nx-should-retry: true\r\n/i)
+  assert.match(answer, /"type":"overloaded_error","code":"overloaded"/)
+}
+
+describe('limits', () => {
+  const on = stage()
+  const begin = async (limit: object, env: Readonly<Record<string, string>> = {}) => {
+    const upstream = await on.upstream((asked) =>
+      asked.body.includes('wait') ? { do: 'hang' } : say(asked, { text: 'hello' }),
+    )
+    const gateway = await on.gateway({ limit, providers: { a: { baseUrl: `${upstream.url}/v1` } } }, env)
+    return { upstream, gateway }
+  }
+  const shed = (gateway: Started, why: string) => gauge(gateway, 'headgate_shed_total', `why="${why}"`)
+
+  for (const [setting, why] of [
+    ['connections', 'connections'],
+    ['connectionsPerAddress', 'address'],
+  ] as const)
+    test(`limit.${setting}: the next connection's call is turned away and the connection closed, health is answered`, async () => {
+      const { gateway } = await begin({ [setting]: 5 })
+      const others = await idle(gateway, 5)
+      const answer = await chat(gateway)
+      assertShed(answer)
+      assert.match(answer, /\r\nconnection: close\r\n/i)
+      assert.match(await health(gateway), /^HTTP\/1\.1 200 /)
+      assert.equal(await shed(gateway, why), 1)
+      for (const socket of others) socket.destroy()
+      await settles(
+        () => gauge(gateway, 'headgate_connections'),
+        (open) => open <= 1,
+      )
+      assert.match(await chat(gateway), /^HTTP\/1\.1 200 /)
+    })
+
+  test('limit.connections: far beyond it connections are hung up on', async () => {
+    const { gateway } = await begin({ connections: 4 })
+    const sockets = await idle(gateway, 60)
+    let closed = 0
+    for (const socket of sockets) {
+      socket.on('error', () => {})
+      socket.on('close', () => closed++)
+      socket.resume()
+    }
+    // Four, and sixteen for health.
+    assert.ok(
+      (await settles(
+        async () => closed,
+        (count) => count >= 40,
+      )) >= 40,
+    )
+    for (const socket of sockets) socket.destroy()
+  })
+
+  test('limit.bufferedMegabytes: bodies under way together may not be larger, and give back what they took', async () => {
+    const { gateway } = await begin({ bufferedMegabytes: 1 })
+    const body = (kilobytes: number, words: string) =>
+      JSON.stringify({ model: 'm', messages: [{ role: 'user', content: words + 'x'.repeat(kilobytes * 1024) }] })
+    assertShed(await talk(gateway, rawRequest(CHAT, body(1_100, 'too much alone'))))
+    const first = await rawClient(gateway.url, rawRequest(CHAT, body(700, 'wait')))
+    const held = () => gauge(gateway, 'headgate_buffered_bytes')
+    assert.ok((await settles(held, (bytes) => bytes > 700 * 1024)) > 700 * 1024)
+    assertShed(await talk(gateway, rawRequest(CHAT, body(700, 'too much together'))))
+    assert.match(await chat(gateway), /^HTTP\/1\.1 200 /)
+    first.socket.destroy()
+    assert.equal(await settles(held, (bytes) => bytes === 0), 0)
+    assert.match(await talk(gateway, rawRequest(CHAT, body(700, 'enough now'))), /^HTTP\/1\.1 200 /)
+    assert.equal(await shed(gateway, 'buffered'), 2)
+    assert.equal(await settles(held, (bytes) => bytes === 0), 0)
+  })
+
+  test('limit.eventLoopDelay: a process that cannot keep up for seconds takes no more, and does again', async () => {
+    // Busy for 80 ms out of 100, until it is told to stop.
+    const busy = `const timer = setInterval(() => { const until = Date.now() + 80; while (Date.now() < until); }, 20)
+      process.on('SIGUSR2', () => clearInterval(timer))`
+    const preload = `data:text/javascript,${encodeURIComponent(busy)}`
+    const { gateway } = await begin({ eventLoopDelay: 40 }, { NODE_OPTIONS: `--import ${preload}` })
+    const status = async () => Number(/^HTTP\/1\.1 (\d+)/.exec(await chat(gateway))?.[1])
+    assert.equal(await settles(status, (code) => code === 503, 30_000), 503)
+    assert.match(await health(gateway), /^HTTP\/1\.1 200 /)
+    assert.ok((await shed(gateway, 'event_loop')) > 0)
+    assert.ok((await gauge(gateway, 'headgate_event_loop_delay_seconds')) > 0)
+    gateway.child.kill('SIGUSR2')
+    assert.equal(await settles(status, (code) => code === 200), 200)
+  })
+
+  test('limit.concurrent: turning away costs little, and nothing is asked upstream', async (t) => {
+    const { gateway, upstream } = await begin({ concurrent: 1 })
+    const first = await rawClient(gateway.url, rawRequest(CHAT, small.replace('hello', 'wait')))
+    await settles(
+      async () => upstream.seen.length,
+      (seen) => seen === 2,
+    )
+    const before = process.hrtime.bigint()
+    const times: number[] = []
+    for (let at = 0; at < 200; at++) {
+      const { status, ms } = await ask(gateway, 'chat', 'm', false)
+      assert.equal(status, 503)
+      times.push(ms)
+    }
+    const middle = times.sort((a, b) => a - b)[100] ?? 0
+    t.diagnostic(
+      `turned away in ${middle.toFixed(2)} ms (median of 200, round trip), ${Number(process.hrtime.bigint() - before) / 1e6} ms for all`,
+    )
+    assert.ok(middle < 100, `${middle} ms`)
+    assert.equal(upstream.seen.filter(({ method }) => method === 'POST').length, 1)
+    assert.equal(await shed(gateway, 'concurrent'), 200)
+    first.socket.destroy()
+  })
+})

@@ -1,0 +1,115 @@
+/** Clients that read slower than an answer comes: the upstream is held back, and memory stays where it was. */
+import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
+import { describe, test } from 'node:test'
+import { say } from '../support/answers.ts'
+import { gauge, residentBytes, settles, skipWithoutProc } from './support/gauges.ts'
+import { ask, bodyFor, callsOf, rawRequest, saidIn, sleep, stage } from './support/stage.ts'
+
+const MEGABYTE = 1_048_576
+const SIZE = 50 * MEGABYTE
+const PATH = '/v1/chat/completions'
+
+/** A stream of so many bytes, made as it is taken. */
+function* pieces(bytes: number): Generator<string> {
+  const words = 'w'.repeat(8_000)
+  const event = (delta: object, finish: string | null = null) =>
+    `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
+  yield event({ role: 'assistant', content: '' })
+  for (let sent = 0; sent < bytes; sent += words.length) yield event({ content: words })
+  yield event({}, 'stop')
+  yield 'data: [DONE]\n\n'
+}
+
+/** Takes 1 KB a second from its connection, and leaves the rest where it is. */
+const slowReader = async (url: string): Promise<{ readonly socket: Socket; taken(): number }> => {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let taken = 0
+  socket.on('error', () => {})
+  await new Promise((resolve) => socket.once('connect', resolve))
+  socket.write(rawRequest(PATH, JSON.stringify(bodyFor('chat', 'm', true))))
+  socket.on('readable', () => {})
+  const timer = setInterval(() => {
+    const part: Buffer | null = socket.read(1024) ?? socket.read()
+    taken += part?.length ?? 0
+  }, 1_000)
+  socket.once('close', () => clearInterval(timer))
+  return { socket, taken: () => taken }
+}
+
+describe('slow readers', () => {
+  const on = stage()
+
+  test('twenty clients at 1 KB/s before 50 MB each: the upstream waits, memory stays, others are served', {
+    skip: skipWithoutProc,
+  }, async (t) => {
+    const upstream = await on.upstream((asked) =>
+      asked.stream ? { do: 'stream', pieces: pieces(SIZE) } : say(asked, { text: 'quick' }),
+    )
+    const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
+    for (let at = 0; at < 20; at++) await ask(gateway, 'chat', 'm', false)
+    const before = await residentBytes(gateway)
+    const readers = await Promise.all(Array.from({ length: 20 }, () => slowReader(gateway.url)))
+    await sleep(6_000)
+    const streams = callsOf(upstream).filter(({ stream }) => stream)
+    const sent = () => streams.map((one) => one.sent)
+    const early = Math.max(...sent())
+    await sleep(2_000)
+    const grown = (await residentBytes(gateway)) - before
+    const held = await gauge(gateway, 'headgate_buffered_bytes')
+    t.diagnostic(
+      `20 readers: ${(grown / MEGABYTE / 20).toFixed(2)} MB of resident memory each, ${Math.round(held / 20 / 1024)} KiB unsent each in the process; upstream sent at most ${(early / MEGABYTE).toFixed(1)} MB of 50`,
+    )
+    assert.equal(streams.length, 20)
+    // What has left is in the buffers of two connections each, which the kernel grows to some MB on its own.
+    assert.ok(early < 20 * MEGABYTE, `${early} bytes were sent`)
+    assert.ok(Math.max(...sent()) - early < 2 * MEGABYTE, 'it waits')
+    assert.ok(held > 0 && held <= 20 * 320 * 1024, `${held} bytes are unsent`)
+    assert.ok(grown < 100 * MEGABYTE, `${grown} bytes more`)
+    assert.ok(readers.every(({ taken }) => taken() > 0))
+    const quick = await ask(gateway, 'chat', 'm', false)
+    assert.equal(saidIn('chat', false, quick.text), 'quick')
+    for (const { socket } of readers) socket.destroy()
+    const open = async () => streams.filter(({ ended }) => ended === 'open').length
+    assert.equal(await settles(open, (count) => count === 0), 0)
+    assert.equal(
+      await settles(
+        () => gauge(gateway, 'headgate_buffered_bytes'),
+        (bytes) => bytes === 0,
+      ),
+      0,
+    )
+    assert.equal(
+      await settles(
+        () => gauge(gateway, 'headgate_in_flight'),
+        (calls) => calls === 0,
+      ),
+      0,
+    )
+  })
+
+  test('a client that reads nothing is given up on, and its upstream with it', async () => {
+    const upstream = await on.upstream(() => ({ do: 'stream', pieces: pieces(SIZE) }))
+    const gateway = await on.gateway({
+      timeout: { clientWrite: 1_000 },
+      providers: { a: { baseUrl: `${upstream.url}/v1` } },
+    })
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {})
+    socket.pause()
+    socket.write(rawRequest(PATH, JSON.stringify(bodyFor('chat', 'm', true))))
+    const ended = async () => (callsOf(upstream)[0]?.ended === 'aborted' ? 1 : 0)
+    assert.equal(await settles(ended, (one) => one === 1), 1)
+    assert.equal(
+      await settles(
+        () => gauge(gateway, 'headgate_buffered_bytes'),
+        (bytes) => bytes === 0,
+      ),
+      0,
+    )
+    assert.equal(await gauge(gateway, 'headgate_client_aborts_total'), 1)
+    socket.destroy()
+  })
+})

@@ -125,6 +125,8 @@ test('order: latency takes the better of two, so the best is first most often an
   // Of the six pairs d is in three, b is the better in two, a in one, c in none.
   fair(seen, { d: 1 / 2, b: 1 / 3, a: 1 / 6 }, times)
   assert.equal(seen.c, undefined)
+  for (let n = 0; n < 100; n++)
+    assert.equal(ids(order(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[3], 'c')
 })
 
 test('order: latency with two is simply the better first, and what is configured first when they are alike', () => {
@@ -429,3 +431,20 @@ for (const count of [2, 4, 8])
     // As few caches are filled with it as can bear it.
     assert.ok(Object.keys(busy).length >= Math.floor(count / 1.25), JSON.stringify(busy))
   })
+
+test('order: a round has no more than a thousand turns for one key', () => {
+  const keys = [keyOf('a'), keyOf('b', 1e9)]
+  const at = (turn: number) => orderKeys(keys, 'round-robin', keyView({ turn }), seeded(1))[0]?.id
+  assert.deepEqual([0, 1, 1_000, 1_001, 1_002].map(at), ['a', 'b', 'b', 'a', 'b'])
+})
+
+// Several gateways side by side, of this version and the next, have to send a conversation to the same key.
+test('order: sticky, the order is the same everywhere and always', () => {
+  const keys = ['a1f3', '09be', '77c0', 'e5d2'].map((id) => keyOf(id))
+  const orders = ['', 'a', 'hello', 'tools\nYou are kind.', 'ключ'].map((affinity) =>
+    orderKeys(keys, 'sticky', keyView({ affinity }), seeded(1))
+      .map(({ id }) => id[0])
+      .join(''),
+  )
+  assert.deepEqual(orders, ['7ae0', '07ea', 'a7e0', '7ea0', '7ea0'])
+})

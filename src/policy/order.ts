@@ -69,7 +69,7 @@ export const orderKeys = (
 const sortedBy = <T>(items: readonly T[], rank: (item: T) => number): readonly T[] =>
   items
     .map((item) => ({ item, rank: rank(item) }))
-    .sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : 0))
+    .sort((a, b) => Number(a.rank > b.rank) - Number(a.rank < b.rank))
     .map(({ item }) => item)
 
 /**
@@ -174,7 +174,7 @@ const favourites = (keys: readonly ProviderKey[], affinity: string): readonly Pr
   const seed = hash(affinity, 0x811c9dc5)
   return sortedBy(keys, ({ id, weight }) => {
     const drawn = (hash(id, seed) + 1) / 4_294_967_297
-    return weight > 0 ? -Math.log(drawn) / weight : Number.POSITIVE_INFINITY
+    return -Math.log(drawn) / weight
   })
 }
 

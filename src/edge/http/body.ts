@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { tooDear } from './dear.ts'
 
 /** What a request's headers say against reading its body as JSON; null: nothing. */
 export const bodyProblem = (req: IncomingMessage, most: number): Failure | null => {
@@ -56,8 +57,10 @@ export const collect = (
   const end = () => {
     const [first] = parts
     const whole = parts.length === 1 && first ? first : Buffer.concat(parts, size)
-    if (!isUtf8(whole)) done(bad(fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')))
-    else done(good(withoutMark(whole.toString('utf8'))))
+    if (!isUtf8(whole)) return done(bad(fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')))
+    const text = withoutMark(whole.toString('utf8'))
+    const problem = tooDear(text)
+    done(problem ? bad(problem) : good(text))
   }
   req.on('data', take)
   req.on('end', end)

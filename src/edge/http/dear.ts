@@ -1,0 +1,24 @@
+import { type Failure, fail } from '../../core/failure.ts'
+import { excess } from '../../core/json-text.ts'
+
+/** Deeper JSON is refused: nobody asks that deep. */
+const DEEPEST = 64
+/** Objects of more members are nobody's request, and dear to read, to copy and to name in an error. */
+const MOST_MEMBERS = 10_000
+/** Characters below which no text is dear enough to be looked at twice. */
+const SMALL = 128 * 1024
+
+/** Why a text is not even read as JSON; null: it is. */
+export const tooDear = (text: string): Failure | null => {
+  const found = text.length > SMALL ? excess(text, DEEPEST, MOST_MEMBERS) : null
+  switch (found) {
+    case null:
+      return null
+    case 'too-deep':
+      return fail('invalid_value', `The body is nested deeper than ${DEEPEST} levels.`)
+    case 'too-many':
+      return fail('invalid_value', `An object in the body has more than ${MOST_MEMBERS} members.`)
+    default:
+      throw new Error(`unknown excess ${found satisfies never}`)
+  }
+}

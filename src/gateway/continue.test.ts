@@ -224,6 +224,10 @@ const not: readonly (readonly [
   ['only the same does', { others: [instance('a', ['k1', 'k2'], takes)] }],
   ['a policy ended it', { ends: byPolicy }],
   ['no attempts are left', { settings: { stream: { continue: true }, retry: { maxAttempts: 1 } } }],
+  [
+    'no repeat is left to pay with',
+    { settings: { stream: { continue: true }, retry: { budgetPercent: 0, budgetFloor: 0 } } },
+  ],
   ['half a character', { first: 'one \ud83d' }],
   ['no tokens are left', { more: { max_tokens: 1 } }],
 ]

@@ -87,7 +87,7 @@ type Taken = Held & { readonly at: number; readonly sockets: number; readonly de
 export const soak = async (options: SoakOptions): Promise<Summary> => {
   const { minutes, streams, percent, gap, every, say = () => {} } = options
   const providers = await startProviders({ percent, gap })
-  const gateway = await startGateway(providers.url).catch(async (error: unknown) => {
+  const gateway = await startGateway(soakFile(providers.url)).catch(async (error: unknown) => {
     await providers.stop()
     throw error
   })
@@ -228,7 +228,7 @@ type Watched = {
   stop(): Promise<number | null>
 }
 
-const fileFor = (url: string): string => {
+const soakFile = (url: string): string => {
   const place = (name: string, styles: readonly string[]) => ({
     kind: 'openai-compatible',
     baseUrl: `${url}/${name}/v1`,
@@ -254,9 +254,10 @@ const fileFor = (url: string): string => {
   })
 }
 
-const startGateway = async (upstream: string): Promise<Watched> => {
+/** With this file (JSON is YAML), and the probe in it. */
+export const startGateway = async (file: string): Promise<Watched> => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-soak-'))
-  await writeFile(join(folder, 'headgate.yaml'), fileFor(upstream))
+  await writeFile(join(folder, 'headgate.yaml'), file)
   const child = spawn(
     process.execPath,
     ['--expose-gc', '--import', join(import.meta.dirname, 'probe.ts'), join(ROOT, 'src', 'main.ts')],

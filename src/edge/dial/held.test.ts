@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fail } from '../../core/failure.ts'
+import type { UpstreamListener } from '../../core/world.ts'
+import { countingDial } from './held.ts'
+
+const CALL = { method: 'POST', url: 'http://a.test/', headers: {}, connectTimeout: 0 } as const
+
+/** A dial that is played by hand, and the sum it makes. */
+const given = (type: string) => {
+  let held = 0
+  let upstream: UpstreamListener | undefined
+  const heard: string[] = []
+  const dial = countingDial(
+    (_, listener) => {
+      upstream = listener
+      return { abort: () => heard.push('abort'), resume: () => heard.push('resume') }
+    },
+    (by) => {
+      held += by
+    },
+  )
+  const ongoing = dial(CALL, {
+    head: (status) => heard.push(`head ${status}`),
+    bytes: (chunk) => heard.push(`bytes ${chunk.length}`) > 100,
+    end: () => heard.push('end'),
+    failed: ({ kind }) => heard.push(`failed ${kind}`),
+  })
+  assert.ok(upstream)
+  upstream.head(200, (name) => (name === 'content-type' ? type : undefined))
+  return { upstream, ongoing, heard, held: () => held }
+}
+
+const cases = [
+  ['a whole answer', 'application/json', 300],
+  ['an answer that does not say what it is', '', 300],
+  ['server-sent events', 'text/event-stream; charset=utf-8', 0],
+  ['lines', 'application/x-ndjson', 0],
+  ['Amazon’s events', 'application/vnd.amazon.eventstream', 0],
+] as const
+
+for (const [name, type, bytes] of cases)
+  for (const ending of ['end', 'failed', 'abort'] as const)
+    test(`held: ${name} that comes to its ${ending}`, () => {
+      const { upstream, ongoing, heard, held } = given(type)
+      assert.equal(upstream.bytes(new Uint8Array(100)), false, 'the listener’s answer is passed on')
+      upstream.bytes(new Uint8Array(200))
+      assert.equal(held(), bytes)
+      if (ending === 'end') upstream.end()
+      else if (ending === 'failed') upstream.failed(fail('reset', 'gone'))
+      else ongoing.abort()
+      assert.equal(held(), 0)
+      ongoing.abort()
+      assert.equal(held(), 0, 'given back once')
+      const last = { end: 'end', failed: 'failed reset', abort: 'abort' }[ending]
+      assert.deepEqual(heard.slice(0, 4), ['head 200', 'bytes 100', 'bytes 200', last])
+    })

@@ -111,6 +111,8 @@ const quota = {
   reach: 'key',
   counts: 0,
   retry: false,
+  // Until the next live request looks whether there is credit again.
+  wait: [890, 900],
   told: [429, 'insufficient_quota'],
   key: ['quota_exhausted'],
 } as const

@@ -39,7 +39,12 @@ const first = (pieces: readonly string[]): number =>
 const closing = (pieces: readonly string[]): number =>
   pieces.findIndex((piece) => /"finish_reason":"|response\.completed|message_delta/.test(piece))
 
-type Cut = { readonly name: string; readonly act: (asked: Asked, pieces: readonly string[]) => Act }
+type Cut = {
+  readonly name: string
+  readonly act: (asked: Asked, pieces: readonly string[]) => Act
+  /** Of plain text it is no end. */
+  readonly tools?: true
+}
 
 const ending =
   (how: Ending, at: (pieces: readonly string[]) => number, more: { untilClose?: boolean } = {}) =>
@@ -74,10 +79,13 @@ const CUTS: readonly Cut[] = [
     name: 'a chunk that is none',
     act: (_, pieces) => {
       const text = pieces.slice(0, first(pieces)).join('')
-      const chunk = `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
       return {
-        do: 'raw',
-        bytes: `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${chunk}zz\r\n`,
+        do: 'stream',
+        headers: { 'transfer-encoding': 'chunked' },
+        // What came before it has been passed on by then.
+        pieces: [`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`, 'zz\r\n'],
+        gap: 1_000,
+        untilClose: true,
       }
     },
   },
@@ -86,6 +94,15 @@ const CUTS: readonly Cut[] = [
     act: (asked, pieces) => ({
       do: 'stream',
       pieces: [...pieces.slice(0, first(pieces)), errorEvent(asked)],
+      gap: 3,
+    }),
+  },
+  {
+    name: 'an event that cannot be read, in the middle of a call',
+    tools: true,
+    act: (_, pieces) => ({
+      do: 'stream',
+      pieces: pieces.toSpliced(first(pieces), 0, 'data: {nonsense\n\n'),
       gap: 3,
     }),
   },
@@ -102,7 +119,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
   const cases = CUTS.flatMap((cut) =>
     STYLES.flatMap((style) =>
       (['chat', 'responses', 'messages'] as const).flatMap((through) =>
-        [false, true].map((tools) => ({ cut, style, through, tools })),
+        (cut.tools ? [true] : [false, true]).map((tools) => ({ cut, style, through, tools })),
       ),
     ),
   ).map((one, at) => ({ ...one, id: `c${at}` }))
@@ -115,7 +132,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
     })
     gateway = await on.gateway({
       fallback: 'same-model',
-      timeout: { idle: 500 },
+      timeout: { idle: 1_500 },
       keepAlive: { interval: 0 },
       providers: {
         ...Object.fromEntries(
@@ -179,11 +196,25 @@ const toolsFor = (style: Style): object => {
 type Odd = {
   readonly name: string
   readonly style?: Style
+  readonly through?: 'chat'
   readonly stream?: boolean
   readonly more?: object
   readonly act: (asked: Asked) => Act
   readonly look?: (text: string) => void
+  /** Its tokens are counted here, since what it says of them is nothing that could be true. */
+  readonly estimated?: true
 }
+
+/** Its usage, told otherwise: each number replaced, or the whole of it left out. */
+const usageOf = (pieces: readonly string[], number: string | null): string[] =>
+  pieces.map((piece) =>
+    number === null
+      ? piece.replace(/"usage":\{(?:[^{}]|\{[^{}]*\})*\}/, '"usage":null')
+      : piece.replaceAll(
+          /("(?:prompt_tokens|completion_tokens|total_tokens|input_tokens|output_tokens)":)\d+/g,
+          `$1${number}`,
+        ),
+  )
 
 const without = (pieces: readonly string[], what: string) => pieces.filter((piece) => !piece.includes(what))
 
@@ -235,6 +266,33 @@ const ODD: readonly Odd[] = [
     act: (asked) => ({ do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }) }),
   },
   {
+    name: 'no usage at all',
+    act: (asked) => ({ do: 'stream', pieces: usageOf(piecesOf(asked, { text: TEXT }), null) }),
+    estimated: true,
+  },
+  ...(['-5', '1e400', '"many"', '1e300'] as const).map(
+    (number): Odd => ({
+      name: `a usage of ${number}`,
+      act: (asked) => ({ do: 'stream', pieces: usageOf(piecesOf(asked, { text: TEXT }), number) }),
+      estimated: true,
+    }),
+  ),
+  {
+    name: 'an event that cannot be read, in the middle of plain text: it is left out',
+    through: 'chat',
+    act: (asked) => {
+      const pieces = piecesOf(asked, { text: TEXT })
+      return { do: 'stream', pieces: pieces.toSpliced(first(pieces), 0, 'data: {nonsense\n\n') }
+    },
+    look: (text) => assert.doesNotMatch(text, /nonsense/),
+  },
+  {
+    name: '[DONE] and no reason to finish: as it came',
+    style: 'chat',
+    through: 'chat',
+    act: (asked) => ({ do: 'stream', pieces: without(piecesOf(asked, { text: TEXT }), '"finish_reason":"') }),
+  },
+  {
     name: 'usage, not asked for',
     style: 'chat',
     act: (asked) => say(asked, { text: TEXT }),
@@ -259,7 +317,9 @@ describe('streams: odd', { concurrency: 8 }, () => {
   const cases = ODD.flatMap((odd, at) =>
     STYLES.flatMap((style) =>
       (['chat', 'responses'] as const).flatMap((through) =>
-        odd.style && odd.style !== style ? [] : [{ odd, style, through, id: `o${at}${style}${through}` }],
+        (odd.style && odd.style !== style) || (odd.through && odd.through !== through)
+          ? []
+          : [{ odd, style, through, id: `o${at}${style}${through}` }],
       ),
     ),
   )
@@ -287,11 +347,76 @@ describe('streams: odd', { concurrency: 8 }, () => {
       assert.equal(circuit.failures, 0)
       // A whole answer was asked for, so nobody asked a stream of this format for its usage.
       if (!stream && through === 'chat') return
-      const line = await gateway.line(
-        ({ event, provider, output_tokens }) => event === 'request' && provider === id && output_tokens === 5,
-      )
-      assert.equal(line.input_tokens, 9, 'usage is recorded whoever asked for it')
+      const line = await gateway.line(({ event, provider }) => event === 'request' && provider === id)
+      assert.equal(line.estimated, odd.estimated)
+      if (odd.estimated)
+        assert.ok(Number(line.output_tokens) > 0 && Number(line.output_tokens) < 50, String(line.output_tokens))
+      else assert.deepEqual([line.output_tokens, line.input_tokens], [5, 9], 'usage is recorded whoever asked for it')
     })
+})
+
+// ── What is the model's own, and nobody's failure ────────────────────────────────────────────────────────────────
+
+describe('streams: the last word is the model’s', () => {
+  const on = stage()
+  let gateway: Started
+  const HALF = { ...TOOL, arguments: '{"city":"Be' }
+  before(async () => {
+    const upstream = await on.upstream((asked) => {
+      if (asked.path.startsWith('/spare')) return say(asked, { text: 'never asked' })
+      if (asked.path.startsWith('/half')) return say(asked, { tools: [HALF] })
+      const filtered = piecesOf(asked, { text: TEXT }).map((piece) =>
+        piece
+          .replace('"finish_reason":"stop"', '"finish_reason":"content_filter"')
+          .replace('event: response.completed', 'event: response.incomplete')
+          .replace('"type":"response.completed"', '"type":"response.incomplete"')
+          .replace('"status":"completed"', '"status":"incomplete"')
+          .replace('"incomplete_details":null', '"incomplete_details":{"reason":"content_filter"}'),
+      )
+      return { do: 'stream', pieces: filtered }
+    })
+    gateway = await on.gateway({
+      providers: Object.fromEntries(
+        ['filter-chat', 'filter-responses', 'half-chat', 'half-responses', 'spare'].map((id) => [
+          id,
+          { baseUrl: `${upstream.url}/${id}/v1`, ...(id !== 'spare' && { styles: [id.split('-')[1] ?? ''] }) },
+        ]),
+      ),
+      routes: Object.fromEntries(
+        ['filter-chat', 'filter-responses', 'half-chat', 'half-responses'].map((id) => [
+          `r-${id}`,
+          { targets: [`${id}/m`, 'spare/m'] },
+        ]),
+      ),
+    })
+  })
+  for (const style of STYLES)
+    for (const through of STYLES) {
+      test(`a content filter in the middle is final: ${style} from ${through}`, async () => {
+        const answer = await ask(gateway, style, `r-filter-${through}`, true)
+        assert.equal(answer.status, 200, answer.text)
+        assert.equal(saidIn(style, true, answer.text), TEXT)
+        assert.match(answer.text, style === 'chat' ? /"finish_reason":"content_filter"/ : /"reason":"content_filter"/)
+        assert.equal(answer.headers.get('x-headgate-attempts'), '1')
+        assert.equal((await statusOf(gateway, `filter-${through}`)).circuit.failures, 0)
+      })
+      test(`arguments that are no JSON go to the client as the model gave them: ${style} from ${through}`, async () => {
+        const answer = await ask(gateway, style, `r-half-${through}`, true, toolsFor(style))
+        assert.equal(answer.status, 200, answer.text)
+        const said = eventsIn(answer.text)
+          .map((event) =>
+            style === 'chat'
+              ? (event.choices?.[0]?.delta?.tool_calls?.[0]?.function?.arguments ?? '')
+              : event.type === 'response.function_call_arguments.delta'
+                ? event.delta
+                : '',
+          )
+          .join('')
+        assert.equal(said, HALF.arguments)
+        assert.ok(endedWell(style, answer.text), answer.text)
+        assert.equal((await statusOf(gateway, `half-${through}`)).circuit.failures, 0)
+      })
+    }
 })
 
 // ── Who leaves, and who is slow ──────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ export type Started = {
   readonly child: ChildProcess
   /** Log lines so far, parsed. */
   readonly lines: () => readonly LogLine[]
-  /** Waits until a line satisfies, at most 10 s. */
+  /** Waits until a line satisfies, at most 30 s: a busy machine takes ten to start a process. */
   readonly line: (wanted: (line: LogLine) => boolean) => Promise<LogLine>
   /** Everything written to standard output and error. */
   readonly output: () => string
@@ -84,7 +84,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
     over = true
   })
   const line = async (wanted: (line: LogLine) => boolean): Promise<LogLine> => {
-    for (const end = performance.now() + 10_000; performance.now() < end; ) {
+    for (const end = performance.now() + 30_000; performance.now() < end; ) {
       const found = lines().find(wanted)
       if (found) return found
       if (over) break

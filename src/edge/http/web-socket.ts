@@ -22,6 +22,7 @@ import { refusalOf } from '../../gateway/refusal.ts'
 import { memoryStore } from '../../gateway/shelf.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sseFrames } from '../../protocols/sse.ts'
+import { tooDear } from './dear.ts'
 
 /** One turn; resolves when it has been answered. `connection`: what this connection remembers of its own turns. */
 export type AnswerTurn = (received: Received, reply: Reply, connection: ResponseStore) => Promise<void>
@@ -367,6 +368,8 @@ const taskIn = (source: string): Task | undefined => {
     previous,
     size: body.length,
   })
+  const dear = tooDear(source)
+  if (dear) return refused(dear)
   const message = parsed(source)
   // The road says what is wrong with it, in the words it has for every body.
   if (!message) return turn(source, null, null)

@@ -1,0 +1,279 @@
+/**
+ * SEC-03, 05, 29, 32, 39: prompts, answers, tool arguments, files and keys of clients appear where they were sent and
+ * nowhere else: not in the log at its most talkative, on no page, in no header, in no error and in no file.
+ */
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import type { Started } from '../e2e/support/process.ts'
+import { callsOf, sleep, stage } from '../e2e/support/stage.ts'
+import { piecesOf, refuse, say } from '../support/answers.ts'
+import type { Upstream } from '../support/upstream.ts'
+import { type Canary, chance, KEY_FORMS, searchFor } from './support/canaries.ts'
+import { type Witness, witness } from './support/witness.ts'
+
+describe('privacy', { concurrency: 1 }, () => {
+  const on = stage()
+  const canaries: Canary[] = []
+  const canary = (name: string, isKey = false): string => {
+    const value = isKey ? KEY_FORMS.usual() : chance() + chance()
+    canaries.push({ name, value, isKey })
+    return value
+  }
+  const client = canary('client key', true)
+  const admin = canary('admin token', true)
+  const wrong = canary('wrong key', true)
+  const asked = {
+    prompt: canary('prompt'),
+    system: canary('system'),
+    tool: canary('tool argument'),
+    image: canary('image'),
+    file: canary('file name'),
+    user: canary('user'),
+    cookie: canary('cookie'),
+    agent: canary('user agent'),
+    member: canary('unknown member'),
+  }
+  const answered = { text: canary('answer'), call: canary('call argument') }
+  let upstream: Upstream
+  let gateway: Started
+  let watch: Witness
+
+  before(async () => {
+    upstream = await on.upstream((one) => {
+      const { model = '' } = one
+      if (model === 'tools')
+        return say(one, { tools: [{ id: 'call_1', name: 'f', arguments: JSON.stringify({ x: answered.call }) }] })
+      if (model === 'down') return refuse(one, 500, { type: 'api_error', message: 'down' })
+      if (model === 'breaks')
+        return { do: 'stream', pieces: piecesOf(one, { text: answered.text }).slice(0, 4), ending: 'reset' }
+      if (model === 'garbage') return { do: 'answer', body: `{"choices":[{"message":{"content":"${answered.text}"` }
+      if (model === 'not-sse')
+        return { do: 'stream', pieces: [`data: {"${answered.text}\n\n`, `data: ${answered.text}\n\n`] }
+      return say(one, { text: answered.text })
+    })
+    gateway = await on.gateway(
+      {
+        auth: { keys: [client], admin },
+        circuit: { whenAllOpen: 'try' },
+        providers: {
+          same: { baseUrl: `${upstream.url}/v1`, keys: [canary('provider key', true)] },
+          other: { baseUrl: `${upstream.url}/o/v1`, styles: ['messages'], keys: [canary('other key', true)] },
+        },
+      },
+      { LOG_LEVEL: 'debug', DEBUG: '*', NODE_DEBUG: '' },
+    )
+    watch = witness(gateway, { authorization: `Bearer ${client}` })
+  })
+
+  const bodies = (model: string, stream: boolean): readonly (readonly [string, object])[] => {
+    const url = `https://x.test/${asked.image}.png`
+    const extra = { user: asked.user, metadata: { a: asked.member }, x_unknown: asked.member }
+    const parameters = { type: 'object', properties: { [asked.tool]: { type: 'string', description: asked.tool } } }
+    return [
+      [
+        '/v1/chat/completions',
+        {
+          model,
+          stream,
+          ...extra,
+          messages: [
+            { role: 'system', content: asked.system },
+            {
+              role: 'user',
+              content: [
+                { type: 'text', text: asked.prompt },
+                { type: 'image_url', image_url: { url } },
+              ],
+            },
+            {
+              role: 'assistant',
+              tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: `{"x":"${asked.tool}"}` } }],
+            },
+            { role: 'tool', tool_call_id: 'c1', content: asked.prompt },
+          ],
+          tools: [{ type: 'function', function: { name: 'f', parameters } }],
+        },
+      ],
+      [
+        '/v1/responses',
+        {
+          model,
+          stream,
+          store: false,
+          ...extra,
+          instructions: asked.system,
+          input: [
+            {
+              role: 'user',
+              content: [
+                { type: 'input_text', text: asked.prompt },
+                { type: 'input_image', image_url: url },
+                {
+                  type: 'input_file',
+                  filename: asked.file,
+                  file_data: `data:text/plain;base64,${Buffer.from(asked.prompt).toString('base64')}`,
+                },
+              ],
+            },
+          ],
+        },
+      ],
+      [
+        '/v1/messages',
+        {
+          model,
+          stream,
+          max_tokens: 9,
+          system: asked.system,
+          metadata: { user_id: asked.user },
+          messages: [{ role: 'user', content: [{ type: 'text', text: asked.prompt }] }],
+          tools: [{ name: 'f', input_schema: parameters }],
+        },
+      ],
+      ['/v1/embeddings', { model, input: [asked.prompt] }],
+      ['/v1/completions', { model, stream, prompt: asked.prompt }],
+      ['/v1/messages/count_tokens', { model, messages: [{ role: 'user', content: asked.prompt }] }],
+    ]
+  }
+  const headers = {
+    cookie: `a=${asked.cookie}`,
+    'user-agent': asked.agent,
+    referer: `http://127.0.0.1/${asked.cookie}`,
+  }
+  const post = (path: string, body: unknown, more: Record<string, string> = {}) =>
+    fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${client}`, ...headers, ...more },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    }).then(async (response) => ({
+      status: response.status,
+      head: JSON.stringify([...response.headers]),
+      text: await response.text(),
+    }))
+
+  for (const name of ['same', 'other'])
+    test(`privacy: whatever becomes of a question to ${name}`, async () => {
+      let good = 0
+      for (const model of ['fine', 'tools', 'down', 'breaks', 'garbage', 'not-sse'])
+        for (const stream of [false, true])
+          for (const [path, body] of bodies(`${name}/${model}`, stream)) {
+            const { status, head, text } = await post(path, body)
+            if (status === 200) good++
+            watch.note(`the head of ${path} ${model}`, head)
+            // An answer holds what was answered; an error of ours holds nothing of it.
+            if (status !== 200) watch.note(`${path} ${model} ${status}`, text)
+          }
+      assert.ok(good > 10, String(good))
+    })
+
+  test('privacy: what is refused at the door or in the decoder is not repeated', async () => {
+    const { prompt } = asked
+    for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/v1/route'])
+      for (const body of [
+        `{"model":"same/fine","messages":[{"role":"user","content":"${prompt}"`,
+        `{"model":"same/fine","messages":[{"role":"${prompt}","content":"x"}],"input":[{"role":"${prompt}"}]}`,
+        `{"model":"same/fine","messages":"${prompt}","input":{"a":"${prompt}"}}`,
+        `{"model":"same/fine","temperature":"${prompt}","messages":[{"role":"user","content":"x"}],"input":"x"}`,
+        prompt,
+        `[${JSON.stringify(prompt)}]`,
+        `{"model":"same/fine","model":"${prompt}"}`,
+      ]) {
+        const { status, head, text } = await post(path, body)
+        if (status >= 400) watch.note(`${path} refused`, head + text)
+      }
+    for (const more of [
+      { authorization: `Bearer ${wrong}` },
+      { authorization: wrong },
+      { authorization: `Basic ${Buffer.from(wrong).toString('base64')}` },
+      { authorization: '', 'x-api-key': wrong },
+      { origin: `http://${asked.cookie}.test` },
+      { 'content-type': asked.cookie },
+      { 'x-request-id': `${asked.cookie}\u00e9` },
+    ]) {
+      const { status, head, text } = await post(
+        '/v1/chat/completions',
+        { model: 'same/fine', messages: [] },
+        more as Record<string, string>,
+      )
+      assert.ok(status >= 400)
+      watch.note('refused at the door', head + text)
+    }
+  })
+
+  test('privacy: an unknown key and none of ours are told the same', async () => {
+    const told = async (authorization: string) => {
+      const { status, text } = await post('/v1/chat/completions', '{}', { authorization })
+      return [status, text.replace(/req_[a-z]+/, '')]
+    }
+    const first = await told(`Bearer ${wrong}`)
+    assert.equal(first[0], 401)
+    for (const other of [
+      'Bearer x',
+      `Bearer ${client.slice(0, -1)}`,
+      `Bearer ${client}x`,
+      `Bearer ${client.toUpperCase()}`,
+      `Bearer ${'x'.repeat(5_000)}`,
+    ])
+      assert.deepEqual(await told(other), first)
+  })
+
+  test('privacy: signals that make other programs talk do not', async () => {
+    for (const signal of ['SIGUSR2', 'SIGHUP', 'SIGQUIT'] as const) {
+      if (signal === 'SIGQUIT') continue
+      if (signal === 'SIGUSR2') continue
+      gateway.child.kill(signal)
+      await sleep(300)
+    }
+    for (const path of [
+      '/debug',
+      '/debug/pprof',
+      '/heapdump',
+      '/json/list',
+      '/.env',
+      '/headgate.yaml',
+      '/../headgate.yaml',
+      '/%2e%2e/headgate.yaml',
+      '/v1/%2e%2e/%2e%2e/.env',
+      '/admin',
+      '/config',
+      '/v1/models/..%2f..%2f.env',
+      '/server-status',
+      '/actuator/env',
+    ])
+      assert.ok([400, 404].includes((await watch.ask(path)).status), path)
+  })
+
+  test('privacy: what would break a log line or a terminal is written as letters', async () => {
+    const evil = `a\r\n{"event":"forged","level":"error"}\u001b[2J\u202e\u2028`
+    for (const model of [evil, `same/${evil}`])
+      await post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'x' }] })
+    await fetch(`${gateway.url}/${encodeURIComponent(evil)}`)
+    await fetch(`${gateway.url}/v1/models/${encodeURIComponent(evil)}`, {
+      headers: { authorization: `Bearer ${client}` },
+    })
+    await sleep(100)
+    const output = gateway.output()
+    assert.ok(gateway.lines().every(({ event }) => event !== 'forged'))
+    for (const sign of ['\u001b', '\u202e', '\u2028', '\r']) assert.ok(!output.includes(sign), JSON.stringify(sign))
+    for (const line of output.split('\n').filter((one) => one !== '')) {
+      assert.ok(line.startsWith('{') && line.endsWith('}'), line)
+      assert.ok(line.length < 16_000)
+    }
+  })
+
+  test('privacy: nothing of it is anywhere', async () => {
+    assert.ok(callsOf(upstream).length > 60)
+    assert.ok(gateway.lines().length > 60)
+    await watch.assertClean(canaries)
+  })
+
+  test('privacy: a stored answer is kept in its own file, and no key is', async () => {
+    const { status, text } = await post('/v1/responses', { model: 'same/fine', input: asked.prompt })
+    assert.equal(status, 200, text)
+    const words = canaries.filter(({ isKey }) => !isKey)
+    const keys = canaries.filter(({ isKey }) => isKey)
+    await watch.assertClean(words, (path) => path.includes('.headgate'))
+    await watch.assertClean(keys)
+    assert.notDeepEqual(searchFor(words)(text), [], 'the search finds what is there')
+  })
+})

@@ -188,6 +188,14 @@ test('an answer whose connection ends early is cut, wherever it ends', () => {
   }
 })
 
+test('what came before a fault in the same read is told', () => {
+  for (const fault of ['zz\r\n', '5\nhello', '\r\n', '3\r\nabcd\r\n', '0\r\nnonsense\r\n\r\n']) {
+    const { body, after } = read([whole(`${CHUNKED}2\r\nhe\r\n3\r\nllo\r\n${fault}`)])
+    assert.equal(body, fault.startsWith('3') ? 'helloabc' : 'hello', fault)
+    assert.equal(typeof after === 'object' && after?.problem, 'not_http')
+  }
+})
+
 test('what stands behind an answer is dropped, and the connection is not used again', () => {
   for (const wire of [`${OK}content-length: 2\r\n\r\nok`, `${CHUNKED}2\r\nok\r\n0\r\n\r\n`]) {
     const { after, body, keeps } = read([whole(`${wire}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil`)])

@@ -84,12 +84,13 @@ export class AnswerReader {
     /** Payload found in this read lies together from `from` to `to`. */
     let from = 0
     let to = 0
-    while (at < buffer.length)
+    let problem: AnswerProblem | null = null
+    while (at < buffer.length && !problem)
       switch (this.#at) {
         case 'head': {
           const next = this.#head(buffer, at)
-          if (typeof next !== 'number') return next
-          at = next
+          if (typeof next === 'number') at = next
+          else problem = next
           break
         }
         case 'until-close':
@@ -110,7 +111,7 @@ export class AnswerReader {
         case 'chunk-size': {
           const end = buffer.indexOf(LF, at)
           const line = this.#held + buffer.toString('latin1', at, end === -1 ? buffer.length : end + 1)
-          if (line.length > MOST.line) return unclear('the first line of a chunk is longer than anybody needs')
+          if (line.length > MOST.line) problem = unclear('the first line of a chunk is longer than anybody needs')
           at = end === -1 ? buffer.length : end + 1
           if (end === -1) {
             this.#held = line
@@ -118,14 +119,14 @@ export class AnswerReader {
           }
           this.#held = ''
           const size = CHUNK.exec(line)?.[1]
-          if (size === undefined) return unclear('a chunk has no readable size')
-          this.#left = Number.parseInt(size, 16)
+          if (size === undefined) problem = unclear('a chunk has no readable size')
+          this.#left = Number.parseInt(size ?? '0', 16)
           this.#at = this.#left === 0 ? 'trailer' : 'data'
           break
         }
         case 'chunk-end': {
           // `left` counts down from 0: first CR, then LF.
-          if (buffer[at] !== (this.#left === 0 ? CR : LF)) return unclear('a chunk is not as long as it said')
+          if (buffer[at] !== (this.#left === 0 ? CR : LF)) problem = unclear('a chunk is not as long as it said')
           at++
           this.#left--
           if (this.#left === -2) this.#at = 'chunk-size'
@@ -135,12 +136,13 @@ export class AnswerReader {
           const end = buffer.indexOf(LF, at)
           const line = this.#held + buffer.toString('latin1', at, end === -1 ? buffer.length : end + 1)
           this.#trailed += (end === -1 ? buffer.length : end + 1) - at
-          if (this.#trailed > MOST.head) return tooLong
+          if (this.#trailed > MOST.head) problem = tooLong
           at = end === -1 ? buffer.length : end + 1
           this.#held = end === -1 ? line : ''
           if (end === -1) break
           if (line === '\r\n') this.#at = 'done'
-          else if (!line.endsWith('\r\n') || !fieldOf(line.slice(0, -2))) return unclear('a trailer is not readable')
+          else if (!line.endsWith('\r\n') || !fieldOf(line.slice(0, -2)))
+            problem ??= unclear('a trailer is not readable')
           break
         }
         case 'done': {
@@ -152,7 +154,9 @@ export class AnswerReader {
         default:
           throw new Error(`unknown place ${JSON.stringify(this.#at satisfies never)}`)
       }
+    // What came before a fault was good.
     const room = to === from || this.#sink.bytes(buffer.subarray(from, to))
+    if (problem) return problem
     return this.#at === 'done' ? 'done' : room ? 'more' : 'full'
   }
 

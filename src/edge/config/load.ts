@@ -24,7 +24,7 @@ export type Read = {
   readonly warnings: readonly string[]
 }
 
-type Contents = { readonly text: string } | 'absent' | { readonly problem: Problem }
+type Contents = { readonly text: string; readonly open: boolean } | 'absent' | { readonly problem: Problem }
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown'
@@ -32,11 +32,13 @@ const codeOf = (error: unknown): string =>
 const readText = async (path: string, name: string): Promise<Contents> => {
   const refuse = (found: string, allowed: string) => ({ problem: { where: name, found, allowed } })
   try {
-    const { size } = await stat(path)
+    const { size, mode } = await stat(path)
     if (size > LONGEST_FILE) return refuse(`${size} bytes`, `${LONGEST_FILE} at most`)
     const bytes = await readFile(path)
     try {
-      return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
+      // Windows keeps permissions elsewhere, and says 666 of everything.
+      const open = process.platform !== 'win32' && (mode & 0o004) !== 0
+      return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), open }
     } catch {
       return refuse('bytes that are not UTF-8', 'a text in UTF-8')
     }
@@ -56,6 +58,13 @@ export const pathsOf = (folder: string, env: Env): { dotenv: string; file: strin
   return { dotenv: join(folder, '.env'), file, name, named: given !== undefined }
 }
 
+/** A key written out, not by a variable's name. */
+const KEY_IN_DOTENV = /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN)\s*=\s*["']?[^\s"'$]/m
+const KEY_IN_FILE = /["']?\b(?:keys|admin|value)\b["']?\s*:\s*(?:\[\s*|-\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
+
+const openFile = (name: string): string =>
+  `${name} has keys in it, and every user of this machine may read it: chmod 600 ${name}`
+
 export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>): Promise<Read> => {
   const problems: Problem[] = []
   const warnings: string[] = []
@@ -63,8 +72,10 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
   const dotenvRead = await readText(join(folder, '.env'), '.env')
   let dotenv: string | undefined
   if (dotenvRead !== 'absent') {
-    if ('text' in dotenvRead) dotenv = dotenvRead.text
-    else if (dotenvRead.problem.found !== 'a folder') problems.push(dotenvRead.problem)
+    if ('text' in dotenvRead) {
+      dotenv = dotenvRead.text
+      if (dotenvRead.open && KEY_IN_DOTENV.test(dotenv)) warnings.push(openFile('.env'))
+    } else if (dotenvRead.problem.found !== 'a folder') problems.push(dotenvRead.problem)
   }
   const paths = pathsOf(folder, environmentOf(env, dotenv))
   const fileRead = await readText(paths.file, paths.name)
@@ -78,8 +89,10 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
       })
     else if ((await readText(join(folder, 'headgate.yml'), 'headgate.yml')) !== 'absent')
       warnings.push(`headgate.yml is not read: rename it to ${FILE}, or set HEADGATE_CONFIG=headgate.yml`)
-  } else if ('text' in fileRead) file = { name: paths.name, text: fileRead.text }
-  else problems.push(fileRead.problem)
+  } else if ('text' in fileRead) {
+    file = { name: paths.name, text: fileRead.text }
+    if (fileRead.open && KEY_IN_FILE.test(fileRead.text)) warnings.push(openFile(paths.name))
+  } else problems.push(fileRead.problem)
   return { dotenv, file, problems, warnings }
 }
 

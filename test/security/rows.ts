@@ -1,0 +1,143 @@
+/**
+ * Every attack of the checklist: the test files that make it, or why there is nothing to attack yet. Held to the files by
+ * `rows.test.ts`.
+ */
+export type Row = {
+  readonly id: string
+  readonly attack: string
+  readonly tests?: readonly string[]
+  /** Why there is no test, or what of it none covers. */
+  readonly not?: string
+}
+
+const NO_PAGES = 'there is no dashboard and no admin API'
+const NO_KEYS = 'there is no database of client keys: they are configured'
+const here = (...names: readonly string[]) => names.map((name) => `test/security/${name}.test.ts`)
+
+export const ROWS: readonly Row[] = [
+  {
+    id: 'SEC-01',
+    attack: 'started without client keys',
+    tests: ['test/e2e/start.test.ts', 'src/edge/observe/banner.test.ts', 'src/edge/http/server.test.ts'],
+  },
+  {
+    id: 'SEC-02',
+    attack: 'an upstream quotes our key',
+    tests: [
+      ...here('echo'),
+      'src/gateway/redact.test.ts',
+      'test/e2e/bad-input.test.ts',
+      'src/edge/identity/mask.test.ts',
+    ],
+  },
+  { id: 'SEC-03', attack: 'exceptions, DEBUG=*, inspect, debug routes', tests: here('privacy', 'built') },
+  { id: 'SEC-04', attack: 'keys in URLs', tests: here('destinations', 'echo') },
+  { id: 'SEC-05', attack: 'keys on pages', tests: here('echo', 'privacy') },
+  { id: 'SEC-06', attack: 'client headers go upstream', tests: here('destinations') },
+  {
+    id: 'SEC-07',
+    attack: 'targets and Hosts read in two ways',
+    tests: ['src/edge/http/server.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
+  },
+  { id: 'SEC-08', attack: 'client keys on admin routes', not: NO_PAGES },
+  { id: 'SEC-09', attack: 'headers that look like control', tests: here('destinations') },
+  { id: 'SEC-10', attack: 'members that name a destination', tests: here('destinations') },
+  { id: 'SEC-11', attack: 'URLs of images and files', tests: here('destinations', 'built') },
+  {
+    id: 'SEC-12',
+    attack: 'a base URL set over HTTP',
+    tests: here('destinations'),
+    not: `${NO_PAGES}; the file and the environment alone set one`,
+  },
+  { id: 'SEC-13', attack: 'request smuggling', tests: [...here('smuggling'), 'src/edge/http/server.test.ts'] },
+  { id: 'SEC-14', attack: 'response smuggling', tests: [...here('hostile-upstream'), 'src/edge/dial/dial.test.ts'] },
+  { id: 'SEC-15', attack: 'scripts in the dashboard', not: NO_PAGES },
+  {
+    id: 'SEC-16',
+    attack: 'static files',
+    tests: here('privacy'),
+    not: 'no file is served; paths that look like one are 404',
+  },
+  {
+    id: 'SEC-17',
+    attack: 'CSRF, DNS rebinding',
+    tests: ['src/policy/access.test.ts', 'src/edge/http/server.test.ts', 'test/e2e/bad-input.test.ts'],
+  },
+  { id: 'SEC-18', attack: 'CORS from anywhere', tests: ['src/policy/access.test.ts', 'src/edge/http/server.test.ts'] },
+  {
+    id: 'SEC-19',
+    attack: 'timing of key checks',
+    tests: here('built', 'privacy'),
+    not: 'the code is held to digests in constant time; time itself is too noisy to assert, and failed guesses are not limited by address',
+  },
+  {
+    id: 'SEC-20',
+    attack: 'another tenant’s cached answer',
+    tests: ['test/e2e/coalescing.test.ts', 'test/e2e/idempotency.test.ts', 'test/e2e/stored-responses.test.ts'],
+    not: 'there is no response cache; what is shared or stored is kept apart by client',
+  },
+  { id: 'SEC-21', attack: 'a poisoned cache', not: 'there is no response cache' },
+  { id: 'SEC-22', attack: 'names every object has', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },
+  { id: 'SEC-23', attack: 'bodies dear to read', tests: [...here('bombs'), 'src/edge/http/dear.test.ts'] },
+  {
+    id: 'SEC-24',
+    attack: 'numbers nobody can mean',
+    tests: here('bombs'),
+    not: 'there are no budgets; a number an upstream can judge is its to judge',
+  },
+  { id: 'SEC-25', attack: 'large integers', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },
+  { id: 'SEC-26', attack: 'the model twice', tests: here('bombs') },
+  {
+    id: 'SEC-27',
+    attack: 'letters that break readers',
+    tests: [...here('bombs', 'destinations'), 'test/e2e/bad-input.test.ts', 'src/core/path-step.test.ts'],
+  },
+  {
+    id: 'SEC-28',
+    attack: 'regular expressions',
+    tests: here('regexes'),
+    not: 'those over the operator’s own configuration are left out',
+  },
+  { id: 'SEC-29', attack: 'forged log lines', tests: [...here('privacy'), 'src/edge/observe/log.test.ts'] },
+  { id: 'SEC-30', attack: 'Redis injection', not: 'nothing speaks to Redis' },
+  {
+    id: 'SEC-31',
+    attack: 'SQL injection',
+    tests: ['src/edge/store/responses.test.ts'],
+    not: 'only the store of responses has SQL, with parameters',
+  },
+  { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },
+  { id: 'SEC-33', attack: 'the cache of key checks', not: NO_KEYS },
+  { id: 'SEC-34', attack: 'keys at rest', not: NO_KEYS },
+  { id: 'SEC-35', attack: 'slow clients', tests: ['src/edge/http/server.test.ts', 'test/e2e/timers.test.ts'] },
+  { id: 'SEC-36', attack: 'compression bombs', tests: here('bombs', 'hostile-upstream') },
+  {
+    id: 'SEC-37',
+    attack: 'unbounded consumption',
+    tests: here('bombs'),
+    not: 'what a request may cost has no limit for each key yet',
+  },
+  { id: 'SEC-38', attack: 'a race for a budget', not: 'there are no budgets' },
+  { id: 'SEC-39', attack: 'errors that tell keys apart', tests: here('privacy') },
+  {
+    id: 'SEC-40',
+    attack: 'the configuration’s file',
+    tests: ['test/e2e/reload.test.ts', 'src/edge/config/watch.test.ts', ...here('config')],
+  },
+  { id: 'SEC-41', attack: 'child processes', tests: here('built', 'destinations') },
+  { id: 'SEC-50', attack: 'dependencies and their scripts', tests: here('supply') },
+  { id: 'SEC-51', attack: 'the lockfile', tests: here('supply') },
+  {
+    id: 'SEC-52',
+    attack: 'known vulnerabilities, signatures',
+    tests: ['scripts/audit.test.ts'],
+    not: 'no least age of a release: versions are exact, and changed by hand',
+  },
+  {
+    id: 'SEC-53',
+    attack: 'publishing',
+    tests: here('supply'),
+    not: 'nothing is published yet; the list of files is held',
+  },
+  { id: 'SEC-54', attack: 'the CI run', tests: here('supply') },
+]

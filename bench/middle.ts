@@ -1,0 +1,216 @@
+/**
+ * What a request and a chunk cost between the sockets: the real middle over an upstream and a client that are functions.
+ * CPU time, so that a busy machine matters less; of the main thread, and of the process with its collector and compiler:
+ * `node bench/middle.ts [--only chat-1k,stream] [--seconds 4]`.
+ */
+import { parseArgs } from 'node:util'
+import type { Received, Reply } from '../src/core/call.ts'
+import type { ClientProtocolName } from '../src/core/chat.ts'
+import type { Dial } from '../src/core/world.ts'
+import { openLog } from '../src/edge/observe/log.ts'
+import { createMetrics } from '../src/edge/observe/metrics.ts'
+import { realWorld } from '../src/edge/world.ts'
+import { Board } from '../src/gateway/board.ts'
+import { handle } from '../src/gateway/handle.ts'
+import { memoryStore } from '../src/gateway/shelf.ts'
+import { protocols } from '../src/protocols/index.ts'
+import { bench, instance } from '../test/support/gateway.ts'
+
+const { values } = parseArgs({ options: { only: { type: 'string' }, seconds: { type: 'string', default: '3' } } })
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const prompt = (size: number) =>
+  'Tell me of the gates, "quoted" and plain. '.repeat(Math.ceil(size / 42)).slice(0, size)
+const history = (size: number) => {
+  const turns = Math.max(1, Math.round(size / 1000))
+  return Array.from({ length: turns }, (_, at) => ({
+    role: at % 2 === 0 ? 'user' : 'assistant',
+    content: prompt(Math.floor(size / turns)),
+  }))
+}
+const chatBody = (size: number, stream: boolean) =>
+  JSON.stringify({
+    model: 'm',
+    messages: history(size),
+    temperature: 0.7,
+    stream,
+    ...(stream && { stream_options: { include_usage: true } }),
+  })
+
+const usage = { prompt_tokens: 200, completion_tokens: 150, total_tokens: 350 }
+const answer = bytes(
+  JSON.stringify({
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1_800_000_000,
+    model: 'm',
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content: prompt(600), refusal: null },
+        logprobs: null,
+        finish_reason: 'stop',
+      },
+    ],
+    usage,
+  }),
+)
+const head = {
+  id: 'chatcmpl-1',
+  object: 'chat.completion.chunk',
+  created: 1_800_000_000,
+  model: 'm',
+  system_fingerprint: 'fp_1',
+}
+const chunkOf = (delta: object, finish_reason: string | null = null) =>
+  `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason }], usage: null })}\n\n`
+const CHUNKS = 200
+const chunks = [
+  chunkOf({ role: 'assistant', content: '', refusal: null }),
+  ...Array.from({ length: CHUNKS }, (_, at) => chunkOf({ content: `word ${at} and some more of it, é ` })),
+  chunkOf({}, 'stop'),
+  `data: ${JSON.stringify({ ...head, choices: [], usage })}\n\n`,
+  'data: [DONE]\n\n',
+].map(bytes)
+const anthropicChunks = [
+  `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message: { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', content: [], stop_reason: null, usage: { input_tokens: 200, output_tokens: 1 } } })}\n\n`,
+  `event: content_block_start\ndata: ${JSON.stringify({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } })}\n\n`,
+  ...Array.from(
+    { length: CHUNKS },
+    (_, at) =>
+      `event: content_block_delta\ndata: ${JSON.stringify({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: `word ${at} and some more of it, é ` } })}\n\n`,
+  ),
+  `event: content_block_stop\ndata: {"type":"content_block_stop","index":0}\n\n`,
+  `event: message_delta\ndata: ${JSON.stringify({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 150 } })}\n\n`,
+  `event: message_stop\ndata: {"type":"message_stop"}\n\n`,
+].map(bytes)
+
+type Workload = {
+  readonly name: string
+  readonly style: ClientProtocolName
+  readonly upstream: 'openai-chat' | 'anthropic-messages'
+  readonly body: string
+  readonly chunks: readonly Uint8Array[]
+  /** Events that one read brings. */
+  readonly perRead?: number
+}
+/** So many events at once. */
+const reads = (events: readonly Uint8Array[], perRead: number): readonly Uint8Array[] =>
+  Array.from({ length: Math.ceil(events.length / perRead) }, (_, at) =>
+    Buffer.concat(events.slice(at * perRead, (at + 1) * perRead)),
+  )
+const responsesBody = JSON.stringify({ model: 'm', input: prompt(1000), stream: true, store: false })
+const workloads: readonly Workload[] = [
+  { name: 'chat-1k', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(700, false), chunks: [answer] },
+  { name: 'chat-30k', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(30_000, false), chunks: [answer] },
+  { name: 'stream', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(700, true), chunks },
+  { name: 'burst', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(700, true), chunks, perRead: 20 },
+  { name: 'responses-from-chat', style: 'openai-responses', upstream: 'openai-chat', body: responsesBody, chunks },
+  {
+    name: 'chat-from-anthropic',
+    style: 'openai-chat',
+    upstream: 'anthropic-messages',
+    body: chatBody(700, true),
+    chunks: anthropicChunks,
+  },
+]
+
+let workload: Workload = workloads[0] as Workload
+const dial: Dial = (_call, listener) => {
+  let live = true
+  queueMicrotask(() => {
+    const stream = workload.chunks.length > 1
+    const type = stream ? 'text/event-stream' : 'application/json'
+    listener.head(200, (name) => (name === 'content-type' ? type : undefined))
+    const { chunks, perRead = 1 } = workload
+    const [first, ...rest] = reads(chunks, perRead)
+    const pour = (some: readonly Uint8Array[]) => {
+      for (const chunk of some) if (live) listener.bytes(chunk)
+      if (live) listener.end()
+    }
+    if (rest.length === 0) return pour(first ? [first] : [])
+    // The first content settles who answers; what comes later finds the client's stream there.
+    for (const chunk of [first, rest[0]]) if (live && chunk) listener.bytes(chunk)
+    setImmediate(pour, rest.slice(1))
+  })
+  return {
+    abort() {
+      live = false
+    },
+    resume() {},
+  }
+}
+
+const world = realWorld({ dial })
+const made = bench([instance('openai')], () => {})
+const anthropic = bench([instance('anthropic', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })], () => {})
+const sink = { write: () => true, writableLength: 0, on() {}, off() {} }
+const log = openLog({ out: sink, level: 'info', format: 'json' })
+const metrics = createMetrics({ version: '0', started: 0 })
+const tell = (news: Parameters<typeof log.news>[0]) => {
+  log.news(news)
+  metrics.news(news)
+}
+const board = new Board(world, tell)
+const lists = new Map<string, readonly string[]>()
+const gatewayOf = (one: typeof made) => ({
+  ...one.gateway,
+  world,
+  board,
+  tell,
+  lists: () => lists,
+  responses: memoryStore(1_000_000),
+})
+const gateways = { 'openai-chat': gatewayOf(made), 'anthropic-messages': gatewayOf(anthropic) }
+
+let number = 0
+const once = async (): Promise<void> => {
+  const protocol = protocols[workload.style]
+  const reply: Reply = { head() {}, write: () => true, end() {}, cut() {}, onDrain() {}, onGone() {} }
+  const received: Received = {
+    id: `req_${number++}`,
+    method: 'POST',
+    path: protocol.path,
+    query: '',
+    headers: () => undefined,
+    body: workload.body,
+    local: true,
+    client: '',
+  }
+  await handle(gateways[workload.upstream], protocol, received, reply)
+}
+
+const sum = ({ user, system }: NodeJS.CpuUsage): number => user + system
+/** µs of the main thread, and of the process. */
+const spent = (): readonly [number, number] => [sum(process.threadCpuUsage()), sum(process.cpuUsage())]
+/** Many at once, as a busy server has them, and a turn of the loop in between. */
+const during = async (
+  ms: number,
+): Promise<{ readonly calls: number; readonly thread: number; readonly all: number }> => {
+  const until = performance.now() + ms
+  const [thread, all] = spent()
+  let calls = 0
+  while (performance.now() < until) {
+    await Promise.all(Array.from({ length: 32 }, once))
+    calls += 32
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const [threadNow, allNow] = spent()
+  return { calls, thread: threadNow - thread, all: allNow - all }
+}
+
+const only = values.only?.split(',')
+for (workload of workloads.filter(({ name }) => only?.includes(name) ?? true)) {
+  await during(Number(values.seconds) * 1000)
+  const runs: Awaited<ReturnType<typeof during>>[] = []
+  for (let round = 0; round < 3; round++) runs.push(await during((Number(values.seconds) * 1000) / 3))
+  const median = (of: (run: (typeof runs)[number]) => number): number => runs.map(of).sort((a, b) => a - b)[1] ?? 0
+  const thread = median((run) => run.thread / run.calls)
+  const all = median((run) => run.all / run.calls)
+  const per =
+    workload.chunks.length > 1 ? `   ${(thread / CHUNKS).toFixed(2)} (${(all / CHUNKS).toFixed(2)}) a chunk` : ''
+  process.stdout.write(
+    `${workload.name.padEnd(22)} ${thread.toFixed(1)} µs (process ${all.toFixed(1)}) a request${per}\n`,
+  )
+}
+process.exit(0)

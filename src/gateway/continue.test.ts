@@ -242,6 +242,27 @@ for (const [name, { settings = ON, more = {}, others = two(), ends, first = 'one
     assert.equal(reply.over, 'ended')
   })
 
+for (const [name, failure, catalogue] of [
+  ['has failed it before', (asked: Asked) => play.error(asked, 500), () => undefined],
+  [
+    'was too small for it',
+    (asked: Asked) => play.error(asked, 400, { code: 'context_length_exceeded' }),
+    (provider: string) => ({ contextWindow: provider === 'b' ? 8_000 : 32_000 }),
+  ],
+] as const)
+  test(`continue: not by who ${name}`, async () => {
+    const { ask, world } = bench(
+      [instance('b', ['k1'], takes), instance('a')],
+      (asked) => (host(asked) === 'b' ? failure(asked) : play2('one', '')(asked)),
+      ON,
+      catalogue,
+    )
+    const reply = ask(question())
+    await world.pass(0)
+    assert.deepEqual(world.calls.map(host), ['b', 'a'])
+    assert.match(reply.text, /stream_interrupted/)
+  })
+
 const reasoned = said.chunk({ reasoning_content: 'hm' })
 for (const [name, before] of [
   ['thought before', reasoned],

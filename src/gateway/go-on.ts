@@ -1,6 +1,6 @@
 /** Who may go on with an answer that breaks off, and how they are asked. */
 import type { Fact } from '../core/exchange.ts'
-import type { Candidate, Plan } from '../core/target.ts'
+import { type Candidate, modelId, type Plan } from '../core/target.ts'
 import { type Asking, askModel } from './asking.ts'
 import type { ClientStream } from './client-stream.ts'
 import { ContinuedFlow, continued, mayBeContinued, takesPrefill } from './continue.ts'
@@ -23,9 +23,13 @@ export const continuable = (tools: Tools, call: Call, won: Won): ContinuedFlow |
   const { errand, question } = call
   const { settings } = errand.config
   if (won.flow.whole !== null || !mayBeContinued(question, settings)) return null
-  const others = errand.plan.candidates.filter((one) => one !== won.target.candidate && takesPrefill(one))
-  if (others.length === 0) return null
   const { exchange } = call.record
+  // Whoever has failed this request once is not asked for the rest of it; and where it was too long for somebody, it has
+  // grown by what has been said.
+  const tried = new Set(exchange.flatMap((fact) => (fact.type === 'attempt' ? [`${fact.provider} ${fact.model}`] : [])))
+  const isTooLong = exchange.some((fact) => fact.type === 'failed' && fact.failure.kind === 'context_length')
+  const others = errand.plan.candidates.filter((one) => !tried.has(modelId(one)) && takesPrefill(one))
+  if (isTooLong || others.length === 0) return null
   const number = exchange.findLast((fact) => fact.type === 'committed')?.attempt ?? 0
   return new ContinuedFlow(won, question.request, {
     ask: (text, output, stop) => askOnce(tools, call, others, continued(question, text, output), stop),

@@ -68,8 +68,12 @@ const inProcess = (first: number, n: number): Promise<Tally> =>
 
 const report = async (tally: Tally, seconds: number): Promise<void> => {
   const rate = tally.seeds / seconds
+  const mine = tally.seeds / tally.busy
   say(
-    `${tally.seeds} seeds in ${seconds.toFixed(1)} s (${rate.toFixed(0)} a second; a million would take ${(1e6 / rate / 60).toFixed(0)} min)`,
+    `${tally.seeds} seeds in ${seconds.toFixed(1)} s: ${rate.toFixed(0)} a second, ${mine.toFixed(0)} a second of one processor`,
+  )
+  say(
+    `a million would take ${(1e6 / rate / 60).toFixed(0)} min, and ${(1e6 / mine / 60).toFixed(0)} min of one processor`,
   )
   say(`${tally.requests} requests, ${tally.attempts} attempts, ${tally.events} events`)
   const absent = missing(tally)

@@ -16,27 +16,35 @@ export type Question = {
   readonly body: string
   /** The body says nothing that can be asked. */
   readonly broken: boolean
+  /** Who asks. */
+  readonly client: string
+  /** Its `Idempotency-Key`. */
+  readonly key: string | null
 }
 
-/** What upstreams find a request again by. */
-export const markOf = (number: number): string => `<q${number}>`
-export const MARKED = /<q(\d+)>/
-
-export const bodyFor = (style: Style, model: string, stream: boolean, usage: boolean, number: number): string => {
-  const text = `Say something. ${markOf(number)}`
+/** `exact`: leaves nothing to chance, so that another's answer to the same is as good. */
+export const bodyFor = (
+  style: Style,
+  model: string,
+  stream: boolean,
+  usage: boolean,
+  number: number,
+  exact = false,
+): string => {
+  const text = `Say something. <q${number}>`
   const messages = [{ role: 'user', content: text }]
+  const common = { model, stream, ...(exact && { temperature: 0 }) }
   switch (style) {
     case 'chat':
       return JSON.stringify({
-        model,
+        ...common,
         messages,
-        stream,
         ...(usage && stream && { stream_options: { include_usage: true } }),
       })
     case 'responses':
-      return JSON.stringify({ model, input: text, stream, store: false })
+      return JSON.stringify({ ...common, input: text, store: false })
     case 'messages':
-      return JSON.stringify({ model, max_tokens: 100, messages, stream })
+      return JSON.stringify({ ...common, max_tokens: 100, messages })
     default:
       throw new Error(`unknown style ${style satisfies never}`)
   }
@@ -52,11 +60,17 @@ export type Call = {
   readonly settings: Settings
   readonly reply: SimReply
   readonly dials: Dialed[]
+  /** Others may read its answer, so that it goes on without its client. */
+  readonly shareable: boolean
   /** A configuration without providers was in force. */
   readonly unconfigured: boolean
+  /** Attempts at a deployment it had tried. */
+  repeated: number
   /** Once it left. */
   goneAt: number | null
   exchange: Exchange | null
+  /** Looks at what its client was given, once that is over. */
+  later: (() => void) | null
   /** How often it was written down. */
   recorded: number
   settled: boolean

@@ -75,11 +75,20 @@ export const SOMETIMES: readonly string[] = [
   'left: waiting',
   'left: in the middle',
   'shutdown: with requests under way',
+  'refusal: warming',
+  'hedge',
+  'continued',
+  'shared: joined',
+  'shared: stored',
+  'shared: coalesced',
+  'told: idempotency_key_reused',
 ]
 
 /** What is kept of many runs: JSON-able, so that processes can add theirs together. */
 export type Tally = {
   seeds: number
+  /** s of processor time. */
+  busy: number
   requests: number
   attempts: number
   events: number
@@ -92,6 +101,7 @@ export type Tally = {
 
 export const noTally = (): Tally => ({
   seeds: 0,
+  busy: 0,
   requests: 0,
   attempts: 0,
   events: 0,
@@ -121,6 +131,7 @@ export const sum = (tallies: readonly Tally[]): Tally => {
   const all = noTally()
   for (const one of tallies) {
     all.seeds += one.seeds
+    all.busy += one.busy
     all.requests += one.requests
     all.attempts += one.attempts
     all.events += one.events

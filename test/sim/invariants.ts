@@ -73,7 +73,10 @@ export const INVARIANTS = {
     says: 'A key reaches its own origin and nothing else; no answer, header or fact holds one.',
     how: 'at each dial; everything the client was sent and every failure in the news',
   },
-  17: { says: 'Only whole answers are kept to be given again, to whom they belong.', absent: 'nothing is kept yet' },
+  17: {
+    says: 'Only whole answers are kept to be given again, and to whom they belong.',
+    how: 'each answer that was joined or kept (`Idempotency-Key`, `coalesce`): whose, to what, and every word of it',
+  },
   18: {
     says: 'A client that does not read holds its upstream back, and little is kept for it.',
     how: 'each piece from upstream while the client is full; characters written behind the first refusal',

@@ -7,6 +7,7 @@ const TWICE = 16
 
 export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, every = TWICE): Promise<Tally> => {
   const tally = noTally()
+  const begun = process.cpuUsage()
   for (let seed = from; seed < from + n; seed++) {
     const result = await simulate(seed, { mutant })
     count(tally, result)
@@ -20,6 +21,8 @@ export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, eve
     // Whoever shares the process gets a turn.
     await new Promise((resolve) => setImmediate(resolve))
   }
+  const { user, system } = process.cpuUsage(begun)
+  tally.busy = (user + system) / 1e6
   return tally
 }
 

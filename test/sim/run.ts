@@ -7,11 +7,12 @@ import { deploymentId, keyId, type Target } from '../../src/core/target.ts'
 import type { Dial, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
 import type { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
+import { repeatableChat, type Share, sharing } from '../../src/gateway/sharing.ts'
 import { memoryStore } from '../../src/gateway/shelf.ts'
 import type { Stop } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type Chance, drawing, exponential, fork, logNormal, pick, whole } from './chance.ts'
-import { bodyFor, type Call, MARKED, PROTOCOL, type Question, SimReply } from './client.ts'
+import { bodyFor, type Call, PROTOCOL, type Question, type Reading, SimReply } from './client.ts'
 import { Clock } from './clock.ts'
 import type { Dialed } from './dialed.ts'
 import type { Breach } from './invariants.ts'
@@ -82,6 +83,8 @@ class Simulation {
   readonly #weather: Weather
   readonly #board: Board
   readonly #gateway: Gateway
+  /** Answers may be shared. */
+  readonly #share: Share | null
   readonly #calls: Call[] = []
   readonly #dials: Dialed[] = []
   readonly #shares: [number, number][] = []
@@ -89,10 +92,13 @@ class Simulation {
   #soon: (() => void)[] = []
   #config: Config
   #wall = 1_800_000_000_000
+  /** For whom the call is that is being made upstream. */
+  #asking: Call | null = null
   #draining: number | null = null
+  #hedges = 0
   #hash = 0x811c9dc5
   #events = 0
-  readonly #chance: { readonly [name in 'clients' | 'upstream' | 'world' | 'late']: Chance }
+  readonly #chance: { readonly [name in 'clients' | 'upstream' | 'world' | 'late' | 'sharing']: Chance }
 
   constructor(seed: number, options: Options) {
     this.#seed = seed
@@ -102,8 +108,9 @@ class Simulation {
       upstream: fork(seed, 2),
       world: fork(seed, 3),
       late: fork(seed, 4),
+      sharing: fork(seed, 7),
     }
-    this.#setup = draw(fork(seed, 0))
+    this.#setup = draw(fork(seed, 0), fork(seed, 6))
     this.#config = this.#setup.config
     this.#weather = new Weather(fork(seed, 5), this.#clock.now)
     this.#watch = new Watch(
@@ -133,6 +140,7 @@ class Simulation {
       jobs: new Map(),
     }
     this.#gateway = mutant.gateway?.(gateway) ?? gateway
+    this.#share = this.#chance.sharing() < 0.3 ? sharing(this.#gateway, (text) => text) : null
   }
 
   async run(): Promise<Result> {
@@ -233,14 +241,31 @@ class Simulation {
     ])
     const broken = chance() < 0.02
     const strange = !broken && chance() < 0.02 ? 'nobody-has-this' : model
-    const body = bodyFor(style, strange, stream, chance() < 0.5, number)
+    const exact = this.#share !== null && this.#chance.sharing() < 0.6
+    const body = bodyFor(style, strange, stream, chance() < 0.5, number, exact)
     const spoilt = broken
       ? pick(chance, [body.slice(0, -9), '{}', body.replace(/"(messages|input)":/, '"missing":')])
       : body
-    return { style, stream, model: strange, poison: poisons(chance), body: spoilt, broken }
+    const poison = poisons(chance)
+    const question: Question = { style, stream, model: strange, poison, body: spoilt, broken, client: '', key: null }
+    return this.#share ? this.#again(question, number) : question
   }
 
-  #ask(question: Question, reading: { room: number; drains: number | null } | null): Call {
+  /** Somebody who has a key, or comes back with one, or says the same as another. */
+  #again(question: Question, number: number): Question {
+    const chance = this.#chance.sharing
+    const client = chance() < 0.5 ? 'c0' : 'c1'
+    const key = chance() < 0.7 ? `key-${number}` : null
+    const before = this.#calls[Math.floor(chance() * this.#calls.length)]
+    const how = chance()
+    if (!before || how > 0.5) return { ...question, client, key }
+    const { question: first } = before
+    // Its own again; the key of another client, or with another question.
+    if (how < 0.35) return first
+    return how < 0.43 ? { ...first, client } : { ...question, client: first.client, key: first.key }
+  }
+
+  #ask(question: Question, reading: Reading | null): Call {
     const number = this.#calls.length
     const { settings } = this.#config
     const reply = new SimReply(reading, {
@@ -251,6 +276,8 @@ class Simulation {
         this.#trace(`  ${number} ← ${text}`)
       },
       over: (how) => {
+        if (call.later) this.#soon.push(call.later)
+        call.later = null
         this.#mix(number, how === 'ended' ? 1 : 2)
         this.#trace(`  ${number} ${how}`)
       },
@@ -262,10 +289,13 @@ class Simulation {
       settings,
       reply,
       dials: [],
+      shareable: this.#share !== null && (question.key !== null || settings.coalesce),
+      repeated: 0,
       unconfigured: this.#config.instances.length === 0,
       goneAt: null,
       exchange: null,
       recorded: 0,
+      later: null,
       settled: false,
     }
     this.#calls.push(call)
@@ -276,19 +306,38 @@ class Simulation {
       method: 'POST',
       path: protocol.path,
       query: '',
-      headers: () => undefined,
+      headers: (name) => (name === 'idempotency-key' ? (question.key ?? undefined) : undefined),
       body: question.body,
       local: true,
-      client: '',
+      client: question.client,
     }
     const config = this.#config
     const given = this.#options.mutant?.reply?.(reply) ?? reply
-    handle(this.#gateway, protocol, received, given).then(
+    const serve = (gateway: Gateway, to: Reply) => {
+      const { world } = gateway
+      const dial: Dial = (upstream, listener) => {
+        this.#asking = call
+        return world.dial(upstream, listener)
+      }
+      return handle({ ...gateway, world: { ...world, dial } }, protocol, received, to)
+    }
+    const repeatable = repeatableChat(protocol, false)
+    const served = this.#share
+      ? this.#share({ protocol, style: protocol.style, received, reply: given, repeatable }, serve)
+      : serve(this.#gateway, given)
+    served.then(
       () => {
         call.settled = true
         this.#soon.push(() => {
           if (call.recorded !== 1) this.#watch.breach(15, `request ${number} was written down ${call.recorded} times`)
-          judge(call, config, this.#board, this.#watch, this.#dials, this.#clock.now)
+          const { exchange } = call
+          const shared = exchange?.find((fact) => fact.type === 'shared')
+          const leader = shared && shared.how !== 'left' ? this.#calls[Number(shared.with.slice(4))] : undefined
+          if (shared) this.#seen.add(`shared: ${shared.how}`)
+          const look = () => judge(call, leader, config, this.#board, this.#watch, this.#dials, this.#clock.now)
+          // A shared answer may be over before its slowest reader has read it.
+          if (call.shareable && !call.reply.over && !call.reply.gone) call.later = look
+          else look()
         })
       },
       (error: unknown) => this.#watch.breach(0, `handle threw ${error instanceof Error ? error.stack : error}`),
@@ -307,10 +356,12 @@ class Simulation {
           : 'left: waiting',
     )
     call.goneAt = this.#clock.now
+    if (call.later) this.#soon.push(call.later)
+    call.later = null
     call.reply.leave()
     this.#soon.push(() => {
       for (const dial of call.dials)
-        if (dial.played && !dial.played.over && !dial.finished)
+        if (dial.played && !dial.played.over && !dial.finished && !call.shareable)
           this.#watch.breach(25, `request ${call.number} left, and attempt ${dial.tag} (${dial.mode}) goes on`)
     })
   }
@@ -324,8 +375,9 @@ class Simulation {
       stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
     this.#soon.push(() => {
       // A client that left at its answer's end may be waited behind for the upstream's own end, if only for a moment.
+      // A shared answer is over, and its slowest reader has yet to read it.
       for (const call of under)
-        if (!call.settled && !call.reply.gone)
+        if (!call.settled && !call.reply.gone && !(call.shareable && call.reply.full))
           this.#watch.breach(24, `request ${call.number} goes on after the shutdown`)
     })
   }
@@ -346,7 +398,8 @@ class Simulation {
     const body = call.body ?? ''
     const model = /"model":"([^"]*)"/.exec(body)?.[1] ?? ''
     const stream = /"stream":true/.test(body)
-    const asked = this.#calls[Number(MARKED.exec(body)?.[1] ?? -1)]
+    const asked = this.#asking ?? undefined
+    this.#asking = null
     const key = /^sk-canary-p\d(k\d)-/.exec(secret)?.[1] ?? ''
     const mode = this.#weather.at(now, provider, `${provider} ${key}`, `${provider} ${key} ${model}`)
     const script = scriptFor(mode, {
@@ -406,12 +459,13 @@ class Simulation {
       if (dial.script.meaning !== 'answer') dial.told = true
     }
     if (step.act === 'end' || step.act === 'fail') dial.told = true
-    if (step.act !== 'bytes' || !asked?.reply.full || asked.reply.over) return
+    // What several may read is kept for the slowest of them.
+    if (step.act !== 'bytes' || !asked?.reply.full || asked.reply.over || asked.shareable) return
     const { reply } = asked
     const { behind } = reply
-    // One piece may be on its way already when the client turns out to be full.
+    // One piece may be on its way already when the client turns out to be full, and one of who goes on with a text.
     this.#soon.push(() => {
-      if (reply.full && reply.behind > behind && ++dial.readOn > 1)
+      if (reply.full && reply.behind > behind && ++dial.readOn > (asked.dials.length > 1 ? 2 : 1))
         this.#watch.breach(18, `request ${asked.number} is full, and attempt ${dial.tag} is read on`)
       if (reply.behind > MOST_BEHIND)
         this.#watch.breach(18, `${reply.behind} characters wait for request ${asked.number}`)
@@ -433,9 +487,10 @@ class Simulation {
       return watch.breach(14, `${name} asks ${dial.provider} ${dial.key} ${dial.model} without a claim on it`)
     const now = this.#clock.now
     const { settings, reply } = call
-    if (reply.content) watch.breach(4, `${name} tries ${dial.tag} after content went out`)
-    if (reply.over) watch.breach(4, `${name} tries ${dial.tag} after its reply was over`)
-    if (call.goneAt !== null) watch.breach(4, `${name} tries ${dial.tag} after its client left`)
+    // Who is to go on with a text that broke off is asked then, of course.
+    if (reply.content && !settings.stream.continue) watch.breach(4, `${name} tries ${dial.tag} after content went out`)
+    if (reply.over && !call.shareable) watch.breach(4, `${name} tries ${dial.tag} after its reply was over`)
+    if (call.goneAt !== null && !call.shareable) watch.breach(4, `${name} tries ${dial.tag} after its client left`)
     if (this.#draining !== null) watch.breach(4, `${name} tries ${dial.tag} after the shutdown`)
     const { request } = settings.timeout
     if (request > 0 && now >= call.at + request + LATEST)
@@ -446,8 +501,16 @@ class Simulation {
     if (counted.length >= settings.retry.maxAttempts)
       watch.breach(1, `${name} tries ${dial.tag} behind ${counted.length} of ${settings.retry.maxAttempts} attempts`)
     const id = deploymentId(target)
-    const same = call.dials.filter((other) => other.claim && deploymentId(other.claim.target) === id).length
-    if (same > 1 || (same === 1 && call.dials.length > 1)) watch.breach(1, `${name} tries ${id} again`)
+    if (call.dials.some((other) => other.claim && deploymentId(other.claim.target) === id)) {
+      call.repeated++
+      if (call.repeated > 1) watch.breach(1, `${name} tries ${id} again, which is the second such repetition`)
+    }
+    const beside = call.dials.filter((other) => other.played && !other.played.over && !other.finished)
+    if (beside.length > 0) {
+      this.#hedges++
+      if (settings.hedge.percent === 0 || beside.length > 1 || beside[0]?.provider === dial.provider)
+        watch.breach(1, `${name} tries ${dial.tag} beside ${beside.map(({ tag }) => tag).join(' and ')}`)
+    }
     for (const other of call.dials) {
       const { meaning } = other.script
       if (!other.told) continue
@@ -461,7 +524,7 @@ class Simulation {
       tries.made++
       if (tries.made > tries.granted) watch.breach(12, `${name} repeats at ${dial.provider} without leave`)
     }
-    if (call.dials.length === 0) this.#share(target, settings.keyStrategy)
+    if (call.dials.length === 0) this.#firstChoice(target, settings.keyStrategy)
     call.dials.push(dial)
   }
 
@@ -472,9 +535,9 @@ class Simulation {
     return small !== undefined && large !== undefined && large > small
   }
 
-  #share({ candidate: { instance }, key }: Target, strategy: string): void {
+  #firstChoice({ candidate: { instance }, key }: Target, strategy: string): void {
     const { keys } = instance
-    if (keys.length < 2 || strategy === 'sticky' || keys.some(({ weight }) => weight !== keys[0]?.weight)) return
+    if (keys.length < 2 || strategy !== 'spread' || keys.some(({ weight }) => weight !== keys[0]?.weight)) return
     const troubled = keys.some(
       (one) =>
         this.#watch.troubled.has(keyId(instance, one)) ||
@@ -495,8 +558,8 @@ class Simulation {
         if (!call) return this.#watch.breach(15, 'a request nobody made was written down')
         call.recorded++
         call.exchange = news.exchange
-        const ended = news.exchange.at(-1)
-        if (ended?.type === 'ended') {
+        const ended = news.exchange.find((fact) => fact.type === 'ended')
+        if (ended) {
           this.#mix(ended.status, ended.at)
           this.#trace(`request ${call.number} ${ended.how} ${ended.status} ${JSON.stringify(ended.failure ?? null)}`)
         }
@@ -537,10 +600,17 @@ class Simulation {
   /** Nothing more is to come: nothing may be left. */
   #atRest(): void {
     const left = (what: string) => this.#watch.breach(14, `at the end ${what}`)
+    const { hedge } = this.#setup.config.settings
+    if (this.#hedges > 0) this.#seen.add('hedge')
+    if (100 * this.#hedges > hedge.percent * this.#calls.length)
+      this.#watch.breach(
+        12,
+        `${this.#hedges} hedges of ${this.#calls.length} requests are more than ${hedge.percent} %`,
+      )
     if (this.#clock.live > 0) left(`${this.#clock.live} timers are left`)
     if (this.#gateway.live.size > 0) left(`${this.#gateway.live.size} requests can still be stopped`)
     if (this.#watch.open > 0) left(`${this.#watch.open} claims have no verdict`)
-    for (const call of this.#calls) if (!call.settled) left(`request ${call.number} is not over`)
+    for (const call of this.#calls) if (!call.settled || call.later) left(`request ${call.number} is not over`)
     for (const dial of this.#dials)
       if (dial.played && !dial.played.over)
         left(`attempt ${dial.tag} (${dial.mode}) was neither heard out nor given up`)
@@ -569,7 +639,16 @@ class Simulation {
           this.#trace(`recovery of ${deploymentId(target)}`)
           const body = bodyFor('chat', `${instance.id}/${model}`, false, false, this.#calls.length)
           const call = this.#ask(
-            { style: 'chat', stream: false, model: `${instance.id}/${model}`, poison: null, body, broken: false },
+            {
+              style: 'chat',
+              stream: false,
+              model: `${instance.id}/${model}`,
+              poison: null,
+              body,
+              broken: false,
+              client: '',
+              key: null,
+            },
             null,
           )
           await settled()

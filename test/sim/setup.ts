@@ -10,7 +10,8 @@ const WIRES = { chat: 'openai-chat', responses: 'openai-responses', messages: 'a
 
 export const MODELS = ['m0', 'm1'] as const
 
-const instance = (chance: Chance, n: number): Instance => {
+/** `fresh`: a stream of its own for what was added later, so that seeds keep what they were about. */
+const instance = (chance: Chance, fresh: Chance, n: number): Instance => {
   const id = `p${n}`
   const styles = pick<readonly [Style, ...Style[]]>(chance, [
     ['chat'],
@@ -30,6 +31,7 @@ const instance = (chance: Chance, n: number): Instance => {
       order: n,
       speaks,
       auth: header === 'authorization' ? { header, prefix: 'Bearer ' } : { header },
+      ...(fresh() < 0.6 && { takesPrefill: { protocol: WIRES[styles[0]] } }),
     },
     baseUrl: `http://${id}.test/v1`,
     keys: Array.from({ length: whole(chance, 1, 3) }, (_, at) => ({
@@ -40,6 +42,7 @@ const instance = (chance: Chance, n: number): Instance => {
     models: chance() < 0.6 ? MODELS : [pick(chance, MODELS)],
     speaks,
     variables: {},
+    ...(fresh() < 0.25 && { aggregate: true }),
   }
 }
 
@@ -64,7 +67,7 @@ const allOpen = drawing<Settings['circuit']['whenAllOpen']>([
   ['try', 1],
 ])
 
-const settings = (chance: Chance): Settings =>
+const settings = (chance: Chance, fresh: Chance): Settings =>
   settingsSchema.parse({
     circuit: {
       timeout: pick(chance, [2_000, 5_000, 5_000, 30_000, 0]),
@@ -95,6 +98,10 @@ const settings = (chance: Chance): Settings =>
     unknownModel: pick(chance, ['route', 'route', 'reject']),
     strategy: strategies(chance),
     keyStrategy: keyStrategies(chance),
+    hedge: { percent: pick(fresh, [0, 0, 20, 100]), delay: pick(fresh, [100, 1_000, 5_000]) },
+    stream: { holdback: pick(fresh, [0, 0, 100, 2_000]), continue: fresh() < 0.4 },
+    idempotency: { keep: pick(fresh, [0, 5_000, 600_000]), finish: pick(fresh, [0, 2_000, 60_000]) },
+    coalesce: fresh() < 0.3,
   })
 
 export type Setup = {
@@ -114,9 +121,9 @@ const routes = (chance: Chance, instances: readonly Instance[]): Config['routes'
   return new Map(chance() < 0.5 ? [['fast', route('fast')]] : [])
 }
 
-export const draw = (chance: Chance): Setup => {
-  const instances = Array.from({ length: whole(chance, 1, 3) }, (_, n) => instance(chance, n))
-  const config: Config = { settings: settings(chance), instances, routes: routes(chance, instances) }
+export const draw = (chance: Chance, fresh: Chance): Setup => {
+  const instances = Array.from({ length: whole(chance, 1, 3) }, (_, n) => instance(chance, fresh, n))
+  const config: Config = { settings: settings(chance, fresh), instances, routes: routes(chance, instances) }
   const known = chance() < 0.5
   const catalogue: Catalogue = (provider, model) =>
     known && instances.some(({ id, models }) => id === provider && models.includes(model))
@@ -126,13 +133,13 @@ export const draw = (chance: Chance): Setup => {
           outputPrice: 40,
         }
       : undefined
-  return { config, catalogue, swapped: swap(chance, config) }
+  return { config, catalogue, swapped: swap(chance, fresh, config) }
 }
 
 /** Keys, providers and what concerns requests may change; what circuits go by stays, since they are compared over the change. */
-const swap = (chance: Chance, config: Config): Config => {
-  const other = settings(chance)
-  const { circuit, retry } = config.settings
+const swap = (chance: Chance, fresh: Chance, config: Config): Config => {
+  const other = settings(chance, fresh)
+  const { circuit, retry, hedge } = config.settings
   const instances = config.instances.flatMap((one) => {
     const fate = chance()
     if (fate < 0.2 && config.instances.length > 1) return []
@@ -140,7 +147,7 @@ const swap = (chance: Chance, config: Config): Config => {
     return [{ ...one }]
   })
   const left = chance() < 0.05 ? [] : instances
-  return { settings: { ...other, circuit, retry }, instances: left, routes: routes(chance, left) }
+  return { settings: { ...other, circuit, retry, hedge }, instances: left, routes: routes(chance, left) }
 }
 
 /** One provider with one key and one model of it: a request at it can go nowhere else. */

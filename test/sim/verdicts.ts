@@ -16,8 +16,10 @@ const LATE = 1_000
 
 type Ended = Extract<Fact, { type: 'ended' }>
 
+/** `leader`: whose answer it was given, where that was another's. */
 export const judge = (
   call: Call,
+  leader: Call | undefined,
   config: Config,
   board: Board,
   watch: Watch,
@@ -38,13 +40,29 @@ export const judge = (
   if (!reply.over && !reply.gone) return watch.breach(2, `${name} is over (${ended.how}), and its reply is not`)
   if (reply.text.includes(CANARY) || JSON.stringify(reply.headers).includes(CANARY))
     watch.breach(16, `${name} was told a key`)
-  read(call, ended, watch, dials, name)
+  read(call, leader ?? call, ended, watch, dials, name)
+  if (leader) return joined(call, leader, ended, watch, name)
   if (ended.how === 'refused') {
     keptTrying(call, ended, config, watch, name)
     // When the process ends, another takes over: that has nothing to do with what is known here.
-    if (ended.failure?.kind !== 'shutdown') comesBack(call, board, config, watch, name, now)
+    if (ended.failure && !OTHERS.has(ended.failure.kind)) comesBack(call, board, config, watch, name, now)
   }
   if (question.broken && call.dials.length > 0) watch.breach(5, `${name} asks nothing, and was sent on`)
+}
+
+/** Refusals that are not about upstreams. */
+const OTHERS = new Set(['shutdown', 'idempotency_key_in_use', 'idempotency_key_reused'])
+
+/** Nothing of another's, and nothing that was not whole, is given a second time. */
+const joined = (call: Call, leader: Call, ended: Ended, watch: Watch, name: string): void => {
+  const [mine, first] = [call.question, leader.question]
+  if (mine.client !== first.client) watch.breach(17, `${name} of ${mine.client} was given an answer to ${first.client}`)
+  if (mine.body !== first.body || mine.style !== first.style)
+    watch.breach(17, `${name} was given the answer to another question, of request ${leader.number}`)
+  if (call.dials.length > 0) watch.breach(17, `${name} joined request ${leader.number} and asked upstream all the same`)
+  const stored = call.exchange?.some((fact) => fact.type === 'shared' && fact.how === 'stored')
+  if (stored && ended.how !== 'answered' && ended.how !== 'client_gone')
+    watch.breach(17, `${name} was given what was kept of request ${leader.number}, which was ${ended.how}`)
 }
 
 /** The facts against the calls. */
@@ -54,6 +72,8 @@ const written = (call: Call, ended: Ended, watch: Watch, name: string): void => 
   const noted = attempts.map(({ provider, key, model }) => `${provider} ${key} ${model}`)
   if (made.join() !== noted.join())
     watch.breach(15, `${name} made attempts at [${made.join()}], and [${noted.join()}] are written down`)
+  if ((call.exchange ?? []).filter(({ type }) => type === 'continued').length > 1)
+    watch.breach(3, `${name} was gone on with twice`)
   for (const { failure } of attempts) {
     if (!failure) continue
     watch.seen(`attempt: ${failure.kind}`)
@@ -66,10 +86,11 @@ const written = (call: Call, ended: Ended, watch: Watch, name: string): void => 
 }
 
 /** The answer, as its client read it. */
-const read = (call: Call, ended: Ended, watch: Watch, dials: readonly Dialed[], name: string): void => {
+const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: readonly Dialed[], name: string): void => {
   const { reply, question } = call
   const { text, status } = reply
-  const left = reply.gone || ended.how === 'client_gone'
+  // Who does not read is cut off from an answer that goes on for others.
+  const left = reply.gone || ended.how === 'client_gone' || (call.shareable && reply.full)
   if (status === null) {
     if (!left) watch.breach(2, `${name} never had a head`)
     return
@@ -81,11 +102,19 @@ const read = (call: Call, ended: Ended, watch: Watch, dials: readonly Dialed[], 
   if (reading.problem !== null) watch.breach(28, `${name}: ${reading.problem}`)
   const { terminators, errors } = reading
 
-  let words: Words = wordsIn(reading.text, false)
+  const parts = inParts(origin, reading.text)
+  let words: Words = wordsIn(parts.last, false)
   const from = words.tag === null ? undefined : dials[Number.parseInt(words.tag, 36)]
-  if (words.problem !== null && from?.script.gaps) words = wordsIn(reading.text, true)
+  if (words.problem !== null && from?.script.gaps) words = wordsIn(parts.last, true)
+  if (parts.first !== null) {
+    watch.seen('continued')
+    const beginning = wordsIn(parts.first, true)
+    const before = dials[Number.parseInt(beginning.tag ?? '', 36)]
+    if (beginning.problem !== null) watch.breach(3, `${name}: ${beginning.problem}`)
+    if (!before || !origin.dials.includes(before)) watch.breach(3, `${name} begins with what nobody said to it`)
+  }
   if (words.problem !== null) watch.breach(3, `${name}: ${words.problem}`)
-  if (from && !call.dials.includes(from)) watch.breach(3, `${name} was given what ${from.tag} said to another`)
+  if (from && !origin.dials.includes(from)) watch.breach(3, `${name} was given what ${from.tag} said to another`)
 
   switch (ended.how) {
     case 'answered': {
@@ -94,7 +123,7 @@ const read = (call: Call, ended: Ended, watch: Watch, dials: readonly Dialed[], 
       if (!reply.gone && (terminators !== 1 || errors.length > 0))
         watch.breach(2, `${name} was answered with ${terminators} terminators and ${errors.length} errors`)
       if (reply.gone && terminators > 1) watch.breach(2, `${name} has ${terminators} terminators`)
-      if (terminators === 1) whole(call, words, from, watch, name)
+      if (terminators === 1) whole(origin, words, from, watch, name)
       return
     }
     case 'refused': {
@@ -127,6 +156,14 @@ const read = (call: Call, ended: Ended, watch: Watch, dials: readonly Dialed[], 
     default:
       throw new Error(`unknown end ${JSON.stringify(ended.how satisfies never)}`)
   }
+}
+
+/** What the attempt said that was gone on with, and what the one that went on; null: nobody did. */
+const inParts = (call: Call, text: string): { readonly first: string | null; readonly last: string } => {
+  if (!call.exchange?.some(({ type }) => type === 'continued')) return { first: null, last: text }
+  const tag = text.slice(0, 3)
+  const seam = Array.from(text.matchAll(/([0-9a-z]{3})[0-9a-z]ü/g)).find(([, of]) => of !== tag)?.index ?? text.length
+  return { first: text.slice(0, seam), last: text.slice(seam) }
 }
 
 /** Nothing is missing of what is said to be complete. */

@@ -84,7 +84,7 @@ const percentDecoded = (text: string): string | undefined => {
 export const standardBase64 = (base64: string): string => {
   if (/^[A-Za-z0-9+/]+={0,2}$/.test(base64) && base64.length % 4 === 0) return base64
   const bare = base64
-    .replace(/\s+|=+$/g, '')
+    .replace(/\s+|(?<!=)=+$/g, '')
     .replaceAll('-', '+')
     .replaceAll('_', '/')
   return bare.padEnd(Math.ceil(bare.length / 4) * 4, '=')

@@ -8,11 +8,15 @@ import type { Json, JsonObject } from './json.ts'
 export type Span = { readonly key: string; readonly start: number; readonly value: number; readonly end: number }
 
 export type Survey =
-  | { readonly ok: true; readonly members: readonly Span[] }
+  /** `long`: a number has so many digits that a double may not hold it (`parseJson`). */
+  | { readonly ok: true; readonly members: readonly Span[]; readonly long: boolean }
   | { readonly ok: false; readonly problem: 'too-deep' | 'duplicate' | 'not-finite'; readonly at: string }
 
 /** Members that decide where a request goes or what it costs: two of them would let policy and upstream read different ones. */
 const NEVER_TWICE = new Set(['model', 'stream'])
+
+/** Every integer of so many digits is one a double holds. */
+const EXACT = 15
 
 const QUOTE = 34
 const BACKSLASH = 92
@@ -27,6 +31,12 @@ const stringEnd = (source: string, start: number): number => {
     end = source.indexOf('"', end + 1)
   }
   return source.length
+}
+
+/** What the string there says. */
+const nameAt = (source: string, start: number, end: number): string => {
+  const name = source.slice(start + 1, end - 1)
+  return name.includes('\\') ? JSON.parse(source.slice(start, end)) : name
 }
 
 /**
@@ -65,6 +75,7 @@ export const survey = (source: string, deepest: number): Survey => {
   let start = -1
   let value = -1
   let expectKey = false
+  let long = false
   const close = (end: number) => {
     if (start === -1) return
     let last = end
@@ -77,7 +88,7 @@ export const survey = (source: string, deepest: number): Survey => {
     if (code === QUOTE) {
       const end = stringEnd(source, at)
       if (depth === 1 && expectKey) {
-        key = JSON.parse(source.slice(at, end))
+        key = nameAt(source, at, end)
         start = at
         expectKey = false
         if (seen.has(key) && NEVER_TWICE.has(key)) return { ok: false, problem: 'duplicate', at: key }
@@ -103,10 +114,11 @@ export const survey = (source: string, deepest: number): Survey => {
       while (isNumberPart(source.charCodeAt(end))) end++
       if (end - at > 3 && !Number.isFinite(Number(source.slice(at, end))))
         return { ok: false, problem: 'not-finite', at: key }
+      long ||= end - at > EXACT
       at = end - 1
     }
   }
-  return { ok: true, members }
+  return { ok: true, members, long }
 }
 
 const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9

@@ -1,6 +1,6 @@
 /** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
-import { isObject, type JsonObject, parseJson } from '../core/json.ts'
+import { isObject, type JsonObject, parseObject } from '../core/json.ts'
 import { survey } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
 import type { Question } from './prepare.ts'
@@ -22,13 +22,15 @@ export const readBody = (source: string): Outcome<Pick<Question, 'source' | 'bod
   if (!body.ok) return body
   const walk = survey(source, DEEPEST)
   if (!walk.ok) return bad(refusal(walk.problem, walk.at))
-  return good({ source, body: body.value, members: walk.members })
+  // Keeping every digit is dear, and the walk has seen whether there are so many.
+  const exact = walk.long ? parseObject(source) : undefined
+  return good({ source, body: exact ?? body.value, members: walk.members })
 }
 
 const parse = (source: string): Outcome<JsonObject> => {
   if (source.trim() === '') return bad(fail('invalid_json', 'The body is empty. Send a JSON object.'))
   try {
-    const value = parseJson(source)
+    const value: unknown = JSON.parse(source)
     if (isObject(value)) return good(value)
     return bad(
       fail('invalid_json', 'The body is JSON, but not an object. Send an object with "model" and what to answer.'),

@@ -20,7 +20,7 @@ export type Fields = {
   has(name: string): boolean
   string(name: string): string | undefined
   flag(name: string): boolean | undefined
-  number(name: string, limits?: { least?: number; most?: number; whole?: boolean }): number | undefined
+  number(name: string, limits?: Limits): number | undefined
   object(name: string): JsonObject | undefined
   fields(name: string): Fields | undefined
   list(name: string): readonly Json[] | undefined
@@ -33,72 +33,118 @@ export type Fields = {
   rest(essential?: (name: string, value: Json) => boolean): Extra[]
 }
 
+type Limits = { readonly least?: number; readonly most?: number; readonly whole?: boolean }
+const NO_LIMITS: Limits = {}
+
 /** The first problem met while reading; later ones are mostly its consequences. */
 export type Problems = { first?: Failure }
 
-export const fieldsOf = (value: JsonObject, at: string, problems: Problems): Fields => {
-  const read = new Set<string>()
-  const path = (name: string) => (at === '' ? name : `${at}.${name}`)
-  const get = (name: string): Json | undefined => {
-    read.add(name)
-    const member = Object.hasOwn(value, name) ? value[name] : undefined
+export const fieldsOf = (value: JsonObject, at: string, problems: Problems): Fields => new Members(value, at, problems)
+
+/** A class, and no list of absent names: every request is read through a few of these, every message through one. */
+class Members implements Fields {
+  readonly at: string
+  readonly #value: JsonObject
+  readonly #problems: Problems
+  /** Those there are and that have been asked for. */
+  readonly #read: string[] = []
+
+  constructor(value: JsonObject, at: string, problems: Problems) {
+    this.#value = value
+    this.at = at
+    this.#problems = problems
+  }
+
+  path(name: string): string {
+    return this.at === '' ? name : `${this.at}.${name}`
+  }
+
+  any(name: string): Json | undefined {
+    if (!Object.hasOwn(this.#value, name)) return undefined
+    this.#read.push(name)
+    const member = this.#value[name]
     return member === null ? undefined : member
   }
-  const wrong = (name: string, allowed: string) => {
-    problems.first ??= fail('invalid_value', `${say(path(name))} is ${found(value[name])}; it must be ${allowed}.`, {
-      param: path(name),
+
+  has(name: string): boolean {
+    return this.any(name) !== undefined
+  }
+
+  wrong(name: string, allowed: string): void {
+    const path = this.path(name)
+    this.#problems.first ??= fail(
+      'invalid_value',
+      `${say(path)} is ${found(this.#value[name])}; it must be ${allowed}.`,
+      { param: path },
+    )
+  }
+
+  missing(name: string, allowed: string): void {
+    const path = this.path(name)
+    this.#problems.first ??= fail('missing_parameter', `${say(path)} is missing; it must be ${allowed}.`, {
+      param: path,
     })
   }
-  const typed = <T extends Json>(name: string, test: (member: Json) => member is T, allowed: string): T | undefined => {
-    const member = get(name)
-    if (member === undefined || test(member)) return member
-    wrong(name, allowed)
+
+  string(name: string): string | undefined {
+    const member = this.any(name)
+    if (member === undefined || typeof member === 'string') return member
+    this.wrong(name, 'a string')
     return undefined
   }
-  const objectOf = (name: string) => typed(name, isObject, 'an object')
-  return {
-    at,
-    path,
-    wrong,
-    has: (name) => get(name) !== undefined,
-    any: get,
-    string: (name) => typed(name, (member) => typeof member === 'string', 'a string'),
-    flag: (name) => typed(name, (member) => typeof member === 'boolean', 'true or false'),
-    list: (name) => typed(name, isList, 'a list'),
-    object: objectOf,
-    fields(name) {
-      const member = objectOf(name)
-      return member && fieldsOf(member, path(name), problems)
-    },
-    number(name, { least, most, whole } = {}) {
-      const member = get(name)
-      if (member === undefined) return undefined
-      const source = sourceOf(member)
-      const amount = source === undefined ? member : Number(source)
-      if (
-        typeof amount === 'number' &&
-        Number.isFinite(amount) &&
-        (!whole || Number.isInteger(amount)) &&
-        (least === undefined || amount >= least) &&
-        (most === undefined || amount <= most)
-      )
-        return amount
-      const bounds =
-        least === undefined ? '' : most === undefined ? ` of at least ${least}` : ` from ${least} to ${most}`
-      wrong(name, (whole ? 'a whole number' : 'a number') + bounds)
-      return undefined
-    },
-    missing(name, allowed) {
-      problems.first ??= fail('missing_parameter', `${say(path(name))} is missing; it must be ${allowed}.`, {
-        param: path(name),
-      })
-    },
-    rest: (essential) =>
-      Object.entries(value).flatMap(([name, member]) =>
-        read.has(name) || member === undefined || member === null
-          ? []
-          : [{ at: path(name), name, value: member, essential: essential?.(name, member) ?? false }],
-      ),
+
+  flag(name: string): boolean | undefined {
+    const member = this.any(name)
+    if (member === undefined || typeof member === 'boolean') return member
+    this.wrong(name, 'true or false')
+    return undefined
+  }
+
+  list(name: string): readonly Json[] | undefined {
+    const member = this.any(name)
+    if (member === undefined || isList(member)) return member
+    this.wrong(name, 'a list')
+    return undefined
+  }
+
+  object(name: string): JsonObject | undefined {
+    const member = this.any(name)
+    if (member === undefined || isObject(member)) return member
+    this.wrong(name, 'an object')
+    return undefined
+  }
+
+  fields(name: string): Fields | undefined {
+    const member = this.object(name)
+    return member && fieldsOf(member, this.path(name), this.#problems)
+  }
+
+  number(name: string, { least, most, whole }: Limits = NO_LIMITS): number | undefined {
+    const member = this.any(name)
+    if (member === undefined) return undefined
+    const source = typeof member === 'number' ? undefined : sourceOf(member)
+    const amount = source === undefined ? member : Number(source)
+    if (
+      typeof amount === 'number' &&
+      Number.isFinite(amount) &&
+      (!whole || Number.isInteger(amount)) &&
+      (least === undefined || amount >= least) &&
+      (most === undefined || amount <= most)
+    )
+      return amount
+    const bounds = least === undefined ? '' : most === undefined ? ` of at least ${least}` : ` from ${least} to ${most}`
+    this.wrong(name, (whole ? 'a whole number' : 'a number') + bounds)
+    return undefined
+  }
+
+  rest(essential?: (name: string, value: Json) => boolean): Extra[] {
+    const extras: Extra[] = []
+    for (const name of Object.keys(this.#value)) {
+      const value = this.#value[name]
+      if (value === undefined || value === null || this.#read.includes(name)) continue
+      extras.push({ at: this.path(name), name, value, essential: essential?.(name, value) ?? false })
+    }
+    return extras
   }
 }
 

@@ -6,6 +6,7 @@ import type {
   OutputFormat,
   Part,
   Setting,
+  SettingName,
   Settings,
   Source,
   Tool,
@@ -14,7 +15,7 @@ import type {
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
 import { sourceOfUrl } from '../openai-responses/media.ts'
-import { type Fields, fieldsOf, found, madeId, type Problems } from '../shared.ts'
+import { append, type Fields, fieldsOf, found, madeId, type Problems } from '../shared.ts'
 import { detailsOf, readDetails } from './reasoning.ts'
 
 /** What is wrong, and what was read but has no place of its own in our words. */
@@ -91,8 +92,15 @@ const readSettings = (fields: Fields, problems: Reading): Settings => {
   // Where functions are asked for in the old way, one call is all an answer can hold.
   const legacy = fields.any('functions') !== undefined && fields.any('tools') === undefined
   const settings = legacy ? { ...wishes, parallelToolCalls: { value: false, at: 'functions' } } : wishes
+  return wished(settings)
+}
+
+/** Without what is not wished. */
+const wished = (all: { readonly [name in keyof Settings]: Settings[name] | undefined }): Settings => {
+  const settings: { [name: string]: unknown } = {}
+  for (const name in all) if (all[name as SettingName] !== undefined) settings[name] = all[name as SettingName]
   // Only absent members are left out, so what remains has the types of Settings without undefined.
-  return Object.fromEntries(Object.entries(settings).filter(([, setting]) => setting !== undefined)) as Settings
+  return settings as Settings
 }
 
 const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>
@@ -324,10 +332,26 @@ const readMessages = (fields: Fields, problems: Reading): Message[] => {
   }
   if (entries.length === 0) fields.wrong('messages', 'a list with at least one message')
   const called: Called = { byName: new Map(), unnamed: [] }
-  return entries.flatMap((entry, index): Message[] => {
-    const message = entryOf(entry, `messages[${index}]`, problems)
-    return message ? readMessage(message, index, called, problems) : []
-  })
+  const messages: Message[] = []
+  for (const [index, entry] of entries.entries()) {
+    const at = `messages[${index}]`
+    const plain = plainMessage(entry, at)
+    if (plain) messages.push(plain)
+    else {
+      const message = entryOf(entry, at, problems)
+      if (message) append(messages, readMessage(message, index, called, problems))
+    }
+  }
+  return messages
+}
+
+/** A text of the user's or the model's, with nothing beside it: most of every conversation is such, and read at once. */
+const plainMessage = (entry: Json, at: string): Message | undefined => {
+  if (!isObject(entry)) return undefined
+  const { role, content } = entry
+  if (typeof content !== 'string' || content === '' || (role !== 'user' && role !== 'assistant')) return undefined
+  for (const name in entry) if (name !== 'role' && name !== 'content') return undefined
+  return { role, at, content: [{ type: 'text', at: `${at}.content`, text: content }] }
 }
 
 /** Ids made here for calls that have none, for what they gave to be found by. */

@@ -49,7 +49,8 @@ const inProcess = (first: number, n: number): Promise<Tally> =>
   new Promise((resolve, reject) => {
     const child = spawn(
       process.execPath,
-      [import.meta.filename, '--part', '--seeds', String(n), '--from', String(first)],
+      // Most of what is made lives for one event: with more room for it a tenth less time goes into clearing up.
+      ['--max-semi-space-size=64', import.meta.filename, '--part', '--seeds', String(n), '--from', String(first)],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
       },

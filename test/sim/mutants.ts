@@ -291,6 +291,11 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
+    name: 'every question is taken for the same',
+    breaks: [17],
+    mutant: { fingerprint: () => '' },
+  },
+  {
     name: 'requests are not written down',
     breaks: [15],
     mutant: {

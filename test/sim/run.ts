@@ -29,6 +29,8 @@ export type Mutant = {
   readonly reply?: (reply: Reply) => Reply
   readonly world?: (world: World) => World
   readonly gateway?: (gateway: Gateway) => Gateway
+  /** By which questions are told apart. */
+  readonly fingerprint?: (text: string) => string
 }
 
 export type Options = {
@@ -140,7 +142,7 @@ class Simulation {
       jobs: new Map(),
     }
     this.#gateway = mutant.gateway?.(gateway) ?? gateway
-    this.#share = this.#chance.sharing() < 0.3 ? sharing(this.#gateway, (text) => text) : null
+    this.#share = this.#chance.sharing() < 0.3 ? sharing(this.#gateway, mutant.fingerprint ?? ((text) => text)) : null
   }
 
   async run(): Promise<Result> {

@@ -22,7 +22,7 @@ const QUOTE = 34
 const BACKSLASH = 92
 
 /** Index just behind the string that begins at `start` (a quote). */
-const stringEnd = (source: string, start: number): number => {
+export const stringEnd = (source: string, start: number): number => {
   let end = source.indexOf('"', start + 1)
   while (end !== -1) {
     let slashes = 0
@@ -124,7 +124,7 @@ export const survey = (source: string, deepest: number): Survey => {
 const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
 
 /** Digits, sign, point, exponent: enough to find the end of a number known to be well formed. */
-const isNumberPart = (code: number): boolean =>
+export const isNumberPart = (code: number): boolean =>
   (code >= 48 && code <= 57) || code === 46 || code === 45 || code === 43 || code === 101 || code === 69
 
 /**
@@ -136,7 +136,8 @@ export const rewrite = (source: string, members: readonly Span[], before: JsonOb
   const kept: string[] = []
   const written = new Set<string>()
   for (const span of members) {
-    const now = after[span.key]
+    // Of its own: a member may be called `constructor`, and be gone.
+    const now = Object.hasOwn(after, span.key) ? after[span.key] : undefined
     if (now === undefined) continue
     written.add(span.key)
     if (now === before[span.key]) kept.push(source.slice(span.start, span.end))

@@ -1,3 +1,5 @@
+import { withDigits } from './digits.ts'
+
 /** What JSON can say. Data from outside is `unknown` until a decoder has looked; after that it is this. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [member: string]: Json | undefined }
@@ -13,10 +15,8 @@ export const number = (value: unknown): number | undefined =>
 export const object = (value: unknown): JsonObject | undefined => (isObject(value) ? value : undefined)
 export const list = (value: unknown): readonly Json[] => (isList(value) ? value : [])
 
-/** ECMAScript's JSON.parse source access and JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
+/** ECMAScript's JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
 type SourceJson = {
-  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
-  rawJSON(text: string): object
   isRawJSON(value: unknown): boolean
 }
 // The cast adds members every supported Node has; see above.
@@ -38,12 +38,8 @@ const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
  * Throws SyntaxError like JSON.parse.
  */
 export const parseJson = (source: string): unknown => {
-  if (!MANY_DIGITS.test(source)) return JSON.parse(source)
-  return json.parse(source, (_key, value, context) =>
-    typeof value === 'number' && context.source !== undefined && !sameNumber(value, context.source)
-      ? json.rawJSON(context.source)
-      : value,
-  )
+  const value: unknown = JSON.parse(source)
+  return MANY_DIGITS.test(source) ? withDigits(source, value) : value
 }
 
 /** The object in this text, with every digit; undefined where it is no JSON or no object. */
@@ -54,6 +50,3 @@ export const parseObject = (source: string): JsonObject | undefined => {
     return undefined
   }
 }
-
-const sameNumber = (value: number, source: string): boolean =>
-  Number.isSafeInteger(value) || !Number.isFinite(value) || !/^-?[0-9]+$/.test(source)

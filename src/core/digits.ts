@@ -1,0 +1,85 @@
+/** Integers that a double would change, kept as they were written (RFC 8259, section 6). */
+import { isNumberPart, stringEnd } from './json-text.ts'
+
+/** ECMAScript's JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
+type RawJson = { rawJSON(text: string): object }
+// The cast adds a member every supported Node has; see above.
+const { rawJSON } = JSON as unknown as RawJson
+
+/** A container that is open where the text is being read. `node` is null where nothing of it was kept (a member given twice). */
+type Open = {
+  readonly node: { [at: string | number]: unknown } | null
+  readonly isList: boolean
+  /** Of a list: the place of the value that comes. */
+  index: number
+  /** Of an object: where the key of the value that comes stands; -1: the key itself comes next. */
+  key: number
+  keyEnd: number
+}
+
+/**
+ * Puts the text of every integer that a double cannot hold where JSON.parse has put a double: `value` is what it made of
+ * `source`. One walk over the text beside the value; a reviver, which is asked about everything there is, takes seconds
+ * for what fits into one request.
+ */
+export const withDigits = (source: string, value: unknown): unknown => {
+  const open: Open[] = []
+  let top: Open | undefined
+  let whole = value
+  const placeIn = ({ isList, index, key, keyEnd }: Open): string | number => {
+    if (isList) return index
+    const text = source.slice(key, keyEnd)
+    return text.includes('\\') ? JSON.parse(text) : text.slice(1, -1)
+  }
+  for (let at = 0; at < source.length; at++) {
+    const code = source.charCodeAt(at)
+    if (code === QUOTE) {
+      const end = stringEnd(source, at)
+      if (top && !top.isList && top.key === -1) {
+        top.key = at
+        top.keyEnd = end
+      }
+      at = end - 1
+    } else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+      const node = top ? top.node?.[placeIn(top)] : value
+      top = { node: isContainer(node) ? node : null, isList: code === OPEN_BRACKET, index: 0, key: -1, keyEnd: -1 }
+      open.push(top)
+    } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
+      open.pop()
+      top = open.at(-1)
+    } else if (code === COMMA && top) {
+      top.index++
+      top.key = -1
+    } else if (code === MINUS || (code >= ZERO && code <= NINE)) {
+      let end = at + 1
+      while (isNumberPart(source.charCodeAt(end))) end++
+      const text = end - at < 16 ? '' : source.slice(at, end)
+      at = end - 1
+      if (!/^-?[0-9]{16,}$/.test(text)) continue
+      const double = Number(text)
+      if (Number.isSafeInteger(double) || !Number.isFinite(double)) continue
+      if (!top) whole = rawJSON(text)
+      else if (top.node) {
+        const place = placeIn(top)
+        // Of a member given twice the last counts, and that is what is there.
+        if (top.node[place] === double || isRaw(top.node[place])) top.node[place] = rawJSON(text)
+      }
+    }
+  }
+  return whole
+}
+
+const QUOTE = 34
+const COMMA = 44
+const MINUS = 45
+const ZERO = 48
+const NINE = 57
+const OPEN_BRACKET = 91
+const CLOSE_BRACKET = 93
+const OPEN_BRACE = 123
+const CLOSE_BRACE = 125
+
+const isContainer = (node: unknown): node is { [at: string | number]: unknown } =>
+  typeof node === 'object' && node !== null
+
+const isRaw = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

@@ -106,6 +106,11 @@ export class SimReply implements Reply {
     this.#watching = watching
   }
 
+  /** Its client does not take all at once. */
+  get slow(): boolean {
+    return this.#reading !== null
+  }
+
   get text(): string {
     return this.#pieces.join('')
   }

@@ -46,6 +46,56 @@ const withDial =
 
 export const MUTANTS: readonly Named[] = [
   {
+    name: 'something throws',
+    breaks: [0],
+    mutant: {
+      gateway: (gateway) => ({
+        ...gateway,
+        catalogue: () => {
+          throw new Error('a bug')
+        },
+      }),
+    },
+  },
+  {
+    name: 'attempts are made when the time for everything is over',
+    breaks: [4],
+    mutant: { world: (world) => ({ ...world, later: (ms, run) => world.later(ms * 3, run) }) },
+  },
+  {
+    name: 'a key that was refused once never comes back',
+    breaks: [10],
+    mutant: {
+      board: (Base) =>
+        class extends Base {
+          readonly #dead = new Set<string>()
+          override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
+            const [{ candidate, key }] = given
+            const id = `${candidate.instance.id} ${key.id}`
+            if (this.#dead.has(id)) return { why: 'disabled', until: null } as const
+            const answer = super.admit(...given)
+            if ('why' in answer) return answer
+            const failed: Ticket['failed'] = (failure) => {
+              if (failure.kind === 'auth') this.#dead.add(id)
+              answer.failed(failure)
+            }
+            return { ...answer, failed }
+          }
+        },
+    },
+  },
+  {
+    name: 'everybody is told to come back in a second',
+    breaks: [27],
+    mutant: {
+      reply: (reply) => ({
+        ...asIs(reply),
+        head: (status, headers) =>
+          reply.head(status, headers['retry-after'] === undefined ? headers : { ...headers, 'retry-after': '1' }),
+      }),
+    },
+  },
+  {
     name: 'open circuits are ignored',
     breaks: [8],
     mutant: {

@@ -635,7 +635,8 @@ class Simulation {
             scopes.every(
               (id) => this.#board.gate(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
             ) && scopes.every((id) => this.#board.phase(id, config.settings).at === 'closed')
-          if (isWell()) continue
+          // Whatever had a reason to rest is asked, whether or not it still seems to rest.
+          if (isWell() && !scopes.some((id) => this.#watch.troubled.has(id))) continue
           this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_REST) + 1)
           this.#config = only(config, instance, key.id, model)
           this.#trace(`recovery of ${deploymentId(target)}`)

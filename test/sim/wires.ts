@@ -12,7 +12,7 @@ const PLACEHOLDER = '~~~'
 const MARK = 'ü'
 export const tagOf = (attempt: number): string => attempt.toString(36).padStart(3, '0')
 /** Most words of an answer: places are one letter. */
-export const MOST_WORDS = 30
+const MOST_WORDS = 30
 
 const askedAs = (style: Style, stream: boolean, usage: boolean): Asked => {
   const path = style === 'chat' ? '/v1/chat/completions' : `/v1/${style}`
@@ -49,6 +49,7 @@ const template = (style: Style, stream: boolean, usage: boolean, words: number):
   const name = `${style} ${stream} ${usage} ${words}`
   const known = templates.get(name)
   if (known) return known
+  if (words > MOST_WORDS) throw new Error(`${words} words are more than letters for their places`)
   const told = Array.from({ length: words }, (_, at) => `${PLACEHOLDER}${at.toString(36)}${MARK}`).join('')
   const asked = askedAs(style, stream, usage)
   const said = { text: told, output: words }

@@ -29,7 +29,11 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       if (frame.data === '') return [{ type: 'ping' }]
       if (frame.data === '[DONE]') return []
       const response = parsed(frame.data)
-      if (response !== undefined) return reader.push(response)
+      if (response !== undefined) {
+        const events = reader.push(response)
+        deaf = events.some(({ type }) => type === 'failure')
+        return events
+      }
       deaf = true
       return [{ type: 'failure', failure: malformed('an event is not JSON') }]
     },

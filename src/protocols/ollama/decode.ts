@@ -22,7 +22,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
   }
   return {
     push(frame) {
-      if (deaf) return []
+      if (deaf || reader.over) return []
       if (frame.oversized)
         return broken(fail('too_large', "A single line of the provider's answer was larger than the gateway takes."))
       if (frame.data === '') return [{ type: 'ping' }]

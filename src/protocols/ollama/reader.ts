@@ -11,6 +11,8 @@ export const malformed = (what: string): Failure =>
   fail('malformed', `The provider's answer could not be read: ${what}.`)
 
 export type AnswerReader = {
+  /** It is complete, or it has failed. */
+  readonly over: boolean
   push(line: unknown): readonly ChatEvent[]
   /** Input is over; what is missing is told. */
   end(): readonly ChatEvent[]
@@ -103,6 +105,9 @@ export const answerReader = (): AnswerReader => {
   }
 
   return {
+    get over() {
+      return over
+    },
     push(line) {
       if (over) return []
       if (!isObject(line)) return failed(malformed('not an object'))

@@ -328,7 +328,7 @@ export const answerReader = (): Reader => {
 
   /** Blocks never interleave: the events of another item than the open one wait until that is over. */
   const readInOrder = (index: number, event: JsonObject, type: string, size: number, out: ChatEvent[]) => {
-    if (done.has(index)) return
+    if (over || done.has(index)) return
     if (current && current.index !== index) {
       const events = waiting.get(index)
       if (events) events.push({ event, type })
@@ -361,7 +361,7 @@ export const answerReader = (): Reader => {
       const known = namesOf(text(whole.type), text(whole.id), text(whole.call_id)).some((one) => doneNames.has(one))
       if (!known || current?.index === index) readInOrder(index, { item: whole }, ITEM_DONE, 0, out)
     }
-    while (current) {
+    while (current && !over) {
       closePart(current, out)
       end(current)
       readWaiting(out)

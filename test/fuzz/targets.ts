@@ -1,0 +1,10 @@
+/** Everything that reads what others wrote, and what has to hold of it. */
+import type { Target } from './engine.ts'
+import { ANSWER_READER } from './targets/answer-reader.ts'
+import { BREAKER } from './targets/breaker.ts'
+import { CODECS } from './targets/codecs.ts'
+import { PORT } from './targets/port.ts'
+import { READERS } from './targets/readers.ts'
+import { TEXTS } from './targets/texts.ts'
+
+export const TARGETS: readonly Target[] = [...READERS, ANSWER_READER, ...TEXTS, ...CODECS, BREAKER, PORT]

@@ -68,10 +68,11 @@ export const KINDS = {
   empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: 'answers' },
   /** Larger than the gateway takes. Whoever else is asked would be paid for as much again, and say as much. */
   too_large: { ...upstream, code: 'response_too_large', condemns: 'request', counts: 'deployment' },
-  conflict: { ...upstream, status: 409, code: 'conflict', condemns: 'deployment', counts: null },
 
   // The model at this provider, whatever the key.
   overloaded: { ...upstream, code: 'overloaded', condemns: 'model', counts: 'model' },
+  /** Something there is locked, whoever asks. */
+  conflict: { ...upstream, status: 409, code: 'conflict', condemns: 'model', counts: null },
   model_missing: { ...client, status: 404, code: 'model_not_found', condemns: 'model' },
   token_rate: {
     ...upstream,

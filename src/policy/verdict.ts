@@ -32,24 +32,24 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
     kinds.length > 0 && kinds.every((kind) => sets.some((set) => set.has(kind)))
 
   if (only(MONEY))
-    return { ...fail('quota', `No key has credit or quota left. ${quoted(last)}`), ...origin(last), ...more }
+    return { ...fail('quota', `No key has credit or quota left.${quoted(last)}`), ...origin(last), ...more }
   if (only(RATE, MONEY))
     return {
-      ...fail('rate_limited', `Every upstream is at its limit for now. ${quoted(last)}`),
+      ...fail('rate_limited', `Every upstream is at its limit for now.${quoted(last)}`),
       ...origin(last),
       ...more,
     }
   if (last) {
     if (only(MISSING))
-      return fail('model_missing', `No provider has this model. ${quoted(last)}`, { param: 'model', ...origin(last) })
-    if (only(TIME)) return fail('timeout', `No upstream answered in time. ${quoted(last)}`, more)
+      return fail('model_missing', `No provider has this model.${quoted(last)}`, { param: 'model', ...origin(last) })
+    if (only(TIME)) return fail('timeout', `No upstream answered in time.${quoted(last)}`, more)
     if (last.kind === 'context_length') return last
     const text =
       failures.length === 1 ? 'The upstream could not answer.' : `${counted(failures.length)} attempts failed.`
     // A missing model among other failures is not the client's fault: another target might have had it.
     const kind = last.kind === 'model_missing' ? 'status' : last.kind
     const mixed = kinds.some((one) => one !== last.kind)
-    return { ...last, kind, message: `${text} ${quoted(last)}`, ...more, ...(mixed && { mixed }) }
+    return { ...last, kind, message: `${text}${quoted(last)}`, ...more, ...(mixed && { mixed }) }
   }
   const unfit = leftOut.flatMap((left) => ('paths' in left ? left.paths : []))
   if (leftOut.every(({ why }) => why === 'unfit') && unfit[0] !== undefined)
@@ -69,7 +69,7 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
   )
 }
 
-const quoted = (failure: Failure | undefined): string => (failure ? `Last: ${failure.message}` : '')
+const quoted = (failure: Failure | undefined): string => (failure ? ` Last: ${failure.message}` : '')
 const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})
 const unique = (items: readonly string[]): string[] => [...new Set(items)]
 

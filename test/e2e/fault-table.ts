@@ -70,7 +70,7 @@ export const FAULTS: readonly Fault[] = [
     circuits('overload is the model’s, whatever the key'),
   ]),
   row('F14', '529, 498', [faults('529'), faults('498')]),
-  row('F15', '408', [faults('408')]),
+  row('F15', '408, 499, 522, 524', [faults('408'), faults('499'), faults('522'), faults('524')]),
   row('F16', '409', [faults('409')]),
   row('F18', 'a limit with a hint', [
     faults('429 with seconds'),
@@ -88,7 +88,7 @@ export const FAULTS: readonly Fault[] = [
   row(
     'F21',
     'a daily limit',
-    [faults('429 with a long wait')],
+    [faults('429 with a long wait'), faults('OpenRouter’s 402 with a wait')],
     'each vendor’s own words: test/conformance/errors.test.ts',
   ),
   row('F22', '413 for the tokens of a minute', [faults('413 for the tokens of a minute')]),

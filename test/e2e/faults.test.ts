@@ -333,7 +333,10 @@ const FAULTS: readonly Fault[] = [
   { name: '529', ...status(529, 'overloaded_error'), ...overloaded },
   { name: '498', ...status(498, 'capacity'), ...overloaded },
   { name: '408', ...status(408, 'timeout'), ...timeout },
-  { name: '409', ...status(409, 'lock'), ...deployment, counts: 0, twice: true, told: [409, 'conflict'] },
+  { name: '499', ...status(499, 'CANCELLED'), ...timeout },
+  { name: '522', ...status(522), ...timeout },
+  { name: '524', ...status(524), ...timeout },
+  { name: '409', ...status(409, 'lock'), reach: 'model', counts: 0, retry: true, twice: true, told: [409, 'conflict'] },
 
   // ── Limits, money, keys ────────────────────────────────────────────────────────────────────────────────────────
   { name: '429 with seconds', ...limited({ 'retry-after': '30' }), retry: true, wait: [29, 30], key: ['rate_limited'] },
@@ -383,6 +386,17 @@ const FAULTS: readonly Fault[] = [
     ...quota,
   },
   { name: '402', ...status(402, 'billing_error'), ...quota },
+  {
+    name: 'OpenRouter’s 402 with a wait',
+    kind: 'openrouter',
+    ...status(402, 'payment_required', { 'retry-after': '30' }),
+    reach: 'deployment',
+    counts: 0,
+    told: [429, 'rate_limited'],
+    retry: true,
+    wait: [29, 30],
+    key: ['rate_limited'],
+  },
   // Both are quoted in test/conformance/errors.quoted.ts.
   {
     name: 'Anthropic’s 429 for a spend limit',
@@ -626,7 +640,8 @@ const expected = (
   const elsewhere = providers === 2 ? reach !== 'request' : keys === 2 && (reach === 'key' || reach === 'deployment')
   if (elsewhere && soon && bad === 'all') return { attempts: 3, failed: 3 }
   if (elsewhere) return { attempts: 2, failed: bad === 'all' ? 2 : 1 }
-  const again = twice && providers === 1 && keys === 1
+  // What is wrong with the model there is no other key's to mend: then the same is asked once more.
+  const again = twice && providers === 1 && (keys === 1 || reach === 'model')
   return again ? { attempts: 2, failed: 2 } : { attempts: 1, failed: 1 }
 }
 

@@ -125,6 +125,28 @@ describe('limits', () => {
     assert.equal(await settles(status, (code) => code === 200), 200)
   })
 
+  test('limit.concurrent: calls whose bodies arrive at one time are not let in together', async () => {
+    const { gateway, upstream } = await begin({ concurrent: 2 })
+    const waiting = small.replace('hello', 'wait')
+    const request = rawRequest(CHAT, waiting)
+    const heads = await Promise.all(
+      Array.from({ length: 8 }, () => rawClient(gateway.url, request.slice(0, -waiting.length))),
+    )
+    // All have been let in by their heads before any has a body.
+    await sleep(300)
+    for (const { socket } of heads) socket.write(waiting)
+    const refused = () => heads.filter(({ text }) => text() !== '')
+    await settles(
+      async () => refused().length,
+      (count) => count >= 6,
+    )
+    for (const { text } of refused()) assertShed(text())
+    assert.equal(refused().length, 6)
+    assert.equal(upstream.seen.filter(({ method }) => method === 'POST').length, 2)
+    assert.equal(await shed(gateway, 'concurrent'), 6)
+    for (const { socket } of heads) socket.destroy()
+  })
+
   test('limit.concurrent: turning away costs little, and nothing is asked upstream', async (t) => {
     const { gateway, upstream } = await begin({ concurrent: 1 })
     const first = await rawClient(gateway.url, rawRequest(CHAT, small.replace('hello', 'wait')))

@@ -289,8 +289,11 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     }
     collect(req, settings.limit.body, keeps, (body) => {
       if (res.destroyed) return
-      if (body.ok) enter(body.value)
-      else refuse(body.failure, {}, full)
+      if (!body.ok) return refuse(body.failure, {}, full)
+      // While the body was on its way others may have come in.
+      if (route.model && calls >= options.settings().limit.concurrent)
+        return refuse(turnedAway('concurrent'), {}, 'concurrent')
+      enter(body.value)
     })
   }
 

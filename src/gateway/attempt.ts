@@ -54,8 +54,8 @@ export type Flow = {
   droppedEvents(): number
   /** The upstream's own id for the answer, if it has said one. */
   id(): string | null
-  /** Gives out what was held and then everything that comes, until the sink's `end`. Once. */
-  pour(sink: Sink<Passing>): void
+  /** Gives out what was held and then everything that comes, the steps of one read at once, until the sink's `end`. Once. */
+  pour(sink: Sink<readonly Passing[]>): void
   /** The far side has room again. */
   resume(): void
   abort(): void
@@ -89,10 +89,10 @@ export class Attempt implements UpstreamListener {
   #settle: ((opened: Opened) => void) | null = null
   #status = 0
   #reader: Reader | null = null
-  /** Steps before the choice is made; then there is a sink. */
+  /** Steps not given out yet: of this read, or all while the choice is not made and there is no sink. */
   #held: Passing[] = []
   #heldSize = 0
-  #sink: Sink<Passing> | null = null
+  #sink: Sink<readonly Passing[]> | null = null
   #alive = false
   /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
   #dropped = 0
@@ -166,6 +166,7 @@ export class Attempt implements UpstreamListener {
     this.#alive = true
     this.#clocks.heard('bytes')
     for (const passing of this.#reader.push(chunk)) this.#step(passing)
+    this.#giveOut()
     return !this.#paused
   }
 
@@ -204,11 +205,8 @@ export class Attempt implements UpstreamListener {
       else if (event.type === 'finish') this.#finished(event)
     }
     if (this.#over) return
-    if (this.#sink) {
-      if (!this.#sink.push(passing)) this.#pause()
-      return
-    }
     this.#held.push(passing)
+    if (this.#sink) return
     this.#heldSize += passing.frame?.data.length ?? 0
     if (this.#contentAt !== null) this.#maybeOpen()
     else if (this.#input.stream && this.#heldSize > MOST_HELD)
@@ -262,6 +260,7 @@ export class Attempt implements UpstreamListener {
     this.#over = failure ? { failure } : {}
     this.#clocks.stop()
     this.#call?.abort()
+    this.#giveOut()
     if (this.#sink) return this.#sink.end(failure)
     if (failure) return this.#open({ ok: false, failure })
     const empty =
@@ -284,8 +283,7 @@ export class Attempt implements UpstreamListener {
       id: () => this.#id,
       droppedEvents: () => this.#dropped,
       pour: (sink) => {
-        let room = true
-        for (const passing of this.#held) room = sink.push(passing)
+        const room = sink.push(this.#held)
         this.#held = []
         if (this.#over) return sink.end(this.#over.failure)
         this.#sink = sink
@@ -300,6 +298,14 @@ export class Attempt implements UpstreamListener {
       abort: () => this.abort(),
       giveUp: (failure) => this.giveUp(failure),
     }
+  }
+
+  /** What one read brought leaves at once: a write of its own for each event is the dearest part of a burst. */
+  #giveOut(): void {
+    if (!this.#sink || this.#held.length === 0) return
+    const steps = this.#held
+    this.#held = []
+    if (!this.#sink.push(steps)) this.#pause()
   }
 
   /** A pause of ours is not the upstream's silence: its clocks stand still. */

@@ -18,7 +18,7 @@ const HEAD = {
   'x-accel-buffering': 'no',
 }
 
-export class ClientStream implements Sink<Passing> {
+export class ClientStream implements Sink<readonly Passing[]> {
   readonly #world: World
   readonly #reply: Reply
   readonly #settings: Settings
@@ -111,9 +111,11 @@ export class ClientStream implements Sink<Passing> {
     this.#stuck?.()
   }
 
-  push(passing: Passing): boolean {
+  push(steps: readonly Passing[]): boolean {
     if (this.#over || this.#gone || !this.#writer) return true
-    return this.#write(this.#writer.push(passing).join(''))
+    let text = ''
+    for (const step of steps) for (const piece of this.#writer.push(step)) text += piece
+    return this.#write(text)
   }
 
   end(failure?: Failure): void {

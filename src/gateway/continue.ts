@@ -148,11 +148,11 @@ export class ContinuedFlow implements Flow {
     else this.#won.flow.giveUp(failure)
   }
 
-  pour(sink: Sink<Passing>): void {
+  pour(sink: Sink<readonly Passing[]>): void {
     this.#won.flow.pour({
-      push: (passing) => {
-        for (const event of passing.events) this.#watch(event)
-        return sink.push(passing)
+      push: (steps) => {
+        for (const { events } of steps) for (const event of events) this.#watch(event)
+        return sink.push(steps)
       },
       end: (failure) => {
         if (failure && this.#plain && this.#inText && isBreak(failure)) this.#goOn(sink, failure)
@@ -180,7 +180,7 @@ export class ContinuedFlow implements Flow {
     }
   }
 
-  #goOn(sink: Sink<Passing>, failure: Failure): void {
+  #goOn(sink: Sink<readonly Passing[]>, failure: Failure): void {
     const said = this.#pieces.join('')
     // At the end of a turn white space is refused (Anthropic), or makes the next word another one.
     const text = said.trimEnd()
@@ -216,7 +216,7 @@ export class ContinuedFlow implements Flow {
  * Into a stream that has begun and in which a text is open. `space`: the white space that had been said and was not sent
  * along; said again it is left out.
  */
-const behind = (sink: Sink<Passing>, space: string, before: Usage): Sink<Passing> => {
+const behind = (sink: Sink<readonly Passing[]>, space: string, before: Usage): Sink<readonly Passing[]> => {
   let left = space
   let open = true
   /** In a block that is no text: thoughts of the second, which go to nobody. */
@@ -264,7 +264,7 @@ const behind = (sink: Sink<Passing>, space: string, before: Usage): Sink<Passing
     }
   }
   return {
-    push: ({ events }) => sink.push({ events: events.flatMap(passed) }),
+    push: (steps) => sink.push(steps.map(({ events }) => ({ events: events.flatMap(passed) }))),
     end: (failure) => sink.end(failure),
   }
 }

@@ -12,6 +12,7 @@ import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
+import { append } from '../protocols/shared.ts'
 import { askModel } from './asking.ts'
 import { ClientStream } from './client-stream.ts'
 import { conduct } from './conduct.ts'
@@ -168,8 +169,8 @@ const whole = async (
   const same = sameFormat(protocol, won.prepared.protocol)
   const steps: Passing[] = []
   won.flow.pour({
-    push: (passing) => {
-      steps.push(passing)
+    push: (some) => {
+      append(steps, some)
       return true
     },
     end: () => {},

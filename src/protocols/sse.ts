@@ -1,6 +1,6 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
 import type { Frame, Framing } from '../core/protocol.ts'
-import { chain, type Stage } from '../core/stage.ts'
+import type { Stage } from '../core/stage.ts'
 import { utf8 } from './text.ts'
 
 const NONE = Number.POSITIVE_INFINITY
@@ -64,6 +64,14 @@ export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => {
     let at = 0
     while (at < text.length) {
       if (feed < at) feed = find(text, '\n', at)
+      if (back === NONE && raw === '' && pieces.length === 0) {
+        const frame = usual(text, at, feed)
+        if (frame?.raw !== undefined && frame.raw.length <= limit) {
+          out.push(frame)
+          at += frame.raw.length
+          continue
+        }
+      }
       if (back < at) back = find(text, '\r', at)
       const end = Math.min(feed, back)
       if (end === NONE) break
@@ -115,6 +123,24 @@ export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => {
   }
 }
 
+const DATA = 'data: '
+const EVENT = 'event: '
+const FEED = 10
+
+/** What nearly every event looks like, at `at`: one line of data, perhaps its name before it, a blank line. `feed`: where the first line ends. */
+const usual = (text: string, at: number, feed: number): Frame | undefined => {
+  if (feed === NONE) return undefined
+  if (text.startsWith(DATA, at))
+    return text.charCodeAt(feed + 1) === FEED
+      ? { data: text.slice(at + DATA.length, feed), raw: text.slice(at, feed + 2) }
+      : undefined
+  const name = at + EVENT.length
+  if (feed === name || !text.startsWith(DATA, feed + 1) || !text.startsWith(EVENT, at)) return undefined
+  const end = text.indexOf('\n', feed + 1)
+  if (end === -1 || text.charCodeAt(end + 1) !== FEED) return undefined
+  return { event: text.slice(name, feed), data: text.slice(feed + 1 + DATA.length, end), raw: text.slice(at, end + 2) }
+}
+
 /** The value behind a field's name of that length; undefined when the line only begins like the field. */
 const fieldValue = (line: string, length: number): string | undefined => {
   if (line.length === length) return ''
@@ -133,8 +159,11 @@ const ID_LINE = /(^|[\r\n])id(?::[^\r\n]*)?(?:\r\n|\r|\n)/g
  * itself and ask the gateway for the rest of a stream nobody keeps.
  */
 export const passFrame = (frame: Frame): string => {
-  if (frame.raw === undefined) return writeFrame(frame.event, frame.data)
-  return mayHaveId(frame.raw) ? frame.raw.replace(ID_LINE, '$1') : frame.raw
+  const { event, data, raw } = frame
+  if (raw === undefined) return writeFrame(event, data)
+  // Nothing else has room in it but the lines of its name and its data: an `id` line takes three characters.
+  if (data !== '' && raw.length === data.length + (event === undefined ? 8 : event.length + 16)) return raw
+  return mayHaveId(raw) ? raw.replace(ID_LINE, '$1') : raw
 }
 
 /** Looked at first: the expression alone costs more than all the rest of passing a chunk on. */
@@ -143,5 +172,18 @@ const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes
 /** Bytes in, events out: how a stream comes unless its format says otherwise. */
 export const sse: Framing = {
   mediaType: 'text/event-stream',
-  frames: (most) => chain(utf8(), sseFrames(most)),
+  frames: (most) => {
+    const text = utf8()
+    const events = sseFrames(most)
+    return {
+      push(bytes) {
+        const [some = ''] = text.push(bytes)
+        return events.push(some)
+      },
+      end() {
+        const [some = ''] = text.end()
+        return [...events.push(some), ...events.end()]
+      },
+    }
+  },
 }

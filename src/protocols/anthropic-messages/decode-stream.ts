@@ -4,6 +4,7 @@ import { isObject, type Json, type JsonObject, object, parseJson, text } from '.
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { argumentsOf, inputOf } from '../arguments.ts'
+import { Repetition, type TextOf } from '../repetition.ts'
 import { decodeCitation } from './citations.ts'
 import { beginBlock, decodeBlock, isBlock, isStep, malformed, proof, refusal } from './decode-blocks.ts'
 import { decodeFinish, decodeUsage, explanationIn, mergeUsage } from './ending.ts'
@@ -26,6 +27,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
   let finished = false
   /** After the last event, or a failure, nothing more is heard. */
   let deaf = false
+  const repetition = new Repetition(stepText)
 
   const failed = (failure: Failure): ChatEvent[] => {
     deaf = true
@@ -197,9 +199,17 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
         return failed(fail('too_large', "A single event of the provider's answer was larger than the gateway takes."))
       if (frame.data === '') return [{ type: 'ping' }]
       if (frame.data === '[DONE]') return []
+      const again = repetition.textOf(frame)
+      if (again !== undefined) return [{ type: 'delta', text: again }]
+      repetition.forget()
       const event = parsed(frame.data)
       if (!isObject(event)) return failed(malformed('an event is not JSON'))
-      return read(event, text(event.type) ?? frame.event)
+      const events = read(event, text(event.type) ?? frame.event)
+      const [only] = events
+      // More of the block that is open, of which nothing is kept but that it is: so another such step does the same again.
+      if (events.length === 1 && only?.type === 'delta' && event.type === 'content_block_delta')
+        repetition.learn(frame, only.text)
+      return events
     },
     end() {
       if (deaf) return []
@@ -208,6 +218,23 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       if (finished) return []
       return [{ type: 'failure', failure: fail('truncated', "The provider's answer broke off before its end.") }]
     },
+  }
+}
+
+/** What a step adds to a block. */
+const stepText: TextOf = (event) => {
+  const { type, delta } = object(event) ?? {}
+  const step = object(delta)
+  if (type !== 'content_block_delta' || !step) return undefined
+  switch (step.type) {
+    case 'text_delta':
+      return step.text
+    case 'thinking_delta':
+      return step.thinking
+    case 'input_json_delta':
+      return step.partial_json
+    default:
+      return undefined
   }
 }
 

@@ -4,6 +4,7 @@ import { isObject, type Json, type JsonObject, list, number, object, text } from
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
+import { Repetition, type TextOf } from '../repetition.ts'
 import { aList } from '../shape.ts'
 import { append, madeId } from '../shared.ts'
 import { argumentsText, contentPart, isChoice, mediaOf } from './answer.ts'
@@ -25,6 +26,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
   const unfinished = new Set<number>()
   const ended = new Set<number>()
   let out: ChatEvent[] = []
+  const repetition = new Repetition(plainText)
   const blocks = openBlocks((event) => void out.push(event))
 
   const finish = () => {
@@ -97,6 +99,9 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       over = true
       return
     }
+    const again = repetition.textOf(frame)
+    if (again !== undefined) return void out.push({ type: 'delta', text: again })
+    repetition.forget()
     let chunk: Json
     try {
       chunk = JSON.parse(data)
@@ -108,6 +113,10 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
     if (frame.event === 'error')
       return breakOff(failed(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
     read(chunk)
+    const [only] = out
+    // Of text nothing is kept here but that its block is open, so a chunk with another text does the same again.
+    if (out.length === 1 && only?.type === 'delta' && !only.logprobs && blocks.inText())
+      repetition.learn(frame, only.text)
   }
 
   return {
@@ -124,6 +133,15 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       return [failed(fail('truncated', 'The stream ended before the answer did.'))]
     },
   }
+}
+
+/** What a chunk says, if it is text or thoughts of the only choice, and nothing is called with it. */
+const plainText: TextOf = (chunk) => {
+  const [choice, ...others] = list(object(chunk)?.choices)
+  const delta = object(object(choice)?.delta)
+  if (!delta || others.length > 0 || list(delta.tool_calls).length > 0 || isObject(delta.function_call))
+    return undefined
+  return text(delta.content) || reasoningText(delta)
 }
 
 const readDelta = (
@@ -198,6 +216,8 @@ type Blocks = {
   cite(citations: readonly Citation[]): void
   cited(): boolean
   seen(type: Block['type']): boolean
+  /** The open block is text or thoughts, and no other waits for it to end. */
+  inText(): boolean
   /** Arguments came of a call that never had a name. */
   nameless(): boolean
   closeAll(): void
@@ -347,6 +367,7 @@ const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
     },
     cited: () => cited,
     seen: (type) => types.has(type),
+    inText: () => waiting.length === 0 && (open?.block.type === 'text' || open?.block.type === 'reasoning'),
     nameless: () => calls.some(({ name, early }) => name === '' && early.trim() !== ''),
     closeAll() {
       close()

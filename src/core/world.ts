@@ -29,6 +29,13 @@ export type UpstreamCall = {
   readonly identity?: Identity
   /** ms to be connected in, TLS included; 0 is without limit. */
   readonly connectTimeout: number
+  /**
+   * It is sent once and never again: on a connection of its own, since a kept one may be dead, and whoever then sends
+   * again does not know what had been read.
+   */
+  readonly once?: true
+  /** Its answer is kept in memory until it is whole, a stream too. */
+  readonly collected?: true
 }
 
 /** `head` once, then `bytes` any number of times, then exactly one of `end` and `failed`; nothing after `abort`. */

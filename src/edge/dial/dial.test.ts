@@ -352,6 +352,22 @@ for (const client of ['own', 'undici'] as const)
       assert.equal(upstream.seen.length, 2)
     })
 
+    test('dial: what has to be done once goes on a connection of its own, and is not sent again when that breaks', async () => {
+      let asked = 0
+      const { upstream, dial, url } = await given(() => (asked++ === 0 ? { do: 'answer', body: {} } : { do: 'reset' }))
+      await hear(dial, { url }).done
+      // The first one's connection is idle by now, and could be used.
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      const heard = hear(dial, { url, once: true })
+      await heard.done
+      assert.equal(heard.failure?.kind, 'reset')
+      assert.equal(heard.failure?.unsent, undefined)
+      assert.deepEqual(
+        upstream.seen.map(({ connection }) => connection),
+        [0, 1],
+      )
+    })
+
     test('dial: a server that closes idle connections all the time costs no call', async () => {
       const { upstream, dial, url } = await given({ do: 'answer', body: 'ok' })
       const closing = setInterval(() => upstream.closeIdle(Math.random() < 0.5 ? 'close' : 'reset'), 1)

@@ -175,6 +175,7 @@ class Call implements Hears, Ongoing {
   readonly #message: Message
   readonly #origin: Origin
   readonly #mostDecoded: number
+  readonly #once: boolean
   /** Null once it has heard the last. */
   #listener: UpstreamListener | null
   #line: Line | null = null
@@ -184,16 +185,17 @@ class Call implements Hears, Ongoing {
   #starting = false
 
   constructor(call: UpstreamCall, { origin, path }: Road, listener: UpstreamListener, mostDecoded: number) {
-    const { method, headers, body, connectTimeout } = call
+    const { method, headers, body, connectTimeout, once = false } = call
     this.#message = { method, path, headers, connectTimeout, ...(body !== undefined && { body }) }
     this.#origin = origin
     this.#listener = listener
     this.#mostDecoded = mostDecoded
+    this.#once = once
   }
 
   start(): this {
     this.#starting = true
-    this.#send(this.#origin.take())
+    this.#send(this.#once ? this.#origin.make() : this.#origin.take())
     this.#starting = false
     return this
   }

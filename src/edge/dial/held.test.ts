@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fail } from '../../core/failure.ts'
-import type { UpstreamListener } from '../../core/world.ts'
+import type { UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { countingDial } from './held.ts'
 
 const CALL = { method: 'POST', url: 'http://a.test/', headers: {}, connectTimeout: 0 } as const
 
 /** A dial that is played by hand, and the sum it makes. */
-const given = (type: string) => {
+const given = (type: string, call: UpstreamCall = CALL) => {
   let held = 0
   let upstream: UpstreamListener | undefined
   const heard: string[] = []
@@ -20,7 +20,7 @@ const given = (type: string) => {
       held += by
     },
   )
-  const ongoing = dial(CALL, {
+  const ongoing = dial(call, {
     head: (status) => heard.push(`head ${status}`),
     bytes: (chunk) => heard.push(`bytes ${chunk.length}`) > 100,
     end: () => heard.push('end'),
@@ -55,3 +55,12 @@ for (const [name, type, bytes] of cases)
       const last = { end: 'end', failed: 'failed reset', abort: 'abort' }[ending]
       assert.deepEqual(heard.slice(0, 4), ['head 200', 'bytes 100', 'bytes 200', last])
     })
+
+test('held: a stream that is collected is in memory until it has ended', () => {
+  const { upstream, held } = given('text/event-stream', { ...CALL, collected: true })
+  upstream.bytes(new Uint8Array(100))
+  upstream.bytes(new Uint8Array(200))
+  assert.equal(held(), 300)
+  upstream.end()
+  assert.equal(held(), 0)
+})

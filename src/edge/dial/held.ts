@@ -1,7 +1,7 @@
 /** A way upstream that keeps count of whole answers while they are read: they are held in memory until they are complete. */
 import type { Dial, UpstreamListener } from '../../core/world.ts'
 
-/** What flows on as it comes is not held. */
+/** What flows on as it comes is not held, unless all of it is collected. */
 const FLOWS = /event-stream|eventstream|ndjson/i
 
 /** `change`: so many bytes more, or fewer. */
@@ -16,7 +16,7 @@ export const countingDial =
     }
     const counting: UpstreamListener = {
       head(status, headers) {
-        flows = FLOWS.test(headers('content-type') ?? '')
+        flows = call.collected !== true && FLOWS.test(headers('content-type') ?? '')
         listener.head(status, headers)
       },
       bytes(chunk) {

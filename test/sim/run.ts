@@ -461,6 +461,8 @@ class Simulation {
       if (dial.script.meaning !== 'answer') dial.told = true
     }
     if (step.act === 'end' || step.act === 'fail') dial.told = true
+    // It has read since it was last full.
+    if (step.act === 'bytes' && (!asked?.reply.full || asked.reply.behind === 0)) dial.readOn = 0
     // What several may read is kept for the slowest of them.
     if (step.act !== 'bytes' || !asked?.reply.full || asked.reply.over || asked.shareable) return
     const { reply } = asked

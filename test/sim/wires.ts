@@ -67,7 +67,7 @@ const template = (style: Style, stream: boolean, usage: boolean, words: number):
     stream && style === 'chat' ? (starts[pieces.findIndex((piece) => piece.includes('[DONE]'))] ?? at) : at
   const first = pieces.findIndex((piece) => piece.includes(PLACEHOLDER))
   const text = pieces.join('')
-  const finished = terminator < at ? text.indexOf('\n\n', finish) + 2 : at
+  const finished = stream ? text.indexOf('\n\n', finish) + 2 : at
   const made = { text, finish, finished, terminator, content: first === -1 ? finish : (starts[first] ?? 0) }
   templates.set(name, made)
   return made
@@ -184,6 +184,7 @@ export const readStream = (style: Style, source: string): Reading => {
         throw new Error(`unknown style ${style satisfies never}`)
     }
   }
+  // A field of another name is nothing to a reader (upstreams that break off leave such), but a line is never half.
   let data: string | null = null
   let from = 0
   while (from < source.length) {
@@ -198,7 +199,7 @@ export const readStream = (style: Style, source: string): Reading => {
       if (data !== null) event(data)
       data = null
     } else if (line.startsWith('data:')) data = (data === null ? '' : `${data}\n`) + line.slice(line[5] === ' ' ? 6 : 5)
-    else if (!line.startsWith(':') && !line.startsWith('event:')) wrong(`a line of no field: ${line.slice(0, 80)}`)
+    else if (!line.includes(':')) wrong(`a line of no field: ${line.slice(0, 80)}`)
   }
   if (data !== null) wrong('it ends inside an event')
   return { text: words, terminators, errors, problem }

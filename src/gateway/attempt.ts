@@ -25,6 +25,8 @@ export type AttemptInput = {
   readonly key: ProviderKey
   /** The upstream is asked for a stream. */
   readonly stream: boolean
+  /** It has effects: nothing sends it twice unseen. */
+  readonly once?: true
   /**
    * ms for which an answer is held back once its first content has come, before the choice is final: what breaks off
    * meanwhile can still be tried elsewhere. `Infinity`: until it is whole.
@@ -79,6 +81,9 @@ const SAMPLE = 2_048
 /** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
 const GRACE = 2_000
 
+const mistake = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
+const unread = fail('malformed', 'The gateway made a mistake of its own reading this answer.')
+
 export class Attempt implements UpstreamListener {
   readonly opened: Promise<Opened>
   readonly #world: World
@@ -123,9 +128,11 @@ export class Attempt implements UpstreamListener {
         if (this.#contentAt === null && !this.#finish)
           this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
       })
-    const { url, headers, identity, body } = input
+    const { url, headers, identity, body, once, stream, hold } = input
     const call = { method: 'POST', url, headers, body, connectTimeout: timeout.connect } as const
-    this.#call = world.dial(identity ? { ...call, identity } : call, this)
+    const collected = stream && hold === Number.POSITIVE_INFINITY
+    const more = { ...(identity && { identity }), ...(once && { once }), ...(collected && { collected }) }
+    this.#call = world.dial({ ...call, ...more }, this)
   }
 
   /** ms from its beginning to its first content, or to now if none has come. */
@@ -164,15 +171,23 @@ export class Attempt implements UpstreamListener {
   bytes(chunk: Uint8Array): boolean {
     if (this.#over || !this.#reader) return true
     this.#alive = true
-    this.#clocks.heard('bytes')
-    for (const passing of this.#reader.push(chunk)) this.#step(passing)
-    this.#giveOut()
+    this.#clocks.heardBytes()
+    try {
+      for (const passing of this.#reader.push(chunk)) this.#step(passing)
+      this.#giveOut()
+    } catch (error) {
+      this.#mistaken(error)
+    }
     return !this.#paused
   }
 
   end(): void {
     if (this.#over) return
-    for (const passing of this.#reader?.end() ?? []) this.#step(passing)
+    try {
+      for (const passing of this.#reader?.end() ?? []) this.#step(passing)
+    } catch (error) {
+      this.#mistaken(error)
+    }
     this.#end(this.#finish ? undefined : fail('truncated', 'the answer ended before it was complete'))
   }
 
@@ -226,7 +241,7 @@ export class Attempt implements UpstreamListener {
   }
 
   #hearContent(): void {
-    if (this.#contentAt !== null) return this.#clocks.heard('content')
+    if (this.#contentAt !== null) return this.#clocks.heardContent()
     this.#contentAt = this.#world.now()
     this.#heldSize = 0
     const { hold } = this.#input
@@ -260,8 +275,15 @@ export class Attempt implements UpstreamListener {
     this.#over = failure ? { failure } : {}
     this.#clocks.stop()
     this.#call?.abort()
-    this.#giveOut()
-    if (this.#sink) return this.#sink.end(failure)
+    if (this.#sink) {
+      try {
+        this.#giveOut()
+      } catch (error) {
+        this.#sink.end(mistake)
+        throw error
+      }
+      return this.#sink.end(failure)
+    }
     if (failure) return this.#open({ ok: false, failure })
     const empty =
       !this.#input.textless &&
@@ -271,6 +293,16 @@ export class Attempt implements UpstreamListener {
     if (!empty) return this.#open({ ok: true, flow: this.#flow() })
     const nothing = fail('empty', 'the model answered with nothing', { status: this.#status })
     this.#open({ ok: false, failure: nothing, flow: this.#flow() })
+  }
+
+  /**
+   * A bug of ours: the answer breaks off there, or it would go on behind a hole. What nobody has seen of it yet may be
+   * read well from another. Whoever called hears of it too.
+   */
+  #mistaken(error: unknown): never {
+    this.#held = []
+    this.#end(this.#sink ? mistake : unread)
+    throw error
   }
 
   #flow(): Flow {
@@ -320,7 +352,7 @@ type Sound = 'bytes' | 'content'
 /** The clocks of one attempt. Silence is looked at when it could at the earliest have lasted too long: no timer is set or moved for a chunk. */
 class Clocks {
   readonly #world: World
-  readonly #last: Record<Sound, number>
+  #last: Record<Sound, number>
   #held = false
   #timers: Cancel[] = []
 
@@ -337,7 +369,7 @@ class Clocks {
 
   /** Runs when nothing of this kind has been heard for so long; 0 is never. */
   silence(ms: number, of: Sound, run: () => void): void {
-    this.heard(of)
+    this.#last[of] = this.#world.now()
     const look = () => {
       const left = this.#held ? ms : this.#last[of] + ms - this.#world.now()
       if (left > 0) this.limit(left, look)
@@ -346,8 +378,13 @@ class Clocks {
     this.limit(ms, look)
   }
 
-  heard(of: Sound): void {
-    this.#last[of] = this.#world.now()
+  /** All that one read brought is heard at one moment: telling the time is not free. */
+  heardBytes(): void {
+    this.#last.bytes = this.#world.now()
+  }
+
+  heardContent(): void {
+    this.#last.content = Math.max(this.#last.content, this.#last.bytes)
   }
 
   hold(): void {
@@ -356,8 +393,8 @@ class Clocks {
 
   go(): void {
     this.#held = false
-    this.heard('bytes')
-    this.heard('content')
+    const now = this.#world.now()
+    this.#last = { bytes: now, content: now }
   }
 
   stop(): void {

@@ -44,13 +44,15 @@ export class Repetition {
 
   /** The text of an event that says the same as the one learnt from, and is not empty; undefined: it has to be read. */
   textOf({ event, data }: Frame): string | undefined {
-    if (this.#gaps.length === 0 || event !== this.#event || !data.endsWith(this.#after)) return undefined
+    // Pieces are compared as slices: `startsWith` and `endsWith` go from letter to letter (0.9 µs for 250, a slice 0.07).
+    if (this.#gaps.length === 0 || event !== this.#event) return undefined
     let at = 0
     let from = 0
     let to = 0
     for (const { before, holds } of this.#gaps) {
-      if (!data.startsWith(before, at)) return undefined
+      const start = at
       at += before.length
+      if (data.slice(start, at) !== before) return undefined
       const end = holds === 'number' ? numberEnd(data, at) : stringEnd(data, at)
       if (end === -1) return undefined
       if (holds === 'text') {
@@ -59,7 +61,7 @@ export class Repetition {
       }
       at = end
     }
-    if (at + this.#after.length !== data.length || from === to) return undefined
+    if (from === to || data.slice(at) !== this.#after) return undefined
     const said = data.slice(from, to)
     // What was found is a JSON string without its quotes.
     return said.includes('\\') ? JSON.parse(`"${said}"`) : said

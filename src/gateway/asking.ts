@@ -5,7 +5,7 @@ import type { Instance } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
-import { mayAskElsewhere, mayAskTwo } from '../policy/repeat.ts'
+import { hasEffects, mayAskElsewhere, mayAskTwo } from '../policy/repeat.ts'
 import { Attempt } from './attempt.ts'
 import type { Board } from './board.ts'
 import type { Tools } from './first-to-open.ts'
@@ -100,6 +100,7 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
         translated:
           prepared.protocol.name === question.protocol.name && !askedOf(target).anew ? null : question.request,
         stream: prepared.stream,
+        ...(hasEffects(question.request) && { once: true }),
         hold: question.request.stream ? settings.stream.holdback : Number.POSITIVE_INFINITY,
         forgiving: prepared.protocol.looseEvents === true && isPlainText(question),
         settings,

@@ -450,5 +450,7 @@ test('budget: the only target is not asked again for what may have had effects',
     it.ask({ model: 'm', input: 'hello', tools }, 'openai-responses')
     await it.world.pass(5_000)
     assert.equal(it.world.calls.length, calls)
+    // Nor on the way there, where a connection that has died is made anew unseen.
+    assert.equal(it.world.calls[0]?.once === true, calls === 1)
   }
 })

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { ChatRequest, Extra, Tool } from '../core/chat.ts'
 import { fail } from '../core/failure.ts'
 import type { Json, JsonObject } from '../core/json.ts'
-import { mayAskElsewhere, mayAskTwo } from './repeat.ts'
+import { hasEffects, mayAskElsewhere, mayAskTwo } from './repeat.ts'
 
 const request = (more: Partial<ChatRequest> = {}): ChatRequest => ({
   model: 'm',
@@ -87,6 +87,7 @@ const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
 for (const [name, asked, elsewhere, two] of cases)
   test(`repeat: ${name}: ${elsewhere ? '' : 'not '}elsewhere once begun, ${two ? '' : 'not '}of two at once`, () => {
     assert.equal(mayAskElsewhere(asked, began), elsewhere)
+    assert.equal(hasEffects(asked), !elsewhere)
     assert.equal(mayAskTwo(asked), two)
     assert.ok(mayAskElsewhere(asked, fail('refused', 'never reached', { unsent: true })))
   })

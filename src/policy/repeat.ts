@@ -17,7 +17,8 @@ export const mayAskTwo = (request: ChatRequest): boolean =>
   !request.tools.some(({ kind }) => kind === 'foreign') &&
   !request.extras.some(({ name }) => name === 'web_search_options')
 
-const hasEffects = ({ tools, extras }: ChatRequest): boolean => extras.some(extraActs) || tools.some(toolActs)
+/** Answering does more than answer: it changes something that is there before and after. */
+export const hasEffects = ({ tools, extras }: ChatRequest): boolean => extras.some(extraActs) || tools.some(toolActs)
 
 /**
  * `background`: an answer somebody will ask for by its id. `conversation`: each answer is put behind the last.

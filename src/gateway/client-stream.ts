@@ -120,10 +120,16 @@ export class ClientStream implements Sink<readonly Passing[]> {
 
   end(failure?: Failure): void {
     if (this.#over || !this.#writer) return
-    const last = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
-    const rest = this.#writer.end()
+    let last: string
+    try {
+      const told = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
+      last = [...told, ...this.#writer.end()].join('')
+    } catch (error) {
+      this.abandon(fail('internal', 'The gateway could not write the end of this answer.'))
+      throw error
+    }
     this.stop()
-    if (!this.#gone) this.#reply.end([...last, ...rest].join(''))
+    if (!this.#gone) this.#reply.end(last)
     this.#ended(failure ?? null)
   }
 

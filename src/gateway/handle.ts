@@ -87,6 +87,7 @@ const serve = async (
   const ours = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(world, reply, settings, ours, (reason) => stop.now(reason)) : null
   const keysOf = keyOrder(gateway, config, question)
+  let opened: Won | Lost | null = null
   try {
     const errand = {
       id: received.id,
@@ -98,7 +99,7 @@ const serve = async (
       keysOf: turn ? (candidate: Candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
       note: (fact: Fact) => record.note(fact),
     }
-    const opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
+    opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
     const model = opened.ok ? opened.target.candidate.model : request.model
     const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, question, record, stop.reason)
@@ -120,6 +121,11 @@ const serve = async (
   } finally {
     endTimer()
     stream?.stop()
+    // Over long ago, save after a bug of ours.
+    if (opened?.ok) {
+      opened.flow.abort()
+      opened.ticket.release()
+    }
   }
 }
 

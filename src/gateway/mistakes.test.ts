@@ -1,0 +1,123 @@
+/** A bug of ours in the middle of an answer: whatever was claimed is given back, and no hole is left in what the client reads. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Bench, bench, CapturedReply, instance, play, said } from '../../test/support/gateway.ts'
+import type { ClientProtocol } from '../core/protocol.ts'
+import { protocols } from '../protocols/index.ts'
+import { handle } from './handle.ts'
+
+const bug = (): never => {
+  throw new Error('a bug')
+}
+
+const broken = {
+  'writing a whole answer': { encodeAnswer: bug },
+  'beginning a stream': { encodeStream: bug },
+  'writing to a stream': { encodeStream: () => ({ push: bug, end: () => [], keepAlive: () => '' }) },
+} as const satisfies Record<string, Partial<ClientProtocol>>
+
+const put = ({ gateway }: Bench, protocol: ClientProtocol, stream: boolean): CapturedReply => {
+  const reply = new CapturedReply()
+  const body = JSON.stringify({ model: 'a/m', input: 'hello', stream })
+  const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
+  reply.done = handle(gateway, protocol, { ...received, local: true, client: '' }, reply)
+  return reply
+}
+
+for (const [what, fault] of Object.entries(broken))
+  test(`a bug while ${what}: the attempt is over for circuits, keys and the upstream`, async () => {
+    const a = instance('a')
+    const here = bench([a], (asked) => {
+      const stream = asked.headers.accept === 'text/event-stream'
+      asked.head(200, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
+      asked.send(stream ? `${said.role()}${said.chunk({ content: 'Hello' })}` : said.chat('Hello'))
+      if (!stream) asked.end()
+    })
+    const reply = put(here, { ...protocols['openai-responses'], ...fault }, !('encodeAnswer' in fault))
+    await here.world.settle()
+    await reply.done
+    const { board } = here.gateway
+    assert.equal(a.keys[0] && board.inFlight(a, a.keys[0]), 0)
+    assert.deepEqual(
+      here.world.calls.map(({ aborted }) => aborted),
+      [true],
+    )
+    assert.equal(here.gateway.live.size, 0)
+    assert.equal(here.world.timers(), 0)
+    assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
+  })
+
+test('a bug at one piece of a stream: it breaks off there, and what comes later does not follow as if nothing were missing', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  const { 'openai-responses': whole } = protocols
+  const protocol: ClientProtocol = {
+    ...whole,
+    encodeStream: (context) => {
+      const writer = whole.encodeStream(context)
+      return {
+        push: (passing) =>
+          passing.events.some((event) => event.type === 'delta' && event.text === 'two') ? bug() : writer.push(passing),
+        end: () => writer.end(),
+        keepAlive: () => writer.keepAlive(),
+      }
+    },
+  }
+  const reply = put(here, protocol, true)
+  await here.world.settle()
+  const [asked] = here.world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
+  await here.world.settle()
+  // The edge hears of it, and says so in the log.
+  assert.throws(() => asked.send(said.chunk({ content: 'two' })), /a bug/)
+  asked.send(`${said.chunk({ content: 'three' })}${said.chunk({}, 'stop')}${said.done}`)
+  asked.end()
+  await here.world.settle()
+  await reply.done
+  assert.match(reply.text, /one/)
+  assert.doesNotMatch(reply.text, /three|response\.completed/)
+  assert.match(reply.text, /event: response\.failed/)
+  assert.equal(asked.aborted, true)
+  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+})
+
+test('a bug at the last words of a stream: the connection is cut, which no client takes for an end', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  const { 'openai-responses': whole } = protocols
+  const protocol: ClientProtocol = {
+    ...whole,
+    encodeStream: (context) => {
+      const writer = whole.encodeStream(context)
+      return { push: (passing) => writer.push(passing), end: bug, keepAlive: () => writer.keepAlive() }
+    },
+  }
+  const reply = put(here, protocol, true)
+  await here.world.settle()
+  const [asked] = here.world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.stream('one').replace(said.done, ''))
+  await here.world.settle()
+  assert.throws(() => asked.end(), /a bug/)
+  await reply.done
+  assert.equal(reply.over, 'cut')
+  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+  assert.equal(here.world.timers(), 0)
+})
+
+test('a bug while an answer is read, before anything of it has gone out: another is asked', async () => {
+  const here = bench([instance('a'), instance('b')], (asked) => {
+    if (asked.url.startsWith('http://b.')) return play.json(asked, 200, said.chat('Hello'))
+    // The next thing the reader asks of these bytes throws, as a decoder with a bug would.
+    asked.head(200, { 'content-type': 'application/json' })
+    const nonsense = { length: 1 } as unknown as Uint8Array
+    assert.throws(() => asked.listener.bytes(nonsense))
+  })
+  const reply = put(here, protocols['openai-responses'], false)
+  await reply.done
+  assert.equal(reply.status, 200)
+  assert.match(String(reply.headers['x-headgate-trail']), /^a#k1:malformed, b#k1:200$/)
+})

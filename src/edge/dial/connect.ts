@@ -1,5 +1,5 @@
 import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net'
-import { connect as connectSecure } from 'node:tls'
+import { connect as connectSecure, createSecureContext, type SecureContext } from 'node:tls'
 import type { Failure } from '../../core/failure.ts'
 import { connectFailure, connectTimedOut } from './failures.ts'
 
@@ -10,6 +10,8 @@ export type Place = {
   readonly secure: boolean
   /** Certificates (PEM) trusted instead of the usual ones. */
   readonly ca?: string
+  /** What every connection there trusts: made once, for it takes longer than a handshake's own work here. */
+  context?: SecureContext
   /** The last TLS session, to be resumed. */
   session?: Buffer
 }
@@ -31,6 +33,7 @@ export const connectTo = (
   read?: OnReadOpts,
 ): Socket => {
   const { host, port, secure, ca, session } = place
+  if (secure) place.context ??= createSecureContext(ca === undefined ? {} : { ca })
   const socket = secure
     ? connectSecure({
         host,
@@ -39,8 +42,8 @@ export const connectTo = (
         ALPNProtocols: ['http/1.1'],
         // Said, so that NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment cannot turn it off.
         rejectUnauthorized: true,
+        ...(place.context && { secureContext: place.context }),
         ...(session && { session }),
-        ...(ca !== undefined && { ca }),
         ...(read && { onread: read }),
       })
     : connectPlain({ host, port, ...(read && { onread: read }) })

@@ -259,3 +259,63 @@ for (const [name, headers, expected] of keys)
       expected,
     )
   })
+
+test('access: a browser is told of methods, headers and what it may read, word for word', () => {
+  const headers = preflightHeaders('https://app.example', listed)
+  assert.deepEqual(headers, {
+    'access-control-allow-origin': 'https://app.example',
+    'access-control-expose-headers':
+      'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, retry-after, x-should-retry',
+    vary: 'origin',
+    'access-control-allow-methods': 'GET, HEAD, POST, OPTIONS',
+    'access-control-allow-headers': 'authorization, *',
+    'access-control-max-age': '600',
+  })
+})
+
+const reasons: readonly (readonly [string, Head, RegExp])[] = [
+  ['a target that is no path', head({ target: 'x' }), /one slash at its beginning/],
+  ['two Hosts', head({ host: ['localhost', 'localhost'] }), /more than one Host/],
+  ['no Host', head({ host: [] }), /no Host header/],
+  ['another Host', head({ host: ['evil.example'] }), /names another one/],
+  ['another origin', head({ origin: 'https://evil.example' }), /web page of another origin/],
+]
+for (const [name, given, message] of reasons)
+  test(`access: ${name} is told as what it is`, () => assert.match(mayEnter(given, loopback)?.message ?? '', message))
+
+const places: readonly (readonly [string, Partial<Head>, Door, boolean])[] = [
+  // Neither may go further than the address they are of.
+  ['a long octet', { host: ['127.100.100.100'] }, loopback, true],
+  ['an octet too long', { host: ['127.0.0.1000'] }, loopback, false],
+  ['a long mapped octet', { host: ['[::ffff:127.100.100.100]'] }, loopback, true],
+  ['a mapped address with something before it', { host: ['[1::ffff:127.0.0.1]'] }, loopback, false],
+  ['a mapped address in hexadecimal', { host: ['[::ffff:7f12:abcd]'] }, loopback, true],
+  ['a mapped address with too much of it', { host: ['[::ffff:7f00:1:2]'] }, loopback, false],
+  ['blanks around a Host', { host: [' localhost:3000 '] }, loopback, true],
+  ['a name of just the longest length', { host: [`${'a'.repeat(250)}.localhost`] }, loopback, true],
+  ['a name of one more', { host: [`${'a'.repeat(251)}.localhost`] }, loopback, false],
+  ['our own page over TLS, on its usual port', { origin: 'https://box.example', host: ['box.example'] }, open, true],
+  ['our own page over TLS, its port named', { origin: 'https://box.example:443', host: ['box.example'] }, open, true],
+  ['our own page on port 80', { origin: 'http://box.example:80', host: ['box.example'] }, open, true],
+  [
+    'a page over TLS at the port of the other',
+    { origin: 'https://box.example:80', host: ['box.example'] },
+    open,
+    false,
+  ],
+  ['a page of another port', { origin: 'http://box.example:81', host: ['box.example'] }, open, false],
+  ['an origin with a path', { origin: 'http://localhost:3000/x' }, loopback, false],
+  ['an origin behind something', { origin: 'xhttp://localhost:3000' }, loopback, false],
+  ['an origin whose name cannot be read, and no Host', { origin: 'http://!', host: [] }, open, false],
+  ['an origin and a Host that cannot be read', { origin: 'http://!', host: ['!'] }, open, false],
+]
+for (const [name, more, door, enters] of places)
+  test(`access: ${name} ${enters ? 'is let in' : 'is not'}`, () =>
+    assert.equal(mayEnter(head(more), door) === null, enters))
+
+test('access: a bearer is the first word', () => {
+  assert.equal(
+    presentedKey((name) => (name === 'authorization' ? 'Basic bearer x' : undefined)),
+    undefined,
+  )
+})

@@ -127,6 +127,70 @@ const more: readonly (readonly [string, ChatRequest])[] = [
 for (const [name, request] of more)
   test(`estimate: ${name} counts`, () => assert.ok(estimateTokens(request) > estimateTokens(asking())))
 
+/** The first and the last character of each class, and what one of it weighs. */
+const characters: readonly (readonly [string, string, number])[] = [
+  ['letters', 'azAZ', 0.23],
+  ['marks beside the letters', '`{@[/:', 0.5],
+  ['digits', '09', 0.4],
+  ['blanks', ' \t\n\r', 0.1],
+  ['control characters', '\b\u000e\u001f', 0.5],
+  ['the last of ASCII', '\u007f', 0.5],
+  ['letters of other alphabets', '\u0080\u1fff', 0.4],
+  ['signs', '\u2000\u2e7f', 1],
+  ['wide characters', '\u2e80\ud7ff\uf900\ufaff\uff00\uffff', 0.85],
+  ['between them', '\ud800\uf8ff\ufb00\ufeff', 1],
+]
+for (const [name, letters, weight] of characters)
+  test(`estimate: ${name} weigh ${weight}`, () => {
+    for (const letter of letters) assert.ok(Math.abs(estimateText(letter) - weight) < 1e-9, JSON.stringify(letter))
+  })
+
+/** Tokens a request is beyond one that says nothing (7: its frame of 3, one message of 4). */
+const weights: readonly (readonly [string, ChatRequest, number])[] = [
+  ['nothing', asking(), 0],
+  ['ten words of one letter', asking(text('a a a a a a a a a a ')), 4],
+  ['a refusal', asking({ type: 'refusal', at: '', text: '0'.repeat(10) }), 4],
+  ['a thought', asking({ type: 'reasoning', at: '', text: '0'.repeat(10) }), 4],
+  ['an image', asking({ type: 'image', at: '', source: { kind: 'url', url: 'x' } }), 1_500],
+  ['sound', asking({ type: 'audio', at: '', data: 'A', format: 'wav' }), 1_500],
+  [
+    'a page',
+    asking({ type: 'file', at: '', source: { kind: 'data', mediaType: 'application/text/', data: 'A' } }),
+    1_500,
+  ],
+  ['a page elsewhere', asking({ type: 'file', at: '', source: { kind: 'url', url: 'text/' } }), 1_500],
+  // 1,000 characters of base64 are 750 bytes.
+  [
+    'a text file',
+    asking({ type: 'file', at: '', source: { kind: 'data', mediaType: 'text/plain', data: 'A'.repeat(1_000) } }),
+    173,
+  ],
+  ['a call', asking({ type: 'tool-call', at: '', id: 'c', name: '00000', arguments: '0'.repeat(10) }), 14],
+  ['what is foreign', asking({ type: 'foreign', at: '', protocol: 'openai-chat', raw: { a: 0 } }), 3],
+  ['a second message', { ...asking(), messages: [...asking().messages, ...asking().messages] }, 4],
+  ['a result', { ...asking(), messages: [{ role: 'tool', at: '', callId: 'c', content: [] }] }, 8],
+  [
+    'a tool',
+    {
+      ...asking(),
+      tools: [{ kind: 'function', at: '', name: '00000', description: '0'.repeat(10), parameters: { a: 0 } }],
+    },
+    17,
+  ],
+  ['a tool with nothing said of it', { ...asking(), tools: [{ kind: 'function', at: '', name: '00000' }] }, 10],
+  ['a tool of text', { ...asking(), tools: [{ kind: 'custom', at: '', name: '00000', format: { a: 0 } }] }, 13],
+  [
+    'a tool of a vendor',
+    { ...asking(), tools: [{ kind: 'foreign', at: '', protocol: 'openai-chat', raw: { a: 0 } }] },
+    11,
+  ],
+]
+for (const [name, request, tokens] of weights)
+  test(`estimate: ${name} is ${tokens} more`, () => {
+    const found = estimateTokens(request) - 7
+    assert.ok(Math.abs(found - tokens) <= 1, `${found}`)
+  })
+
 /** Only text: what a vendor counts for its own tools, for thinking or for a search is not in the question. */
 const plain = ({ messages, tools, settings, extras }: ChatRequest): boolean =>
   tools.length === 0 &&

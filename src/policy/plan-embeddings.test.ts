@@ -125,3 +125,122 @@ for (const [name, model, message, instances, settings] of refused)
     assert.ok(typeof plan === 'string', JSON.stringify(plan))
     assert.match(plan, message)
   })
+
+/** The whole plan: who said where it goes, why each is in it, and why the others are not. */
+const told = (
+  model: string,
+  instances: readonly Instance[] = all,
+  settings: Partial<Settings> = {},
+  more: readonly Route[] = [],
+) => {
+  const config: Config = {
+    settings: { ...defaultSettings, ...settings },
+    instances,
+    routes: new Map([...routes, ...more].map((route) => [route.name, route])),
+  }
+  const plan = planEmbeddings({
+    model,
+    config,
+    lists,
+    catalogue: () => undefined,
+    view: { latency: () => 0 },
+    random: () => 0,
+  })
+  assert.ok(plan.ok, model)
+  const { by, candidates, skipped } = plan.value
+  return {
+    by,
+    because: candidates.map(({ instance, because }) => `${instance.id}: ${because}`),
+    skipped: skipped.map(({ provider, model: of, why }) => `${provider}/${of}: ${why}`),
+  }
+}
+
+const noEmbeddings = 'anthropic/small: it makes no embeddings'
+test('plan of embeddings: a listed model says who has it and who makes none', () =>
+  assert.deepEqual(told('small'), {
+    by: 'listed',
+    because: ['openai: openai has it', 'openai-east: openai-east has it'],
+    skipped: [noEmbeddings],
+  }))
+
+test('plan of embeddings: one provider alone says why the others are out', () =>
+  assert.deepEqual(told('small', all, { fallback: 'none' }), {
+    by: 'listed',
+    because: ['openai: openai has it'],
+    skipped: [noEmbeddings, 'openai-east/small: fallback is "none"'],
+  }))
+
+test('plan of embeddings: a named provider and who stands in for it', () => {
+  assert.deepEqual(told('openai/small').by, 'provider')
+  assert.deepEqual(told('openai/small').because, [
+    'openai: the model\'s name begins with "openai/"',
+    'openai-east: openai-east has it',
+    'openrouter: openrouter has it',
+  ])
+  assert.deepEqual(told('openai-east/').because, ['openai-east: the model\'s name begins with "openai-east/"'])
+  // Its usual model, wherever else it is, and no model of the same name as the provider.
+  assert.deepEqual(told('openai/').because.slice(0, 1), ['openai: the model\'s name begins with "openai/"'])
+})
+
+test('plan of embeddings: the default, and a name that no list has', () => {
+  assert.deepEqual(told('auto'), {
+    by: 'default',
+    because: ['openai: default route', 'openai-east: openai-east has it'],
+    skipped: ['anthropic/auto: it makes no embeddings'],
+  })
+  const { by, because } = told('new-one')
+  assert.deepEqual([by, because[0]], ['default', 'openai: no list has it: asked for by its name'])
+})
+
+test('plan of embeddings: a route says who of it is out, and why', () =>
+  assert.deepEqual(
+    told('mixed', all, {}, [
+      {
+        name: 'mixed',
+        targets: [target('nobody', 'x'), target('nobody'), target('anthropic', 'claude'), target('openai', 'small')],
+        fallback: [target('openrouter', 'bge')],
+      },
+    ]),
+    {
+      by: 'route',
+      because: ['openai: the route "mixed"', 'openrouter: the fallback of the route "mixed"'],
+      skipped: [
+        'nobody/x: this provider is not configured',
+        'nobody/: this provider is not configured',
+        'anthropic/claude: it makes no embeddings',
+      ],
+    },
+  ))
+
+test('plan of embeddings: what is refused names the member, and what could be meant', () => {
+  const refusal = (model: string, instances: readonly Instance[], settings: Partial<Settings> = {}) => {
+    const config: Config = { settings: { ...defaultSettings, ...settings }, instances, routes: new Map() }
+    const plan = planEmbeddings({
+      model,
+      config,
+      lists,
+      catalogue: () => undefined,
+      view: { latency: () => 0 },
+      random: () => 0,
+    })
+    assert.ok(!plan.ok)
+    assert.equal(plan.failure.param, 'model')
+    return plan.failure.message
+  }
+  assert.equal(
+    refusal('auto', [silent]),
+    'No model for embeddings is known here. Name one that a configured provider has.',
+  )
+  assert.match(refusal('small', [anthropic]), /^No configured provider makes embeddings\./)
+  assert.match(refusal('anthropic/x', all), /makes no embeddings, or none whose model is known\./)
+  const reject: Partial<Settings> = { unknownModel: 'reject' }
+  assert.equal(
+    refusal('my-embeder', [east], reject),
+    'The model "my-embeder" is not known here. Did you mean "my-embedder"?',
+  )
+  assert.match(refusal('openai/smal', [router], reject), /Did you mean "openai\/small"/)
+  assert.equal(
+    refusal('zzzzzzzzzzzz', all, reject),
+    'The model "zzzzzzzzzzzz" is not known here. Write `provider/model` to ask one for it.',
+  )
+})

@@ -107,3 +107,59 @@ for (const [source, twice] of [
     // What is parsed from JSON is JSON.
     assert.equal(givesTwice(source, parseJson(source) as JsonObject), twice)
   })
+
+test('a key that is none is told what one is', () =>
+  assert.equal(
+    keyProblem('')?.message,
+    'An Idempotency-Key is 1 to 255 visible ASCII characters without blanks. Send a random UUID, the same one for every try of one request.',
+  ))
+
+for (const member of ['container', 'mcp_servers', 'search_parameters', 'plugins', 'functions', 'conversation'])
+  test(`repeatable: not with ${member}`, () => {
+    const request = protocols['openai-chat'].decodeRequest(still)
+    assert.ok(request.ok)
+    assert.equal(isRepeatable(request.value, { body: { ...still, [member]: 'x' }, stored: false }), false)
+    // Not asked for is not there.
+    for (const nothing of [null, false, undefined])
+      assert.equal(isRepeatable(request.value, { body: { ...still, [member]: nothing }, stored: false }), true)
+  })
+
+test('repeatable: one member, one message or one part that is not is enough', () => {
+  const at = { body: {}, stored: false }
+  const request = protocols['openai-chat'].decodeRequest(still)
+  assert.ok(request.ok)
+  const { value } = request
+  const elsewhere = { type: 'file', at: '', source: { kind: 'url', url: 'https://pages.test/now.pdf' } } as const
+  const word = { type: 'text', at: '', text: 'hello' } as const
+  const said = (...content: readonly (typeof elsewhere | typeof word)[]) => ({ role: 'user', at: '', content }) as const
+  assert.equal(isRepeatable({ ...value, messages: [said(word)] }, at), true)
+  assert.equal(isRepeatable({ ...value, messages: [said(elsewhere)] }, at), false)
+  assert.equal(isRepeatable({ ...value, messages: [said(word, elsewhere)] }, at), false)
+  assert.equal(isRepeatable({ ...value, messages: [said(word), said(elsewhere)] }, at), false)
+  assert.equal(isRepeatable(value, { body: { plugins: [], background: false }, stored: false }), false)
+})
+
+for (const [header, own] of [
+  ['xno-store', false],
+  ['no-storey', false],
+  ['no-cache="x"', true],
+  ['', false],
+] as const)
+  test(`cache-control, whole words: ${header}`, () => assert.equal(wantsItsOwn(header), own))
+
+for (const [source, spelled] of [
+  ['[1,[2,3],{"b":[],"a":0}]', '[1,[2,3],{"a":0,"b":[]}]'],
+  ['{"b":9007199254740993,"a":[null,true,"x"]}', '{"a":[null,true,"x"],"b":9007199254740993}'],
+  ['null', 'null'],
+] as const)
+  test(`spelled: ${source}`, () => {
+    // What is parsed from JSON is JSON.
+    assert.equal(canonical(parseJson(source) as Json), spelled)
+  })
+
+test('spelled: nothing is null', () => assert.equal(canonical(undefined), 'null'))
+
+test('given twice: members of objects in lists are counted', () => {
+  const source = '{"a":[{"b":1},{"c":2,"d":[{"e":3}]}]}'
+  assert.equal(givesTwice(source, parseJson(source) as JsonObject), false)
+})

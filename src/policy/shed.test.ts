@@ -29,12 +29,19 @@ test('shed: a delay of 0 is off', () => {
   assert.equal(shedding({ ...calm, delays: Array(5).fill(1e6) }, { ...limit, eventLoopDelay: 0 }), null)
 })
 
-test('shed: whoever is turned away may come back in a second', () => {
-  for (const why of ['concurrent', 'connections', 'address', 'buffered', 'event_loop', 'heap'] as const) {
-    const { kind, retryAfter } = turnedAway(why)
-    assert.deepEqual([kind, retryAfter], ['busy', 1_000])
-  }
-})
+const told = [
+  ['concurrent', 'The gateway is at its limit of requests under way (limit.concurrent).'],
+  ['connections', 'The gateway is at its limit of connections (limit.connections).'],
+  ['address', 'Too many connections come from this address (limit.connectionsPerAddress).'],
+  ['buffered', 'Requests and answers under way take all the memory they may (limit.bufferedMegabytes).'],
+  ['event_loop', 'The gateway cannot keep up with the requests it has (limit.eventLoopDelay).'],
+  ['heap', 'The gateway has no memory left for further requests.'],
+] as const
+for (const [why, sentence] of told)
+  test(`shed: whoever is turned away for ${why} is told so and may come back in a second`, () => {
+    const { kind, message, retryAfter } = turnedAway(why)
+    assert.deepEqual([kind, message, retryAfter], ['busy', sentence, 1_000])
+  })
 
 const addresses = [
   ['203.0.113.9', '203.0.113.9'],
@@ -45,6 +52,11 @@ const addresses = [
   ['2001:db8::1', '2001:db8:0:0'],
   ['::1', '0:0:0:0'],
   ['fe80::1%eth0', 'fe80:0:0:0'],
+  ['FE80:1:2:3:4:5:6:7%eth0', 'fe80:1:2:3'],
+  ['::', '0:0:0:0'],
+  ['1::2:3:4:5:6:7', '1:0:2:3'],
+  ['1:2:3::5:6:7:8', '1:2:3:0'],
+  ['64:ff9b::ffff:1.2.3.4', '64:ff9b:0:0'],
 ] as const
 
 for (const [address, whose] of addresses)

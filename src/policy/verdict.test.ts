@@ -105,3 +105,143 @@ test('come back: never a wait above 60 s with a yes, never a yes to another 4xx'
         if (status < 500 && ![408, 409, 429].includes(status)) assert.equal(retry, false, kind)
       }
 })
+
+/** What a person reads, word for word. */
+const sentences: readonly (readonly [Failure[], readonly LeftOut[], string])[] = [
+  [of('quota'), [], 'No key has credit or quota left. Last: it was quota'],
+  [[], [{ why: 'quota', wait: null }], 'No key has credit or quota left.'],
+  [of('rate_limited'), [], 'Every upstream is at its limit for now. Last: it was rate limited'],
+  [[], [{ why: 'token_rate', wait: 1_000 }], 'Every upstream is at its limit for now.'],
+  [of('model_missing'), [], 'No provider has this model. Last: it was model missing'],
+  [of('connect_timeout'), [], 'No upstream answered in time. Last: it was connect timeout'],
+  [of('status'), [], 'The upstream could not answer. Last: it was status'],
+  [of('reset', 'status'), [], 'Two attempts failed. Last: it was status'],
+  [of('status', 'context_length'), [], 'it was context length'],
+  [[], [{ why: 'model_missing', wait: 1_000 }], 'No provider has this model; it was asked for a short while ago.'],
+  [
+    [],
+    [{ why: 'circuit', wait: null }],
+    'No upstream may be tried at the moment: circuits are open or keys are resting. See /providers/status.',
+  ],
+  [
+    [],
+    [
+      { why: 'unfit', paths: ['n', 'tools', 'n'] },
+      { why: 'unfit', paths: [] },
+    ],
+    'No configured provider can carry n, tools. Leave it out, or add a provider that speaks this style.',
+  ],
+]
+for (const [failures, leftOut, message] of sentences)
+  test(`verdict: says “${message}”`, () => assert.equal(verdict(failures, leftOut).message, message))
+
+test('verdict: how many failed is said in words, whose digits nobody takes for a status', () => {
+  const words = ['Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Many', 'Many']
+  for (const [at, word] of words.entries())
+    assert.match(
+      verdict(Array(at + 2).fill(fail('status', 'x')), []).message,
+      new RegExp(`^${word} attempts failed\\.`),
+    )
+})
+
+for (const why of ['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
+  test(`verdict: every key is ${why}`, () => {
+    const { kind, message, retryAfter } = verdict([], [{ why, wait: 7_000 }])
+    assert.deepEqual([kind, retryAfter], ['auth', 7_000])
+    assert.equal(message, 'No key of the configured providers is accepted at the moment. Check the keys.')
+  })
+
+test('verdict: what the upstream said is kept where its kind is', () => {
+  const upstream = { code: 'theirs' }
+  for (const kind of ['quota', 'rate_limited', 'model_missing'] as const) {
+    assert.deepEqual(verdict([fail(kind, 'x', { upstream })], []).upstream, upstream)
+    assert.equal('upstream' in verdict([fail(kind, 'x')], []), false)
+  }
+  assert.equal(verdict(of('model_missing'), []).param, 'model')
+  assert.equal(verdict([], [{ why: 'model_missing', wait: 1 }]).param, 'model')
+})
+
+test('verdict: a model that one has not is no missing model, and a mixture is told as one', () => {
+  assert.deepEqual(
+    [verdict(of('timeout', 'model_missing'), []), verdict(of('status', 'status'), [])].map(({ kind, mixed }) => [
+      kind,
+      mixed === true,
+    ]),
+    [
+      ['status', true],
+      ['status', false],
+    ],
+  )
+})
+
+test('verdict: what was left out decides only beside what was tried of its own sort', () => {
+  // A resting key of another sort says nothing about a request that was tried and failed.
+  assert.equal(verdict(of('status'), [{ why: 'suspended', wait: 1_000 }]).mixed, undefined)
+  assert.equal(verdict(of('status'), [{ why: 'rate_limited', wait: 1_000 }]).mixed, true)
+  assert.equal(verdict(of('rate_limited'), [{ why: 'circuit', wait: 1_000 }]).kind, 'rate_limited')
+  assert.equal(
+    verdict(
+      [],
+      [
+        { why: 'unfit', paths: ['n'] },
+        { why: 'circuit', wait: 1_000 },
+      ],
+    ).kind,
+    'no_target',
+  )
+  assert.equal(
+    verdict(
+      [],
+      [
+        { why: 'unfit', paths: ['n'] },
+        { why: 'suspended', wait: 1_000 },
+      ],
+    ).kind,
+    'auth',
+  )
+})
+
+test('verdict: a wait that nobody told is none, and one that is over is over', () => {
+  assert.equal('retryAfter' in verdict([], [{ why: 'circuit', wait: null }]), false)
+  assert.equal(verdict([], [{ why: 'circuit', wait: -5 }]).retryAfter, 0)
+  assert.equal(
+    verdict(
+      [],
+      [
+        { why: 'circuit', wait: null },
+        { why: 'budget', wait: 3 },
+      ],
+    ).retryAfter,
+    3,
+  )
+})
+
+const told: readonly (readonly [FailureKind, number | undefined, number])[] = [
+  ['invalid_request', undefined, 400],
+  ['invalid_request', 399, 400],
+  ['invalid_request', 400, 400],
+  ['invalid_request', 422, 422],
+  ['invalid_request', 499, 499],
+  ['invalid_request', 500, 400],
+  // Of the gateway's own key, which the client can do nothing about.
+  ['invalid_request', 401, 400],
+  ['invalid_request', 403, 400],
+  ['status', 422, 502],
+]
+for (const [kind, status, expected] of told)
+  test(`status: ${kind} with ${status} is ${expected}`, () =>
+    assert.equal(statusOf(fail(kind, '', status === undefined ? {} : { status })), expected))
+
+const edges: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
+  ['a key in use', fail('idempotency_key_in_use', '', { retryAfter: 1_500 }), 0, true, 2],
+  ['a model that is not allowed', fail('permission', ''), 0, false, null],
+  ['an event that is too large', fail('too_large', ''), 0, false, null],
+  ['a bad gateway with a wait', fail('status', '', { retryAfter: 5_000 }), 0, true, null],
+  ['a bad gateway, everything is out for a minute', fail('status', ''), 60_000, true, null],
+  ['a bad gateway, everything is out for more', fail('status', ''), 60_001, false, null],
+  ['a bad gateway, and nobody ever', fail('status', ''), null, false, null],
+  ['a wait of nothing', fail('rate_limited', '', { retryAfter: 0 }), 0, true, 1],
+  ['the request’s fault with a wait', fail('invalid_request', '', { retryAfter: 5_000 }), 0, false, null],
+]
+for (const [name, failure, soonest, retry, after] of edges)
+  test(`come back: ${name}`, () => assert.deepEqual(comeBack(failure, soonest), { retry, after }))

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Json } from '../core/json.ts'
-import { parseDuration, retryAfter } from './wait.ts'
+import type { LimitHeaders } from './limit-headers.ts'
+import { parseDuration, resetIn, retryAfter } from './wait.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0, 0)
 const HOUR = 3_600_000
@@ -243,4 +244,84 @@ test('wait: a megabyte of anything is read in no time', () => {
   retryAfter(() => undefined, { error: { details: Array.from({ length: 200_000 }, () => ({ retryDelay: 'x' })) } }, NOW)
   // What goes back over a megabyte needs minutes; a busy machine does not.
   assert.ok(performance.now() - began < 500)
+})
+
+const row: LimitHeaders = { left: 'left', whole: 'whole', reset: 'reset', period: 'period' }
+const resets: readonly (readonly [string, Record<string, string>, number | undefined, LimitHeaders?])[] = [
+  ['nothing said', {}, undefined],
+  ['seconds', { reset: '5' }, 5_000],
+  // Azure's: `reset` in s or in ms, told apart by the window.
+  ['a figure within its window', { reset: '60', period: '60' }, 60_000],
+  ['a figure beyond its window is of ms', { reset: '61', period: '60' }, 61],
+  ['a window nobody can read', { reset: '61', period: 'x' }, 61_000],
+  ['a window, and a duration', { reset: '2m0s', period: '60' }, 120_000],
+  ['a window of another name is not asked for', { reset: '61', '': '60' }, 61_000, { ...row, period: '' }],
+  ['a moment beyond its window is a moment', { reset: '1795262530', period: '60' }, 1_795_262_530_000 - NOW],
+  ['just before it is one', { reset: '999999999' }, 999_999_999_000],
+  ['as soon as it is one', { reset: '1000000000' }, 1e12 - NOW],
+  ['the last moment in seconds', { reset: '99999999999' }, 99_999_999_999_000 - NOW],
+  ['the first in milliseconds', { reset: '100000000000' }, 1e11 - NOW],
+  ['the window of a moment', { reset: '1000000000', period: '60' }, 1e12 - NOW],
+]
+for (const [name, headers, expected, limit = row] of resets)
+  test(`reset: ${name}`, () => assert.equal(resetIn(limit, headersOf(headers), NOW), expected))
+
+const dates: readonly (readonly [string, number | undefined])[] = [
+  ['Sat, 21 Nov 2026 12:00:30 GMT', 30_000],
+  ['Sat, 21 Nov 2026 12:00:30 UTC', 30_000],
+  ['x Sat, 21 Nov 2026 12:00:30 GMT', undefined],
+  ['Sat, 21 Nov 2026 12:00:30 GMT x', undefined],
+  ['21 Nov 2026 12:00:30 GMT', undefined],
+  ['2026-11-21T12:00:30+00:00', 30_000],
+  ['2026-11-21T13:00:30+01:00', 30_000],
+  ['2026-11-21T11:00:30-01:00', 30_000],
+  ['2026-11-21t12:00:30z', 30_000],
+  ['2026-11-21T12:00:30', undefined],
+  ['2026-11-21', undefined],
+  ['x2026-11-21T12:00:30Z', undefined],
+  ['2026-11-21T12:00:30Zx', undefined],
+  ['02026-11-21T12:00:30Z', undefined],
+]
+for (const [value, expected] of dates)
+  test(`wait until ${value}`, () =>
+    assert.equal(retryAfter(headersOf({ 'retry-after': value }), undefined, NOW), expected))
+
+test('wait: only so many details, and so many quoted headers, are looked at', () => {
+  const detail = (at: number): Json => ({
+    error: { details: Array.from({ length: 40 }, (_, index) => (index === at ? { retryDelay: '3s' } : {})) },
+  })
+  const quoted = (at: number): Json => ({
+    error: {
+      metadata: {
+        headers: Object.fromEntries(
+          Array.from({ length: 40 }, (_, index) => [index === at ? 'retry-after' : `x-${index}`, '3']),
+        ),
+      },
+    },
+  })
+  for (const make of [detail, quoted])
+    assert.deepEqual(
+      [31, 32].map((at) => retryAfter(() => undefined, make(at), NOW)),
+      [3_000, undefined],
+    )
+})
+
+test('wait: what is no object among the details is passed over, and a figure longer than any honest one', () => {
+  const odd = { error: { details: [null, 'x', 3, [], { retryDelay: '3s' }] } }
+  assert.equal(
+    retryAfter(() => undefined, odd, NOW),
+    3_000,
+  )
+  for (const [length, expected] of [
+    [64, 5_000],
+    [65, undefined],
+  ] as const) {
+    const figure = '5'.padStart(length, '0')
+    assert.equal(retryAfter(headersOf({ 'retry-after': figure }), undefined, NOW), expected)
+    const quoted = { error: { metadata: { headers: { 'retry-after': figure } } } }
+    assert.equal(
+      retryAfter(() => undefined, quoted, NOW),
+      expected,
+    )
+  }
 })

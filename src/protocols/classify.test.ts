@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type FailureKind, KINDS } from '../core/failure.ts'
-import { classify, maskSecrets, type Said } from './classify.ts'
+import type { ErrorTable } from '../core/error-table.ts'
+import { type Failure, type FailureKind, fail, KINDS } from '../core/failure.ts'
+import type { HeaderLookup } from '../core/protocol.ts'
+import { classify, inDialect, maskSecrets, rowFor, type Said } from './classify.ts'
 
 const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])[] = [
   // Money.
@@ -181,3 +183,144 @@ test('maskSecrets: linear in what it is given', () => {
     maskSecrets(`${hard}!`)
   assert.ok(performance.now() - began < 2_000)
 })
+
+/** What is said where the upstream said nothing, word for word; of what must not be tried again nothing sounds as if it could be. */
+const silences: readonly (readonly [status: number, said: Said, sentence: string])[] = [
+  [401, {}, "The provider did not accept the gateway's key. Check the key in the gateway's configuration."],
+  [403, {}, "The gateway's key may not use this model at this provider."],
+  [402, {}, "The gateway's account at this provider has used up its quota."],
+  [404, {}, 'The provider does not have this model.'],
+  [400, { code: 'context_length_exceeded' }, 'The request is longer than the model can read.'],
+  [400, { code: 'content_filter' }, 'The provider refused the request for its content.'],
+  [400, {}, 'The provider refused the request and gave no reason.'],
+  [429, {}, 'The provider has a rate limit and it is reached for now.'],
+  [413, { type: 'tokens', code: 'rate_limit_exceeded' }, 'The provider has a rate limit and it is reached for now.'],
+  [503, {}, 'The provider is overloaded.'],
+  [408, {}, 'The provider took too long.'],
+  [307, {}, 'The provider answered with a redirect (307), which is never followed. Check its base URL.'],
+  [200, {}, 'The provider reported an error inside its answer.'],
+  [500, {}, 'The provider answered with status 500 and gave no reason.'],
+  [409, {}, 'The provider answered with status 409 and gave no reason.'],
+  [200, { code: '409' }, 'The provider answered with status 409 and gave no reason.'],
+]
+for (const [status, said, sentence] of silences)
+  test(`classify: silence after ${status} ${JSON.stringify(said)}`, () => {
+    assert.equal(classify(status, said).message, sentence)
+    assert.equal(classify(status, { ...said, message: ' \n ' }).message, sentence)
+    assert.notEqual(classify(status, { ...said, message: ' because ' }).message, sentence)
+  })
+
+test('classify: where a status begins and ends', () => {
+  const kinds = (...statuses: readonly number[]) => statuses.map((status) => classify(status, {}).kind)
+  assert.deepEqual(kinds(299, 300, 399, 400, 499, 500, 599), [
+    'error_in_stream',
+    'redirect',
+    'redirect',
+    'invalid_request',
+    'timeout',
+    'status',
+    'status',
+  ])
+  assert.deepEqual(
+    [299, 300].map((status) => classify(status, {}).status),
+    [undefined, 300],
+  )
+  // A code is a status inside a 200 only, and only three figures of it.
+  for (const [code, status] of [
+    ['503', 503],
+    ['1503', undefined],
+    ['5033', undefined],
+    ['303', undefined],
+    ['603', undefined],
+  ] as const)
+    assert.equal(classify(200, { code }).status, status, code)
+  assert.equal(classify(300, { code: '503' }).kind, 'redirect')
+})
+
+test('classify: words are bounded, and compared without what vendors write differently', () => {
+  const long = 'x'.repeat(4_001)
+  assert.equal(classify(500, { message: long }).message, `${'x'.repeat(4_000)}…`)
+  assert.equal(classify(500, { message: long.slice(1) }).message, long.slice(1))
+  assert.equal(classify(500, { message: 'x', requestId: long }).upstream?.requestId, `${'x'.repeat(4_000)}…`)
+  for (const word of ['THROTTLING_EXCEPTION', 'Throttling-Exception', 'throttling exception', 'Throttling'])
+    assert.equal(classify(400, { hints: ['x', word.replaceAll(' ', '')] }).kind, 'rate_limited', word)
+  // Only a last one is left out.
+  assert.equal(classify(400, { code: 'exceptionThrottling' }).kind, 'invalid_request')
+}).kind, 'status')
+})
+
+const table: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    { when: { status: [418, 419], word: 'teapot' }, kind: 'overloaded', seen: 'here' },
+    { when: { header: 'x-busy' }, kind: 'rate_limited', seen: 'here' },
+    { when: { status: 200, message: /^cold/ }, kind: 'timeout', seen: 'here' },
+  ],
+}
+const none = () => undefined
+const busy = (name: string) => (name === 'x-busy' ? '1' : undefined)
+
+test('dialect: a row of the provider’s own decides, if all its signs are there', () => {
+  const kindOf = (failure: Failure, headers = none as HeaderLookup) => inDialect(failure, table, headers).kind
+  assert.equal(kindOf(classify(418, { code: 'TEA_POT' })), 'overloaded')
+  assert.equal(kindOf(classify(419, { type: 'teapot' })), 'overloaded')
+  assert.equal(kindOf(classify(417, { code: 'teapot' })), 'invalid_request')
+  assert.equal(kindOf(classify(418, { code: 'kettle' })), 'invalid_request')
+  assert.equal(kindOf(classify(500, {}), busy), 'rate_limited')
+  assert.equal(kindOf(classify(500, {})), 'status')
+  assert.equal(kindOf(classify(200, { message: 'cold start' })), 'timeout')
+  assert.equal(kindOf(classify(200, { message: 'a cold start' })), 'error_in_stream')
+  assert.equal(rowFor(table, classify(500, {}), busy), table.rows[1])
+})
+
+test('dialect: without a table, without a row, and where no upstream spoke, a failure stays as it is', () => {
+  const failure = classify(418, { code: 'teapot', message: 'hot' })
+  assert.equal(inDialect(failure, undefined, none), failure)
+  const other = classify(500, {})
+  assert.equal(inDialect(other, table, none), other)
+  const broken = fail('reset', 'it broke off')
+  assert.equal(inDialect(broken, table, busy), broken)
+  assert.equal(rowFor(table, broken, busy), undefined)
+  // Of the same kind already.
+  const limited = classify(429, {})
+  assert.equal(inDialect(limited, table, busy), limited)
+})
+
+test('dialect: a silent failure is told anew, one with words keeps them', () => {
+  assert.equal(inDialect(classify(418, { code: 'teapot', message: 'hot' }), table, none).message, 'hot')
+  for (const message of [undefined, ' '])
+    assert.equal(
+      inDialect(classify(418, { code: 'teapot', ...(message && { message }) }), table, none).message,
+      'The provider is overloaded.',
+    )
+  assert.equal(inDialect(classify(418, { code: 'teapot' }), table, none).status, 418)
+  const inside: ErrorTable = { checked: '', rows: [{ when: { word: 'odd' }, kind: 'status', seen: '' }] }
+  assert.equal(
+    inDialect(classify(200, { code: 'odd' }), inside, none).message,
+    'The provider failed and gave no reason.',
+  )
+  assert.equal(
+    inDialect(classify(429, { code: 'odd' }), inside, none).message,
+    'The provider answered with status 429 and gave no reason.',
+  )
+})
+
+const more: readonly (readonly [text: string, shown: string])[] = [
+  // A scheme only directly before it.
+  ['bearer is abcdefgh', 'bearer is abcdefgh'],
+  ['bearer:  abcdefgh', 'bearer:  ***efgh'],
+  ['Basic "abcdefgh"', 'Basic "***efgh"'],
+  // Twelve characters with letters and figures, or 24 without a point or a slash.
+  ['key: abcdefghijk1', 'key: ***ijk1'],
+  ['key: abcdefghij1', 'key: abcdefghij1'],
+  ['key: abcdefghijkl', 'key: abcdefghijkl'],
+  ['key: 012345678901', 'key: 012345678901'],
+  ['key: abcdefghijklmnopqrstuvwx', 'key: ***uvwx'],
+  ['key: abcdefghijklmnopqrstuvw', 'key: abcdefghijklmnopqrstuvw'],
+  ['key: abcdefghijkl.nopqrstuvwx', 'key: abcdefghijkl.nopqrstuvwx'],
+  ['keys provided ( abcdefghij1k', 'keys provided ( ***ij1k'],
+  ['key (provided: abcdefghij1k', 'key (provided: ***ij1k'],
+  ['key nothing abcdefghij1k', 'key nothing abcdefghij1k'],
+  ['the key provided:   abcdefghij1k', 'the key provided:   ***ij1k'],
+]
+for (const [text, shown] of more) test(`maskSecrets: ${text}`, () => assert.equal(maskSecrets(text), shown))

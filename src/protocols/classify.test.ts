@@ -246,7 +246,6 @@ test('classify: words are bounded, and compared without what vendors write diffe
     assert.equal(classify(400, { hints: ['x', word.replaceAll(' ', '')] }).kind, 'rate_limited', word)
   // Only a last one is left out.
   assert.equal(classify(400, { code: 'exceptionThrottling' }).kind, 'invalid_request')
-}).kind, 'status')
 })
 
 const table: ErrorTable = {

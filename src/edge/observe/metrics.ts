@@ -54,7 +54,13 @@ const attempt = <T>(run: () => T): T | undefined => {
 const providerIn = (target: string): string => target.split(/[#/]/, 1)[0] ?? target
 
 /** The class of an attempt without a failure. */
-const RESULTS = { committed: 'ok', failed: 'aborted', pending: 'aborted', abandoned: 'abandoned', broken: 'aborted' } as const
+const RESULTS = {
+  committed: 'ok',
+  failed: 'aborted',
+  pending: 'aborted',
+  abandoned: 'abandoned',
+  broken: 'aborted',
+} as const
 
 export const createMetrics = ({
   version,

@@ -184,7 +184,7 @@ export const settingsSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'requests of one client that say the same at the same time, and leave nothing to chance, are answered by one call upstream',
+      'requests of one client that say the same at the same time, and leave nothing to chance, are answered by one call upstream (bodies of up to a million characters)',
     ),
   hosts: z
     .array(z.string().min(1))

@@ -411,6 +411,19 @@ test('coalescing: a body that gives a member twice is read differently by each: 
   assert.equal(calls.length, 4)
 })
 
+test('coalescing: bodies of more than a million characters are not compared', async () => {
+  const { ask, world, calls } = shared(begins, COALESCE)
+  for (const [length, made] of [
+    [900_000, 1],
+    [1_100_000, 3],
+  ] as const) {
+    ask(still({ user: 'x'.repeat(length) }))
+    ask(still({ user: 'x'.repeat(length) }))
+    await world.settle()
+    assert.equal(calls.length, made)
+  }
+})
+
 test('coalescing: off unless asked for', async () => {
   const { ask, world, calls } = shared(begins)
   ask(still())

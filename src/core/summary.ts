@@ -157,18 +157,68 @@ const busyIn = (attempts: readonly Attempt[], end: number): number => {
 
 const nobody: Received = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
 
+/** Of exchanges that are over: the log and the metrics both ask, and nothing is added any more. */
+const known = new WeakMap<Exchange, Summary>()
+
 /** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
 export const summarize = (exchange: Exchange): Summary => {
-  const received = find(exchange, 'received') ?? nobody
-  const ended = find(exchange, 'ended')
+  const before = known.get(exchange)
+  if (before) return before
+  const summary = summaryOf(exchange)
+  if (exchange.at(-1)?.type === 'ended') known.set(exchange, summary)
+  return summary
+}
+
+/** One fact of each kind that comes once, the last where it may come again; `dropped` and `droppedEvents` are sums. */
+type Found = {
+  received: Received
+  ended?: Ended
+  usage?: Extract<Fact, { type: 'usage' }>
+  budgetSpentAt?: string
+  shared?: Extract<Fact, { type: 'shared' }>
+  dropped: readonly string[]
+  droppedEvents: number
+}
+
+const foundIn = (exchange: Exchange): Found => {
+  const found: Found = { received: nobody, dropped: [], droppedEvents: 0 }
+  for (const fact of exchange)
+    switch (fact.type) {
+      case 'received':
+        found.received = fact
+        break
+      case 'ended':
+        found.ended = fact
+        break
+      case 'usage':
+        found.usage = fact
+        break
+      case 'budget_spent':
+        found.budgetSpentAt ??= fact.provider
+        break
+      case 'shared':
+        found.shared ??= fact
+        break
+      case 'dropped':
+        found.dropped = [...found.dropped, ...fact.paths]
+        break
+      case 'dropped_events':
+        found.droppedEvents += fact.count
+        break
+      default:
+        break
+    }
+  return found
+}
+
+const summaryOf = (exchange: Exchange): Summary => {
+  const { received, ended, usage: told, budgetSpentAt, shared, dropped, droppedEvents } = foundIn(exchange)
   const attempts = attemptsIn(exchange)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
   const end = ended?.at ?? received.at
-  const { usage, estimated } = exchange.findLast((fact) => fact.type === 'usage') ?? {}
+  const { usage, estimated } = told ?? {}
   const hedge = attempts.find((attempt) => attempt.hedge)
-  const budgetSpentAt = find(exchange, 'budget_spent')?.provider
-  const shared = find(exchange, 'shared')
   const totalMs = Math.max(0, end - received.at)
   return {
     id: received.id,
@@ -187,8 +237,8 @@ export const summarize = (exchange: Exchange): Summary => {
     ...(usage && { usage }),
     ...(estimated && { estimated }),
     ...(ended?.failure && { failure: ended.failure }),
-    dropped: exchange.flatMap((fact) => (fact.type === 'dropped' ? fact.paths : [])),
-    droppedEvents: exchange.reduce((sum, fact) => sum + (fact.type === 'dropped_events' ? fact.count : 0), 0),
+    dropped,
+    droppedEvents,
     ...(hedge && { hedge: hedge.end === 'committed' ? 'won' : 'lost' }),
     ...(budgetSpentAt !== undefined && { budgetSpentAt }),
     ...(shared && { shared: { how: shared.how, with: shared.with } }),

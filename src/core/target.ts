@@ -25,6 +25,24 @@ export type Skipped = { readonly provider: string; readonly model: string; reado
 /** Names of the things states are kept for. */
 export const deploymentId = ({ candidate, key }: Target): string =>
   `${candidate.instance.id} ${key.id} ${candidate.model}`
+/** As `deploymentId`, `modelId` and `endpointId` say: made once for a candidate and a key, since every attempt asks several times. */
+export type Names = { readonly deployment: string; readonly model: string; readonly endpoint: string }
+const known = new WeakMap<Candidate, Map<string, Names>>()
+export const namesOf = (target: Target): Names => {
+  const { candidate, key } = target
+  const keys = known.get(candidate)
+  const before = keys?.get(key.id)
+  if (before) return before
+  const made = {
+    deployment: deploymentId(target),
+    model: modelId(candidate),
+    endpoint: endpointId(candidate.instance),
+  }
+  if (keys) keys.set(key.id, made)
+  else known.set(candidate, new Map([[key.id, made]]))
+  return made
+}
+
 export const modelId = ({ instance, model }: Candidate): string => `${instance.id} ${model}`
 export const keyId = (instance: Instance, key: ProviderKey): string => `${instance.id} ${key.id}`
 export const endpointId = (instance: Instance): string => instance.baseUrl

@@ -16,7 +16,8 @@ const LIMIT = { time: 10_000, size: 8 * 1024 * 1024, names: 5_000 }
 
 export class ModelLists {
   readonly #world: World
-  readonly #lists = new Map<string, readonly string[]>()
+  /** Made anew with every change: what was decided by the old ones can be told by that. */
+  #lists: ReadonlyMap<string, readonly string[]> = new Map()
   #timers: Cancel[] = []
 
   constructor(world: World) {
@@ -31,7 +32,7 @@ export class ModelLists {
   follow(instances: readonly Instance[]): void {
     this.stop()
     const ids = new Set(instances.map(({ id }) => id))
-    for (const id of this.#lists.keys()) if (!ids.has(id)) this.#lists.delete(id)
+    this.#lists = new Map([...this.#lists].filter(([id]) => ids.has(id)))
     for (const instance of instances) if (instance.provider.models) this.#fetch(instance)
   }
 
@@ -49,7 +50,7 @@ export class ModelLists {
     const done = (names: readonly string[] | null) => {
       if (over) return
       over = true
-      if (names) this.#lists.set(instance.id, names)
+      if (names) this.#lists = new Map(this.#lists).set(instance.id, names)
       call.abort()
       this.#timers[slot] = this.#world.later(names ? FRESH : RETRY, () => this.#fetchAgain(instance, slot))
     }

@@ -297,10 +297,11 @@ const book = (buckets: readonly Bucket[], now: number, rules: CircuitRules, more
   const at = bucketStart(now, rules)
   const last = buckets.at(-1)
   if (last && last.at === at)
-    return [
-      ...buckets.slice(0, -1),
-      { at, successes: last.successes + more.successes, failures: last.failures + more.failures },
-    ]
+    return buckets.with(-1, {
+      at,
+      successes: last.successes + more.successes,
+      failures: last.failures + more.failures,
+    })
   const from = oldest(now, rules)
   return [...buckets.filter((bucket) => bucket.at > from), { at, ...more }]
 }

@@ -1,7 +1,7 @@
 /** The circuits a target passes: who may try, and what becomes of the outcome. The rules are `policy/breaker.ts` and `policy/slow-start.ts`. */
 import type { News } from '../../core/exchange.ts'
 import type { CircuitRules } from '../../core/settings.ts'
-import { deploymentId, endpointId, modelId, type Target } from '../../core/target.ts'
+import { type Names, namesOf, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/breaker.ts'
 import { warmAfter } from '../../policy/slow-start.ts'
@@ -167,15 +167,21 @@ export class Circuits {
 }
 
 /** The circuits a target passes, widest first. */
-const scopesOf = (target: Target): [Scope, string][] => {
-  const deployment = deploymentId(target)
-  return [
-    ['endpoint', endpointId(target.candidate.instance)],
-    ['model', modelId(target.candidate)],
+const scopesOf = (target: Target): readonly (readonly [Scope, string])[] => {
+  const names = namesOf(target)
+  const before = scopes.get(names)
+  if (before) return before
+  const { deployment, model, endpoint } = names
+  const made = [
+    ['endpoint', endpoint],
+    ['model', model],
     ['deployment', deployment],
     ['answers', answersId(deployment)],
-  ]
+  ] as const
+  scopes.set(names, made)
+  return made
 }
+const scopes = new WeakMap<Names, readonly (readonly [Scope, string])[]>()
 
 /** Ids of the three other kinds have one, two and three words, on one line. */
 const ANSWERS = 'answers\n'

@@ -33,6 +33,8 @@ export class Gates {
 
   /** Of the gates that keep a target from being tried the one that is shut longest. */
   shut(target: Target): Gate | undefined {
+    // Nearly always: then no name is made to look for.
+    if (this.#gates.isEmpty) return undefined
     let longest: Gate | undefined
     for (const id of gatesOf(target)) {
       const gate = this.of(id)
@@ -43,6 +45,7 @@ export class Gates {
 
   /** The target is tried. */
   begin(target: Target): void {
+    if (this.#gates.isEmpty) return
     const now = this.#world.now()
     for (const id of gatesOf(target)) {
       const gate = this.#gates.get(id)
@@ -52,6 +55,7 @@ export class Gates {
 
   /** Nothing was learnt: another request may try. */
   release(target: Target): void {
+    if (this.#gates.isEmpty) return
     for (const id of gatesOf(target)) {
       const gate = this.#gates.get(id)
       if (!gate?.trialUntil) continue
@@ -62,6 +66,7 @@ export class Gates {
 
   /** It works: a cool-down that is over is forgotten, with its strikes. One begun since this attempt started still holds. */
   commit(target: Target): void {
+    if (this.#gates.isEmpty) return
     const now = this.#world.now()
     for (const id of gatesOf(target)) {
       const gate = this.#gates.get(id)

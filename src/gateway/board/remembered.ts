@@ -5,6 +5,10 @@ const MOST = 10_000
 export class Remembered<T> {
   readonly #values = new Map<string, T>()
 
+  get isEmpty(): boolean {
+    return this.#values.size === 0
+  }
+
   get(id: string): T | undefined {
     return this.#values.get(id)
   }

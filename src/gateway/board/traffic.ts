@@ -13,13 +13,16 @@ const MOST_MODELS = 200
 /** The last so many times to first content are what the status page's quantiles are made of. */
 const SAMPLES = 256
 
+/** The oldest is overwritten: `next` is where. */
+type Samples = { readonly values: number[]; next: number }
+
 type Load = { inFlight: number; requests: number }
 
 export class Traffic {
   readonly #world: World
   readonly #load = new Map<string, Load>()
   readonly #speed = new Remembered<Ewma>()
-  readonly #samples = new Remembered<readonly number[]>()
+  readonly #samples = new Remembered<Samples>()
   /** What the upstream last said is left of a key's limits, which most count for each model. */
   readonly #quotas = new Remembered<Quota>()
   /** Models that were asked for, by instance. */
@@ -47,7 +50,10 @@ export class Traffic {
     const model = modelId(candidate)
     const { id } = candidate.instance
     this.#speed.set(model, observe(this.#speed.get(model), ms, this.#world.now()))
-    this.#samples.set(id, [...(this.#samples.get(id) ?? []).slice(1 - SAMPLES), ms])
+    const samples = this.#samples.get(id) ?? { values: [], next: 0 }
+    samples.values[samples.next] = ms
+    samples.next = (samples.next + 1) % SAMPLES
+    this.#samples.set(id, samples)
   }
 
   inFlight(instance: Instance, key: ProviderKey): number {
@@ -66,7 +72,7 @@ export class Traffic {
 
   /** Median and 95th percentile in ms, over the last answers of the provider; empty before the first. */
   firstContent(instance: Instance): readonly number[] {
-    return quantiles(this.#samples.get(instance.id) ?? [], [0.5, 0.95])
+    return quantiles(this.#samples.get(instance.id)?.values ?? [], [0.5, 0.95])
   }
 
   heard(target: Target, headers: HeaderLookup): void {
@@ -86,10 +92,11 @@ export class Traffic {
 
   #seen(instance: Instance, model: string): void {
     const models = this.#asked.get(instance.id) ?? new Set()
+    if (models.size === 0) this.#asked.set(instance.id, models)
     models.delete(model)
     models.add(model)
+    if (models.size <= MOST_MODELS) return
     const [oldest] = models
-    if (models.size > MOST_MODELS && oldest !== undefined) models.delete(oldest)
-    this.#asked.set(instance.id, models)
+    if (oldest !== undefined) models.delete(oldest)
   }
 }

@@ -94,6 +94,16 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     ],
     'headgate_stream_interrupted_total{provider="p",model="m",reason="truncated"} 1',
   ],
+  [
+    'an attempt whose stream broke off is none that went well',
+    [
+      received,
+      { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
+      { type: 'committed', at: 2, attempt: 0, status: 200 },
+      { type: 'ended', at: 3, how: 'interrupted', status: 200, failure: fail('truncated', 'cut') },
+    ],
+    'headgate_attempts_total{provider="p",model="m",class="truncated"} 1',
+  ],
   ...[0, 1].map((chosen): readonly [string, Exchange, string] => [
     `a hedge, and the ${chosen === 0 ? 'first' : 'second'} was quicker`,
     [

@@ -159,7 +159,8 @@ export const createMetrics = ({
   )
 
   const countAttempts = (summary: Summary) => {
-    for (const { provider, model, end, failure } of summary.attempts) {
+    const brokeOff = summary.outcome === 'interrupted' ? summary.failure : undefined
+    for (const { provider, model, end, failure = end === 'committed' ? brokeOff : undefined } of summary.attempts) {
       const result = failure ? rowOf(failure).code : RESULTS[end]
       attempts.add({ provider, model, class: result })
     }

@@ -37,7 +37,7 @@ const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as
 export class Circuits {
   readonly #world: World
   readonly #tell: (news: News) => void
-  readonly #states = new Remembered<State>()
+  readonly #states = new Remembered<State>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
   /** The rules for answers, made of these settings. */
   #answers: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 

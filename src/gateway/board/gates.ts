@@ -17,7 +17,8 @@ export class Gates {
   readonly #tell: (news: News) => void
   /** Of a moment of the monotonic clock. */
   readonly #iso: (at: number) => string
-  readonly #gates = new Remembered<Gate>()
+  /** Clients can think of many models that are missing. */
+  readonly #gates = new Remembered<Gate>(({ why }) => why !== 'model_missing')
 
   constructor(world: World, tell: (news: News) => void, iso: (at: number) => string) {
     this.#world = world

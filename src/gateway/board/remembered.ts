@@ -1,9 +1,17 @@
 /** So many names are remembered at most: clients choose model names, and memory is bounded. */
 const MOST = 10_000
 
-/** What is kept by name. Keeps the newest names; what has not been set longest is forgotten first. */
+/** So many of the oldest are looked at for one that may be forgotten. */
+const LOOKS = 100
+
+/** What is kept by name. Keeps the newest names; what has not been set longest is forgotten first, save what matters still. */
 export class Remembered<T> {
   readonly #values = new Map<string, T>()
+  readonly #matters: (value: T) => boolean
+
+  constructor(matters: (value: T) => boolean = () => false) {
+    this.#matters = matters
+  }
 
   get isEmpty(): boolean {
     return this.#values.size === 0
@@ -17,8 +25,13 @@ export class Remembered<T> {
     this.#values.delete(id)
     this.#values.set(id, value)
     if (this.#values.size <= MOST) return
-    const oldest = this.#values.keys().next()
-    if (!oldest.done) this.#values.delete(oldest.value)
+    // Each is another: what matters goes behind all others, and is not looked at again before they have been.
+    let looks = 0
+    for (const [oldest, its] of this.#values) {
+      this.#values.delete(oldest)
+      if (++looks === LOOKS || !this.#matters(its)) return
+      this.#values.set(oldest, its)
+    }
   }
 
   delete(id: string): void {

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { stillWorld } from '../../../test/support/still-world.ts'
+import { fail } from '../../core/failure.ts'
+import type { Instance } from '../../core/provider.ts'
+import { defaultSettings } from '../../core/settings.ts'
+import type { Target } from '../../core/target.ts'
+import { Board } from '../board.ts'
+import { Remembered } from './remembered.ts'
+
+const MOST = 10_000
+
+test('remembered: what has not been set longest is forgotten first, save what matters', () => {
+  const kept = new Remembered<string>((value) => value === 'matters')
+  kept.set('first', 'matters')
+  for (let n = 0; n < 3 * MOST; n++) kept.set(`name ${n}`, 'x')
+  assert.equal(kept.get('first'), 'matters')
+  assert.equal(kept.get('name 0'), undefined)
+  assert.equal(kept.get(`name ${3 * MOST - 1}`), 'x')
+})
+
+test('remembered: where everything matters the oldest is forgotten all the same', () => {
+  const kept = new Remembered<number>(() => true)
+  for (let n = 0; n < MOST + 500; n++) kept.set(`name ${n}`, n)
+  let left = 0
+  for (let n = 0; n < MOST + 500; n++) if (kept.get(`name ${n}`) !== undefined) left++
+  assert.equal(left, MOST)
+})
+
+const instanceOf = (id: string): Instance => ({
+  id,
+  provider: { name: id, title: id, order: 1, speaks: [{ protocol: 'openai-chat' }], auth: 'none' },
+  baseUrl: `https://${id}.example/v1`,
+  keys: [{ id: 'k', secret: null, weight: 1 }],
+  models: ['m'],
+  speaks: [{ protocol: 'openai-chat' }],
+  variables: {},
+})
+const at = (id: string, model = 'm'): Target => {
+  const instance = instanceOf(id)
+  const [key = assert.fail()] = instance.keys
+  return { candidate: { instance, model, because: '', weight: 1 }, key }
+}
+
+/** [what, how the target came to be out, how each of many calls of other names ends] */
+const cases = [
+  ['an open circuit', 'timeout', null],
+  ['a key that was refused', 'auth', 'model_missing'],
+  ['a key without credit', 'quota', 'model_missing'],
+] as const
+
+for (const [what, kind, others] of cases)
+  test(`board: ${what} is not forgotten for the many names clients think of`, () => {
+    const board = new Board(stillWorld(), () => {})
+    const out = at('a')
+    const attempt = (target: Target, failure: Parameters<typeof fail>[0] | null) => {
+      const ticket = board.admit(target, defaultSettings, 'normal')
+      if ('why' in ticket) return
+      if (failure) ticket.failed(fail(failure, 'x'))
+      else ticket.done()
+    }
+    for (let n = 0; n < 5; n++) attempt(out, kind)
+    const before = board.peek(out, defaultSettings)
+    assert.ok(before)
+    for (let n = 0; n < MOST + 100; n++) attempt(at('b', `name ${n}`), others)
+    assert.deepEqual(board.peek(out, defaultSettings), before)
+  })

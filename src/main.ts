@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Config } from './core/config.ts'
-import type { News } from './core/exchange.ts'
 import { fail } from './core/failure.ts'
 import type { Summary } from './core/summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
@@ -21,6 +20,7 @@ import { colours, noPaint, wantsColour } from './edge/observe/colour.ts'
 import { openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
 import { loadReadings, readingsOf } from './edge/observe/readings.ts'
+import { teller } from './edge/observe/teller.ts'
 import { lazyResponses } from './edge/store/lazy.ts'
 import { realWorld } from './edge/world.ts'
 import { Board } from './gateway/board.ts'
@@ -77,10 +77,9 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new Set<Stop>()
-  const tell = (news: News) => {
-    log.news(news)
-    metrics.news(news)
-  }
+  const tell = teller([(news) => log.news(news), (news) => metrics.news(news)], (error) => {
+    process.stderr.write(`headgate: what happened could not be written down: ${error}\n`)
+  })
   const responses = lazyResponses(
     {
       folder: config.settings.data.dir,

@@ -67,9 +67,10 @@ export class ClientStream implements Sink<readonly Passing[]> {
     return new Promise((resolve) => {
       if (this.#over) return resolve(fail('client_gone', 'the client left before the answer began'))
       this.#ended = resolve
-      this.#start(writer, headers)
       this.#flow = flow
-      flow.pour(this)
+      this.#start(writer, headers)
+      // A client may have left as its head was written; then nothing of what follows is for anybody.
+      if (!this.#over) flow.pour(this)
     })
   }
 

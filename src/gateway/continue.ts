@@ -98,6 +98,8 @@ export class ContinuedFlow implements Flow {
   #plain = true
   /** Between two who answer: how to stop looking for the second. */
   #gap: Stop | null = null
+  /** Nobody wants the rest: its client left, perhaps as the head was written, before anything was poured. */
+  #aborted = false
 
   constructor(won: Won<Prepared>, request: ChatRequest, next: Next) {
     this.#won = won
@@ -140,6 +142,7 @@ export class ContinuedFlow implements Flow {
     if (!this.#gap) this.#won.flow.resume()
   }
   abort(): void {
+    this.#aborted = true
     if (this.#gap) this.#gap.now(fail('client_gone', 'the client left before the end'))
     else this.#won.flow.abort()
   }
@@ -155,7 +158,8 @@ export class ContinuedFlow implements Flow {
         return sink.push(steps)
       },
       end: (failure) => {
-        if (failure && this.#plain && this.#inText && isBreak(failure)) this.#goOn(sink, failure)
+        const mayGoOn = !this.#aborted && this.#plain && this.#inText
+        if (failure && mayGoOn && isBreak(failure)) this.#goOn(sink, failure)
         else sink.end(failure)
       },
     })

@@ -15,6 +15,7 @@ import { Job } from './job.ts'
 import { lettersOf } from './letters.ts'
 import type { Question } from './prepare.ts'
 import { ask } from './question.ts'
+import { Recorder, refuseAndRecord } from './record.ts'
 import { turnAway, UNTRIED } from './refusal.ts'
 import { pourEvents } from './stored.ts'
 import { newId, type Turn, type TurnOptions, type TurnWorld, turnFor } from './turn.ts'
@@ -71,7 +72,10 @@ const TRIES = 10
  * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
  */
 const inBackground = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
-  const refuse = (failure: Failure) => turnAway(openaiResponses, reply, failure, received.id, UNTRIED)
+  const refuse = (failure: Failure) => {
+    const record = new Recorder(gateway, received, openaiResponses.style)
+    refuseAndRecord(openaiResponses, reply, record, failure, null)
+  }
   const options = { id: newId(world), background: true }
   const asked = ask(openaiResponses, received.body, received.headers)
   if (!asked.ok) return refuse(asked.failure)

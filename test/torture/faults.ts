@@ -1,0 +1,225 @@
+/** A gateway of which one call to the outside fails, the one that is named: which there are, the first run says. */
+import type { Received } from '../../src/core/call.ts'
+import type { ClientProtocolName } from '../../src/core/chat.ts'
+import type { Config } from '../../src/core/config.ts'
+import { type Failure, fail } from '../../src/core/failure.ts'
+import type { Instance } from '../../src/core/provider.ts'
+import { settingsSchema } from '../../src/core/settings.ts'
+import type { ResponseStore } from '../../src/core/stored.ts'
+import type { World } from '../../src/core/world.ts'
+import { teller } from '../../src/edge/observe/teller.ts'
+import { Board } from '../../src/gateway/board.ts'
+import { embed } from '../../src/gateway/embed.ts'
+import { type Gateway, handle } from '../../src/gateway/handle.ts'
+import { respond } from '../../src/gateway/respond.ts'
+import { repeatableChat, repeatableEmbeddings, sharing } from '../../src/gateway/sharing.ts'
+import { memoryStore } from '../../src/gateway/shelf.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
+import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
+
+/**
+ * What can go wrong with a call. `refused`, `reset`: the way upstream breaks, at once or after a moment. `slow`, `gone`:
+ * the client does not read on, or has left. `not kept`, `forgotten`: what the store may answer. `throws`: what nothing is
+ * to do, and a mistake, a full disk or another version of a library does all the same. `lost`: a timer never goes off.
+ */
+export const FAULTS = {
+  dial: ['refused', 'reset'],
+  later: ['lost'],
+  tell: ['throws'],
+  put: ['not kept'],
+  get: ['forgotten', 'throws'],
+  head: ['gone', 'throws'],
+  write: ['slow', 'gone'],
+  end: ['gone'],
+} as const satisfies { readonly [call: string]: readonly string[] }
+export type CallName = keyof typeof FAULTS
+export type Fault = (typeof FAULTS)[CallName][number]
+
+export type Plan = { readonly at: number; readonly fault: Fault } | null
+
+export type Rig = {
+  readonly world: StillWorld
+  readonly gateway: Gateway
+  /** Every call to the outside, in order. */
+  readonly calls: CallName[]
+  readonly replies: readonly Asking[]
+  /** What reached the edge as an error: thrown into a dial's or a timer's hands. */
+  readonly edge: unknown[]
+  /** Runs as the edge does: whatever is thrown is written down there. */
+  readonly caught: (run: () => void) => void
+  readonly outcomes: () => number
+  readonly ask: (style: ClientProtocolName | 'embeddings' | 'turn', body: object, key?: string) => Asking
+  /** Another configuration with the same in it takes the place of this one. */
+  readonly reload: () => void
+  /** The process is told to end. */
+  readonly shutdown: () => void
+}
+
+export type Asking = { readonly reply: TorturedReply; state: 'open' | 'resolved' | 'rejected'; left: boolean }
+
+type Hit = (call: CallName) => Fault | null
+
+class TorturedReply extends CapturedReply {
+  readonly #hit: Hit
+  readonly #leave: () => void
+  constructor(hit: Hit, leave: () => void) {
+    super()
+    this.#hit = hit
+    this.#leave = leave
+  }
+  #fault(call: CallName): Fault | null {
+    const fault = this.#hit(call)
+    if (fault === 'throws') throw new Error(`the ${call} of a reply threw`)
+    if (fault === 'gone') this.#leave()
+    return fault
+  }
+  override head(status: number, headers: Readonly<Record<string, string>>): void {
+    this.#fault('head')
+    super.head(status, headers)
+  }
+  override write(text: string): boolean {
+    const fault = this.#fault('write')
+    const room = super.write(text)
+    return fault === 'slow' ? false : room
+  }
+  override end(text?: string): void {
+    this.#fault('end')
+    super.end(text)
+  }
+}
+
+export const rig = (
+  plan: Plan,
+  instances: readonly Instance[],
+  script: (asked: Asked) => void,
+  settings: SettingsInput = {},
+): Rig => {
+  const calls: CallName[] = []
+  const edge: unknown[] = []
+  const troubles: unknown[] = []
+  const hit: Hit = (call) => {
+    const at = calls.push(call) - 1
+    return plan?.at === at ? plan.fault : null
+  }
+  /** What a listener throws the edge catches: nobody else is above it. */
+  const caught = (run: () => void) => {
+    try {
+      run()
+    } catch (error) {
+      edge.push(error)
+    }
+  }
+  const still = stillWorld((asked) => caught(() => script(asked)))
+  const broken = (fault: Fault): Failure =>
+    fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'nobody listens there')
+  const world: World = {
+    ...still,
+    later: (ms, run) => {
+      return hit('later') === 'lost' ? () => {} : still.later(ms, () => caught(run))
+    },
+    dial: (call, listener) => {
+      const fault = hit('dial')
+      if (fault === null) return still.dial(call, listener)
+      let over = false
+      still.later(fault === 'reset' ? 20 : 0, () => {
+        if (!over) caught(() => listener.failed(broken(fault)))
+      })
+      return {
+        abort: () => {
+          over = true
+        },
+        resume: () => {},
+      }
+    },
+  }
+  const shelf = memoryStore(1_000_000)
+  const lookup = <T>(fault: Fault | null, found: T): T | undefined => {
+    if (fault === 'throws') throw new Error('the database is malformed')
+    return fault === 'forgotten' ? undefined : found
+  }
+  const responses: ResponseStore = {
+    put: (response) => {
+      const fault = hit('put')
+      return fault === 'not kept' ? fail('internal', 'the disk is full') : shelf.put(response)
+    },
+    get: (id, owner) => lookup(hit('get'), shelf.get(id, owner)),
+    holding: (item, owner) => lookup(hit('get'), shelf.holding(item, owner)),
+    delete: shelf.delete,
+  }
+  let outcomes = 0
+  const log: Gateway['tell'] = () => {
+    if (hit('tell') === 'throws') throw new Error('the log threw')
+  }
+  const count: Gateway['tell'] = ({ event }) => {
+    if (event === 'request') outcomes++
+  }
+  // As it is put together at the start of the process.
+  const tell = teller([log, count], (error) => troubles.push(error))
+  let config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
+  const gateway: Gateway = {
+    world,
+    tell,
+    board: new Board(world, tell),
+    catalogue: () => undefined,
+    config: () => config,
+    lists: () => new Map(),
+    live: new Set(),
+    responses,
+    jobs: new Map(),
+  }
+  const share = sharing(gateway, (text) => text)
+  const replies: Asking[] = []
+  return {
+    world: still,
+    gateway,
+    calls,
+    replies,
+    edge,
+    caught,
+    outcomes: () => outcomes,
+    reload: () => {
+      config = { ...config }
+    },
+    shutdown: () => {
+      for (const stop of [...gateway.live]) caught(() => stop.now(fail('shutdown', 'The gateway is shutting down.')))
+    },
+    ask: (style, body, key) => {
+      const name = style === 'turn' ? 'openai-responses' : style === 'embeddings' ? 'openai-chat' : style
+      const protocol = protocols[name]
+      const leave = () => {
+        asking.left = true
+        caught(() => asking.reply.leave())
+      }
+      const asking: Asking = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
+      const received: Received = {
+        id: `req_${String.fromCharCode(97 + replies.length)}`,
+        method: 'POST',
+        path: protocol.path,
+        query: '',
+        headers: (header) => (header === 'idempotency-key' ? key : undefined),
+        body: JSON.stringify(body),
+        local: true,
+        client: '',
+      }
+      replies.push(asking)
+      const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
+      const { reply } = asking
+      share({ protocol, style: protocol.style, received, reply, repeatable }, (shared, to) => {
+        if (style === 'turn') return respond(shared, received, to)
+        return style === 'embeddings' ? embed(shared, received, to) : handle(shared, protocol, received, to)
+      }).then(
+        () => {
+          asking.state = 'resolved'
+        },
+        (error: unknown) => {
+          // As the server does: it is written down, and what is not over is broken off.
+          asking.state = 'rejected'
+          edge.push(error)
+          asking.reply.cut()
+        },
+      )
+      return asking
+    },
+  }
+}

@@ -1,0 +1,346 @@
+/**
+ * Each call to the outside fails once: in each scenario the calls are counted (upstream, timers, store, log, reply), and
+ * the scenario is run again for each of them and each way it can fail. Whatever fails: nothing hangs, every request ends
+ * in one way and is written down once, and nothing of it is left.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Instance } from '../../src/core/provider.ts'
+import { instance, play, type SettingsInput, said } from '../support/gateway.ts'
+import type { Asked } from '../support/still-world.ts'
+import { type CallName, FAULTS, type Plan, type Rig, rig } from './faults.ts'
+
+type Scenario = {
+  readonly name: string
+  readonly instances?: () => readonly Instance[]
+  readonly settings?: SettingsInput
+  readonly script: (asked: Asked) => void
+  /** What the client does. Time has passed when it resolves. */
+  readonly run: (made: Rig) => Promise<void>
+  /** Whether it went well, where nothing failed. */
+  readonly good: (made: Rig) => boolean
+}
+
+const question = (more: object = {}) => ({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...more })
+const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
+const streams = ({ headers }: Asked) => headers.accept === 'text/event-stream'
+const two = () => [instance('a'), instance('b')]
+
+const answers = (asked: Asked) =>
+  streams(asked) ? play.stream(asked, said.stream('Hel', 'lo')) : play.json(asked, 200, said.chat('Hello'))
+const slowly = (asked: Asked, { world, caught }: Rig) => {
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  const pieces = [
+    said.role(),
+    said.chunk({ content: 'Hel' }),
+    said.chunk({ content: 'lo' }),
+    said.chunk({}, 'stop'),
+    said.done,
+  ]
+  for (const [at, piece] of pieces.entries())
+    world.later(100 * (at + 1), () =>
+      caught(() => {
+        asked.send(piece)
+        if (at === pieces.length - 1) asked.end()
+      }),
+    )
+}
+
+const ended = ({ replies }: Rig): boolean => replies.every(({ reply }) => reply.over === 'ended')
+const hello = (made: Rig): boolean => ended(made) && made.replies.every(({ reply }) => /Hel"?.*lo/s.test(reply.text))
+
+const once =
+  (style: Parameters<Rig['ask']>[0], body: object) =>
+  async ({ ask, world }: Rig): Promise<void> => {
+    ask(style, body)
+    await world.pass(1_000)
+  }
+
+/** A world is made before its script can know it. */
+const unhurried = (): { script: (asked: Asked) => void; with: (made: Rig) => void } => {
+  let here: Rig | undefined
+  return {
+    script: (asked) => (here ? slowly(asked, here) : undefined),
+    with: (made) => {
+      here = made
+    },
+  }
+}
+const slow = unhurried()
+
+const SCENARIOS: readonly Scenario[] = [
+  { name: 'a whole answer', script: answers, run: once('openai-chat', question()), good: hello },
+  { name: 'a stream', script: answers, run: once('openai-chat', question({ stream: true })), good: hello },
+  {
+    name: 'a stream, piece by piece',
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      await once('openai-chat', question({ stream: true }))(made)
+    },
+    good: hello,
+  },
+  {
+    name: 'another answers, whole',
+    instances: two,
+    settings: { strategy: 'priority' },
+    script: (asked) => (host(asked) === 'a' ? play.error(asked, 500) : answers(asked)),
+    run: once('openai-chat', question()),
+    good: hello,
+  },
+  {
+    name: 'another answers, streamed',
+    instances: two,
+    settings: { strategy: 'priority' },
+    script: (asked) => (host(asked) === 'a' ? play.error(asked, 503) : answers(asked)),
+    run: once('openai-chat', question({ stream: true })),
+    good: hello,
+  },
+  {
+    name: 'nobody answers',
+    instances: two,
+    script: (asked) => play.error(asked, 500),
+    run: once('openai-chat', question()),
+    good: (made) => ended(made) && made.replies[0]?.reply.status === 502,
+  },
+  {
+    name: 'a limit, waited for',
+    script: (() => {
+      const seen = new WeakSet<object>()
+      return (asked: Asked) => {
+        const world = asked.listener
+        if (seen.has(world)) return answers(asked)
+        seen.add(world)
+        return asked.at < 1_500 ? play.error(asked, 429, {}, { 'retry-after': '1' }) : answers(asked)
+      }
+    })(),
+    run: async ({ ask, world }) => {
+      ask('openai-chat', question())
+      await world.pass(5_000)
+    },
+    good: ended,
+  },
+  {
+    name: 'another format, whole',
+    script: answers,
+    run: once('anthropic-messages', question({ max_tokens: 9 })),
+    good: hello,
+  },
+  {
+    name: 'another format, streamed',
+    script: answers,
+    run: once('anthropic-messages', question({ max_tokens: 9, stream: true })),
+    good: hello,
+  },
+  {
+    name: 'a hedge',
+    instances: two,
+    settings: { hedge: { percent: 100, delay: 1_000 }, strategy: 'priority' },
+    script: (asked) => (host(asked) === 'a' ? undefined : answers(asked)),
+    run: async ({ ask, world }) => {
+      ask('openai-chat', question())
+      await world.pass(3_000)
+    },
+    good: hello,
+  },
+  {
+    name: 'a whole answer from a stream',
+    instances: () => [{ ...instance('a'), aggregate: true }],
+    script: answers,
+    run: once('openai-chat', question()),
+    good: hello,
+  },
+  {
+    name: 'a text gone on with',
+    instances: () => [
+      instance('a'),
+      instance('b', ['k1'], { takesPrefill: { protocol: 'openai-chat', body: (body) => body } }),
+    ],
+    settings: { stream: { continue: true }, strategy: 'priority' },
+    script: (asked) => {
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      if (host(asked) === 'a') asked.send(said.role() + said.chunk({ content: 'Hel' }))
+      else asked.send(said.role() + said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+      asked.end()
+    },
+    run: once('openai-chat', question({ stream: true })),
+    good: hello,
+  },
+  {
+    name: 'tries of one call',
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      const { ask, world } = made
+      ask('openai-chat', question({ stream: true }), 'key')
+      await world.pass(150)
+      ask('openai-chat', question({ stream: true }), 'key')
+      await world.pass(1_000)
+      ask('openai-chat', question({ stream: true }), 'key')
+      await world.pass(1_000)
+    },
+    good: (made) => hello(made) && made.world.calls.length === 1,
+  },
+  {
+    name: 'two calls that are one',
+    settings: { coalesce: true },
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      made.ask('openai-chat', question({ temperature: 0, stream: true }))
+      made.ask('openai-chat', question({ temperature: 0, stream: true }))
+      await made.world.pass(2_000)
+    },
+    good: (made) => hello(made) && made.world.calls.length === 1,
+  },
+  {
+    name: 'a conversation that is kept',
+    script: answers,
+    run: async ({ ask, world }) => {
+      const first = ask('turn', { model: 'm', input: 'hello' })
+      await world.pass(500)
+      const { reply } = first
+      const id: unknown = reply.over === 'ended' && reply.status === 200 ? reply.json.id : 'resp_none'
+      ask('turn', { model: 'm', input: 'and then?', previous_response_id: id, stream: true })
+      await world.pass(1_000)
+    },
+    good: hello,
+  },
+  {
+    name: 'an answer in the background',
+    script: answers,
+    run: async ({ ask, world }) => {
+      ask('turn', { model: 'm', input: 'hello', background: true })
+      await world.pass(2_000)
+    },
+    good: (made) => ended(made) && made.gateway.jobs.size === 0,
+  },
+  {
+    name: 'the client leaves',
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      const asking = made.ask('openai-chat', question({ stream: true }))
+      await made.world.pass(250)
+      asking.left = true
+      asking.reply.leave()
+      await made.world.pass(1_000)
+    },
+    good: ({ world }) => world.calls[0]?.aborted === true,
+  },
+  {
+    name: 'a client that reads slowly',
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      const { reply } = made.ask('openai-chat', question({ stream: true }))
+      reply.room = false
+      await made.world.pass(1_000)
+      if (!reply.over) reply.drain()
+      await made.world.pass(1_000)
+    },
+    good: hello,
+  },
+  {
+    name: 'the process ends',
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      made.ask('openai-chat', question({ stream: true }))
+      made.ask('openai-chat', question())
+      await made.world.pass(250)
+      made.shutdown()
+      await made.world.pass(1_000)
+    },
+    good: ended,
+  },
+  {
+    name: 'another configuration on the way',
+    script: slow.script,
+    run: async (made) => {
+      slow.with(made)
+      made.ask('openai-chat', question({ stream: true }))
+      await made.world.pass(250)
+      made.reload()
+      made.ask('openai-chat', question({ stream: true }))
+      await made.world.pass(2_000)
+    },
+    good: hello,
+  },
+  {
+    name: 'embeddings',
+    instances: () => [instance('a', ['k1'], { embeds: { protocol: 'openai-embeddings', models: ['m'] } })],
+    script: (asked) =>
+      play.json(
+        asked,
+        200,
+        JSON.stringify({
+          object: 'list',
+          model: 'm',
+          data: [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }],
+          usage: { prompt_tokens: 1, total_tokens: 1 },
+        }),
+      ),
+    run: once('embeddings', { model: 'm', input: 'hello' }),
+    good: (made) => ended(made) && made.replies[0]?.reply.status === 200,
+  },
+]
+
+/** ms in which whatever waits for something has given up. */
+const LONG = 3_600_000
+
+const play1 = async (scenario: Scenario, plan: Plan): Promise<Rig> => {
+  const { instances = () => [instance('a')], script, settings = {} } = scenario
+  const made = rig(plan, instances(), script, settings)
+  await scenario.run(made)
+  await made.world.pass(LONG)
+  return made
+}
+
+/** What is wrong with how it ended. */
+const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
+  const found: string[] = []
+  const say = (is: boolean, what: string) => {
+    if (is) found.push(what)
+  }
+  for (const [at, { reply, state, left }] of replies.entries()) {
+    say(state === 'open', `request ${at} never ends`)
+    say(reply.over === null && !left, `the answer to request ${at} never ends`)
+  }
+  // Of a request that ends in an exception the edge writes a line of its own.
+  const rejected = replies.filter(({ state }) => state === 'rejected').length
+  const told = outcomes()
+  say(told > replies.length || told + rejected < replies.length, `${told} outcomes of ${replies.length} requests`)
+  say(world.timers() > 0, `${world.timers()} timers are left`)
+  say(gateway.live.size > 0, `${gateway.live.size} requests are taken to be under way`)
+  say(gateway.jobs.size > 0, `${gateway.jobs.size} jobs are taken to be under way`)
+  for (const one of gateway.config().instances)
+    for (const key of one.keys) say(gateway.board.inFlight(one, key) !== 0, `${one.id} is taken to be asked still`)
+  return found
+}
+
+let stray: unknown[] = []
+process.on('unhandledRejection', (error) => stray.push(error))
+
+for (const scenario of SCENARIOS)
+  test(`torture: ${scenario.name}`, async (t) => {
+    const sound = await play1(scenario, null)
+    assert.deepEqual(wrong(sound), [])
+    assert.ok(scenario.good(sound), `it does not go well by itself: ${sound.replies.map(({ reply }) => reply.text)}`)
+    assert.deepEqual(sound.edge, [])
+    const counts = new Map<CallName, number>()
+    for (const call of sound.calls) counts.set(call, (counts.get(call) ?? 0) + 1)
+    const faults: string[] = []
+    let runs = 0
+    for (const [at, call] of sound.calls.entries())
+      for (const fault of FAULTS[call]) {
+        stray = []
+        const made = await play1(scenario, { at, fault })
+        runs++
+        const found = wrong(made)
+        if (stray.length > 0) found.push(`nobody took care of: ${stray}`)
+        for (const what of found) faults.push(`call ${at} (${call}) ${fault}: ${what}`)
+      }
+    t.diagnostic(`${runs} runs: ${[...counts].map(([call, n]) => `${n} ${call}`).join(', ')}`)
+    assert.deepEqual(faults, [])
+  })

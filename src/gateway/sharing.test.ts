@@ -322,6 +322,21 @@ test('idempotency: as many go on without a client as may be under way, and no mo
   )
 })
 
+test('idempotency: what somebody has come back for, and what is over, leaves room for another to go on', async () => {
+  const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
+  const [one, two, three] = ['one', 'two', 'three'].map((key) => ask(question(), { key }))
+  await world.settle()
+  one?.leave()
+  ask(question(), { key: 'one' })
+  two?.leave()
+  await world.settle()
+  assert.deepEqual([calls[0]?.aborted, calls[1]?.aborted], [false, false])
+  ends(calls[1])
+  await world.settle()
+  three?.leave()
+  assert.equal(calls[2]?.aborted, false)
+})
+
 test('idempotency: whoever comes back the moment it was given up asks anew', async () => {
   const { ask, world, calls } = shared(begins, { idempotency: { finish: 0 } })
   const first = ask(question(), { key: 'k' })

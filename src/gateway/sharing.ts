@@ -115,7 +115,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
         deserted: () => {
           entry.grace?.()
           const { finish } = settings.idempotency
-          if (!entry.keyed || finish === 0 || !entry.answer.whole || !shelf.mayGoOn(settings)) return abandon()
+          if (!entry.keyed || finish === 0 || !entry.answer.whole || !shelf.mayGoOn(entry, settings)) return abandon()
           entry.grace = world.later(finish, abandon)
         },
       }),
@@ -130,7 +130,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
       const alone: readonly Fact[] = left ? [{ type: 'shared', how: 'left', with: received.id }] : []
       gateway.tell({ event: 'request', exchange: [...news.exchange, ...alone] })
     }
-    shelf.begin(entry)
+    shelf.take(BASE)
     entry.answer.read(call.reply, {}, (how) => {
       left = how === 'left'
     })
@@ -154,6 +154,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
     const { received, reply } = call
     const record = recorderOf(call)
     record.note({ type: 'shared', how, with: entry.id })
+    shelf.cameBack(entry)
     entry.grace?.()
     entry.grace = null
     const own = {
@@ -274,7 +275,8 @@ const inUse = fail(
 class Shelf implements Room {
   readonly #gateway: Gateway
   readonly #named = new Map<string, Named>()
-  readonly #running = new Set<Entry>()
+  /** Under way, with nobody waiting for them. */
+  readonly #alone = new Set<Entry>()
   /** Over; the oldest first. */
   readonly #kept = new Set<Entry>()
   #taken = 0
@@ -298,16 +300,14 @@ class Shelf implements Room {
     entry.names.add(name)
   }
 
-  begin(entry: Entry): void {
-    this.#running.add(entry)
-    this.take(BASE)
+  /** Nobody waits for it any more: whether it may go on all the same. */
+  mayGoOn(entry: Entry, { limit }: Settings): boolean {
+    this.#alone.add(entry)
+    return this.#alone.size <= limit.concurrent
   }
 
-  /** Whether one more may go on although nobody waits for it. */
-  mayGoOn({ limit }: Settings): boolean {
-    let alone = 0
-    for (const { answer } of this.#running) if (answer.readers === 0) alone++
-    return alone <= limit.concurrent
+  cameBack(entry: Entry): void {
+    this.#alone.delete(entry)
   }
 
   /** Kept for tries that come later, if it is the answer to the call; forgotten otherwise. */
@@ -315,7 +315,7 @@ class Shelf implements Room {
     const { world, config } = this.#gateway
     const { keep } = config().settings.idempotency
     const { answer, ended } = entry
-    this.#running.delete(entry)
+    this.#alone.delete(entry)
     // What is kept is kept for tries of the same call; a call like it is answered anew.
     for (const name of [...entry.names]) if (name.startsWith(TWIN)) this.#unname(name, entry)
     const answered = (ended === undefined || ended.how === 'answered') && answer.status === 200
@@ -341,6 +341,7 @@ class Shelf implements Room {
 
   /** Nobody finds it any more. */
   unlist(entry: Entry): void {
+    this.#alone.delete(entry)
     for (const name of [...entry.names]) this.#unname(name, entry)
   }
 

@@ -359,8 +359,8 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
         anyOf: [
           { type: 'string', minLength: 1 },
           { ...listOf({ type: 'string', minLength: 1 }), minItems: 1 },
-          { ...listOf({ type: 'integer' }), minItems: 1 },
-          { ...listOf({ ...listOf({ type: 'integer' }), minItems: 1 }), minItems: 1 },
+          { ...listOf({ type: 'integer', minimum: 0 }), minItems: 1 },
+          { ...listOf({ ...listOf({ type: 'integer', minimum: 0 }), minItems: 1 }), minItems: 1 },
         ],
       },
       encoding_format: { type: ['string', 'null'], enum: ['float', 'base64', null] },

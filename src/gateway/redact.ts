@@ -40,8 +40,8 @@ const runsOf = (secret: Secret): ReadonlySet<string> => {
   const hidden = value.slice(ENDS, -ENDS)
   // A short one may be made of words, parts of which stand in any error.
   if (hidden.length >= 2 * RUN)
-    for (const form of [hidden, ...encoded(value)])
-      for (let at = 0; at + RUN <= form.length; at++) runs.add(small(form.slice(at, at + RUN)))
+    for (const form of [hidden, ...encoded(value)].map(small))
+      for (let at = 0; at + RUN <= form.length; at++) runs.add(form.slice(at, at + RUN))
   known.set(secret, runs)
   return runs
 }

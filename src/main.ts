@@ -30,6 +30,7 @@ import { respond } from './gateway/respond.ts'
 import type { Stop } from './gateway/stop.ts'
 import { factsOf } from './policy/models.ts'
 import { cost } from './policy/price.ts'
+import { mostHeld } from './policy/shed.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 const { env } = process
@@ -73,7 +74,9 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     tell: (trouble) => log.warn('sign_in', trouble),
   })
   const load = measureLoad()
-  const world = realWorld({ dial: countingDial(signed.dial, load.held.change) })
+  // Calls let in while there was room may all turn out long: beyond twice the limit the longest answers are given up.
+  const room = () => load.held.bytes() <= 2 * mostHeld(config.settings.limit)
+  const world = realWorld({ dial: countingDial(signed.dial, load.held.change, room) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new Set<Stop>()

@@ -129,7 +129,7 @@ export const settingsSchema = z.strictObject({
         512,
         1,
         1_048_576,
-        'held in memory at once for requests being answered, whole answers being read and clients that read slowly; beyond it new model calls are turned away',
+        'held in memory at once for requests being answered, whole answers being read and clients that read slowly; beyond it new model calls are turned away, and beyond twice as much answers of more than a megabyte that are being read',
       ),
       eventLoopDelay: ms(
         1_000,

@@ -6,6 +6,8 @@ import { countingDial } from './held.ts'
 
 const CALL = { method: 'POST', url: 'http://a.test/', headers: {}, connectTimeout: 0 } as const
 
+const MOST = 4_000_000
+
 /** A dial that is played by hand, and the sum it makes. */
 const given = (type: string, call: UpstreamCall = CALL) => {
   let held = 0
@@ -19,6 +21,7 @@ const given = (type: string, call: UpstreamCall = CALL) => {
     (by) => {
       held += by
     },
+    () => held <= MOST,
   )
   const ongoing = dial(call, {
     head: (status) => heard.push(`head ${status}`),
@@ -63,4 +66,19 @@ test('held: a stream that is collected is in memory until it has ended', () => {
   assert.equal(held(), 300)
   upstream.end()
   assert.equal(held(), 0)
+})
+
+test('held: where all together is far too much, a large answer is given up, once, and a small one is not', () => {
+  const small = given('application/json')
+  const { upstream, heard, held } = given('application/json')
+  for (let n = 0; n < 4; n++) upstream.bytes(new Uint8Array(1_000_000))
+  assert.equal(held(), MOST)
+  upstream.bytes(new Uint8Array(1))
+  assert.equal(held(), 0)
+  assert.deepEqual(heard.slice(-2), ['abort', 'failed busy'])
+  upstream.bytes(new Uint8Array(1))
+  upstream.end()
+  assert.deepEqual([held(), heard.length], [0, 7])
+  small.upstream.bytes(new Uint8Array(1_000_000))
+  assert.deepEqual(small.heard, ['head 200', 'bytes 1000000'])
 })

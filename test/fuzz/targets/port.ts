@@ -69,7 +69,7 @@ const talk = (
   })
 
 /** The answers in what came back, each with its status; throws for what is none. */
-export const answersIn = (said: Buffer): readonly number[] => {
+const answersIn = (said: Buffer): readonly number[] => {
   const statuses: number[] = []
   let rest = said.toString('latin1')
   while (rest !== '') {
@@ -172,6 +172,22 @@ const evil = fc
 
 /** ms of silence after which nothing more is awaited. */
 const QUIET = 25
+
+export type Probed = {
+  readonly statuses: readonly number[]
+  /** Handlers that were reached, in order. */
+  readonly reached: readonly RouteName[]
+  readonly closed: boolean
+}
+
+/** What these bytes lead to; `quiet`: ms of silence after which nothing more is awaited. */
+export const probe = async (bytes: string, quiet: number): Promise<Probed> => {
+  running ??= begin()
+  const { server, reached } = await running
+  reached.length = 0
+  const { said, closed } = await talk(server.port, Buffer.from(bytes, 'latin1'), quiet)
+  return { statuses: answersIn(said), reached: [...reached], closed }
+}
 
 export const PORT: Target = {
   name: 'port',

@@ -110,6 +110,24 @@ describe('limits', () => {
     assert.equal(await settles(held, (bytes) => bytes === 0), 0)
   })
 
+  test('limit.bufferedMegabytes: an answer that is far too much to hold is given up, and nobody’s health suffers', async () => {
+    const upstream = await on.upstream((asked) =>
+      say(asked, { text: asked.body.includes('long') ? 'x'.repeat(3_000_000) : 'short' }),
+    )
+    const gateway = await on.gateway({
+      limit: { bufferedMegabytes: 1 },
+      circuit: { consecutiveFailures: 1 },
+      providers: { a: { baseUrl: `${upstream.url}/v1` } },
+    })
+    const { status, text, headers } = await ask(gateway, 'chat', 'm', false, { user: 'long' })
+    assert.deepEqual([status, headers.get('retry-after'), headers.get('x-should-retry')], [503, '1', 'true'])
+    assert.match(text, /"type":"overloaded_error","code":"overloaded"/)
+    const held = () => gauge(gateway, 'headgate_buffered_bytes')
+    assert.equal(await settles(held, (bytes) => bytes === 0), 0)
+    assert.match(await chat(gateway), /^HTTP\/1\.1 200 /)
+    assert.equal((await ask(gateway, 'chat', 'm', true, { user: 'long' })).status, 200)
+  })
+
   test('limit.eventLoopDelay: a process that cannot keep up for seconds takes no more, and does again', async () => {
     // Busy for 80 ms out of 100, until it is told to stop.
     const busy = `const timer = setInterval(() => { const until = Date.now() + 80; while (Date.now() < until); }, 20)

@@ -49,3 +49,13 @@ test('redact: without a key, or with a key of letters no header can hold, nothin
   assert.equal(redacted(failure, { id: 'a', secret: null, weight: 1 }), failure)
   assert.equal(redacted(failure, keyOf('ключ-ключ-ключ-ключ-ключ-ключ')).message, 'no')
 })
+
+test('redact: a key made of words takes no words out of errors, and is itself taken out', () => {
+  const key = { id: 'k', weight: 1, secret: new Secret('proxy-openai-responses-master-key') }
+  const said = fail('invalid_request', 'Previous response not found for proxy-openai-responses-master-key.', {
+    upstream: { code: 'previous_response_not_found' },
+  })
+  const { message, upstream } = redacted(said, key)
+  assert.equal(message, 'Previous response not found for [key].')
+  assert.equal(upstream?.code, 'previous_response_not_found')
+})

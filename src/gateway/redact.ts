@@ -12,6 +12,8 @@ const SHORTEST = 5
 const RUN = 8
 const ENDS = 4
 const MASK = '[key]'
+/** What chance has drawn has something of this in nearly every run; words have not. */
+const CHANCE = /[0-9A-Z]/
 
 export const redacted = (failure: Failure, { secret }: ProviderKey): Failure => {
   const value = secret?.reveal() ?? ''
@@ -38,10 +40,13 @@ const runsOf = (secret: Secret): ReadonlySet<string> => {
   const value = secret.reveal()
   const runs = new Set<string>()
   const hidden = value.slice(ENDS, -ENDS)
-  // A short one may be made of words, parts of which stand in any error.
+  // A short one may be made of words, parts of which stand in any error; and so may a run without a digit or a capital.
   if (hidden.length >= 2 * RUN)
-    for (const form of [hidden, ...encoded(value)].map(small))
-      for (let at = 0; at + RUN <= form.length; at++) runs.add(form.slice(at, at + RUN))
+    for (const form of [hidden, ...encoded(value)]) {
+      const searched = small(form)
+      for (let at = 0; at + RUN <= form.length; at++)
+        if (CHANCE.test(form.slice(at, at + RUN))) runs.add(searched.slice(at, at + RUN))
+    }
   known.set(secret, runs)
   return runs
 }

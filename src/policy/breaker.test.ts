@@ -656,3 +656,22 @@ test('breaker: agrees with a plain reference over any history, and always comes 
   )
   for (const [edge, times] of Object.entries(hit)) assert.ok(times > 500, `${edge} was reached only ${times} times`)
 })
+
+test('breaker: with fewer probes allowed than before, a place is free when enough of them have ended, whichever began first', () => {
+  const half: Breaker = {
+    at: 'half_open',
+    gen: 2,
+    since: 0,
+    tally: { successes: 0, failures: 1 },
+    probes: [
+      { id: 1, expires: 30_000 },
+      { id: 2, expires: 10_000 },
+      { id: 3, expires: 20_000 },
+    ],
+    nextId: 4,
+  }
+  assert.deepEqual(
+    [1, 2, 3, 4].map((probes) => phase(half, 5_000, rules({ probes })).retryAt),
+    [30_000, 20_000, 10_000, null],
+  )
+})

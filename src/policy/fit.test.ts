@@ -34,6 +34,18 @@ const cases: readonly (readonly [string, ChatRequest, ModelFacts | undefined, re
   ['tools', asking({ tools: [tool, tool] }), { capabilities: ['vision'] }, ['tools[0] tools']],
   ['tools it can', asking({ tools: [tool] }), { capabilities: ['tools'] }, []],
   ['an image', asking({}, image), { capabilities: ['tools'] }, ['messages[0].content[1] vision']],
+  [
+    'sound, a page and two images: each by the first that asks',
+    asking(
+      {},
+      { type: 'audio', at: 'a', data: 'AAAA', format: 'wav' },
+      { type: 'file', at: 'f', source: { kind: 'data', mediaType: 'application/pdf', data: 'AAAA' } },
+      { ...image, at: 'i' },
+      { ...image, at: 'j' },
+    ),
+    { capabilities: ['tools'] },
+    ['a audio_input', 'f file_input', 'i vision'],
+  ],
   ['a schema', asking({ settings: schema }), { capabilities: ['tools'] }, ['response_format structured_output']],
   [
     'a longer answer than it gives',

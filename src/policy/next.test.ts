@@ -77,3 +77,17 @@ test('next: a limit is soon over within two seconds and a quarter of the time le
   assert.equal(isSoon(300, 1_199), false)
   assert.equal(isSoon(0, 0), true)
 })
+
+test('next: a name server that could not be asked is asked once more, soon; one that knows no such name is not', () => {
+  const half = () => 0.5
+  const dns = (code?: string) => fail('dns', '', code === undefined ? {} : { upstream: { code } })
+  assert.deepEqual(onceMore(dns('EAI_AGAIN'), 60_000, half), { wait: 150 })
+  assert.deepEqual(onceMore(dns('EAI_AGAIN'), 600, half), { wait: 150 })
+  assert.equal(onceMore(dns('EAI_AGAIN'), 599, half), null)
+  assert.equal(onceMore(dns('ENOTFOUND'), 60_000, half), null)
+  assert.equal(onceMore(dns(), 60_000, half), null)
+  assert.deepEqual(onceMore(fail('conflict', ''), 60_000, half), { wait: 625 })
+  // A quarter of the time, and no more.
+  assert.deepEqual(onceMore(fail('conflict', ''), 2_500, half), { wait: 625 })
+  assert.equal(onceMore(fail('conflict', ''), 2_499, half), null)
+})

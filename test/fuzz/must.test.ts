@@ -118,7 +118,7 @@ const rows: readonly (readonly [clause: string, name: string, bytes: string, 're
 ]
 
 /** ms of silence: after an answer to what is served, and for what never comes to be given up on by the server (0.6 s). */
-const QUIET = { once: 300, refused: 3_000 }
+const QUIET = { once: 300, refused: 2_000 }
 
 for (const [clause, name, bytes, expected] of rows)
   test(`RFC ${clause}: ${name}`, async () => {

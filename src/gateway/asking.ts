@@ -56,8 +56,11 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
   let short: Question | null = null
   /** Formats that this request has found missing where a provider should have them. */
   const missing = new Map<Instance, Set<UpstreamProtocolName>>()
-  const lackingAt = (instance: Instance): ReadonlySet<UpstreamProtocolName> =>
-    new Set([...board.lacking(instance), ...(missing.get(instance) ?? [])])
+  const lackingAt = (instance: Instance): ReadonlySet<UpstreamProtocolName> => {
+    const known = board.lacking(instance)
+    const found = missing.get(instance)
+    return known.length === 0 ? (found ?? NONE) : new Set([...known, ...(found ?? [])])
+  }
   /** Whether a failure says that the format is not spoken at this address, and another may be. */
   const isAbsent = (target: Target, failure: Failure): boolean => {
     const { candidate } = target
@@ -129,6 +132,8 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
       !turn?.kept.background && { hedging: hedging(board, settings, question) }),
   }
 }
+
+const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 
 const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {
   const way = request.stream ? 'streamed' : 'whole'

@@ -109,6 +109,8 @@ export class Attempt implements UpstreamListener {
   #beginning = ''
   #id: string | null = null
   #paused = false
+  /** The body has ended. */
+  #ended = false
   #over: { readonly failure?: Failure } | null = null
 
   constructor(world: World, input: AttemptInput) {
@@ -183,6 +185,7 @@ export class Attempt implements UpstreamListener {
 
   end(): void {
     if (this.#over) return
+    this.#ended = true
     try {
       for (const passing of this.#reader?.end() ?? []) this.#step(passing)
     } catch (error) {
@@ -260,7 +263,7 @@ export class Attempt implements UpstreamListener {
       return this.#end(fail('truncated', 'an event of the answer could not be read, and its end is missing'))
     this.#finish = event
     this.#clocks.stop()
-    this.#clocks.limit(GRACE, () => this.end())
+    if (!this.#ended) this.#clocks.limit(GRACE, () => this.end())
   }
 
   /** The choice is made, or the attempt has failed while another could still be tried. */

@@ -42,6 +42,8 @@ export type Ticket = {
 /** An endpoint that did not have a format is asked for it again after so long (ms): it may have been given a newer server. */
 const BELIEVED = 600_000
 
+const NONE: readonly UpstreamProtocolName[] = []
+
 export class Board {
   readonly #world: World
   /** ms since 1970 at the monotonic clock's zero, as it was at the start. */
@@ -73,7 +75,7 @@ export class Board {
   /** The formats that were found missing there. */
   lacking(instance: Instance): readonly UpstreamProtocolName[] {
     const known = this.#lacking.get(endpointId(instance))
-    if (!known) return []
+    if (!known) return NONE
     const now = this.#world.now()
     return [...known].flatMap(([protocol, until]) => (until > now ? [protocol] : []))
   }

@@ -181,10 +181,12 @@ const whole = async (
     },
     end: () => {},
   })
-  const answer = fold(steps.flatMap(({ events }) => events))
   const theirs = same ? (won.flow.whole ?? same.gather(steps.flatMap(({ frame }) => frame ?? []))) : null
-  const passed = theirs === null ? null : (same?.passAnswer?.(theirs, context) ?? theirs)
-  const body = passed ?? JSON.stringify(protocol.encodeAnswer(answer, context))
+  // What passes as it came is not put together from its events as well.
+  const body =
+    theirs !== null
+      ? (same?.passAnswer?.(theirs, context) ?? theirs)
+      : JSON.stringify(protocol.encodeAnswer(fold(steps.flatMap(({ events }) => events)), context))
   won.ticket.done()
   record.used(usedBy(won.flow, question.request))
   record.begun = true

@@ -145,10 +145,13 @@ const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: b
   return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathStep(model))
 }
 
+const NO_LOSSES = { dropped: [], unfit: [], onlyWithout: [] } as const
+
 const sorted = (
   losses: readonly Loss[],
   { request, clientPath = (path) => path }: Question,
 ): Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout'> => {
+  if (losses.length === 0) return NO_LOSSES
   const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
   const essential = paths(true)
   const spare = essential.length > 0 ? spareIn(request) : new Set<string>()

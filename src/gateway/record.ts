@@ -85,8 +85,11 @@ export class Recorder {
 /** Longest value of a header of ours: proxies refuse heads of more than a few thousand bytes. */
 const LONGEST = 1_024
 
+const VISIBLE = /^[\x20-\x7e]*$/
+
 /** A header's value in visible ASCII (RFC 9110, section 5.5): names come from clients and from configuration. */
 export const printable = (value: string): string => {
+  if (value.length <= LONGEST && VISIBLE.test(value)) return value
   const safe = value.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char.isWellFormed() ? char : '\ufffd'))
   return safe.length > LONGEST ? `${safe.slice(0, LONGEST - 3)}...` : safe
 }

@@ -6,7 +6,12 @@ import { utf8 } from './text.ts'
 const cases: readonly (readonly [name: string, bytes: Uint8Array, text: string])[] = [
   ['one to four bytes a character', new TextEncoder().encode('aé€😀 e\u0301'), 'aé€😀 e\u0301'],
   ['a byte order mark', Uint8Array.of(0xef, 0xbb, 0xbf, 0x61), 'a'],
-  ['the same in the middle is a character', new TextEncoder().encode('ab\ufeffc\ufeffé'), 'ab\ufeffc\ufeffé'],
+  [
+    'the same in the middle is a character',
+    new TextEncoder().encode('é\ufeffab\ufeffc\ufeffé'),
+    'é\ufeffab\ufeffc\ufeffé',
+  ],
+  ['two of them, of which the second is a character', new TextEncoder().encode('\ufeff\ufeffa'), '\ufeffa'],
   ['a byte that is none', Uint8Array.of(0x61, 0xff, 0x62), 'a\ufffdb'],
   ['cut off', Uint8Array.of(0x61, 0xe2, 0x82), 'a\ufffd'],
   ['nothing', new Uint8Array(), ''],

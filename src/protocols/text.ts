@@ -1,22 +1,33 @@
 import type { Stage } from '../core/stage.ts'
 
-/** For bytes that neither begin nor end within a character: without a stream's state it takes two thirds of the time. */
+/** Without a stream's state: for bytes that end with a whole character, as nearly all reads do, in two thirds of the time. */
 const whole = new TextDecoder('utf-8', { ignoreBOM: true })
+
+const MARK = 0xfeff
 
 /** Bytes to text. A character cut in two waits for its rest; what is not UTF-8 becomes U+FFFD and nothing is thrown. */
 export const utf8 = (): Stage<Uint8Array, string> => {
-  const decoder = new TextDecoder()
-  /** A byte order mark may come, or the rest of a character. */
-  let waiting = true
-  const some = (text: string): readonly string[] => (text === '' ? [] : [text])
+  /** Made when first a character may be cut in two: its state costs more than most answers. */
+  let decoder: typeof whole | undefined
+  let waiting = false
+  let fresh = true
+  const some = (text: string): readonly string[] => {
+    if (text === '') return []
+    const marked = fresh && text.charCodeAt(0) === MARK
+    fresh = false
+    if (!marked) return [text]
+    return text.length === 1 ? [] : [text.slice(1)]
+  }
   return {
     push(bytes) {
       const last = bytes.at(-1)
       if (last === undefined) return []
       const waited = waiting
       waiting = last >= 0x80
-      return some(waited || waiting ? decoder.decode(bytes, { stream: true }) : whole.decode(bytes))
+      if (!waited && !waiting) return some(whole.decode(bytes))
+      decoder ??= new TextDecoder('utf-8', { ignoreBOM: true })
+      return some(decoder.decode(bytes, { stream: true }))
     },
-    end: () => some(decoder.decode()),
+    end: () => (decoder && waiting ? some(decoder.decode()) : []),
   }
 }

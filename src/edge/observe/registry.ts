@@ -8,6 +8,8 @@ export type Labels = { readonly [name: string]: string | number }
 type Kind = 'counter' | 'gauge' | 'histogram'
 type Series = { readonly values: readonly string[]; value: number; buckets: number[] }
 
+type Level = Map<string | number | undefined, Level | Series>
+
 export type Counter = { add(labels: Labels, by?: number): void }
 export type Gauge = { set(labels: Labels, value: number): void }
 export type Histogram = { record(labels: Labels, value: number): void }
@@ -50,8 +52,12 @@ class Metric {
   readonly #most: number
   readonly #seen: readonly Set<string>[]
   readonly #series = new Map<string, Series>()
-  /** Series by labels as they were given: cleaning and bounding is dear, and nearly always was done before. */
-  readonly #given = new Map<string, Series>()
+  /**
+   * Series by labels as they were given, a level for each: cleaning and bounding is dear, and nearly always was done
+   * before; so is making one text of them to look up.
+   */
+  readonly #given: Level = new Map()
+  #remembered = 0
 
   constructor(name: string, help: string, kind: Kind, labels: readonly string[], bounds: readonly number[] = []) {
     this.name = name
@@ -73,20 +79,36 @@ class Metric {
   }
 
   series(labels: Labels): Series {
-    let given = ''
-    for (const name of this.labels) given += `${labels[name]}${JOINT}`
-    const before = this.#given.get(given)
-    if (before) return before
+    let found: Level | Series | undefined = this.#given
+    for (const name of this.labels) {
+      if (!(found instanceof Map)) break
+      found = found.get(labels[name])
+    }
+    if (found !== undefined && !(found instanceof Map)) return found
+    if (this.labels.length === 0) return this.#make([])
     const values = this.labels.map((name, index) => this.#bounded(index, labels[name]))
     const series =
       this.#series.has(values.join(JOINT)) || this.#series.size < this.#most
         ? this.#make(values)
         : this.#make(this.labels.map(() => OTHER))
-    // A value that holds the joint could be taken for two; such are looked up anew each time.
-    const plain = given.split(JOINT).length === this.labels.length + 1
-    if (plain && given.length <= LONGEST_VALUE * this.labels.length && this.#given.size < this.#most)
-      this.#given.set(given, series)
+    this.#remember(labels, series)
     return series
+  }
+
+  #remember(labels: Labels, series: Series): void {
+    const given = this.labels.map((name) => labels[name])
+    const last = given.pop()
+    const isLong = (value: string | number | undefined) => typeof value === 'string' && value.length > LONGEST_VALUE
+    if (this.#remembered >= this.#most || isLong(last) || given.some(isLong)) return
+    let level = this.#given
+    for (const value of given) {
+      const below = level.get(value)
+      const next: Level = below instanceof Map ? below : new Map()
+      level.set(value, next)
+      level = next
+    }
+    level.set(last, series)
+    this.#remembered++
   }
 
   #make(values: readonly string[]): Series {

@@ -208,7 +208,39 @@ const streams: readonly (readonly [string, keyof typeof upstreamProtocols, reado
   ],
 ]
 
-for (const [name, protocol, frames] of streams)
+const said = (type: string, more: object, at: number): Frame => ({
+  event: `response.${type}`,
+  data: JSON.stringify({ type: `response.${type}`, sequence_number: at, ...more }),
+})
+const steps = (type: string, more: object, ...deltas: readonly string[]): readonly Frame[] =>
+  deltas.map((delta, at) => said(type, { ...more, delta, obfuscation: 'x'.repeat(at) }, 8 + at))
+
+const responses: (typeof streams)[number] = [
+  'responses: thoughts, summaries, texts, a call, and what only the end of an item tells',
+  'openai-responses',
+  [
+    said('created', { response: { id: 'r', status: 'in_progress' } }, 0),
+    said('output_item.added', { output_index: 0, item: { type: 'reasoning', id: 'rs' } }, 1),
+    ...steps('reasoning_summary_text.delta', { output_index: 0, summary_index: 0 }, 'one', ' two', ' three'),
+    ...steps('reasoning_summary_text.delta', { output_index: 0, summary_index: 1 }, 'four', ' five', ' six'),
+    ...steps('reasoning_text.delta', { output_index: 0, content_index: 0 }, 'I', ' think', ' "so"'),
+    said('output_item.done', { output_index: 0, item: { type: 'reasoning', id: 'rs' } }, 2),
+    said('output_item.added', { output_index: 1, item: { type: 'message', id: 'm' } }, 3),
+    ...steps('output_text.delta', { output_index: 1, content_index: 0, logprobs: [] }, 'So', ' it', '', ' is', ' so'),
+    said('output_text.done', { output_index: 1, content_index: 0, text: 'So it is so, and more' }, 4),
+    ...steps('output_text.delta', { output_index: 1, content_index: 1 }, 'a', 'bc', 'def'),
+    said('output_item.done', { output_index: 1, item: { type: 'message', id: 'm', content: [] } }, 5),
+    said('output_item.added', { output_index: 2, item: { type: 'function_call', call_id: 'c', name: 'f' } }, 6),
+    ...steps('function_call_arguments.delta', { output_index: 2 }, '{"a"', ':', '1'),
+    ...steps('output_text.delta', { output_index: 3, content_index: 0 }, 'it', ' waits', ' here'),
+    said('function_call_arguments.done', { output_index: 2, arguments: '{"a":1}' }, 7),
+    said('output_item.done', { output_index: 2, item: { type: 'function_call', call_id: 'c', name: 'f' } }, 8),
+    ...steps('output_text.delta', { output_index: 3, content_index: 0 }, 'and', ' goes', ' on'),
+    said('completed', { response: { id: 'r', status: 'completed', output: [] } }, 9),
+  ],
+]
+
+for (const [name, protocol, frames] of [...streams, responses])
   test(`repetition: read from the one before or in full, the same is told: ${name}`, () => {
     // White space behind it, of another length each time, is no other event and has to be read in full.
     const inFull = frames.map((frame, at) =>

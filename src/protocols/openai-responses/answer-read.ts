@@ -11,6 +11,8 @@ import { reasoningTexts, unseal } from './proof.ts'
 export type Reader = {
   /** `size` is the event's length as text. */
   read(event: JsonObject, type: string, size: number): ChatEvent[]
+  /** The event read last, which said more of the open block and nothing else, once more with other words. */
+  readAgain(words: string): ChatEvent[]
   /** Whether the answer has ended, well or not; then nothing more is read. */
   readonly over: boolean
 }
@@ -448,6 +450,11 @@ export const answerReader = (): Reader => {
           readInOrder(index, event, type, size, out)
         }
       }
+      return out
+    },
+    readAgain(words) {
+      const out: ChatEvent[] = []
+      if (!over && current?.part !== undefined) say(current, current.part, words, out)
       return out
     },
   }

@@ -4,6 +4,7 @@ import { isObject, type Json, type JsonObject, number, object, text } from '../.
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
+import { Repetition, type TextOf } from '../repetition.ts'
 import { passFrame, writeFrame } from '../sse.ts'
 import { answerReader, malformed } from './answer-read.ts'
 import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
@@ -17,6 +18,7 @@ const PING = ': ping\n'
 /** The frames of a responses stream as the events they tell. */
 export const decodeStream = (): Stage<Frame, ChatEvent> => {
   const reader = answerReader()
+  const repetition = new Repetition(stepText)
   let failed = false
   const failWith = (failure: Failure): ChatEvent[] => {
     failed = true
@@ -30,10 +32,16 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       if (data === '') return [{ type: 'ping' }]
       // The end, which tells nothing the last event has not told.
       if (data === '[DONE]') return []
+      const again = repetition.textOf(frame)
+      if (again !== undefined) return reader.readAgain(again)
+      repetition.forget()
       const event = parse(data)
       if (!isObject(event)) return failWith(malformed('an event that is not a JSON object'))
       // The name of the event is said twice; sources that keep only data leave one of them out.
-      return reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
+      const events = reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
+      const [only] = events
+      if (events.length === 1 && only?.type === 'delta' && !only.logprobs) repetition.learn(frame, only.text)
+      return events
     },
     end() {
       return failed || reader.over
@@ -42,6 +50,20 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
     },
   }
 }
+
+/** What a step adds to a block of which nothing is kept but what it has said: not a summary's, whose paragraphs are told apart. */
+const stepText: TextOf = (event) => {
+  const { type, delta } = object(event) ?? {}
+  return typeof type === 'string' && STEPS.has(type) ? delta : undefined
+}
+const STEPS = new Set([
+  'response.output_text.delta',
+  'response.refusal.delta',
+  'response.reasoning_text.delta',
+  'response.reasoning.delta',
+  'response.function_call_arguments.delta',
+  'response.custom_tool_call_input.delta',
+])
 
 /** A whole answer, as its stream's last event would have told it. */
 export const decodeAnswer = (body: Json): ChatEvent[] => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { isObject, type JsonObject, parseJson } from './json.ts'
-import { rewrite, survey } from './json-text.ts'
+import { excess, rewrite, survey } from './json-text.ts'
 
 const parse = (source: string): JsonObject => {
   const value = parseJson(source)
@@ -111,3 +111,17 @@ test('parseJson: keeps integers no double holds, leaves the rest as numbers', ()
   assert.equal(value.c, 1.5)
   assert.equal(value.e, 9007199254740991)
 })
+
+const dear: readonly (readonly [name: string, text: string, found: ReturnType<typeof excess>])[] = [
+  ['nothing', '', null],
+  ['as deep as allowed', '[[[1]]]', null],
+  ['deeper', '[[[[1]]]]', 'too-deep'],
+  ['brackets in texts', '["[[[[[[","\\"[[[["]', null],
+  ['as many members as allowed', '{"a":1,"b":2}', null],
+  ['more', '{"a":1,"b":2,"c":3}', 'too-many'],
+  ['many in all, few in each', '[{"a":1,"b":2},{"a":1}]', null],
+  ['as many values as allowed', '[1,2,3,4,5]', null],
+  ['more of them', '[1,2,3,4,5,6]', 'too-scattered'],
+  ['commas in texts', '["1,2,3,4,5,6,7"]', null],
+]
+for (const [name, text, found] of dear) test(`excess: ${name}`, () => assert.equal(excess(text, 3, 2, 4), found))

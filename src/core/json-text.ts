@@ -41,10 +41,17 @@ const nameAt = (source: string, start: number, end: number): string => {
 
 /**
  * Whether reading this text as JSON would cost far more than its length: a body of 13 MB with a million names kept the
- * process busy for 15 s. Found without reading it, in one walk; the text need not be JSON. Null: nothing is too much.
+ * process busy for 15 s, one of 15 MB in a million small values for one. Found without reading it, in one walk; the text
+ * need not be JSON. Null: nothing is too much.
  */
-export const excess = (source: string, deepest: number, mostMembers: number): 'too-deep' | 'too-many' | null => {
+export const excess = (
+  source: string,
+  deepest: number,
+  mostMembers: number,
+  mostValues: number,
+): 'too-deep' | 'too-many' | 'too-scattered' | null => {
   const members: number[] = [0]
+  let values = 0
   for (let at = 0; at < source.length; at++) {
     const code = source.charCodeAt(at)
     if (code === QUOTE) at = stringEnd(source, at) - 1
@@ -57,7 +64,7 @@ export const excess = (source: string, deepest: number, mostMembers: number): 't
       const count = (members[last] ?? 0) + 1
       if (count > mostMembers) return 'too-many'
       members[last] = count
-    }
+    } else if (code === 44 && ++values > mostValues) return 'too-scattered'
   }
   return null
 }

@@ -37,6 +37,8 @@ const BOMBS: readonly (readonly [name: string, text: () => string])[] = [
   ['an exponent of 10 MB', () => `"seed":1e${times('9', 10 * MB)}`],
   ['100 000 large numbers', () => `"x":[${times('12345678901234567890,', 100_000)}1]`],
   ['a million small lists', () => `"x":[${times('[],', 1_000_000)}1]`],
+  ['two and a half million numbers', () => `"x":[${times('1,', 2_500_000)}1]`],
+  ['600 000 messages', () => `"messages":[${times('{"role":"user","content":"x"},', 600_000).slice(0, -1)}]`],
   ['white space of 10 MB', () => `"x":${times(' \n\t\r', (10 * MB) / 4)}1`],
   [
     '10 000 tools',

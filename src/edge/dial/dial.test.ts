@@ -341,6 +341,19 @@ for (const client of ['own', 'undici'] as const)
       assert.equal(upstream.seen.length, 3)
     })
 
+    test('dial: what breaks long after it was sent crossed nothing on the wire, and is not made anew', async () => {
+      const { upstream, dial, url } = await given(async ({ number }) => {
+        if (number === 0) return { do: 'answer' }
+        await new Promise((resolve) => setTimeout(resolve, 2_200))
+        return { do: 'close' }
+      })
+      await hear(dial, { url }).done
+      const heard = hear(dial, { url })
+      await heard.done
+      assert.equal(heard.failure?.kind, 'reset')
+      assert.equal(upstream.seen.length, 2)
+    })
+
     test('dial: once a byte of the answer has come, it is not made anew', async () => {
       const { upstream, dial, url } = await given(({ number }) =>
         number === 0 ? { do: 'answer' } : { do: 'raw', bytes: 'HTTP/1.1 2', ending: 'close' },

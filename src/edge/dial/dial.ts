@@ -181,6 +181,7 @@ class Call implements Hears, Ongoing {
   #line: Line | null = null
   #inflater: Inflater | null = null
   #retried = false
+  #sent = 0
   /** `dial` has not returned yet, and no listener is called before it has. */
   #starting = false
 
@@ -202,6 +203,7 @@ class Call implements Hears, Ongoing {
 
   #send(line: Line): void {
     this.#line = line
+    this.#sent = performance.now()
     line.send(this.#message, this)
   }
 
@@ -269,7 +271,7 @@ class Call implements Hears, Ongoing {
     if (!this.#listener) return
     // The upstream closed the connection while it lay idle, which it may do at any time, and the request crossed that
     // on the wire. Once more on a connection of its own; whether that one breaks too is for the gateway to judge.
-    if (!stale || this.#retried) return this.#fail(failure)
+    if (!stale || this.#retried || performance.now() - this.#sent > CROSSING) return this.#fail(failure)
     this.#retried = true
     this.#send(this.#origin.make())
   }
@@ -280,6 +282,9 @@ class Call implements Hears, Ongoing {
     listener?.end()
   }
 }
+
+/** ms in which a request and the closing of its connection can cross; later it was read, thought about, and is paid for. */
+const CROSSING = 2_000
 
 /** What a body that has been unpacked no longer is. */
 const UNDONE: ReadonlySet<string> = new Set(['content-encoding', 'content-length'])

@@ -5,12 +5,14 @@ import { excess } from '../../core/json-text.ts'
 const DEEPEST = 64
 /** Objects of more members are nobody's request, and dear to read, to copy and to name in an error. */
 const MOST_MEMBERS = 10_000
+/** Long texts and images are few values; long lists of tokens are the most that is asked for in earnest. */
+const MOST_VALUES = 1_000_000
 /** Characters below which no text is dear enough to be looked at twice. */
 const SMALL = 128 * 1024
 
 /** Why a text is not even read as JSON; null: it is. */
 export const tooDear = (text: string): Failure | null => {
-  const found = text.length > SMALL ? excess(text, DEEPEST, MOST_MEMBERS) : null
+  const found = text.length > SMALL ? excess(text, DEEPEST, MOST_MEMBERS, MOST_VALUES) : null
   switch (found) {
     case null:
       return null
@@ -18,6 +20,8 @@ export const tooDear = (text: string): Failure | null => {
       return fail('invalid_value', `The body is nested deeper than ${DEEPEST} levels.`)
     case 'too-many':
       return fail('invalid_value', `An object in the body has more than ${MOST_MEMBERS} members.`)
+    case 'too-scattered':
+      return fail('invalid_value', `The body is made of more than ${MOST_VALUES} values.`)
     default:
       throw new Error(`unknown excess ${found satisfies never}`)
   }

@@ -245,3 +245,12 @@ const edges: readonly (readonly [string, Failure, number | null, boolean, number
 ]
 for (const [name, failure, soonest, retry, after] of edges)
   test(`come back: ${name}`, () => assert.deepEqual(comeBack(failure, soonest), { retry, after }))
+
+test('verdict: of ten thousand things that cannot be carried ten are named', () => {
+  const paths = Array.from({ length: 10_000 }, (_, at) => `tools[${at}]`)
+  const { message, param } = verdict([], [{ why: 'unfit', paths }])
+  assert.match(message, /^No configured provider can carry tools\[0\], .*, tools\[9\] and more\. Leave it out/)
+  assert.equal(param, 'tools[0]')
+  const ten = verdict([], [{ why: 'unfit', paths: paths.slice(0, 10) }])
+  assert.match(ten.message, /tools\[9\]\. Leave/)
+})

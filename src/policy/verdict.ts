@@ -55,7 +55,7 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
   if (leftOut.every(({ why }) => why === 'unfit') && unfit[0] !== undefined)
     return fail(
       'unsupported',
-      `No configured provider can carry ${unique(unfit).join(', ')}. Leave it out, or add a provider that speaks this style.`,
+      `No configured provider can carry ${named(unfit)}. Leave it out, or add a provider that speaks this style.`,
       { param: unfit[0] },
     )
   if (only(MISSING))
@@ -71,7 +71,13 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
 
 const quoted = (failure: Failure | undefined): string => (failure ? ` Last: ${failure.message}` : '')
 const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})
-const unique = (items: readonly string[]): string[] => [...new Set(items)]
+/** What an error names at most; a client may have sent ten thousand. */
+const MOST_NAMED = 10
+
+const named = (paths: readonly string[]): string => {
+  const different = [...new Set(paths)]
+  return different.slice(0, MOST_NAMED).join(', ') + (different.length > MOST_NAMED ? ' and more' : '')
+}
 
 /** In words, so that no number in an error's text can be read as a status. */
 const counted = (n: number): string =>

@@ -64,7 +64,7 @@ export class Repetition {
     if (from === to || data.slice(at) !== this.#after) return undefined
     const said = data.slice(from, to)
     // What was found is a JSON string without its quotes.
-    return said.includes('\\') ? JSON.parse(`"${said}"`) : said
+    return said.includes('\\') ? JSON.parse(`"${said}"`) : apart(said)
   }
 
   /** The event read last was another one, whatever it said. */
@@ -83,8 +83,8 @@ export class Repetition {
     }
     this.#misses = 0
     this.#event = event
-    this.#gaps = learnt.gaps
-    this.#after = learnt.after
+    this.#gaps = learnt.gaps.map(({ before, holds }) => ({ before: apart(before), holds }))
+    this.#after = apart(learnt.after)
   }
 
   #proves(gaps: readonly Gap[], after: string): boolean {
@@ -109,6 +109,12 @@ const MARKS: { readonly [holds in Gap['holds']]: string } = {
   padding: PADDING_MARK,
   number: String(NUMBER_MARK),
 }
+
+/**
+ * The same text in memory of its own: a slice of 13 letters and more keeps all that was read with it (1 KB where the text
+ * has 31 letters), and texts are kept until an answer ends. Joining and cutting again makes V8 copy, in 90 ns.
+ */
+const apart = (text: string): string => (text.length < 13 ? text : ` ${text}`.slice(1))
 
 type Hole = { readonly start: number; readonly end: number; readonly holds: Gap['holds'] }
 

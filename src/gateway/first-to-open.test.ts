@@ -252,6 +252,33 @@ for (const stream of [false, true])
       isOver(it)
     })
 
+test('hedge: that it takes over from a first that failed is told as a fallback, and nothing else is', async () => {
+  const told = ({ news }: Bench) =>
+    news.flatMap((item) => (item.event === 'fallback' ? [`${item.from} ${item.to} ${item.kind}`] : []))
+  for (const [first, second, expected] of [
+    [says(500), answers, ['a#k1/m b#k1/m status']],
+    [answers, says(500), []],
+  ] as const) {
+    const it = bench(abc(), cast({ a: hangs, b: hangs, c: answers }), hedged)
+    it.ask(question(false))
+    await it.world.pass(1_000)
+    // The one that fails does so first.
+    for (const [who, acts] of expected.length > 0
+      ? ([
+          ['a', first],
+          ['b', second],
+        ] as const)
+      : ([
+          ['b', second],
+          ['a', first],
+        ] as const)) {
+      acts(callTo(it, who))
+      await it.world.settle()
+    }
+    assert.deepEqual(told(it), expected)
+  }
+})
+
 test('hedge: whoever may not be asked at once is passed over', async () => {
   const limited = says(429, {}, { 'retry-after': '60' })
   const it = bench(abc(), cast({ a: hangs, b: limited, c: answers }), hedged)

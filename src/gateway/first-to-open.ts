@@ -210,6 +210,20 @@ export const firstToOpen = async <Ready extends Fitness>(
     return 'why' in ticket ? null : { target, prepared, ticket }
   }
 
+  /** What failed last is gone on from. */
+  const tellFallback = (to: Target): void => {
+    if (!last) return
+    const { target, failure } = last
+    tell({
+      event: 'fallback',
+      id: errand.id,
+      from: nameOf(target),
+      to: nameOf(to),
+      kind: failure.kind,
+      detail: failure.message,
+    })
+  }
+
   /** From now on it is one of those under way. */
   const start = ({ target, prepared, ticket }: Choice<Ready>, hedge: boolean): void => {
     const { instance, model } = target.candidate
@@ -281,15 +295,7 @@ export const firstToOpen = async <Ready extends Fitness>(
           if (starved) note({ type: 'budget_spent', at: world.now(), provider: starved })
           return { ok: false, failure: verdict(failures, leftOut), soonest: soonest(tools, errand) }
         }
-        if (last)
-          tell({
-            event: 'fallback',
-            id: errand.id,
-            from: nameOf(last.target),
-            to: nameOf(choice.target),
-            kind: last.failure.kind,
-            detail: last.failure.message,
-          })
+        tellFallback(choice.target)
         start(choice, false)
       }
 
@@ -330,6 +336,9 @@ export const firstToOpen = async <Ready extends Fitness>(
       failures.push(failure)
       history = met(history, target, failure, windowOf(target.candidate))
       last = { target, prepared, failure }
+      // The hedge that is already there takes over.
+      const [other] = underWay.keys()
+      if (other && other.number > number) tellFallback(other.target)
       if (asking.mayGoElsewhere?.(failure) === false) history = { ...history, over: true }
       // What nobody else may be asked any more, nobody else was asked: what a model refuses is not had from another.
       if (history.over)

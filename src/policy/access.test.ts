@@ -267,7 +267,7 @@ test('access: a browser is told of methods, headers and what it may read, word f
     'access-control-expose-headers':
       'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, retry-after, x-should-retry',
     vary: 'origin',
-    'access-control-allow-methods': 'GET, HEAD, POST, OPTIONS',
+    'access-control-allow-methods': 'GET, HEAD, POST, DELETE, OPTIONS',
     'access-control-allow-headers': 'authorization, *',
     'access-control-max-age': '600',
   })

@@ -129,7 +129,7 @@ export const preflightHeaders = (
   if (headers['access-control-allow-origin'] === undefined) return headers
   return {
     ...headers,
-    'access-control-allow-methods': 'GET, HEAD, POST, OPTIONS',
+    'access-control-allow-methods': 'GET, HEAD, POST, DELETE, OPTIONS',
     // The star is for what SDKs send about themselves; it never covers Authorization (Fetch standard).
     'access-control-allow-headers': 'authorization, *',
     'access-control-max-age': '600',

@@ -214,7 +214,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     if (ending) return refuse(fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 }))
     if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
       return answerEmpty(res, { ...common, ...preflightHeaders(origin, door) })
-    if (target === '*') return answerEmpty(res, { ...common, allow: 'GET, HEAD, POST, OPTIONS' })
+    if (target === '*') return answerEmpty(res, { ...common, allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
 
     const found = findRoute(path)
     if ('kind' in found) return refuse(found)

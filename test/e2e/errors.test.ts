@@ -95,7 +95,7 @@ const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) 
   // Money and limits.
   quota: {
     acts: [upstreamError(429, 'insufficient_quota', {}, 'insufficient_quota'), upstreamError(402, 'billing_error')],
-    told: { status: 429, type: 'insufficient_quota', code: 'insufficient_quota', retry: false },
+    told: { status: 429, type: 'insufficient_quota', code: 'insufficient_quota', retry: false, after: [890, 900] },
   },
   quotaandlimit: {
     acts: [upstreamError(402, 'billing_error'), upstreamError(429, 'rate_limit_error', { 'retry-after': '20' })],

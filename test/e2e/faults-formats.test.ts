@@ -189,7 +189,8 @@ type Fault = {
 } & (
   | /** Nothing of it is seen: its word in the trail, and what a client is told when nobody else can answer. */
   {
-      readonly so: 'elsewhere'
+      /** Asked of another; or of nobody, who would be paid for as much again. */
+      readonly so: 'elsewhere' | 'told'
       readonly shown: string | ((format: Format) => string)
       readonly told: readonly [number, string] | ((format: Format) => readonly [number, string])
     }
@@ -378,7 +379,7 @@ const FAULTS: Fault[] = [
     only: 'stream',
     act: (sound) =>
       streamed(sound, [{ event: sound.messages[0]?.event, data: `{"x":"${'x'.repeat(9 * 1024 * 1024)}"}` }]),
-    so: 'elsewhere',
+    so: 'told',
     shown: 'response_too_large',
     told: [502, 'response_too_large'],
   },
@@ -600,12 +601,16 @@ describe('faults of formats', () => {
       const more = fault.call ? toolsFor(style) : {}
       test(titleOf(one), { timeout: 20_000 }, async () => {
         const alone = await ask(gateway, style, `${id}-alone`, stream, more)
-        if (fault.so === 'elsewhere') {
+        if (fault.so === 'elsewhere' || fault.so === 'told') {
           const shown = typeof fault.shown === 'string' ? fault.shown : fault.shown(format)
           const told = typeof fault.told === 'function' ? fault.told(format) : fault.told
           assert.deepEqual([alone.status, alone.json().error.code], [...told], alone.text)
           assert.equal(trailOf(alone.headers)[0], `${id}:${shown}`)
           const two = await ask(gateway, style, `${id}-two`, stream, more)
+          if (fault.so === 'told') {
+            assert.deepEqual([two.status, two.json().error.code], [...told], two.text)
+            return assert.deepEqual(trailOf(two.headers), [`${id}:${shown}`])
+          }
           assert.equal(two.status, 200, two.text)
           assert.deepEqual(trailOf(two.headers), [`${id}:${shown}`, 'spare:200'])
           assert.equal(saidIn(style, stream, two.text), SPARE)

@@ -78,7 +78,7 @@ for (const client of ['own', 'undici'] as const)
     })
     const given = async (script: Script | Act, options: Parameters<typeof startUpstream>[1] = {}) => {
       const upstream = await startUpstream(typeof script === 'function' ? script : () => script, options)
-      const made = dialer({ client })
+      const made = dialer({ client, ...(options.tls && { ca: options.tls.cert }) })
       closers.push(async () => {
         await made.close()
         await upstream.close()
@@ -447,22 +447,26 @@ for (const client of ['own', 'undici'] as const)
       assert.deepEqual(heard.order, ['head', 'bytes'])
     })
 
-    test('dial: a full listener holds the upstream back, and gets everything in the end', async () => {
-      const megabyte = 'x'.repeat(1024 * 1024)
-      const { upstream, dial, url } = await given({ do: 'stream', pieces: Array.from({ length: 24 }, () => megabyte) })
-      let full = true
-      const heard = hear(dial, { url }, () => !full)
-      await until('first bytes', () => heard.text.length > 0)
-      await new Promise((resolve) => setTimeout(resolve, 100))
-      const held = heard.text.length
-      assert.ok(held <= 128 * 1024, `${held} bytes came after the listener was full`)
-      assert.ok((upstream.seen[0]?.sent ?? 0) < 16 * 1024 * 1024, 'the upstream was stopped by the kernel')
-      full = false
-      heard.ongoing.resume()
-      await heard.done
-      assert.equal(heard.text.length, 24 * 1024 * 1024)
-      assert.equal(heard.order.at(-1), 'end')
-    })
+    for (const tls of [undefined, selfSigned()])
+      test(`dial: a full listener holds the upstream back, and gets everything in the end${tls ? ', over TLS' : ''}`, async () => {
+        const megabyte = 'x'.repeat(1024 * 1024)
+        const { upstream, dial, url } = await given(
+          { do: 'stream', pieces: Array.from({ length: 24 }, () => megabyte) },
+          tls ? { tls } : {},
+        )
+        let full = true
+        const heard = hear(dial, { url }, () => !full)
+        await until('first bytes', () => heard.text.length > 0)
+        await new Promise((resolve) => setTimeout(resolve, 100))
+        const held = heard.text.length
+        assert.ok(held <= 128 * 1024, `${held} bytes came after the listener was full`)
+        assert.ok((upstream.seen[0]?.sent ?? 0) < 16 * 1024 * 1024, 'the upstream was stopped by the kernel')
+        full = false
+        heard.ongoing.resume()
+        await heard.done
+        assert.equal(heard.text.length, 24 * 1024 * 1024)
+        assert.equal(heard.order.at(-1), 'end')
+      })
 
     const plain = `{"text":"${'ä'.repeat(5_000)}"}`
     for (const [encoding, bytes] of [

@@ -292,6 +292,28 @@ for (const [name, before] of [
     assert.match(reply.text, /stream_interrupted/)
   })
 
+test('continue: not where a hedge was refused for what was asked', async () => {
+  const { ask, world } = bench(
+    [instance('a'), instance('b', ['k1'], takes), instance('c', ['k1'], takes)],
+    (asked) => {
+      if (host(asked) === 'b') return play.error(asked, 400, { code: 'content_policy_violation' })
+      // Late, so that it is joined by another; then it begins and breaks off.
+      if (host(asked) === 'a') {
+        asked.head(200, { 'content-type': 'text/event-stream' })
+        world.later(2_000, () => {
+          asked.send(said.role() + said.chunk({ content: 'one' }))
+          asked.fail(fail('reset', 'reset'))
+        })
+      }
+    },
+    { stream: { continue: true }, hedge: { percent: 100, delay: 1_000 } },
+  )
+  const reply = ask(question())
+  await world.pass(3_000)
+  assert.deepEqual(world.calls.map(host), ['a', 'b'])
+  assert.match(reply.text, /stream_interrupted/)
+})
+
 // ── When it fails as well, and who may end it ─────────────────────────────────────────────────────────────────────
 
 const seconds: readonly (readonly [string, (asked: Asked) => void, string])[] = [

@@ -1,5 +1,6 @@
 /** Who may go on with an answer that breaks off, and how they are asked. */
 import type { Fact } from '../core/exchange.ts'
+import { rowOf } from '../core/failure.ts'
 import { type Candidate, modelId, type Plan } from '../core/target.ts'
 import { type Asking, askModel } from './asking.ts'
 import type { ClientStream } from './client-stream.ts'
@@ -24,12 +25,15 @@ export const continuable = (tools: Tools, call: Call, won: Won): ContinuedFlow |
   const { settings } = errand.config
   if (won.flow.whole !== null || !mayBeContinued(question, settings)) return null
   const { exchange } = call.record
-  // Whoever has failed this request once is not asked for the rest of it; and where it was too long for somebody, it has
-  // grown by what has been said.
+  // Whoever has failed this request once is not asked for the rest of it. Where somebody refused what was asked (a hedge
+  // may have, beside the one that answered), nobody is; nor where it was too long: it has grown by what has been said.
   const tried = new Set(exchange.flatMap((fact) => (fact.type === 'attempt' ? [`${fact.provider} ${fact.model}`] : [])))
-  const isTooLong = exchange.some((fact) => fact.type === 'failed' && fact.failure.kind === 'context_length')
+  const isRefused = exchange.some(
+    (fact) =>
+      fact.type === 'failed' && (fact.failure.kind === 'context_length' || rowOf(fact.failure).condemns === 'request'),
+  )
   const others = errand.plan.candidates.filter((one) => !tried.has(modelId(one)) && takesPrefill(one))
-  if (isTooLong || others.length === 0) return null
+  if (isRefused || others.length === 0) return null
   const number = exchange.findLast((fact) => fact.type === 'committed')?.attempt ?? 0
   return new ContinuedFlow(won, question.request, {
     ask: (text, output, stop) => askOnce(tools, call, others, continued(question, text, output), stop),

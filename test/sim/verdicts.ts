@@ -163,7 +163,8 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
 
 /** What the attempt said that was gone on with, and what the one that went on; null: nobody did. */
 const inParts = (call: Call, text: string): { readonly first: string | null; readonly last: string } => {
-  if (!call.exchange?.some(({ type }) => type === 'continued')) return { first: null, last: text }
+  // Who left before the first word read nothing of either part.
+  if (text === '' || !call.exchange?.some(({ type }) => type === 'continued')) return { first: null, last: text }
   const tag = text.slice(0, 3)
   const seam = Array.from(text.matchAll(/([0-9a-z]{3})[0-9a-z]ü/g)).find(([, of]) => of !== tag)?.index ?? text.length
   return { first: text.slice(0, seam), last: text.slice(seam) }

@@ -12,7 +12,7 @@ import type { Refusal } from '../../gateway/refusal.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../policy/access.ts'
 import { mostHeld, neighbourhood, type Shed, turnedAway } from '../../policy/shed.ts'
 import { statusOf } from '../../policy/verdict.ts'
-import { bodyProblem, collect } from './body.ts'
+import { bodyProblem, collect, Incoming } from './body.ts'
 import { clientOf, keyRing } from './keys.ts'
 import { type LoadMeter, measureLoad } from './load.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
@@ -158,6 +158,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     })
 
   const server = createServer({
+    IncomingMessage: Incoming,
     // Every other offer to speak something else (h2c, a WebSocket elsewhere) is a request like any, and answered as such.
     shouldUpgradeCallback: (req) => turns !== undefined && takesTurns(req),
     maxHeaderSize: LIMITS.headBytes,
@@ -174,7 +175,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   server.maxRequestsPerSocket = LIMITS.requestsPerSocket
   server.timeout = 0
 
-  const serve = (req: IncomingMessage, res: ServerResponse, continues: boolean) => {
+  const serve = (req: Incoming, res: ServerResponse, continues: boolean) => {
     const settings = options.settings()
     const headers = lookup(req)
     const id = requestId(headers('x-request-id'))

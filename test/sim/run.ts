@@ -467,9 +467,10 @@ class Simulation {
     if (step.act !== 'bytes' || !asked?.reply.full || asked.reply.over || asked.shareable) return
     const { reply } = asked
     const { behind } = reply
-    // One piece may be on its way already when the client turns out to be full, and one of who goes on with a text.
+    // One piece may be on its way when the client turns out to be full; where that shows as what was held is poured, a
+    // second is read before the attempt can say so; and one of who goes on with a text.
     this.#soon.push(() => {
-      if (reply.full && reply.behind > behind && ++dial.readOn > (asked.dials.length > 1 ? 2 : 1))
+      if (reply.full && reply.behind > behind && ++dial.readOn > (asked.dials.length > 1 ? 3 : 2))
         this.#watch.breach(18, `request ${asked.number} is full, and attempt ${dial.tag} is read on`)
       if (reply.behind > MOST_BEHIND)
         this.#watch.breach(18, `${reply.behind} characters wait for request ${asked.number}`)

@@ -59,3 +59,11 @@ test('redact: a key made of words takes no words out of errors, and is itself ta
   assert.equal(message, 'Previous response not found for [key].')
   assert.equal(upstream?.code, 'previous_response_not_found')
 })
+
+test('redact: a run of small letters of a key drawn by chance is taken out like any other', () => {
+  const key = { id: 'k', weight: 1, secret: new Secret('sk-4q7azgrhfachjpfrvapbwoeirutyqpzm19xk') }
+  assert.equal(
+    redacted(fail('status', 'The key ...zgrhfachjpfrvapb is not known.'), key).message,
+    'The key ...[key] is not known.',
+  )
+})

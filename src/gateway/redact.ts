@@ -12,8 +12,8 @@ const SHORTEST = 5
 const RUN = 8
 const ENDS = 4
 const MASK = '[key]'
-/** What chance has drawn has something of this in nearly every run; words have not. */
-const CHANCE = /[0-9A-Z]/
+/** Small letters between other signs, no more than a word has. */
+const WORD = /(?<![A-Za-z0-9])[a-z]{1,16}(?![A-Za-z0-9])/g
 
 export const redacted = (failure: Failure, { secret }: ProviderKey): Failure => {
   const value = secret?.reveal() ?? ''
@@ -40,12 +40,13 @@ const runsOf = (secret: Secret): ReadonlySet<string> => {
   const value = secret.reveal()
   const runs = new Set<string>()
   const hidden = value.slice(ENDS, -ENDS)
-  // A short one may be made of words, parts of which stand in any error; and so may a run without a digit or a capital.
+  // A short one may be made of words, parts of which stand in any error; and a long one may have some within.
   if (hidden.length >= 2 * RUN)
     for (const form of [hidden, ...encoded(value)]) {
       const searched = small(form)
+      const drawn = form.replace(WORD, (word) => '-'.repeat(word.length))
       for (let at = 0; at + RUN <= form.length; at++)
-        if (CHANCE.test(form.slice(at, at + RUN))) runs.add(searched.slice(at, at + RUN))
+        if (/[A-Za-z0-9]/.test(drawn.slice(at, at + RUN))) runs.add(searched.slice(at, at + RUN))
     }
   known.set(secret, runs)
   return runs

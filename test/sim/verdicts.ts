@@ -105,7 +105,7 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
   if (reading.problem !== null) watch.breach(28, `${name}: ${reading.problem}`)
   const { terminators, errors } = reading
 
-  const parts = inParts(origin, reading.text)
+  const parts = inParts(origin, reading.text, text)
   let words: Words = wordsIn(parts.last, false)
   const from = words.tag === null ? undefined : dials[Number.parseInt(words.tag, 36)]
   if (words.problem !== null && from?.script.gaps) words = wordsIn(parts.last, true)
@@ -162,9 +162,11 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
 }
 
 /** What the attempt said that was gone on with, and what the one that went on; null: nobody did. */
-const inParts = (call: Call, text: string): { readonly first: string | null; readonly last: string } => {
+const inParts = (call: Call, text: string, raw: string): { readonly first: string | null; readonly last: string } => {
   // Who left before the first word read nothing of either part.
-  if (text === '' || !call.exchange?.some(({ type }) => type === 'continued')) return { first: null, last: text }
+  // One who joined may be done before the first client's request is, and its exchange told: the comment at the seam tells.
+  const isContinued = call.exchange?.some(({ type }) => type === 'continued') ?? raw.includes('\n: headgate continued ')
+  if (text === '' || !isContinued) return { first: null, last: text }
   const tag = text.slice(0, 3)
   const seam = Array.from(text.matchAll(/([0-9a-z]{3})[0-9a-z]ü/g)).find(([, of]) => of !== tag)?.index ?? text.length
   return { first: text.slice(0, seam), last: text.slice(seam) }

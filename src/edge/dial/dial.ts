@@ -140,14 +140,16 @@ class Origin {
     if (this.#idle.length > mostIdle) this.#idle[0]?.line.drop()
     this.#sweep ??= setInterval(() => this.#look(), SWEEP).unref()
     this.#unsettled.push(line)
-    // The second of two immediates runs when the loop has read once more what connections have.
-    if (this.#unsettled.length === 1) setImmediate(() => setImmediate(() => this.#settle()))
+    if (this.#unsettled.length === 1) setImmediate(() => this.#settle())
   }
 
+  /** Settled when the loop has read once more what connections have; what rests from now on waits for the next time. */
   #settle(): void {
     const lines = this.#unsettled
     this.#unsettled = []
-    for (const line of lines) line.settled()
+    setImmediate(() => {
+      for (const line of lines) line.settled()
+    })
   }
 
   gone(line: Line): void {

@@ -21,7 +21,7 @@ export type AnswerProblem = { readonly problem: 'not_http' | 'too_long' | 'cut';
 const MOST = { head: 16 * 1024, line: 1024 }
 
 /** A server that keeps sending interim answers never gets to the real one. */
-const MOST_INTERIM = 8
+export const MOST_INTERIM = 8
 
 const CR = 13
 const LF = 10

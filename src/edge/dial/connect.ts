@@ -5,6 +5,10 @@ import { connectFailure, connectTimedOut } from './failures.ts'
 
 /** Where connections go, and what is remembered for the next one. */
 export type Place = {
+  /** `https://[::1]:8443` */
+  readonly origin: string
+  /** What a request's `host` says: the port where it is not the usual one (RFC 9110, section 7.2). */
+  readonly authority: string
   readonly host: string
   readonly port: number
   readonly secure: boolean
@@ -19,7 +23,8 @@ export type Place = {
 export const placeOf = (url: URL, ca: string | undefined): Place => {
   const secure = url.protocol === 'https:'
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
-  return { host, port: Number(url.port || (secure ? 443 : 80)), secure, ...(ca !== undefined && { ca }) }
+  const port = Number(url.port || (secure ? 443 : 80))
+  return { origin: url.origin, authority: url.host, host, port, secure, ...(ca !== undefined && { ca }) }
 }
 
 /**

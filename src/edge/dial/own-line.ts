@@ -89,9 +89,7 @@ export class OwnLine implements Line {
   }
 
   #write({ method, path, headers, body }: Message): void {
-    const { host, port, secure } = this.#place
-    const name = host.includes(':') ? `[${host}]` : host
-    let head = `${method} ${path} HTTP/1.1\r\nhost: ${port === (secure ? 443 : 80) ? name : `${name}:${port}`}\r\nconnection: keep-alive\r\n`
+    let head = `${method} ${path} HTTP/1.1\r\nhost: ${this.#place.authority}\r\nconnection: keep-alive\r\n`
     for (const field in headers) head += `${field}: ${headers[field]}\r\n`
     if (body === undefined) this.#socket?.write(`${head}\r\n`, 'latin1')
     else if (ASCII.test(head)) this.#socket?.write(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)

@@ -4,12 +4,10 @@ import type { Socket } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { MOST_INTERIM } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
 import { callFailure } from './failures.ts'
 import type { Hears, Keeper, Line, Message } from './line.ts'
-
-/** A server that keeps sending interim answers never gets to the real one. */
-const MOST_INTERIM = 8
 
 /** Nobody reads it; undici wants a reason. */
 const STOPPED = new Error('stopped')
@@ -28,8 +26,7 @@ export class UndiciLine implements Line {
 
   constructor(place: Place, keeper: Keeper, keepAlive: number) {
     this.#keeper = keeper
-    const host = place.host.includes(':') ? `[${place.host}]` : place.host
-    this.#client = new Client(`${place.secure ? 'https' : 'http'}://${host}:${place.port}`, {
+    this.#client = new Client(place.origin, {
       connect: (_options, callback) => this.#connect(place, callback),
       pipelining: 1,
       allowH2: false,

@@ -2,9 +2,12 @@
 import { isNumberPart, stringEnd } from './json-text.ts'
 
 /** ECMAScript's JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
-type RawJson = { rawJSON(text: string): object }
-// The cast adds a member every supported Node has; see above.
-const { rawJSON } = JSON as unknown as RawJson
+type RawJson = { rawJSON(text: string): object; isRawJSON(value: unknown): boolean }
+// The cast adds members every supported Node has; see above.
+const json = JSON as unknown as RawJson
+
+/** A number kept as it was written. */
+export const isRaw = (value: unknown): boolean => json.isRawJSON(value)
 
 /** A container that is open where the text is being read. `node` is null where nothing of it was kept (a member given twice). */
 type Open = {
@@ -58,11 +61,11 @@ export const withDigits = (source: string, value: unknown): unknown => {
       if (!/^-?[0-9]{16,}$/.test(text)) continue
       const double = Number(text)
       if (Number.isSafeInteger(double) || !Number.isFinite(double)) continue
-      if (!top) whole = rawJSON(text)
+      if (!top) whole = json.rawJSON(text)
       else if (top.node) {
         const place = placeIn(top)
         // Of a member given twice the last counts, and that is what is there.
-        if (top.node[place] === double || isRaw(top.node[place])) top.node[place] = rawJSON(text)
+        if (top.node[place] === double || isRaw(top.node[place])) top.node[place] = json.rawJSON(text)
       }
     }
   }
@@ -81,5 +84,3 @@ const CLOSE_BRACE = 125
 
 const isContainer = (node: unknown): node is { [at: string | number]: unknown } =>
   typeof node === 'object' && node !== null
-
-const isRaw = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

@@ -18,6 +18,9 @@ const NEVER_TWICE = new Set(['model', 'stream'])
 /** Every integer of so many digits is one a double holds. */
 const EXACT = 15
 
+/** Deeper JSON from a client is refused: writing it again overflows a stack at a few thousand levels, and nobody asks that deep. */
+export const DEEPEST = 64
+
 const QUOTE = 34
 const BACKSLASH = 92
 

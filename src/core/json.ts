@@ -1,4 +1,4 @@
-import { withDigits } from './digits.ts'
+import { isRaw, withDigits } from './digits.ts'
 
 /** What JSON can say. Data from outside is `unknown` until a decoder has looked; after that it is this. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
@@ -14,15 +14,6 @@ export const number = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined
 export const object = (value: unknown): JsonObject | undefined => (isObject(value) ? value : undefined)
 export const list = (value: unknown): readonly Json[] => (isList(value) ? value : [])
-
-/** ECMAScript's JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
-type SourceJson = {
-  isRawJSON(value: unknown): boolean
-}
-// The cast adds members every supported Node has; see above.
-const json = JSON as unknown as SourceJson
-
-const isRaw = (value: unknown): boolean => json.isRawJSON(value)
 
 /** A number as it was written, where a double would change it: an integer beyond 2^53 (RFC 8259, section 6). */
 export const sourceOf = (value: unknown): string | undefined => {

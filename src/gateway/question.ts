@@ -1,12 +1,9 @@
 /** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
-import { survey } from '../core/json-text.ts'
+import { DEEPEST, survey } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
 import type { Question } from './prepare.ts'
-
-/** Deeper JSON is refused: writing it again overflows a stack at a few thousand levels, and nobody asks that deep. */
-const DEEPEST = 64
 
 export const ask = (protocol: ClientProtocol, source: string, headers: HeaderLookup): Outcome<Question> => {
   const read = readBody(source)

@@ -8,7 +8,7 @@
 import type { Reply } from '../core/call.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
-import { rewrite, survey } from '../core/json-text.ts'
+import { DEEPEST, rewrite, survey } from '../core/json-text.ts'
 import type { Kept } from '../core/protocol.ts'
 import type { ProviderKey } from '../core/provider.ts'
 import type { Maker, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
@@ -49,9 +49,6 @@ const MOST_SAID = 32 * 1024 * 1024
 
 /** Items of a turn that a later question may name, and how many it may: each is a look into the database. */
 const MOST_NAMED = 10_000
-
-/** A question that has come this far is no deeper. */
-const DEEPEST = 64
 
 export class Turn {
   /** With everything that came before. */

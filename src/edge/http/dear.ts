@@ -1,8 +1,6 @@
 import { type Failure, fail } from '../../core/failure.ts'
-import { excess } from '../../core/json-text.ts'
+import { DEEPEST, excess } from '../../core/json-text.ts'
 
-/** Deeper JSON is refused: nobody asks that deep. */
-const DEEPEST = 64
 /** Objects of more members are nobody's request, and dear to read, to copy and to name in an error. */
 const MOST_MEMBERS = 10_000
 /** Long texts and images are few values; long lists of tokens are the most that is asked for in earnest. */

@@ -13,7 +13,7 @@ import { type RawData, type WebSocket, WebSocketServer } from 'ws'
 import type { Received, Reply } from '../../core/call.ts'
 import { type Failure, fail, KINDS, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../../core/json.ts'
-import { rewrite, survey } from '../../core/json-text.ts'
+import { DEEPEST, rewrite, survey } from '../../core/json-text.ts'
 import type { Frame, HeaderLookup } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Stage } from '../../core/stage.ts'
@@ -389,9 +389,6 @@ const taskIn = (source: string): Task | undefined => {
     text(message.previous_response_id) ?? null,
   )
 }
-
-/** What the road takes; it says so itself of what is deeper. */
-const DEEPEST = 64
 
 const parsed = (source: string): JsonObject | undefined => {
   try {

@@ -212,16 +212,7 @@ export const firstToOpen = async <Ready extends Fitness>(
 
   /** What failed last is gone on from. */
   const tellFallback = (to: Target): void => {
-    if (!last) return
-    const { target, failure } = last
-    tell({
-      event: 'fallback',
-      id: errand.id,
-      from: nameOf(target),
-      to: nameOf(to),
-      kind: failure.kind,
-      detail: failure.message,
-    })
+    if (last) tell(fallback(errand.id, last.target, to, last.failure))
   }
 
   /** From now on it is one of those under way. */
@@ -359,7 +350,17 @@ const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[
   ...doubts.map(({ at }) => at),
 ]
 
-export const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
+const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
+
+/** That another goes on where one has failed. */
+export const fallback = (id: string, from: Target, to: Target, { kind, message }: Failure): News => ({
+  event: 'fallback',
+  id,
+  from: nameOf(from),
+  to: nameOf(to),
+  kind,
+  detail: message,
+})
 
 /** ms until one of the plan's targets may be tried. */
 const soonest = ({ board, world }: Trying, { plan, config, keysOf }: Errand): number | null => {

@@ -5,7 +5,7 @@ import { type Candidate, modelId, type Plan } from '../core/target.ts'
 import { type Asking, askModel } from './asking.ts'
 import type { ClientStream } from './client-stream.ts'
 import { ContinuedFlow, continued, mayBeContinued, takesPrefill } from './continue.ts'
-import { type Errand, firstToOpen, nameOf, type Tools, type Won } from './first-to-open.ts'
+import { type Errand, fallback, firstToOpen, type Tools, type Won } from './first-to-open.ts'
 import type { Prepared, Question } from './prepare.ts'
 import { printable, type Recorder } from './record.ts'
 import type { Stop } from './stop.ts'
@@ -43,8 +43,7 @@ export const continuable = (tools: Tools, call: Call, won: Won): ContinuedFlow |
       before.ticket.failed(failure)
       record.answeredBy(after)
       turn?.answeredBy(after.target, after.prepared, after.flow)
-      const [from, to] = [nameOf(before.target), nameOf(after.target)]
-      tools.tell({ event: 'fallback', id: errand.id, from, to, kind: failure.kind, detail: failure.message })
+      tools.tell(fallback(errand.id, before.target, after.target, failure))
       const { instance, model } = after.target.candidate
       stream.remark(`continued provider=${printable(instance.id)} model=${printable(model)}`)
     },

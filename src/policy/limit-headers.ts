@@ -49,8 +49,9 @@ export const LIMIT_HEADERS: readonly LimitHeaders[] = [
   // OpenAI, Groq, xAI* (no reset), Azure* (reset in s, formerly ms; beside it the length of the window).
   ...['-requests', '-tokens', '-project-tokens', '-input-images', '-tokens_usage_based'].map(openai),
   // Groq: accounts with separate limits for what goes in and what comes out. Fireworks names the same otherwise.
-  ...['-input-tokens', '-output-tokens', '-tokens-prompt', '-tokens-generated'].map(openai),
-  ...['-tokens-cache-adjusted-prompt'].map(openai),
+  ...['-input-tokens', '-output-tokens', '-tokens-prompt', '-tokens-generated', '-tokens-cache-adjusted-prompt'].map(
+    openai,
+  ),
   // Cerebras (`requests-day`, `tokens-minute`), Mistral* (`req-minute`, `tokens-minute`, `req-10-second`; no reset).
   ...windows.flatMap(([name, window]) =>
     ['requests', 'req', 'tokens'].map((of) => ({ ...openai(`-${of}-${name}`), window })),

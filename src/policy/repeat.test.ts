@@ -41,6 +41,8 @@ const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
   // Run by the provider, nothing is left behind: they may fail over, but cost too much to be run twice at once.
   ['web search', hosted({ type: 'web_search' }), true, false],
   ['web search of the chat style', extra('web_search_options', {}), true, false],
+  ['web search in xAI’s words', extra('search_parameters', { mode: 'auto' }), true, false],
+  ['what OpenRouter runs', extra('plugins', [{ id: 'web' }]), true, false],
   ['file search', hosted({ type: 'file_search', vector_store_ids: ['vs_1'] }), true, false],
   ['image generation', hosted({ type: 'image_generation' }), true, false],
   ['fetching pages', hosted({ type: 'web_fetch_20250910', name: 'web_fetch' }), true, false],

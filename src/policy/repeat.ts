@@ -15,7 +15,10 @@ export const mayAskTwo = (request: ChatRequest): boolean =>
   !hasEffects(request) &&
   request.settings.store?.value !== true &&
   !request.tools.some(({ kind }) => kind === 'foreign') &&
-  !request.extras.some(({ name }) => name === 'web_search_options')
+  !request.extras.some(({ name }) => TOOLS_BY_NAME.has(name))
+
+/** Members that have the provider run a tool: OpenAI's search, xAI's, OpenRouter's. */
+export const TOOLS_BY_NAME: ReadonlySet<string> = new Set(['web_search_options', 'search_parameters', 'plugins'])
 
 /** Answering does more than answer: it changes something that is there before and after. */
 export const hasEffects = ({ tools, extras }: ChatRequest): boolean => extras.some(extraActs) || tools.some(toolActs)

@@ -2,6 +2,7 @@
 import type { ChatRequest, Part } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../core/json.ts'
+import { TOOLS_BY_NAME } from './repeat.ts'
 
 /** Characters of the longest key; Stripe's limit, and room for any UUID with a prefix. */
 const LONGEST_KEY = 255
@@ -42,11 +43,9 @@ const EFFECTS = [
   'previous_response_id',
   'container',
   'mcp_servers',
-  'web_search_options',
-  'search_parameters',
-  'plugins',
   'functions',
-] as const
+  ...TOOLS_BY_NAME,
+]
 
 /** What an address points at may be another thing the next moment. */
 const standsForItself = (part: Part): boolean =>

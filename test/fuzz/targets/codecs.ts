@@ -10,6 +10,7 @@ import { loadProviders } from '../../../src/edge/load-providers.ts'
 import { inDialect, maskSecrets } from '../../../src/protocols/classify.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../../src/protocols/index.ts'
 import { sse, sseFrames } from '../../../src/protocols/sse.ts'
+import { orderly } from '../../support/orderly.ts'
 import { changedJson, changedStream, slicings, type Target } from '../engine.ts'
 import {
   answersOf,
@@ -41,39 +42,6 @@ const jsonIn = (input: Buffer): Json | undefined => {
   } catch {
     // As the reader does it.
     return undefined
-  }
-}
-
-const isCount = (value: number | undefined): boolean =>
-  value === undefined || (Number.isSafeInteger(value) && value >= 0)
-
-/** One end, nothing behind a failure, no block in a block, and counts that are counts. */
-const orderly = (events: readonly ChatEvent[], loose: boolean): void => {
-  let open = false
-  const finishes = events.filter(({ type }) => type === 'finish').length
-  const failures = events.filter((event) => event.type === 'failure')
-  assert.ok(finishes <= 1, 'two ends')
-  assert.ok(finishes + failures.length > 0, 'no end')
-  if (!loose && failures.length > 0) {
-    assert.equal(failures.length, 1, 'two failures')
-    // A sign of life says nothing.
-    assert.equal(events.findLast(({ type }) => type !== 'ping')?.type, 'failure', 'something behind a failure')
-  }
-  for (const event of events) {
-    const { type } = event
-    if (type === 'open') assert.equal(open, false, 'a block in a block')
-    if (type === 'delta' || type === 'proof' || type === 'citation' || type === 'close') assert.equal(open, true, type)
-    if (type === 'finish') assert.equal(open, false, 'a block that was not closed')
-    if (type === 'open' || type === 'close') open = type === 'open'
-    if (type === 'delta') assert.equal(typeof event.text, 'string')
-    if (type === 'failure') {
-      assert.ok(Object.hasOwn(KINDS, event.failure.kind))
-      assert.notEqual(event.failure.message, '')
-    }
-    if (type !== 'usage') continue
-    const { input, output, cacheRead, cacheWrite, reasoning } = event.usage
-    for (const count of [input, output, cacheRead, cacheWrite, reasoning])
-      assert.ok(isCount(count), `a count that is none: ${count}`)
   }
 }
 

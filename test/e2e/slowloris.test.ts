@@ -11,7 +11,10 @@ import { ask, sleep, stage } from './support/stage.ts'
 
 type Drip = { readonly socket: Socket; closed(): boolean; text(): string }
 
-/** Sends the first part at once, and then a byte a second. */
+/**
+ * Sends the first part at once, and then a byte a second. Each byte goes out behind the reading of what has come: Node
+ * gives up a socket whose write fails together with the answer that lies there unread.
+ */
 const drip = async (port: number, first: string, rest: string): Promise<Drip> => {
   const socket = connect(port, '127.0.0.1')
   let closed = false
@@ -22,7 +25,10 @@ const drip = async (port: number, first: string, rest: string): Promise<Drip> =>
     text += piece
   })
   socket.on('error', () => {})
-  const timer = setInterval(() => socket.write(rest[at++ % rest.length] ?? 'x'), 1_000)
+  const byte = () => {
+    if (socket.writable) socket.write(rest[at++ % rest.length] ?? 'x')
+  }
+  const timer = setInterval(() => setImmediate(byte), 1_000)
   socket.on('close', () => {
     closed = true
     clearInterval(timer)
@@ -69,7 +75,11 @@ describe('slowloris', () => {
     )
     assert.equal(open(), 0)
     assert.ok(cut > 9_000, 'not before their time')
-    assert.ok(drips.every(({ text }) => text().startsWith('HTTP/1.1 408 ') && text().includes('request_timeout')))
+    const told = (text: string) => text.startsWith('HTTP/1.1 408 ') && text.includes('request_timeout')
+    assert.deepEqual(
+      drips.map(({ text }) => text()).filter((text) => !told(text)),
+      [],
+    )
     assert.ok(
       (await settles(
         () => socketsOf(gateway),
@@ -101,7 +111,10 @@ describe('slowloris', () => {
     const drips = await Promise.all(Array.from({ length: 200 }, () => drip(server.port, first, ' ')))
     const open = async () => drips.filter(({ closed }) => !closed()).length
     assert.equal(await settles(open, (count) => count === 0, 30_000), 0)
-    assert.ok(drips.every(({ text }) => text().startsWith('HTTP/1.1 408 ')))
+    assert.deepEqual(
+      drips.map(({ text }) => text()).filter((text) => !text.startsWith('HTTP/1.1 408 ')),
+      [],
+    )
     assert.deepEqual(entered, [])
     assert.equal(
       await settles(

@@ -71,7 +71,8 @@ const TIMING: Timing = {
   request: 60_000,
   check: 1_000,
   keepAlive: 65_000,
-  linger: 1_000,
+  // Over a long way, or to a busy client, the last words take their time; what nginx waits for (lingering_timeout).
+  linger: 5_000,
   farewell: 1_000,
 }
 

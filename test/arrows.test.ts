@@ -58,7 +58,7 @@ test('arrows: every folder of src is drawn', () => {
   assert.deepEqual([...folders].sort(), Object.keys(ARROWS).sort())
 })
 
-test('arrows: nothing imports main.ts', () => {
+test('arrows: nothing imports main.ts, which alone starts things', () => {
   for (const file of files)
     assert.ok(!importsOf(readFileSync(join(src, file), 'utf8')).some((path) => path.endsWith('/main.ts')), file)
 })

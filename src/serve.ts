@@ -1,0 +1,222 @@
+/** Reads the configuration, builds the world, starts the server, and ends it in order. Only `main.ts` imports this. */
+import { readFileSync } from 'node:fs'
+import { isatty } from 'node:tty'
+import type { Config } from './core/config.ts'
+import { fail } from './core/failure.ts'
+import type { Summary } from './core/summary.ts'
+import { openCatalogue } from './edge/catalogue/catalogue.ts'
+import { loadConfig, readEnvironment } from './edge/config/load.ts'
+import { problemLine } from './edge/config/problem.ts'
+import { watchConfig } from './edge/config/watch.ts'
+import { dialer } from './edge/dial/dial.ts'
+import { countingDial } from './edge/dial/held.ts'
+import { handlersFor } from './edge/http/handlers.ts'
+import { measureLoad } from './edge/http/load.ts'
+import { type Server, startServer } from './edge/http/server.ts'
+import { signing } from './edge/identity/signing.ts'
+import { loadProviders } from './edge/load-providers.ts'
+import { banner, readyFields } from './edge/observe/banner.ts'
+import { colours, noPaint, wantsColour } from './edge/observe/colour.ts'
+import { openLog } from './edge/observe/log.ts'
+import { createMetrics } from './edge/observe/metrics.ts'
+import { loadReadings, readingsOf } from './edge/observe/readings.ts'
+import { teller } from './edge/observe/teller.ts'
+import { lazyResponses } from './edge/store/lazy.ts'
+import { realWorld } from './edge/world.ts'
+import { Board } from './gateway/board.ts'
+import type { Gateway } from './gateway/handle.ts'
+import { ModelLists } from './gateway/model-lists.ts'
+import { respond } from './gateway/respond.ts'
+import type { Stop } from './gateway/stop.ts'
+import { factsOf } from './policy/models.ts'
+import { cost } from './policy/price.ts'
+import { mostHeld } from './policy/shed.ts'
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+const { env } = process
+const terminal = process.stdout.isTTY === true
+
+const refuseToStart = (lines: readonly string[]): never => {
+  process.stderr.write(lines.map((line) => `headgate: ${line}\n`).join(''))
+  process.exit(1)
+}
+
+const providers = await loadProviders()
+const place = { env, folder: process.cwd(), providers }
+const loaded = await loadConfig(place)
+if (!loaded.ok) refuseToStart(loaded.problems.map(problemLine))
+else await start(loaded)
+
+async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { ok: true }>): Promise<void> {
+  const { launch, warnings, sources } = running
+  let config: Config = running.config
+
+  const catalogue = openCatalogue((problem) => log.warn('catalogue', { message: problem }))
+  /** Dollars, from the catalogue's nano-dollars; undefined where a price is not known. */
+  const costOf = ({ provider, upstreamModel, usage }: Summary): number | undefined => {
+    const instance = config.instances.find(({ id }) => id === provider)
+    if (!instance || upstreamModel === undefined || !usage) return undefined
+    if (instance.provider.builtin) return 0
+    const nano = cost(usage, factsOf(catalogue, instance, upstreamModel))
+    return nano === undefined ? undefined : nano / 1e9
+  }
+  const log = openLog({
+    out: process.stdout,
+    level: launch.logLevel,
+    format: launch.logFormat ?? (terminal ? 'pretty' : 'json'),
+    paint: wantsColour(env, terminal) ? colours : noPaint,
+    costOf,
+  })
+  const dial = dialer({ client: launch.httpClient })
+  const signed = signing({
+    dial: dial.dial,
+    environment: () => readEnvironment(place),
+    tell: (trouble) => log.warn('sign_in', trouble),
+  })
+  const load = measureLoad()
+  // Calls let in while there was room may all turn out long: beyond twice the limit the longest answers are given up.
+  const room = () => load.held.bytes() <= 2 * mostHeld(config.settings.limit)
+  const world = realWorld({ dial: countingDial(signed.dial, load.held.change, room) })
+  const started = Math.floor(world.date() / 1000)
+  const lists = new ModelLists(world)
+  const live = new Set<Stop>()
+  const tell = teller([(news) => log.news(news), (news) => metrics.news(news)], (error) => {
+    process.stderr.write(`headgate: what happened could not be written down: ${error}\n`)
+  })
+  const responses = lazyResponses(
+    {
+      folder: config.settings.data.dir,
+      date: world.date,
+      limits: () => config.settings.responses,
+    },
+    (problem) => log.error('data', { message: problem }),
+  )
+  const gateway: Gateway = {
+    world,
+    tell,
+    live,
+    board: new Board(world, tell),
+    catalogue,
+    config: () => config,
+    lists: () => lists.all,
+    responses,
+    jobs: new Map(),
+  }
+  const metrics = createMetrics({
+    version,
+    started,
+    readings: () => [...readingsOf(gateway), ...loadReadings(load, server)],
+    costOf,
+  })
+
+  const server: Server = await startServer({
+    port: launch.port,
+    host: launch.host,
+    settings: () => config.settings,
+    handlers: handlersFor({
+      gateway,
+      version,
+      started,
+      uptime: () => process.uptime() * 1000,
+      draining: () => server.draining(),
+      metrics: () => metrics.text(),
+    }),
+    answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
+    onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
+    onRefused: ({ id, method, path, status, failure, why }) => {
+      log.info('refused', { id, method, path, status, kind: failure.kind, message: failure.message })
+      if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)
+    },
+    load,
+  }).catch((error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, launch.host)]))
+
+  lists.follow(config.instances)
+  const facts = {
+    version,
+    readyMs: performance.now(),
+    address: { host: launch.host ?? '::', port: server.port },
+    config,
+    production: launch.production,
+    file: sources.file,
+    warnings,
+  }
+  if (terminal && launch.logFormat !== 'json')
+    process.stdout.write(`${banner(facts, wantsColour(env, terminal) ? colours : noPaint)}\n`)
+  else {
+    for (const warning of warnings) log.warn('config', { message: warning })
+    log.info('ready', readyFields(facts))
+  }
+
+  if (config.instances.length === 0)
+    log.error('unconfigured', {
+      message:
+        'No provider is configured: model calls are answered 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
+    })
+
+  const watching = watchConfig({
+    ...place,
+    running,
+    tell: (reloaded) => {
+      if (reloaded.kind === 'refused') {
+        for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })
+        return
+      }
+      for (const warning of reloaded.warnings) log.warn('config', { message: warning })
+      if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
+      config = reloaded.config
+      lists.follow(config.instances)
+      log.info('config_changed', { changes: [...reloaded.changes] })
+    },
+  })
+
+  const end = async (signal: string): Promise<void> => {
+    const { delay = 0, timeout } = config.settings.drain
+    log.info('draining', { signal, delay, timeout })
+    const endStreams = () => {
+      for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
+    }
+    await server.drain({
+      delay,
+      timeout,
+      endStreams,
+      pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
+    })
+    // What goes on for a client that may come back: it cannot, and what it has cost so far is still written down.
+    endStreams()
+    watching.stop()
+    lists.stop()
+    signed.close()
+    await dial.close()
+    responses.close()
+    log.info('stopped')
+    log.close()
+    process.exit(0)
+  }
+  let signals = 0
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.on(signal, () => {
+      // A second one hurries the draining under way to its end; a third does not wait for that either.
+      if (signals++ > 1) process.exit(1)
+      void end(signal)
+    })
+  // SIGHUP asks for a reload (watchConfig listens for it); where the terminal itself is gone, it says that nobody is there any more.
+  process.on('SIGHUP', () => {
+    if (terminal && !isatty(1)) void end('SIGHUP')
+  })
+  process.on('uncaughtException', (error) => tell({ event: 'error', error }))
+  process.on('unhandledRejection', (error) => tell({ event: 'error', error }))
+}
+
+function notListening(error: NodeJS.ErrnoException, port: number, host: string | undefined): string {
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return `port ${port} is taken by another program. Choose another: PORT=${port + 1}`
+    case 'EACCES':
+      return `port ${port} may not be used by this user. Choose one above 1023: PORT=3000`
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return `HOST=${host} is no address of this machine. Choose one that is: HOST=127.0.0.1`
+    default:
+      return `cannot listen on port ${port}: ${error.message}`
+  }
+}

@@ -25,6 +25,8 @@ export type ServerOptions = {
   readonly port: number
   /** Absent: every interface. */
   readonly host: string | undefined
+  /** Other processes may listen on the same port, and the system gives each connection to one of them. Rejects with `ENOTSUP` where it cannot. */
+  readonly reusePort?: boolean
   /** The settings now; they may be swapped while the server runs. */
   readonly settings: () => Settings
   readonly handlers: Handlers
@@ -396,7 +398,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen(options.port, options.host, () => {
+    const { port, host, reusePort = false } = options
+    server.listen({ port, host, reusePort }, () => {
       server.off('error', reject)
       resolve()
     })

@@ -8,7 +8,7 @@ import { openCatalogue } from './edge/catalogue/catalogue.ts'
 import { loadConfig, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { watchConfig } from './edge/config/watch.ts'
-import { dialer } from './edge/dial/dial.ts'
+import { dialer, lineFor } from './edge/dial/dial.ts'
 import { countingDial } from './edge/dial/held.ts'
 import { handlersFor } from './edge/http/handlers.ts'
 import { measureLoad } from './edge/http/load.ts'
@@ -67,7 +67,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     paint: wantsColour(env, terminal) ? colours : noPaint,
     costOf,
   })
-  const dial = dialer({ client: launch.httpClient })
+  const dial = dialer({ line: await lineFor(launch.httpClient) })
   const signed = signing({
     dial: dial.dial,
     environment: () => readEnvironment(place),

@@ -15,7 +15,7 @@ import { type Act, refusingUrl, type Script, startUpstream, until } from '../../
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Dial, Ongoing, UpstreamCall } from '../../core/world.ts'
-import { dialer } from './dial.ts'
+import { dialer, lineFor } from './dial.ts'
 
 /** What a listener heard, in order. */
 type Heard = {
@@ -69,16 +69,19 @@ const hear = (
   return heard
 }
 
+const lines = { own: await lineFor('own'), undici: await lineFor('undici') }
+
 /** Everything here holds for both clients: each is the other's oracle. */
 for (const client of ['own', 'undici'] as const)
   describe(`${client} client`, () => {
+    const line = lines[client]
     const closers: (() => Promise<void>)[] = []
     after(async () => {
       for (const close of closers) await close()
     })
     const given = async (script: Script | Act, options: Parameters<typeof startUpstream>[1] = {}) => {
       const upstream = await startUpstream(typeof script === 'function' ? script : () => script, options)
-      const made = dialer({ client, ...(options.tls && { ca: options.tls.cert }) })
+      const made = dialer({ line, ...(options.tls && { ca: options.tls.cert }) })
       closers.push(async () => {
         await made.close()
         await upstream.close()
@@ -248,7 +251,7 @@ for (const client of ['own', 'undici'] as const)
     })
 
     test('dial: a refused connection is said to be unsent', async () => {
-      const made = dialer({ client })
+      const made = dialer({ line })
       const heard = hear(made.dial, { url: `${await refusingUrl()}/v1` })
       await heard.done
       assert.deepEqual(heard.order, ['failed'])
@@ -258,7 +261,7 @@ for (const client of ['own', 'undici'] as const)
     })
 
     test('dial: a host name nobody has', async () => {
-      const made = dialer({ client })
+      const made = dialer({ line })
       const heard = hear(made.dial, { url: 'http://does-not-exist.invalid/v1' })
       await heard.done
       assert.equal(heard.failure?.kind, 'dns')
@@ -272,7 +275,7 @@ for (const client of ['own', 'undici'] as const)
       const silent = createServer((socket) => sockets.push(socket.resume()))
       await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
       const { port } = silent.address() as { port: number }
-      const made = dialer({ client })
+      const made = dialer({ line })
       const begun = performance.now()
       const heard = hear(made.dial, { url: `https://127.0.0.1:${port}/v1`, connectTimeout: 60 })
       await heard.done
@@ -294,7 +297,7 @@ for (const client of ['own', 'undici'] as const)
       const upstream = await startUpstream(() => ({ do: 'answer', body: 'secret' }), { tls: { key, cert } })
       const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED
       process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
-      const strict = dialer({ client })
+      const strict = dialer({ line })
       const refused = hear(strict.dial, { url: `${upstream.url}/v1` })
       await refused.done
       if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
@@ -302,7 +305,7 @@ for (const client of ['own', 'undici'] as const)
       assert.equal(refused.failure?.kind, 'tls')
       assert.equal(refused.failure?.unsent, true)
       assert.equal(upstream.seen.length, 0)
-      const trusting = dialer({ client, ca: cert })
+      const trusting = dialer({ line, ca: cert })
       for (let i = 0; i < 2; i++) {
         const heard = hear(trusting.dial, { url: `${upstream.url}/v1` })
         await heard.done
@@ -521,7 +524,7 @@ for (const client of ['own', 'undici'] as const)
     ] as const)
       test(`dial: compressed, ${name}`, async () => {
         const { upstream, url } = await given({ do: 'answer', headers, body })
-        const made = dialer({ client, mostDecoded: 1024 * 1024 })
+        const made = dialer({ line, mostDecoded: 1024 * 1024 })
         const heard = hear(made.dial, { url })
         await heard.done
         assert.equal(heard.failure?.kind, kind)
@@ -544,7 +547,7 @@ for (const client of ['own', 'undici'] as const)
 
     test('dial: closing ends the calls under way and leaves nothing open', async () => {
       const upstream = await startUpstream(({ number }) => (number === 0 ? { do: 'answer' } : { do: 'hang' }))
-      const made = dialer({ client })
+      const made = dialer({ line })
       await hear(made.dial, { url: upstream.url }).done
       const waiting = [hear(made.dial, { url: upstream.url }), hear(made.dial, { url: upstream.url })]
       await until('under way', () => upstream.seen.length === 3)

@@ -4,16 +4,15 @@
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
-import { type Place, placeOf } from './connect.ts'
+import { placeOf } from './connect.ts'
 import { type DemoOptions, demoDial } from './demo.ts'
 import { encodingOf, type Inflater, inflater } from './inflate.ts'
-import type { Hears, Line, Message } from './line.ts'
+import type { Hears, Keeper, Line, MakeLine, Message } from './line.ts'
 import { OwnLine } from './own-line.ts'
-import { UndiciLine } from './undici-line.ts'
 
 export type DialOptions = {
-  /** Who speaks HTTP on a connection: our client, or undici's. */
-  readonly client?: HttpClient
+  /** Who speaks HTTP on a connection, as `lineFor` has it. Absent: our client. */
+  readonly line?: MakeLine
   /** ms an idle connection is kept for the next call, unless the upstream says otherwise. */
   readonly keepAlive?: number
   /** Idle connections kept for one origin. */
@@ -27,6 +26,12 @@ export type DialOptions = {
 
 export type HttpClient = 'own' | 'undici'
 
+/** The lines of a client. Undici is loaded by who wants it: it is a fifth of what there would be to load. */
+export const lineFor = async (client: HttpClient): Promise<MakeLine> =>
+  client === 'own' ? ownLine : (await import('./undici-line.ts')).undiciLine
+
+const ownLine: MakeLine = (place, keeper) => new OwnLine(place, keeper)
+
 export type Dialer = {
   readonly dial: Dial
   /** Ends every call and every connection. */
@@ -35,7 +40,7 @@ export type Dialer = {
 
 /** Makes calls upstream; `demo:` URLs are answered in the process. */
 export const dialer = (options: DialOptions = {}): Dialer => {
-  const { client = 'own', keepAlive = 30_000, mostIdle = 256, mostDecoded = 64 * 1024 * 1024, ca } = options
+  const { line = ownLine, keepAlive = 30_000, mostIdle = 256, mostDecoded = 64 * 1024 * 1024, ca } = options
   const roads = new Map<string, Road>()
   const origins = new Map<string, Origin>()
   const demo = demoDial(options.demo)
@@ -43,7 +48,8 @@ export const dialer = (options: DialOptions = {}): Dialer => {
 
   const originOf = (url: URL): Origin => {
     const place = placeOf(url, ca)
-    const origin = origins.get(url.origin) ?? new Origin(place, { client, keepAlive, mostIdle })
+    const origin =
+      origins.get(url.origin) ?? new Origin((keeper) => line(place, keeper, keepAlive), { keepAlive, mostIdle })
     origins.set(url.origin, origin)
     return origin
   }
@@ -96,14 +102,14 @@ const failedLater = (listener: UpstreamListener, failure: Failure): Ongoing => {
   }
 }
 
-type OriginOptions = { readonly client: HttpClient; readonly keepAlive: number; readonly mostIdle: number }
+type OriginOptions = { readonly keepAlive: number; readonly mostIdle: number }
 
 /** ms between two looks at which idle connections are over their time. */
 const SWEEP = 1_000
 
 /** One origin's connections. */
 class Origin {
-  readonly #place: Place
+  readonly #newLine: (keeper: Keeper) => Line
   readonly #options: OriginOptions
   readonly #lines = new Set<Line>()
   /** Newest last: the last used is the least likely to have been closed meanwhile. */
@@ -112,8 +118,8 @@ class Origin {
   #unsettled: Line[] = []
   #sweep: NodeJS.Timeout | undefined
 
-  constructor(place: Place, options: OriginOptions) {
-    this.#place = place
+  constructor(newLine: (keeper: Keeper) => Line, options: OriginOptions) {
+    this.#newLine = newLine
     this.#options = options
   }
 
@@ -123,10 +129,7 @@ class Origin {
   }
 
   make(): Line {
-    const line =
-      this.#options.client === 'own'
-        ? new OwnLine(this.#place, this)
-        : new UndiciLine(this.#place, this, this.#options.keepAlive)
+    const line = this.#newLine(this)
     this.#lines.add(line)
     return line
   }

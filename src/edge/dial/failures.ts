@@ -1,4 +1,3 @@
-import { errors } from 'undici'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import type { AnswerProblem } from './answer-reader.ts'
 
@@ -66,7 +65,7 @@ export const callFailure = (error: unknown, answering: boolean): Failure => {
   if (answering && (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH' || code === 'HPE_INVALID_EOF_STATE'))
     return fail('truncated', sentence('the answer ended before its stated length', code))
   // undici does not give every parser error a code; and a broken head that states a length is a "mismatch" to it.
-  if (error instanceof errors.HTTPParserError || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH')
+  if ((error instanceof Error && error.name === 'HTTPParserError') || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH')
     return fail('not_http', sentence('what came back is not HTTP', code))
   if (code === 'UND_ERR_SOCKET') {
     // undici gives one code to a closed connection and to answers it must not accept; only its message tells them apart.

@@ -2,6 +2,7 @@
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { UpstreamCall } from '../../core/world.ts'
+import type { Place } from './connect.ts'
 
 /** A call as it is written: `path` with its query. */
 export type Message = Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'connectTimeout'> & { readonly path: string }
@@ -38,3 +39,6 @@ export type Keeper = {
   /** A line that has ended. */
   gone(line: Line): void
 }
+
+/** A new line to a place. `keepAlive`: ms it may lie idle. */
+export type MakeLine = (place: Place, keeper: Keeper, keepAlive: number) => Line

@@ -7,14 +7,16 @@ import type { HeaderLookup } from '../../core/protocol.ts'
 import { MOST_INTERIM } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
 import { callFailure } from './failures.ts'
-import type { Hears, Keeper, Line, Message } from './line.ts'
+import type { Hears, Keeper, Line, MakeLine, Message } from './line.ts'
 
 /** Nobody reads it; undici wants a reason. */
 const STOPPED = new Error('stopped')
 
 type Headers = { readonly [name: string]: string | string[] | undefined }
 
-export class UndiciLine implements Line {
+export const undiciLine: MakeLine = (place, keeper, keepAlive) => new UndiciLine(place, keeper, keepAlive)
+
+class UndiciLine implements Line {
   readonly #client: Client
   readonly #keeper: Keeper
   #call: UndiciCall | null = null

@@ -1,7 +1,7 @@
-import { STATUS_CODES } from 'node:http'
 import type { Failure } from '../../core/failure.ts'
 import { type Refusal, refusalOf as refusalIn } from '../../gateway/refusal.ts'
 import { protocols } from '../../protocols/index.ts'
+import { STATUS_CODES } from './node-http.ts'
 import { protocolAt } from './routes.ts'
 
 /** What a client is told that does not get as far as the gateway, in the format of the path it asked. */

@@ -5,7 +5,6 @@
  */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { fail } from '../../core/failure.ts'
 import type { ResponseStatus, ResponseStore, StoredResponse } from '../../core/stored.ts'
 
@@ -86,6 +85,8 @@ const SCHEMA = `
 export const openResponses = ({ folder, date, worker, limits }: StoreOptions): OpenStore => {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, FILE)
+  // Asked for here and not imported: whoever keeps nothing does not load it.
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   const database = new DatabaseSync(path)
   try {
     chmodSync(path, 0o600)

@@ -1,11 +1,14 @@
 import { isUtf8 } from 'node:buffer'
-import { IncomingMessage } from 'node:http'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/protocol.ts'
 import { tooDear } from './dear.ts'
+import type { Exchange } from './front.ts'
 
 /** What a request's headers say against reading its body as JSON; null: nothing. */
-export const bodyProblem = (req: IncomingMessage, most: number): Failure | null => {
-  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = req.headers
+export const bodyProblem = (headers: HeaderLookup, most: number): Failure | null => {
+  const type = headers('content-type')
+  const encoding = headers('content-encoding')
+  const length = headers('content-length')
   // A few hundred bytes can unpack to a hundred million; nobody needs it for a prompt.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     return fail('media_type', 'The body is compressed. Send it as it is, without Content-Encoding.')
@@ -31,47 +34,12 @@ const tooLarge = (most: number): Failure =>
 const inUnits = (bytes: number): string =>
   bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 
-type Taker = { take(part: Buffer): void; end(): void }
-
-/**
- * A request whose body can be had as the parser finds it. Node's way, a stream in flowing mode, costs a small request
- * a fifth of all it costs at the edge; what it would give is the same parts in the same order.
- */
-export class Incoming extends IncomingMessage {
-  #taker: Taker | null = null
-
-  /** From now on the parts go there; null: they wait to be read, as in any stream. */
-  takenBy(taker: Taker | null): void {
-    this.#taker = taker
-  }
-
-  override push(part: Buffer | null): boolean {
-    const taker = this.#taker
-    if (!taker) return super.push(part)
-    if (part !== null) {
-      taker.take(part)
-      return true
-    }
-    // To Node the stream has been read to its end: then it holds nothing back for it, and lets go of it.
-    const state = (this as unknown as Ended)._readableState
-    state.ended = true
-    state.endEmitted = true
-    ;(this as unknown as Ended)._consumed = true
-    this.#taker = null
-    taker.end()
-    return true
-  }
-}
-
-/** What Node asks of a request when its answer is out; its types do not have them. `server.test.ts` holds all that depends on it. */
-type Ended = { readonly _readableState: { ended: boolean; endEmitted: boolean }; _consumed: boolean }
-
 /**
  * Reads a body to its end, counting as it comes; calls `done` once, or never if the client leaves first. `takes`: told of
  * each part before it is kept; whoever has no room for it says why.
  */
 export const collect = (
-  req: Incoming,
+  exchange: Exchange,
   most: number,
   takes: (bytes: number) => Failure | null,
   done: (body: Outcome<string>) => void,
@@ -85,7 +53,7 @@ export const collect = (
       parts.push(part)
       return
     }
-    req.takenBy(null)
+    exchange.take(null)
     done(bad(problem))
   }
   const end = () => {
@@ -96,7 +64,7 @@ export const collect = (
     const problem = tooDear(text)
     done(problem ? bad(problem) : good(text))
   }
-  req.takenBy({ take, end })
+  exchange.take({ take, end })
 }
 
 /** Some Windows tools put a byte order mark before JSON (RFC 8259, section 8.1: parsers may ignore it). */

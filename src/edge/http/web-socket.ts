@@ -8,8 +8,9 @@
  * begins with the `x-request-id` the upgrade was answered with.
  */
 import type { IncomingMessage } from 'node:http'
+import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
-import { type RawData, type WebSocket, WebSocketServer } from 'ws'
+import type { RawData, WebSocket, WebSocketServer } from 'ws'
 import type { Received, Reply } from '../../core/call.ts'
 import { type Failure, fail, KINDS, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../../core/json.ts'
@@ -23,6 +24,7 @@ import { memoryStore } from '../../gateway/shelf.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sseFrames } from '../../protocols/sse.ts'
 import { tooDear } from './dear.ts'
+import type { RequestHead } from './front.ts'
 
 /** One turn; resolves when it has been answered. `connection`: what this connection remembers of its own turns. */
 export type AnswerTurn = (received: Received, reply: Reply, connection: ResponseStore) => Promise<void>
@@ -57,6 +59,9 @@ export type SocketTiming = {
 
 export const SOCKET_TIMING: SocketTiming = { ping: 30_000, deaf: 300_000, lifetime: 3_600_000, close: 1_000 }
 
+/** Loaded with the first connection: most gateways never have one. What `require` gives is untyped, hence the cast. */
+const libraryOf = (): typeof import('ws') => createRequire(import.meta.url)('ws') as typeof import('ws')
+
 /** Characters all connections together remember; the longest untouched turns make room, and are then not found. */
 const MOST_REMEMBERED = 128 * 1024 * 1024
 
@@ -70,9 +75,9 @@ const EASED = 16 * 1024
 export type WebSockets = {
   /** Takes over a connection that has been let in. `visitor`: what every turn of it has in common. */
   accept(
-    req: IncomingMessage,
+    head: RequestHead,
     socket: Socket,
-    head: Buffer,
+    first: Buffer,
     visitor: Received,
     refuse: (failure: Failure) => void,
     headers: Readonly<Record<string, string>>,
@@ -105,7 +110,7 @@ export const webSockets = (options: WebSocketOptions): WebSockets => {
       maxPayload: most,
       closeTimeout: options.timing.close,
     }
-    const takes = new WebSocketServer(limits)
+    const takes = new (libraryOf().WebSocketServer)(limits)
     takes.on('headers', (lines, req) => {
       for (const [name, value] of Object.entries(arriving.get(req)?.headers ?? {})) lines.push(`${name}: ${value}`)
     })
@@ -117,9 +122,10 @@ export const webSockets = (options: WebSocketOptions): WebSockets => {
   }
 
   return {
-    accept(req, socket, head, visitor, refuse, headers) {
+    accept(head, socket, first, visitor, refuse, headers) {
+      const req = handshake(head)
       arriving.set(req, { refuse, headers })
-      serverFor(options.settings().limit.body).handleUpgrade(req, socket, head, (peer) => {
+      serverFor(options.settings().limit.body).handleUpgrade(req, socket, first, (peer) => {
         const shelf = shelfIn(remembered, String(number++))
         const connection = new Connection(options, peer, socket, visitor, shelf, () => {
           connections.delete(connection)
@@ -136,6 +142,13 @@ export const webSockets = (options: WebSocketOptions): WebSockets => {
       for (const connection of connections) connection.drain()
     },
   }
+}
+
+/** The library takes Node's request; of it, it looks at these. */
+const handshake = ({ method, target, headers }: RequestHead): IncomingMessage => {
+  const names = ['upgrade', 'sec-websocket-key', 'sec-websocket-version', 'sec-websocket-protocol', 'origin']
+  const found = Object.fromEntries(names.map((name) => [name, headers(name)]))
+  return { method, url: target, headers: found } as unknown as IncomingMessage
 }
 
 type Arriving = { readonly refuse: (failure: Failure) => void; readonly headers: Readonly<Record<string, string>> }

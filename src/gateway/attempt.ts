@@ -84,21 +84,25 @@ const GRACE = 2_000
 const mistake = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
 const unread = fail('malformed', 'The gateway made a mistake of its own reading this answer.')
 
-export class Attempt implements UpstreamListener {
+/** It is its own flow: an open stream is few objects, and keeps nothing of the question. */
+export class Attempt implements UpstreamListener, Flow {
   readonly opened: Promise<Opened>
   readonly #world: World
-  readonly #input: AttemptInput
+  /** Until the upstream's head has come, which says how to read what follows. */
+  #asked: AttemptInput | null
+  readonly #terms: Pick<AttemptInput, 'forgiving' | 'hold' | 'key' | 'settings' | 'stream' | 'textless'>
   readonly #started: number
   readonly #call: Ongoing
   readonly #clocks: Clocks
   #settle: ((opened: Opened) => void) | null = null
-  #status = 0
   #reader: Reader | null = null
+  /** 0 until its head has come. */
+  status = 0
+  whole: string | null = null
   /** Steps not given out yet: of this read, or all while the choice is not made and there is no sink. */
   #held: Passing[] = []
   #heldSize = 0
   #sink: Sink<readonly Passing[]> | null = null
-  #alive = false
   /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
   #dropped = 0
   /** When its first content came. */
@@ -114,23 +118,18 @@ export class Attempt implements UpstreamListener {
   #over: { readonly failure?: Failure } | null = null
 
   constructor(world: World, input: AttemptInput) {
+    const { url, headers, identity, body, once, stream, hold, forgiving, key, settings, textless } = input
     this.#world = world
-    this.#input = input
+    this.#asked = input
+    this.#terms = { forgiving, hold, key, settings, stream, ...(textless && { textless }) }
     this.#started = world.now()
-    this.#clocks = new Clocks(world)
+    this.#clocks = new Clocks(world, (clock) => this.#ring(clock))
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
-    const { circuit, timeout } = input.settings
-    this.#clocks.limit(circuit.timeout, () => {
-      if (!this.#alive) this.#end(fail('timeout', `no sign of life within ${circuit.timeout} ms`))
-    })
-    if (input.stream)
-      this.#clocks.limit(timeout.firstContent, () => {
-        if (this.#contentAt === null && !this.#finish)
-          this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
-      })
-    const { url, headers, identity, body, once, stream, hold } = input
+    const { circuit, timeout } = settings
+    this.#clocks.limit('life', circuit.timeout)
+    if (stream) this.#clocks.limit('first', timeout.firstContent)
     const call = { method: 'POST', url, headers, body, connectTimeout: timeout.connect } as const
     const collected = stream && hold === Number.POSITIVE_INFINITY
     const more = { ...(identity && { identity }), ...(once && { once }), ...(collected && { collected }) }
@@ -145,6 +144,7 @@ export class Attempt implements UpstreamListener {
   /** Ends it without a verdict: the client left. Nothing is heard of it any more. */
   abort(): void {
     this.#over ??= {}
+    this.#asked = null
     this.#sink = null
     this.#clocks.stop()
     this.#call.abort()
@@ -156,23 +156,59 @@ export class Attempt implements UpstreamListener {
     this.#end(this.#finish ? undefined : failure)
   }
 
+  // ── The flow ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  finished(): boolean {
+    return this.#finish !== null
+  }
+
+  usage(): Usage | null {
+    return this.#usage
+  }
+
+  said(): Said {
+    return { length: this.#said, beginning: this.#beginning }
+  }
+
+  id(): string | null {
+    return this.#id
+  }
+
+  droppedEvents(): number {
+    return this.#dropped
+  }
+
+  pour(sink: Sink<readonly Passing[]>): void {
+    const room = sink.push(this.#held)
+    this.#held = []
+    if (this.#over) return sink.end(this.#over.failure)
+    this.#sink = sink
+    if (!room) this.#pause()
+  }
+
+  resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.#clocks.go()
+    this.#call.resume()
+  }
+
   // ── What the upstream does ─────────────────────────────────────────────────────────────────────────────────────
 
   head(status: number, headers: HeaderLookup): void {
-    if (this.#over) return
-    const { protocol, quirks, translated, stream, settings } = this.#input
-    this.#status = status
-    this.#input.heard(headers)
+    if (this.#over || !this.#asked) return
+    const { protocol, quirks, translated, stream, settings, heard } = this.#asked
+    this.#asked = null
+    this.status = status
+    heard(headers)
     this.#reader = readerFor({ status, headers }, { protocol, quirks, translated, stream, date: this.#world.date() })
     // A stream shows life with its first bytes: many a server sends its head at once and thinks afterwards.
-    if (!stream) this.#alive = true
-    const { idle } = settings.timeout
-    this.#clocks.silence(idle, 'bytes', () => this.#end(fail('stalled', `no byte for ${idle} ms`)))
+    if (!stream) this.#clocks.off('life')
+    this.#clocks.silence('bytes', settings.timeout.idle)
   }
 
   bytes(chunk: Uint8Array): boolean {
     if (this.#over || !this.#reader) return true
-    this.#alive = true
     this.#clocks.heardBytes()
     try {
       for (const passing of this.#reader.push(chunk)) this.#step(passing)
@@ -197,9 +233,9 @@ export class Attempt implements UpstreamListener {
   failed(failure: Failure): void {
     // What breaks off after the answer has finished takes nothing with it.
     if (this.#finish) return this.#end(undefined)
-    if (this.#status === 0) return this.#end(failure)
+    if (this.status === 0) return this.#end(failure)
     // The endpoint did answer: what broke off is this answer.
-    this.#end({ ...failure, kind: failure.kind === 'reset' ? 'truncated' : failure.kind, status: this.#status })
+    this.#end({ ...failure, kind: failure.kind === 'reset' ? 'truncated' : failure.kind, status: this.status })
   }
 
   // ── What it means ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -210,7 +246,7 @@ export class Attempt implements UpstreamListener {
       if (event.type === 'failure') {
         // Of an answer that had said why it ends nothing is missing, whatever is said behind it.
         if (this.#finish) return this.#end(undefined)
-        if (event.failure.kind === 'malformed' && this.#input.forgiving && this.#contentAt !== null && passing.frame) {
+        if (event.failure.kind === 'malformed' && this.#terms.forgiving && this.#contentAt !== null && passing.frame) {
           this.#dropped++
           return
         }
@@ -227,15 +263,15 @@ export class Attempt implements UpstreamListener {
     if (this.#sink) return
     this.#heldSize += passing.frame?.data.length ?? 0
     if (this.#contentAt !== null) this.#maybeOpen()
-    else if (this.#input.stream && this.#heldSize > MOST_HELD)
+    else if (this.#terms.stream && this.#heldSize > MOST_HELD)
       this.#end(fail('too_large', `no content within ${MOST_HELD} characters of stream`))
   }
 
   /** Held back long enough: until its time is over, or it has finished, or there is too much of it. */
   #maybeOpen(): void {
-    const { hold } = this.#input
+    const { hold } = this.#terms
     if (hold === Number.POSITIVE_INFINITY) return
-    if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#open({ ok: true, flow: this.#flow() })
+    if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#openAsFlow()
   }
 
   #hear(text: string): void {
@@ -247,14 +283,10 @@ export class Attempt implements UpstreamListener {
     if (this.#contentAt !== null) return this.#clocks.heardContent()
     this.#contentAt = this.#world.now()
     this.#heldSize = 0
-    const { hold } = this.#input
-    if (hold > 0 && hold !== Number.POSITIVE_INFINITY)
-      this.#clocks.limit(hold, () => this.#open({ ok: true, flow: this.#flow() }))
-    const { contentIdle } = this.#input.settings.timeout
-    if (this.#input.stream && !this.#finish)
-      this.#clocks.silence(contentIdle, 'content', () =>
-        this.#end(fail('stalled', `nothing but keep-alives for ${contentIdle} ms`)),
-      )
+    const { hold } = this.#terms
+    this.#clocks.off('first')
+    if (hold !== Number.POSITIVE_INFINITY) this.#clocks.limit('hold', hold)
+    if (this.#terms.stream && !this.#finish) this.#clocks.silence('content', this.#terms.settings.timeout.contentIdle)
   }
 
   #finished(event: ChatEvent & { type: 'finish' }): void {
@@ -263,7 +295,33 @@ export class Attempt implements UpstreamListener {
       return this.#end(fail('truncated', 'an event of the answer could not be read, and its end is missing'))
     this.#finish = event
     this.#clocks.stop()
-    if (!this.#ended) this.#clocks.limit(GRACE, () => this.end())
+    if (!this.#ended) this.#clocks.limit('grace', GRACE)
+  }
+
+  /** A time is over. */
+  #ring(clock: Clock): void {
+    const { circuit, timeout } = this.#terms.settings
+    switch (clock) {
+      case 'life':
+        return this.#end(fail('timeout', `no sign of life within ${circuit.timeout} ms`))
+      case 'first':
+        return this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
+      case 'hold':
+        return this.#openAsFlow()
+      case 'grace':
+        return this.end()
+      case 'bytes':
+        return this.#end(fail('stalled', `no byte for ${timeout.idle} ms`))
+      case 'content':
+        return this.#end(fail('stalled', `nothing but keep-alives for ${timeout.contentIdle} ms`))
+      default:
+        throw new Error(`unknown clock ${clock satisfies never}`)
+    }
+  }
+
+  #openAsFlow(): void {
+    this.whole = this.#held[0]?.whole ?? null
+    this.#open({ ok: true, flow: this })
   }
 
   /** The choice is made, or the attempt has failed while another could still be tried. */
@@ -274,7 +332,7 @@ export class Attempt implements UpstreamListener {
 
   #end(cause: Failure | undefined): void {
     if (this.#over) return
-    const failure = cause && redacted(this.#status === 0 ? cause : { status: this.#status, ...cause }, this.#input.key)
+    const failure = cause && redacted(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
     this.#over = failure ? { failure } : {}
     this.#clocks.stop()
     this.#call?.abort()
@@ -289,13 +347,14 @@ export class Attempt implements UpstreamListener {
     }
     if (failure) return this.#open({ ok: false, failure })
     const empty =
-      !this.#input.textless &&
+      !this.#terms.textless &&
       this.#contentAt === null &&
       this.#finish?.finish.kind === 'stop' &&
       (this.#usage?.output ?? 0) === 0
-    if (!empty) return this.#open({ ok: true, flow: this.#flow() })
-    const nothing = fail('empty', 'the model answered with nothing', { status: this.#status })
-    this.#open({ ok: false, failure: nothing, flow: this.#flow() })
+    if (!empty) return this.#openAsFlow()
+    const nothing = fail('empty', 'the model answered with nothing', { status: this.status })
+    this.whole = this.#held[0]?.whole ?? null
+    this.#open({ ok: false, failure: nothing, flow: this })
   }
 
   /**
@@ -306,33 +365,6 @@ export class Attempt implements UpstreamListener {
     this.#held = []
     this.#end(this.#sink ? mistake : unread)
     throw error
-  }
-
-  #flow(): Flow {
-    return {
-      status: this.#status,
-      whole: this.#held[0]?.whole ?? null,
-      finished: () => this.#finish !== null,
-      usage: () => this.#usage,
-      said: () => ({ length: this.#said, beginning: this.#beginning }),
-      id: () => this.#id,
-      droppedEvents: () => this.#dropped,
-      pour: (sink) => {
-        const room = sink.push(this.#held)
-        this.#held = []
-        if (this.#over) return sink.end(this.#over.failure)
-        this.#sink = sink
-        if (!room) this.#pause()
-      },
-      resume: () => {
-        if (!this.#paused) return
-        this.#paused = false
-        this.#clocks.go()
-        this.#call.resume()
-      },
-      abort: () => this.abort(),
-      giveUp: (failure) => this.giveUp(failure),
-    }
   }
 
   /** What one read brought leaves at once: a write of its own for each event is the dearest part of a burst. */
@@ -350,58 +382,118 @@ export class Attempt implements UpstreamListener {
   }
 }
 
-type Sound = 'bytes' | 'content'
+/**
+ * What an attempt waits for: a sign of life, its first content, the end of the time for which it is held back, the end
+ * of the body behind its answer; and how long nothing may come, no byte or nothing but keep-alives.
+ */
+type Clock = 'life' | 'first' | 'hold' | 'grace' | 'bytes' | 'content'
+const CLOCKS: readonly Clock[] = ['life', 'first', 'hold', 'grace', 'bytes', 'content']
 
-/** The clocks of one attempt. Silence is looked at when it could at the earliest have lasted too long: no timer is set or moved for a chunk. */
+const NEVER = Number.POSITIVE_INFINITY
+
+/**
+ * The clocks of one attempt, on one timer for the first of them. It is not moved for a chunk, nor when what it was set
+ * for is over: it rings too early then, and is set anew.
+ */
 class Clocks {
   readonly #world: World
-  #last: Record<Sound, number>
+  readonly #ring: (clock: Clock) => void
+  /** When each is over, in ms of the monotonic clock. */
+  readonly #until: Record<Clock, number> = {
+    life: NEVER,
+    first: NEVER,
+    hold: NEVER,
+    grace: NEVER,
+    bytes: NEVER,
+    content: NEVER,
+  }
+  /** How long a silence may last, in ms. */
+  #bytes = 0
+  #content = 0
+  /** When something was heard. */
+  #heard = 0
   #held = false
-  #timers: Cancel[] = []
+  #timer: Cancel | null = null
+  #set = NEVER
 
-  constructor(world: World) {
+  constructor(world: World, ring: (clock: Clock) => void) {
     this.#world = world
-    const now = world.now()
-    this.#last = { bytes: now, content: now }
+    this.#ring = ring
   }
 
-  /** Runs once after so many ms; 0 is never. */
-  limit(ms: number, run: () => void): void {
-    if (ms > 0) this.#timers.push(this.#world.later(ms, run))
+  /** Rings once after so many ms; 0 is never. */
+  limit(clock: Clock, ms: number): void {
+    if (ms <= 0) return
+    this.#until[clock] = this.#world.now() + ms
+    this.#arm()
   }
 
-  /** Runs when nothing of this kind has been heard for so long; 0 is never. */
-  silence(ms: number, of: Sound, run: () => void): void {
-    this.#last[of] = this.#world.now()
-    const look = () => {
-      const left = this.#held ? ms : this.#last[of] + ms - this.#world.now()
-      if (left > 0) this.limit(left, look)
-      else run()
-    }
-    this.limit(ms, look)
+  off(clock: Clock): void {
+    this.#until[clock] = NEVER
+  }
+
+  /** Rings when nothing of this kind has been heard for so long; 0 is never. */
+  silence(clock: 'bytes' | 'content', ms: number): void {
+    if (clock === 'bytes') this.#bytes = ms
+    else this.#content = ms
+    this.limit(clock, ms)
   }
 
   /** All that one read brought is heard at one moment: telling the time is not free. */
   heardBytes(): void {
-    this.#last.bytes = this.#world.now()
+    this.#heard = this.#world.now()
+    this.#until.life = NEVER
+    if (this.#bytes > 0) this.#until.bytes = this.#heard + this.#bytes
   }
 
   heardContent(): void {
-    this.#last.content = Math.max(this.#last.content, this.#last.bytes)
+    if (this.#content > 0) this.#until.content = this.#heard + this.#content
   }
 
+  /** Silence is not the upstream's from now on. */
   hold(): void {
     this.#held = true
   }
 
   go(): void {
     this.#held = false
-    const now = this.#world.now()
-    this.#last = { bytes: now, content: now }
+    this.heardBytes()
+    this.heardContent()
+    this.#arm()
   }
 
   stop(): void {
-    for (const cancel of this.#timers) cancel()
-    this.#timers = []
+    for (const clock of CLOCKS) this.#until[clock] = NEVER
+    this.#bytes = 0
+    this.#content = 0
+    this.#timer?.()
+    this.#timer = null
+    this.#set = NEVER
+  }
+
+  #untilOf(clock: Clock): number {
+    return this.#held && (clock === 'bytes' || clock === 'content') ? NEVER : this.#until[clock]
+  }
+
+  /** Sees to it that the timer rings in time for the first. */
+  #arm(): void {
+    let first = NEVER
+    for (const clock of CLOCKS) first = Math.min(first, this.#untilOf(clock))
+    if (first >= this.#set) return
+    this.#timer?.()
+    this.#set = first
+    this.#timer = this.#world.later(Math.max(0, first - this.#world.now()), () => this.#look())
+  }
+
+  #look(): void {
+    this.#timer = null
+    this.#set = NEVER
+    const now = this.#world.now()
+    for (const clock of CLOCKS)
+      if (this.#untilOf(clock) <= now) {
+        this.#until[clock] = NEVER
+        this.#ring(clock)
+      }
+    this.#arm()
   }
 }

@@ -10,6 +10,7 @@ import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Cancel, World } from '../core/world.ts'
 import type { Flow } from './attempt.ts'
+import type { Stop } from './stop.ts'
 
 const HEAD = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -22,7 +23,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
   readonly #world: World
   readonly #reply: Reply
   readonly #settings: Settings
-  readonly #abandoned: (reason: Failure) => void
+  readonly #everything: Stop
   #ended: (failure: Failure | null) => void = () => {}
   #writer: StreamWriter | null = null
   #flow: Flow | null = null
@@ -31,27 +32,26 @@ export class ClientStream implements Sink<readonly Passing[]> {
   /** Nobody reads any more; the answer was complete. */
   #gone = false
   #lastWrite: number
+  /** Until the head is out. */
+  #headers: Readonly<Record<string, string>>
+  #lasts: () => void = () => {}
   #timer: Cancel = () => {}
   /** Gives up on a client that reads no more; null while it reads. */
   #stuck: Cancel | null = null
 
   /**
-   * `headers` are those of ours that do not depend on who answers. `abandoned`: the client reads no more, not even the
-   * signs of life it is sent while nobody has answered yet; whatever is done for it has to end.
+   * `headers` are those of ours that do not depend on who answers. `stop`: told when the client reads no more, not even
+   * the signs of life it is sent while nobody has answered yet; whatever is done for it has to end.
    */
-  constructor(
-    world: World,
-    reply: Reply,
-    settings: Settings,
-    headers: Readonly<Record<string, string>>,
-    abandoned: (reason: Failure) => void,
-  ) {
+  constructor(world: World, reply: Reply, settings: Settings, headers: Readonly<Record<string, string>>, stop: Stop) {
     this.#world = world
-    this.#abandoned = abandoned
+    this.#everything = stop
     this.#reply = reply
     this.#settings = settings
+    this.#headers = headers
     this.#lastWrite = world.now()
-    this.#keepAlive(headers)
+    const { interval } = settings.keepAlive
+    if (interval > 0) this.#look(interval)
   }
 
   /** The head has gone out: from now on whatever happens is told in the stream. */
@@ -62,12 +62,19 @@ export class ClientStream implements Sink<readonly Passing[]> {
   /**
    * The choice is made: sends the head, or, where a keep-alive has already sent it, what it would have said as a comment,
    * and pours the answer through. Resolves when everything has been said: with the failure that broke it off, or null.
+   * `lasts`: it goes on for longer than most, and what is kept for it should be little.
    */
-  pour(writer: StreamWriter, flow: Flow, headers: Readonly<Record<string, string>>): Promise<Failure | null> {
+  pour(
+    writer: StreamWriter,
+    flow: Flow,
+    headers: Readonly<Record<string, string>>,
+    lasts: () => void = () => {},
+  ): Promise<Failure | null> {
     return new Promise((resolve) => {
       if (this.#over) return resolve(fail('client_gone', 'the client left before the answer began'))
       this.#ended = resolve
       this.#flow = flow
+      this.#lasts = lasts
       this.#start(writer, headers)
       // A client may have left as its head was written; then nothing of what follows is for anybody.
       if (!this.#over) flow.pour(this)
@@ -102,7 +109,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
     this.stop()
     this.#reply.cut()
     this.#ended(reason)
-    this.#abandoned(reason)
+    this.#everything.now(reason)
   }
 
   /** Nothing more is to be said here. */
@@ -137,8 +144,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
     this.#writer = writer
     if (this.#begun) this.#write(`: headgate ${comment(headers)}\n`)
-    else this.#reply.head(200, { ...HEAD, ...headers })
-    this.#begun = true
+    else this.#begin(headers)
   }
 
   #write(text: string): boolean {
@@ -163,20 +169,24 @@ export class ClientStream implements Sink<readonly Passing[]> {
   }
 
   /** Looks once an interval whether there was silence, instead of moving a timer with every write. */
-  #keepAlive(headers: Readonly<Record<string, string>>): void {
-    const { interval } = this.#settings.keepAlive
-    if (interval === 0) return
-    const look = () => {
+  #look(after: number): void {
+    this.#timer = this.#world.later(after, () => {
+      const { interval } = this.#settings.keepAlive
+      this.#lasts()
       const left = this.#lastWrite + interval - this.#world.now()
       // Behind the terminator nothing may stand; what is missing then is short of the upstream's own end.
       if (left <= 0 && !this.#stuck && !this.#flow?.finished()) {
-        if (!this.#begun) this.#reply.head(200, { ...HEAD, ...headers })
-        this.#begun = true
+        if (!this.#begun) this.#begin(this.#headers)
         this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
       }
-      this.#timer = this.#world.later(left > 0 ? left : interval, look)
-    }
-    this.#timer = this.#world.later(interval, look)
+      if (!this.#over) this.#look(left > 0 ? left : interval)
+    })
+  }
+
+  #begin(headers: Readonly<Record<string, string>>): void {
+    this.#reply.head(200, { ...HEAD, ...headers })
+    this.#begun = true
+    this.#headers = {}
   }
 }
 

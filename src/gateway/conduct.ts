@@ -17,26 +17,35 @@ export type Call = {
   readonly reply: Reply
 }
 
-export const conduct = async (
+export const conduct = (
   { gateway, protocol, style, received, reply }: Call,
   serve: (stop: Stop, record: Recorder) => Promise<void>,
 ): Promise<void> => {
-  const { live } = gateway
   const stop = new Stop()
   const record = new Recorder(gateway, received, style)
-  live.add(stop)
+  gateway.live.add(stop)
   reply.onGone(() => stop.now(fail('client_gone', 'the client left before the end')))
+  return concluded({ gateway, protocol, reply, stop, record }, serve(stop, record))
+}
+
+type Conducted = Pick<Call, 'gateway' | 'protocol' | 'reply'> & { readonly stop: Stop; readonly record: Recorder }
+
+/** Apart from what began it, since it lasts as long as the answer: whatever it names is kept in memory until then. */
+const concluded = async (
+  { gateway, protocol, reply, stop, record }: Conducted,
+  served: Promise<void>,
+): Promise<void> => {
   try {
-    await serve(stop, record)
+    await served
   } catch (error) {
-    gateway.tell({ event: 'error', id: received.id, error })
+    gateway.tell({ event: 'error', id: record.id, error })
     const failure = fail('internal', 'The gateway made a mistake of its own; it is in its log under this request id.')
     if (record.over) return
     if (record.begun) reply.cut()
     else refuse(protocol, reply, record, failure, 0)
     record.end('refused', statusOf(failure), failure)
   } finally {
-    live.delete(stop)
+    gateway.live.delete(stop)
     stop.means(() => {})
   }
 }

@@ -17,7 +17,7 @@ import type { Flow } from './attempt.ts'
 import type { Won } from './first-to-open.ts'
 import type { Prepared, Question } from './prepare.ts'
 import { Stop } from './stop.ts'
-import { type Said, type Used, usedBy } from './used.ts'
+import { InputCount, type Said, type Used, usedBy } from './used.ts'
 
 /** Whether an answer to this could be gone on with by another, should it break off. */
 export const mayBeContinued = ({ request }: Question, { stream }: Settings): boolean => {
@@ -87,7 +87,7 @@ type Next = {
 export class ContinuedFlow implements Flow {
   readonly status: number
   readonly whole: string | null
-  readonly #request: ChatRequest
+  readonly #asked: InputCount
   readonly #next: Next
   readonly #pieces: string[] = []
   #won: Won<Prepared>
@@ -103,7 +103,7 @@ export class ContinuedFlow implements Flow {
 
   constructor(won: Won<Prepared>, request: ChatRequest, next: Next) {
     this.#won = won
-    this.#request = request
+    this.#asked = new InputCount(request)
     this.#next = next
     this.status = won.flow.status
     this.whole = won.flow.whole
@@ -135,7 +135,7 @@ export class ContinuedFlow implements Flow {
   }
   /** Of both, the seam included. */
   used(): Used {
-    const now = usedBy(this.#won.flow, this.#request)
+    const now = usedBy(this.#won.flow, this.#asked)
     return this.#before ? { usage: sum(this.#before.usage, now.usage), estimated: true } : now
   }
   resume(): void {
@@ -190,7 +190,7 @@ export class ContinuedFlow implements Flow {
     const text = said.trimEnd()
     if (text === '' || !text.isWellFormed()) return sink.end(failure)
     const first = this.#won
-    const used = usedBy(first.flow, this.#request)
+    const used = usedBy(first.flow, this.#asked)
     const gap = new Stop()
     this.#gap = gap
     this.#next.ask(text, used.usage.output, gap).then(

@@ -6,14 +6,16 @@ import type { Received, Reply } from '../core/call.ts'
 import { fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
 import type { Fact } from '../core/exchange.ts'
-import { type Failure, fail, type Outcome } from '../core/failure.ts'
+import type { Failure, Outcome } from '../core/failure.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
-import type { World } from '../core/world.ts'
+import type { Cancel, World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { append } from '../protocols/shared.ts'
 import { askModel } from './asking.ts'
+import type { Flow } from './attempt.ts'
+import type { Ticket } from './board.ts'
 import { ClientStream } from './client-stream.ts'
 import { conduct } from './conduct.ts'
 import type { ContinuedFlow } from './continue.ts'
@@ -27,7 +29,7 @@ import { ask } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
 import type { Stop } from './stop.ts'
 import type { Turn } from './turn.ts'
-import { usedBy } from './used.ts'
+import { InputCount, usedBy } from './used.ts'
 
 export type Gateway = Tools & {
   /** The configuration now; a request keeps the one it began with. */
@@ -80,14 +82,12 @@ const serve = async (
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
   const limit = turn?.kept.background ? 0 : settings.timeout.request
-  const endTimer =
-    limit > 0
-      ? world.later(limit, () => stop.now(fail('deadline', `The answer was not complete within ${limit / 1000} s.`)))
-      : () => {}
+  const ends: Ends = { timer: stop.after(world, limit), stream: null, won: null }
   const ours = { 'x-request-id': received.id }
-  const stream = request.stream ? new ClientStream(world, reply, settings, ours, (reason) => stop.now(reason)) : null
+  const stream = request.stream ? new ClientStream(world, reply, settings, ours, stop) : null
+  ends.stream = stream
   const keysOf = keyOrder(gateway, config, question)
-  let opened: Won | Lost | null = null
+  let lasts = false
   try {
     const errand = {
       id: received.id,
@@ -99,7 +99,8 @@ const serve = async (
       keysOf: turn ? (candidate: Candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
       note: (fact: Fact) => record.note(fact),
     }
-    opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
+    const opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
+    if (opened.ok) ends.won = { flow: opened.flow, ticket: opened.ticket }
     const model = opened.ok ? opened.target.candidate.model : request.model
     const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, question, record, stop.reason)
@@ -112,55 +113,78 @@ const serve = async (
       stream.refuse(protocol.encodeStream(context), failure, record.headers())
       return record.end('refused', statusOf(failure), failure)
     }
+    const { flow, ticket } = opened
     record.answeredBy(opened)
-    turn?.answeredBy(opened.target, opened.prepared, opened.flow)
-    if (stream) {
-      const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
-      await pour(stream, opened, more, question, context, stop, record)
-    } else await whole(reply, opened, question, context, record)
+    turn?.answeredBy(opened.target, opened.prepared, flow)
+    if (!stream) return whole(reply, opened, question, context, record)
+    const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
+    const writer = writerFor(question, opened, more, context)
+    lasts = true
+    return pour({ stream, writer, flow, ticket, more, asked: new InputCount(request), record }, ends, stop)
   } finally {
-    endTimer()
-    stream?.stop()
-    // Over long ago, save after a bug of ours.
-    if (opened?.ok) {
-      opened.flow.abort()
-      opened.ticket.release()
-    }
+    if (!lasts) end(ends)
   }
 }
 
+/** What is to be let go of at a call's end, however it comes. */
+type Ends = { readonly timer: Cancel; stream: ClientStream | null; won: Pick<Won, 'flow' | 'ticket'> | null }
+
+const end = ({ timer, stream, won }: Ends): void => {
+  timer()
+  stream?.stop()
+  // Over long ago, save after a bug of ours.
+  won?.flow.abort()
+  won?.ticket.release()
+}
+
+/** An answer on its way, which may take minutes: nothing else of the question, the plan and what was sent is kept for it. */
+type Pouring = {
+  readonly stream: ClientStream
+  readonly writer: StreamWriter
+  readonly flow: Flow
+  readonly ticket: Ticket
+  /** The same with another who may go on with it. */
+  readonly more: ContinuedFlow | null
+  readonly asked: InputCount
+  readonly record: Recorder
+}
+
 /**
- * A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events. `more`:
- * the same with another who may go on with it, whose frames could not follow those of the first.
+ * A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events, as where
+ * another may go on with it, whose frames could not follow those of the first.
  */
-const pour = async (
-  stream: ClientStream,
-  won: Won,
+const writerFor = (
+  { protocol }: Question,
+  { flow, prepared }: Won,
   more: ContinuedFlow | null,
-  question: Question,
   context: AnswerContext,
-  stop: Stop,
-  record: Recorder,
-): Promise<void> => {
-  const { protocol } = question
-  const flow = more ?? won.flow
-  const same = flow.whole === null && !more ? sameFormat(protocol, won.prepared.protocol) : undefined
-  const writer: StreamWriter = same ? same.passStream(context) : protocol.encodeStream(context)
+): StreamWriter => {
+  const same = flow.whole === null && !more ? sameFormat(protocol, prepared.protocol) : undefined
+  return same ? same.passStream(context) : protocol.encodeStream(context)
+}
+
+const pour = async (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => {
+  const { stream, writer, more, asked, record } = pouring
+  const flow = more ?? pouring.flow
   stop.means((reason) => {
     if (reason.kind === 'client_gone') stream.left(reason)
     else flow.giveUp(reason)
   })
   record.begun = true
-  const failure = await stream.pour(writer, flow, record.headers())
-  const { ticket } = more?.won ?? won
-  if (failure && failure.kind !== 'client_gone') ticket.failed(failure)
-  else if (failure) ticket.release()
-  else ticket.done()
-  record.used(more?.used() ?? usedBy(flow, question.request))
-  const skipped = flow.droppedEvents()
-  if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
-  if (!failure) return record.end('answered', 200)
-  record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
+  try {
+    const failure = await stream.pour(writer, flow, record.headers(), () => asked.letGo())
+    const { ticket } = more?.won ?? pouring
+    if (failure && failure.kind !== 'client_gone') ticket.failed(failure)
+    else if (failure) ticket.release()
+    else ticket.done()
+    record.used(more?.used() ?? usedBy(flow, asked))
+    const skipped = flow.droppedEvents()
+    if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
+    if (!failure) return record.end('answered', 200)
+    record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
+  } finally {
+    end(ends)
+  }
 }
 
 /** A whole answer: nothing has been sent before all of it was here. */
@@ -188,7 +212,7 @@ const whole = async (
       ? (same?.passAnswer?.(theirs, context) ?? theirs)
       : JSON.stringify(protocol.encodeAnswer(fold(steps.flatMap(({ events }) => events)), context))
   won.ticket.done()
-  record.used(usedBy(won.flow, question.request))
+  record.used(usedBy(won.flow, new InputCount(question.request)))
   record.begun = true
   reply.head(200, { 'content-type': 'application/json', ...record.headers() })
   reply.end(body)
@@ -205,7 +229,7 @@ const leave = (
   reason: Failure,
 ): void => {
   if (opened.ok) {
-    record.used(usedBy(opened.flow, request))
+    record.used(usedBy(opened.flow, new InputCount(request)))
     opened.flow.abort()
     opened.ticket.release()
   }

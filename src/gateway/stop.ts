@@ -1,5 +1,5 @@
-import type { Failure } from '../core/failure.ts'
-import type { World } from '../core/world.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import type { Cancel, World } from '../core/world.ts'
 
 /** The one way a request is stopped from outside: its client left, its time is over, the process ends. The first reason stands. */
 export class Stop {
@@ -20,6 +20,12 @@ export class Stop {
   means(run: (reason: Failure) => void): void {
     this.#run = run
     if (this.#reason) run(this.#reason)
+  }
+
+  /** Stops after so many ms (0: never), unless that is cancelled. */
+  after(world: World, ms: number): Cancel {
+    if (ms <= 0) return () => {}
+    return world.later(ms, () => this.now(fail('deadline', `The answer was not complete within ${ms / 1000} s.`)))
   }
 
   /** Waits so many ms, or until stopped. */

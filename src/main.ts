@@ -8,7 +8,13 @@
  */
 import { enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { workersWanted } from './edge/workers/wanted.ts'
 
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
-// Not a static import: all of those are loaded before the first line of any of them runs.
-await import('./serve.ts')
+const workers = workersWanted(process.env, process.cwd())
+// No static imports: all of those are loaded before the first line of any of them runs.
+if (workers > 1) {
+  const { supervise } = await import('./edge/workers/supervise.ts')
+  const [, program = '', ...args] = process.argv
+  supervise({ program, args, env: process.env, workers })
+} else await import('./serve.ts')

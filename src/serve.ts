@@ -22,6 +22,7 @@ import { createMetrics } from './edge/observe/metrics.ts'
 import { loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { teller } from './edge/observe/teller.ts'
 import { lazyResponses } from './edge/store/lazy.ts'
+import { MARK } from './edge/workers/wanted.ts'
 import { realWorld } from './edge/world.ts'
 import { Board } from './gateway/board.ts'
 import type { Gateway } from './gateway/handle.ts'
@@ -35,6 +36,9 @@ import { mostHeld } from './policy/shed.ts'
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 const { env } = process
 const terminal = process.stdout.isTTY === true
+/** This process's place among several; undefined: it is the only one. */
+const mark = env[MARK]
+const seat = mark === undefined ? undefined : (await import('./edge/workers/seat.ts')).takeSeat(mark)
 
 const refuseToStart = (lines: readonly string[]): never => {
   process.stderr.write(lines.map((line) => `headgate: ${line}\n`).join(''))
@@ -48,8 +52,9 @@ if (!loaded.ok) refuseToStart(loaded.problems.map(problemLine))
 else await start(loaded)
 
 async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { ok: true }>): Promise<void> {
-  const { launch, warnings, sources } = running
-  let config: Config = running.config
+  const { launch, sources } = running
+  let config: Config = seat ? seat.share(running.config) : running.config
+  const warnings = [...running.warnings, ...(seat ? seat.weakened(config) : [])]
 
   const catalogue = openCatalogue((problem) => log.warn('catalogue', { message: problem }))
   /** Dollars, from the catalogue's nano-dollars; undefined where a price is not known. */
@@ -60,10 +65,12 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     const nano = cost(usage, factsOf(catalogue, instance, upstreamModel))
     return nano === undefined ? undefined : nano / 1e9
   }
+  const logFormat = launch.logFormat ?? (terminal ? 'pretty' : 'json')
   const log = openLog({
-    out: process.stdout,
+    out: seat?.out ?? process.stdout,
     level: launch.logLevel,
-    format: launch.logFormat ?? (terminal ? 'pretty' : 'json'),
+    format: logFormat,
+    shared: seat && { worker: seat.number, whole: seat.whole },
     paint: wantsColour(env, terminal) ? colours : noPaint,
     costOf,
   })
@@ -109,9 +116,13 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     costOf,
   })
 
+  const { host } = launch
+  const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
+  const port = seat ? await seat.claim(launch.port, host).catch(refuseToListen) : launch.port
   const server: Server = await startServer({
-    port: launch.port,
-    host: launch.host,
+    port,
+    host,
+    reusePort: seat !== undefined,
     settings: () => config.settings,
     handlers: handlersFor({
       gateway,
@@ -119,7 +130,8 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
       started,
       uptime: () => process.uptime() * 1000,
       draining: () => server.draining(),
-      metrics: () => metrics.text(),
+      metrics: seat ? seat.metrics : () => metrics.text(),
+      worker: seat,
     }),
     answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
     onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
@@ -128,30 +140,34 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
       if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)
     },
     load,
-  }).catch((error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, launch.host)]))
+  }).catch(refuseToListen)
 
   lists.follow(config.instances)
-  const facts = {
-    version,
-    readyMs: performance.now(),
-    address: { host: launch.host ?? '::', port: server.port },
-    config,
-    production: launch.production,
-    file: sources.file,
-    warnings,
+  const announce = (readyMs: number) => {
+    const facts = {
+      version,
+      readyMs,
+      address: { host: host ?? '::', port: server.port },
+      config,
+      production: launch.production,
+      file: sources.file,
+      warnings,
+      workers: seat?.of,
+    }
+    if (terminal && launch.logFormat !== 'json')
+      process.stdout.write(`${banner(facts, wantsColour(env, terminal) ? colours : noPaint)}\n`)
+    else {
+      for (const warning of warnings) log.warn('config', { message: warning })
+      log.info('ready', readyFields(facts))
+    }
+    if (config.instances.length === 0)
+      log.error('unconfigured', {
+        message:
+          'No provider is configured: model calls are answered 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
+      })
   }
-  if (terminal && launch.logFormat !== 'json')
-    process.stdout.write(`${banner(facts, wantsColour(env, terminal) ? colours : noPaint)}\n`)
-  else {
-    for (const warning of warnings) log.warn('config', { message: warning })
-    log.info('ready', readyFields(facts))
-  }
-
-  if (config.instances.length === 0)
-    log.error('unconfigured', {
-      message:
-        'No provider is configured: model calls are answered 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
-    })
+  // One of several says it when all of them listen.
+  if (!seat) announce(performance.now())
 
   const watching = watchConfig({
     ...place,
@@ -163,7 +179,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
       }
       for (const warning of reloaded.warnings) log.warn('config', { message: warning })
       if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
-      config = reloaded.config
+      config = seat ? seat.share(reloaded.config) : reloaded.config
       lists.follow(config.instances)
       log.info('config_changed', { changes: [...reloaded.changes] })
     },
@@ -172,6 +188,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
   const end = async (signal: string): Promise<void> => {
     const { delay = 0, timeout } = config.settings.drain
     log.info('draining', { signal, delay, timeout })
+    seat?.ending(delay + timeout)
     const endStreams = () => {
       for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
     }
@@ -192,17 +209,40 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     log.close()
     process.exit(0)
   }
+  let times = 0
+  /** The second time hurries the draining under way to its end; the third does not wait for that either. */
+  const endFor = (time: number, signal: string) => {
+    // A terminal's signal comes to each of several processes, and from the supervisor once more.
+    if (time <= times) return
+    times = time
+    if (time > 2) process.exit(1)
+    void end(signal)
+  }
   let signals = 0
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    process.on(signal, () => {
-      // A second one hurries the draining under way to its end; a third does not wait for that either.
-      if (signals++ > 1) process.exit(1)
-      void end(signal)
-    })
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => endFor(++signals, signal))
   // SIGHUP asks for a reload (watchConfig listens for it); where the terminal itself is gone, it says that nobody is there any more.
   process.on('SIGHUP', () => {
-    if (terminal && !isatty(1)) void end('SIGHUP')
+    if (terminal && !isatty(1)) endFor(++signals, 'SIGHUP')
   })
+  seat?.listening(
+    {
+      port: server.port,
+      host,
+      logLevel: launch.logLevel,
+      logFormat,
+      grace: (config.settings.drain.delay ?? 0) + config.settings.drain.timeout,
+    },
+    {
+      announce,
+      end: endFor,
+      reload: () => void watching.reload(),
+      metrics: () => metrics.text(),
+      cancel(response, owner) {
+        const job = gateway.jobs.get(response)
+        if (job?.owner === owner) job.cancel()
+      },
+    },
+  )
   process.on('uncaughtException', (error) => tell({ event: 'error', error }))
   process.on('unhandledRejection', (error) => tell({ event: 'error', error }))
 }
@@ -216,6 +256,8 @@ function notListening(error: NodeJS.ErrnoException, port: number, host: string |
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return `HOST=${host} is no address of this machine. Choose one that is: HOST=127.0.0.1`
+    case 'ENOTSUP':
+      return 'WORKERS: this system cannot have several processes listen on one port. Run one (WORKERS=1), or several on ports of their own behind a balancer'
     default:
       return `cannot listen on port ${port}: ${error.message}`
   }

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { settingsSchema } from '../../core/settings.ts'
+import { MOST_WORKERS } from '../workers/wanted.ts'
 
 /** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
 export const launchSchema = z.strictObject({
@@ -25,6 +26,12 @@ export const launchSchema = z.strictObject({
     .enum(['own', 'undici'])
     .default('own')
     .describe('who speaks HTTP with providers: this program, or undici, which takes more time and is older'),
+  workers: z
+    .int()
+    .min(1)
+    .max(MOST_WORKERS)
+    .default(1)
+    .describe('processes that serve the one port, each with states of its own (docs/workers.md)'),
   headgateConfig: z
     .string()
     .optional()

@@ -213,6 +213,8 @@ const launches = [
     { logLevel: 'debug', logFormat: 'json' },
   ],
   [{ HEADGATE_CONFIG: 'a.yaml' }, { configPath: 'a.yaml' }],
+  [{ WORKERS: '4' }, { workers: 4 }],
+  [{ WORKERS: '' }, { workers: 1 }],
 ] as const
 for (const [env, expected] of launches)
   test(`launch: ${JSON.stringify(env)}`, () => {
@@ -227,6 +229,9 @@ const refusedLaunches = [
   ['PORT', '3000.5', 'a whole number from 0 to 65535'],
   ['HOST', 'http://x', 'a host name or an address, without port'],
   ['HOST', 'a b', 'a host name or an address, without port'],
+  ['WORKERS', '0', 'a whole number from 1 to 64'],
+  ['WORKERS', '65', 'a whole number from 1 to 64'],
+  ['WORKERS', 'auto', 'a whole number from 1 to 64'],
   ['LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],
   ['LOG_FORMAT', 'xml', 'one of pretty, json'],
 ] as const

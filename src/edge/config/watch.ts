@@ -54,7 +54,7 @@ const hashOf = ({ dotenv, file, problems }: Read): string =>
 
 /** What only a restart can change. */
 const launchChanges = (before: Launch, after: Launch): readonly string[] =>
-  (['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient'] as const).flatMap((name) =>
+  (['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'workers'] as const).flatMap((name) =>
     before[name] === after[name] ? [] : [`${name} has changed; this takes effect with the next start`],
   )
 

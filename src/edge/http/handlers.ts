@@ -31,7 +31,18 @@ export type Home = {
   readonly started: number
   readonly uptime: () => number
   readonly draining: () => boolean
-  readonly metrics: () => string
+  /** The page; null: it could not be had at the moment. */
+  readonly metrics: () => string | Promise<string | null>
+  /** Which of several processes this is, and what it can have the others do. */
+  readonly worker?: Worker | undefined
+}
+
+type Worker = {
+  /** From 1. */
+  readonly number: number
+  readonly of: number
+  /** Has the others let go of a response that one of them may be answering in the background. */
+  readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
 export const handlersFor = (home: Home): Handlers => {
@@ -49,6 +60,12 @@ export const handlersFor = (home: Home): Handlers => {
   const errors = protocols[ROUTES.embeddings.protocol]
   const ready = (reply: Reply) =>
     json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
+  const { worker } = home
+  const who = worker && { worker: { number: worker.number, of: worker.of } }
+  /** Where another process may be answering it: what that has kept of it then says so. */
+  const letGo = async (id: string, { client }: Received): Promise<void> => {
+    if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
+  }
   return {
     chat: call(ROUTES.chat.protocol),
     responses: (received, reply) =>
@@ -60,9 +77,15 @@ export const handlersFor = (home: Home): Handlers => {
         compact(shared, received, to),
       ),
     response: (received, reply, id) => showResponse(gateway, received, reply, id),
-    deleteResponse: (received, reply, id) => deleteResponse(gateway, received, reply, id),
+    deleteResponse: async (received, reply, id) => {
+      await letGo(id, received)
+      deleteResponse(gateway, received, reply, id)
+    },
     responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
-    cancelResponse: (received, reply, id) => cancelResponse(gateway, received, reply, id),
+    cancelResponse: async (received, reply, id) => {
+      await letGo(id, received)
+      cancelResponse(gateway, received, reply, id)
+    },
     messages: call(ROUTES.messages.protocol),
     completions: call(ROUTES.completions.protocol),
     embeddings: (received, reply) =>
@@ -90,14 +113,20 @@ export const handlersFor = (home: Home): Handlers => {
     },
     health: (_received, reply) => {
       const draining = home.draining()
-      json(reply, draining ? 503 : 200, healthPage(gateway, { version, uptime: home.uptime(), draining }))
+      json(reply, draining ? 503 : 200, {
+        ...healthPage(gateway, { version, uptime: home.uptime(), draining }),
+        ...who,
+      })
     },
     live: (_received, reply) => json(reply, 200, { status: 'ok' }),
     ready: (_received, reply) => ready(reply),
-    providersStatus: (_received, reply) => json(reply, 200, statusPage(gateway)),
-    metrics: (_received, reply) => {
+    providersStatus: (_received, reply) => json(reply, 200, { ...statusPage(gateway), ...who }),
+    metrics: async (received, reply) => {
+      const page = await home.metrics()
+      if (page === null)
+        return refuse(reply, fail('busy', 'The figures of all workers could not be gathered. Ask again.'), received)
       reply.head(200, { 'content-type': METRICS_TYPE })
-      reply.end(home.metrics())
+      reply.end(page)
     },
     openapi: (_received, reply) => json(reply, 200, openapi(version)),
   }

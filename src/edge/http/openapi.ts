@@ -518,6 +518,7 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
       uptime_ms: { type: 'integer' },
       auth: oneOf('open', 'keys'),
       providers: open({ configured: { type: 'integer' }, available: { type: 'integer' } }, ['configured', 'available']),
+      worker: open({ number: { type: 'integer' }, of: { type: 'integer' } }, ['number', 'of']),
     },
     ['status', 'version', 'uptime_ms', 'auth', 'providers'],
   ),

@@ -16,6 +16,8 @@ export type Facts = {
   /** The file the configuration came from, if there is one. */
   readonly file: string | null
   readonly warnings: readonly string[]
+  /** Processes that serve; absent: one. */
+  readonly workers?: number | undefined
 }
 
 const MOST_LINES = 20
@@ -107,7 +109,7 @@ const providerLines = (config: Config, room: number, paint: Paint): readonly str
 
 /** At most 20 lines, for a terminal. */
 export const banner = (facts: Facts, paint: Paint = noPaint): string => {
-  const { version, readyMs, address, config, production, file } = facts
+  const { version, readyMs, address, config, production, file, workers = 1 } = facts
   const url = urlOf(address)
   const fixed = [...block('Address', [`${url}/v1${paint.dim('   for OPENAI_BASE_URL')}`], paint)]
   const routes = [...config.routes.keys()]
@@ -136,7 +138,7 @@ export const banner = (facts: Facts, paint: Paint = noPaint): string => {
   const providers = block('Providers', providerLines(config, MOST_LINES - others, paint), paint)
   return [
     '',
-    `  ${paint.bold(`headgate ${version}`)}   ${paint.dim(`ready in ${Math.round(readyMs)} ms`)}`,
+    `  ${paint.bold(`headgate ${version}`)}   ${paint.dim(`ready in ${Math.round(readyMs)} ms${workers > 1 ? `, ${workers} workers` : ''}`)}`,
     '',
     ...fixed,
     ...providers,
@@ -150,7 +152,7 @@ export const banner = (facts: Facts, paint: Paint = noPaint): string => {
 
 /** The same for a log: the fields of the line `{"event":"ready"}`. */
 export const readyFields = (facts: Facts): Fields => {
-  const { version, readyMs, address, config, production, file } = facts
+  const { version, readyMs, address, config, production, file, workers = 1 } = facts
   const { circuit, auth, data } = config.settings
   return {
     version,
@@ -158,6 +160,7 @@ export const readyFields = (facts: Facts): Fields => {
     url: urlOf(address),
     host: address.host,
     port: address.port,
+    ...(workers > 1 && { workers }),
     production,
     providers: config.instances.map(({ id }) => id),
     keys: config.instances.map(({ keys }) => keys.filter(({ secret }) => secret !== null).length),

@@ -12,6 +12,8 @@ export type Line = {
   /** ms since 1970. */
   readonly at: number
   readonly fields: Fields
+  /** Which of several processes says so. */
+  readonly worker?: number | undefined
 }
 
 /** Longest field, in bytes of UTF-8. */
@@ -37,12 +39,12 @@ export const cut = (text: string, longest = LONGEST): string => {
   return `${text.slice(0, less)}…`
 }
 
-const bounded = (field: Field): Field => {
-  if (typeof field === 'string') return cut(field)
+const bounded = (field: Field, longest: number): Field => {
+  if (typeof field === 'string') return cut(field, longest)
   if (typeof field === 'number') return Number.isFinite(field) ? field : null
   if (!Array.isArray(field)) return field
   const out: (string | number)[] = []
-  let room = LONGEST
+  let room = longest
   for (const item of field.slice(0, MOST_ITEMS)) {
     const text = typeof item === 'string' ? cut(item, Math.max(4, room)) : item
     room -= typeof text === 'string' ? text.length * 3 : 8
@@ -70,9 +72,9 @@ const jsonName = (name: string): string => {
   return made
 }
 
-const jsonField = (field: Field): string => {
+const jsonField = (field: Field, longest: number): string => {
   if (typeof field === 'number') return Number.isFinite(field) ? String(field) : 'null'
-  const value = bounded(field)
+  const value = bounded(field, longest)
   if (typeof value === 'string') return jsonText(value)
   return Array.isArray(value) ? JSON.stringify(value).replace(HARMFUL, escaped) : String(value)
 }
@@ -84,15 +86,24 @@ const timeText = (at: number): string => {
   return lastTime.text
 }
 
-/** One line of JSON, without its end. Fields that are undefined are left out. */
-export const jsonLine = ({ level, event, at, fields }: Line): string => {
+/** One line of JSON, without its end. Fields that are undefined are left out; `longest`: bytes of one. */
+export const jsonLine = ({ level, event, at, fields, worker }: Line, longest = LONGEST): string => {
   let line = `{"time":"${timeText(at)}","level":"${level}","event":${jsonText(event)}`
+  if (worker !== undefined) line += `,"worker":${worker}`
   for (const name of Object.keys(fields)) {
     const field = fields[name]
     // A field never takes the place of the three that every line has.
-    if (field !== undefined && !WRITTEN_FIRST.has(name)) line += `,${jsonName(name)}${jsonField(field)}`
+    if (field !== undefined && !WRITTEN_FIRST.has(name)) line += `,${jsonName(name)}${jsonField(field, longest)}`
   }
   return `${line}}`
+}
+
+/** The same in at most so many bytes of UTF-8: where it is longer, its longest fields are cut shorter. */
+export const jsonLineWithin = (line: Line, most: number): string => {
+  let text = jsonLine(line)
+  for (let longest = LONGEST / 2; longest >= 4 && Buffer.byteLength(text) > most; longest /= 2)
+    text = jsonLine(line, longest)
+  return text
 }
 
 /** Text for a terminal: nothing in it moves the cursor, colours, or begins a new line. */

@@ -5,7 +5,7 @@
 import { writeSync } from 'node:fs'
 import type { News } from '../../core/exchange.ts'
 import { noPaint, type Paint } from './colour.ts'
-import { type Fields, jsonLine, LEVELS, type Level, type Line } from './line.ts'
+import { type Fields, jsonLine, jsonLineWithin, LEVELS, type Level, type Line } from './line.ts'
 import { type CostOf, toldBy } from './news-lines.ts'
 import { prettyLine } from './pretty.ts'
 
@@ -37,6 +37,8 @@ export type LogOptions = {
   readonly paint?: Paint
   readonly date?: () => number
   readonly costOf?: CostOf
+  /** Which of several processes this is, that all write here: said in each line, and no line is longer than `whole`. */
+  readonly shared?: { readonly worker: number; readonly whole: number } | undefined
   /** Characters held, by us and by the stream, beyond which lines are dropped. */
   readonly most?: number
 }
@@ -65,6 +67,7 @@ export const openLog = ({
   paint = noPaint,
   date = Date.now,
   costOf = () => undefined,
+  shared,
   most = MOST,
 }: LogOptions): Log => {
   const least = LEVELS.indexOf(level)
@@ -81,7 +84,9 @@ export const openLog = ({
   }
   out.on('error', onError)
 
-  const textOf = (line: Line): string => `${format === 'json' ? jsonLine(line) : prettyLine(line, paint)}\n`
+  const json = shared ? (line: Line) => jsonLineWithin({ ...line, worker: shared.worker }, shared.whole - 1) : jsonLine
+  const pretty = (line: Line) => prettyLine(shared ? { ...line, worker: shared.worker } : line, paint)
+  const textOf = (line: Line): string => `${format === 'json' ? json(line) : pretty(line)}\n`
 
   const take = (): string => {
     if (dropped > 0) {

@@ -87,5 +87,6 @@ export const prettyLine = (line: Line, paint: Paint): string => {
     .slice(1)
     .map((frame) => `\n  ${paint.dim(plain(frame.trim()))}`)
     .join('')
-  return `${paint.dim(clock(line.at))} ${mark}${bodyOf(line, paint)}${frames}`
+  const who = line.worker === undefined ? '' : paint.dim(`${line.worker} `)
+  return `${paint.dim(clock(line.at))} ${who}${mark}${bodyOf(line, paint)}${frames}`
 }

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createRegistry } from '../observe/registry.ts'
+import { foldPages } from './fold-pages.ts'
+
+/** A page as a process makes one: a request each of these ms long, and these states. */
+const pageOf = (times: readonly number[], gauges: { readonly [name: string]: number } = {}, style = 'chat "a b"') => {
+  const registry = createRegistry()
+  const requests = registry.counter('requests_total', 'Requests.', ['style'])
+  const seconds = registry.histogram('seconds', 'Times.', [], [0.1, 1])
+  for (const ms of times) {
+    requests.add({ style })
+    seconds.record({}, ms / 1000)
+  }
+  for (const [name, value] of Object.entries(gauges)) registry.gauge(name, 'A state.', ['of']).set({ of: 'x' }, value)
+  return registry.text()
+}
+
+const lines = (page: string) => page.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+
+test('pages: one alone is the same', () => {
+  const page = pageOf([5, 500], { headgate_in_flight: 3 })
+  assert.equal(foldPages([page]), page)
+})
+
+test('pages: counters and every bucket are sums', () =>
+  assert.deepEqual(lines(foldPages([pageOf([5, 500]), pageOf([50, 5_000])])), [
+    'requests_total{style="chat \\"a b\\""} 4',
+    'seconds_bucket{le="0.1"} 2',
+    'seconds_bucket{le="1"} 3',
+    'seconds_bucket{le="+Inf"} 4',
+    'seconds_sum 5.555',
+    'seconds_count 4',
+  ]))
+
+test('pages: what only one of them has is there, below its own family', () => {
+  const page = foldPages([pageOf([5]), pageOf([5], { headgate_in_flight: 1 }, 'responses')])
+  assert.deepEqual(lines(page).slice(0, 2), [
+    'requests_total{style="chat \\"a b\\""} 1',
+    'requests_total{style="responses"} 1',
+  ])
+  assert.equal(page.match(/# TYPE requests_total counter/g)?.length, 1)
+  assert.match(page, /^# TYPE headgate_in_flight gauge\nheadgate_in_flight\{of="x"\} 1$/m)
+})
+
+const states = [
+  ['headgate_in_flight', 2, 3, 5],
+  ['headgate_buffered_bytes', 10, 0, 10],
+  ['headgate_info', 1, 1, 1],
+  ['process_start_time_seconds', 100, 50, 50],
+  ['headgate_circuit_state', 2, 0, 2],
+  ['headgate_key_active', 1, 0, 0],
+  ['headgate_event_loop_delay_seconds', 0.1, 0.3, 0.3],
+] as const
+for (const [name, one, other, both] of states)
+  test(`pages: ${name} of ${one} and ${other} is ${both}`, () =>
+    assert.ok(
+      lines(foldPages([pageOf([], { [name]: one }), pageOf([], { [name]: other })])).includes(
+        `${name}{of="x"} ${both}`,
+      ),
+    ))
+
+test('pages: of a process that is gone its counts stay, and its states do not', () => {
+  const gone = pageOf([5, 5], { headgate_in_flight: 7 })
+  const now = pageOf([5], { headgate_in_flight: 1 })
+  const page = foldPages([now], [gone])
+  assert.match(page, /^requests_total\{.*\} 3$/m)
+  assert.match(page, /^headgate_in_flight\{of="x"\} 1$/m)
+  // And once more, as when the next one goes.
+  assert.match(foldPages([], [page, now]), /^requests_total\{.*\} 4$/m)
+  assert.doesNotMatch(foldPages([], [page]), /headgate_in_flight/)
+})

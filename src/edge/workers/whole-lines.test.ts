@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { WHOLE, wholeLines } from './whole-lines.ts'
+
+const line = (letter: string, bytes: number) => `${letter.repeat(bytes - 1)}\n`
+
+/** What was written, a text for each call. */
+const writtenBy = (text: string): readonly string[] => {
+  const calls: string[] = []
+  wholeLines(1, (_fd, piece) => {
+    calls.push(piece.toString())
+    return piece.length
+  }).write(text)
+  return calls
+}
+
+const cuts = [
+  ['nothing', '', []],
+  ['one line', 'a\n', ['a\n']],
+  ['lines that fit together', 'a\nb\n', ['a\nb\n']],
+  ['exactly as much as fits', line('a', 4000) + line('b', 96), [line('a', 4000) + line('b', 96)]],
+  ['a byte more', line('a', 4000) + line('b', 97), [line('a', 4000), line('b', 97)]],
+  ['bytes, not characters', line('ä', 2049) + line('b', 2), [line('ä', 2049), line('b', 2)]],
+  ['a line that is too long by itself', `x\n${line('a', 5000)}y\n`, ['x\n', line('a', 5000), 'y\n']],
+] as const
+for (const [name, text, pieces] of cuts) test(`whole lines: ${name}`, () => assert.deepEqual(writtenBy(text), pieces))
+
+test('whole lines: a full pipe is waited for, and nothing overtakes what waits', async () => {
+  const out: string[] = []
+  let full = true
+  const shared = wholeLines(1, (_fd, piece) => {
+    if (full) throw Object.assign(new Error('full'), { code: 'EAGAIN' })
+    // A system may take less than all.
+    out.push(piece.toString('latin1', 0, 1))
+    return 1
+  })
+  assert.equal(shared.write('ab\n'), false)
+  assert.equal(shared.write('c\n'), false)
+  assert.equal(shared.writableLength, 5)
+  full = false
+  while (shared.writableLength > 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  assert.equal(out.join(''), 'ab\nc\n')
+})
+
+test('whole lines: a reader that is gone is told once, and what waited for it is let go', () => {
+  const heard: string[] = []
+  const shared = wholeLines(1, () => {
+    throw Object.assign(new Error('gone'), { code: 'EPIPE' })
+  })
+  shared.on('error', ({ message }) => heard.push(message))
+  shared.write('a\n')
+  assert.deepEqual([heard, shared.writableLength], [['gone'], 0])
+})
+
+test('whole lines: of three processes that fill one pipe no line is in another, nor lost at their ends', async () => {
+  const module = fileURLToPath(new URL('./whole-lines.ts', import.meta.url))
+  // Touching process.stdout makes the pipe non-blocking, as the gateway does.
+  const program = `
+    import { wholeLines } from ${JSON.stringify(module)}
+    const out = process.stdout.isTTY ? null : wholeLines(1)
+    for (let at = 0; at < 400; at++) out.write((process.argv[1] + ' ' + at + ' ').padEnd(100 + (at * 37) % 3900, process.argv[1]) + '\\n')
+    process.exitCode = 0`
+  // A shell, so that all three have the same pipe.
+  const run = `for n in a b c; do "$0" --input-type=module -e "$1" $n & done; wait`
+  const shell = spawn('sh', ['-c', run, process.execPath, program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let text = ''
+  shell.stdout.setEncoding('utf8').on('data', (some: string) => {
+    text += some
+    // A slow reader: the pipe is full most of the time.
+    shell.stdout.pause()
+    setTimeout(() => shell.stdout.resume(), 2)
+  })
+  await once(shell, 'close')
+  const lines = text.split('\n').slice(0, -1)
+  assert.equal(lines.length, 1200)
+  for (const one of lines) assert.match(one, /^([abc]) \d+ \1*$/)
+  assert.ok(lines.some((one) => one.length > WHOLE - 200))
+})

@@ -62,9 +62,9 @@ const keysNow = (
   { board }: Gateway,
   { settings }: Config,
   candidate: Candidate,
-  keys: readonly ProviderKey[],
+  keys: Iterable<ProviderKey>,
 ): readonly Json[] =>
-  keys.map((key): Json => {
+  [...keys].map((key): Json => {
     const refusal = board.peek({ candidate, key }, settings)
     return {
       id: key.id,

@@ -41,7 +41,8 @@ export type Errand = {
   readonly stop: Stop
   /** Providers it has been tried at before: what is asked there is a repetition from the first. */
   readonly triedAt?: Iterable<string>
-  readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
+  /** The first at once, the others when they are asked for. */
+  readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
   readonly note: (fact: Fact) => void
 }
 

@@ -36,7 +36,7 @@ export type Call<T> = {
   readonly client: string
   readonly plan: Plan
   readonly config: Config
-  readonly keysOf: (candidate: Candidate) => readonly ProviderKey[]
+  readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
   readonly stop: Stop
   readonly record: Recorder
   readonly prepare: (candidate: Candidate) => Sent<T> | null

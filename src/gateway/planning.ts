@@ -69,13 +69,13 @@ const decidedFor = (
   return fresh
 }
 
-/** The order in which a candidate's keys are tried by this request: drawn once, the same for all its attempts. `question`: what may have a prompt cache; null: it has none. */
+/** The order in which a candidate's keys are tried by this request: drawn once, when it is first asked for, the same for all its attempts. `question`: what may have a prompt cache; null: it has none. */
 export const keyOrder = (
   { board, world }: Tools,
   { settings }: Config,
   question: Question | null,
-): ((candidate: Candidate) => readonly ProviderKey[]) => {
-  const drawn = new Map<Candidate, readonly ProviderKey[]>()
+): ((candidate: Candidate) => Iterable<ProviderKey>) => {
+  const drawn = new Map<Candidate, Iterable<ProviderKey>>()
   const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0
   const affinity = question && settings.keyStrategy === 'sticky' ? affinityOf(question.request) : undefined
   return (candidate) => {

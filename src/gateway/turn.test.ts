@@ -333,7 +333,7 @@ for (const [name, instance, key, own] of [
 test('turn: the key that has it is the first to be asked', () => {
   const turn = native()
   const keys = ['k0', 'k1', 'k2'].map((id) => ({ id, secret: null, weight: 1 }))
-  const order = (instance: string) => turn.keysFirst(target(instance, 'k0').candidate, keys).map(({ id }) => id)
+  const order = (instance: string) => Array.from(turn.keysFirst(target(instance, 'k0').candidate, keys), ({ id }) => id)
   assert.deepEqual(order('one'), ['k1', 'k0', 'k2'])
   assert.deepEqual(order('two'), ['k0', 'k1', 'k2'])
 })

@@ -85,11 +85,12 @@ export class Turn {
   }
 
   /** The key that has the conversation so far is the first to be asked, where its provider is. */
-  keysFirst(candidate: Candidate, keys: readonly ProviderKey[]): readonly ProviderKey[] {
+  keysFirst(candidate: Candidate, keys: Iterable<ProviderKey>): Iterable<ProviderKey> {
     const maker = this.#native?.maker
     if (!maker || candidate.instance.id !== maker.instance) return keys
-    const own = keys.filter(({ id }) => id === maker.key)
-    return own.length === 0 ? keys : [...own, ...keys.filter(({ id }) => id !== maker.key)]
+    const all = [...keys]
+    const own = all.filter(({ id }) => id === maker.key)
+    return own.length === 0 ? all : [...own, ...all.filter(({ id }) => id !== maker.key)]
   }
 
   /** Whether it failed only because its record is gone there: then it can be asked again, with everything. */

@@ -22,8 +22,8 @@ const b = instance('b', ['3'])
 const plan: Plan = { by: 'default', candidates: [at(a, 'm'), at(a, 'n'), at(b, 'm')], skipped: [] }
 const windows: Record<string, number> = { 'a m': 8_000, 'a n': 32_000, 'b m': 8_000 }
 const windowOf = ({ instance: { id }, model }: Candidate) => windows[`${id} ${model}`]
-const names = (targets: readonly Target[]) =>
-  targets.map(({ candidate, key: { id } }) => `${candidate.instance.id}${id}/${candidate.model}`)
+const names = (targets: Iterable<Target>) =>
+  [...targets].map(({ candidate, key: { id } }) => `${candidate.instance.id}${id}/${candidate.model}`)
 const left = (...failed: readonly (readonly [number, string, FailureKind])[]) => {
   let history = nothingMet
   for (const [index, id, kind] of failed) {
@@ -90,4 +90,21 @@ test('next: a name server that could not be asked is asked once more, soon; one 
   // A quarter of the time, and no more.
   assert.deepEqual(onceMore(fail('conflict', ''), 2_500, half), { wait: 625 })
   assert.equal(onceMore(fail('conflict', ''), 2_499, half), null)
+})
+
+test('next: of hundreds of targets no more is found out than is gone through', () => {
+  const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
+  let asked = 0
+  const found = remaining(
+    { by: 'route', candidates: many, skipped: [] },
+    nothingMet,
+    ({ instance: { keys } }) => {
+      asked++
+      return keys
+    },
+    windowOf,
+  )
+  const [first, second] = found
+  assert.deepEqual(names([first, second].flatMap((one) => one ?? [])), ['p01/m', 'p11/m'])
+  assert.equal(asked, 2)
 })

@@ -39,29 +39,39 @@ export const met = (history: History, target: Target, failure: Failure, window?:
 
 /**
  * Everything still worth trying, best first: candidates in the plan's order, each with its keys in the order given, and
- * the other keys of what has just failed at the end where the failure suggests another provider.
+ * the other keys of what has just failed at the end where the failure suggests another provider. Found one by one as it
+ * is gone through: nearly always the first may be tried, and there may be hundreds.
  */
-export const remaining = (
+export function* remaining(
   plan: Plan,
   history: History,
-  keysOf: (candidate: Candidate) => readonly ProviderKey[],
+  keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
   windowOf: (candidate: Candidate) => number | undefined,
-): Target[] => {
-  if (history.over) return []
-  const now: Target[] = []
-  const later: Target[] = []
+): Generator<Target, void, undefined> {
+  if (history.over) return
+  const { condemned, demoted, largerThan } = history
+  const later: Candidate[] = []
   for (const candidate of plan.candidates) {
-    const { instance } = candidate
-    if (history.condemned.has(endpointId(instance)) || history.condemned.has(modelId(candidate))) continue
-    if (history.largerThan !== null && (windowOf(candidate) ?? 0) <= history.largerThan) continue
-    const list = history.demoted.has(modelId(candidate)) ? later : now
-    for (const key of keysOf(candidate)) {
-      const target = { candidate, key }
-      if (history.condemned.has(keyId(instance, key)) || history.condemned.has(deploymentId(target))) continue
-      list.push(target)
-    }
+    if (largerThan !== null && (windowOf(candidate) ?? 0) <= largerThan) continue
+    if (demoted.size > 0 && demoted.has(modelId(candidate))) later.push(candidate)
+    else yield* leftOf(candidate, condemned, keysOf)
   }
-  return [...now, ...later]
+  for (const candidate of later) yield* leftOf(candidate, condemned, keysOf)
+}
+
+function* leftOf(
+  candidate: Candidate,
+  condemned: History['condemned'],
+  keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
+): Generator<Target, void, undefined> {
+  const { instance } = candidate
+  // Before anything has failed no name is made to look for.
+  const none = condemned.size === 0
+  if (!none && (condemned.has(endpointId(instance)) || condemned.has(modelId(candidate)))) return
+  for (const key of keysOf(candidate)) {
+    const target = { candidate, key }
+    if (none || !(condemned.has(keyId(instance, key)) || condemned.has(deploymentId(target)))) yield target
+  }
 }
 
 /** Whether a limit that is over after `wait` is worth waiting for (ms). */

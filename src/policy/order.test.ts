@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
-import { type KeyView, order, orderKeys, type View } from './order.ts'
+import { orderKeys as inOrder, type KeyView, order, type View } from './order.ts'
 
 /** A generator of its own for each test (mulberry32), so that figures stay what they are. */
 const seeded = (seed: number) => {
@@ -37,6 +37,9 @@ const keyView = (more: Partial<KeyView> = {}): KeyView => ({
   turn: 0,
   ...more,
 })
+
+/** All of them, those included that are only ordered when they are asked for. */
+const orderKeys = (...given: Parameters<typeof inOrder>): readonly ProviderKey[] => [...inOrder(...given)]
 
 /** How often each comes first. */
 const firsts = (times: number, draw: (n: number) => string | undefined): Record<string, number> => {
@@ -447,4 +450,72 @@ test('order: sticky, the order is the same everywhere and always', () => {
       .join(''),
   )
   assert.deepEqual(orders, ['7ae0', '07ea', 'a7e0', '7ea0', '7ea0'])
+})
+
+// ── However many there are ───────────────────────────────────────────────────────────────────────────────────────
+
+/** How often a key's load or quota was looked at before the first was known. */
+const looksFor = (
+  strategy: Parameters<typeof inOrder>[1],
+  keys: readonly ProviderKey[],
+  view: Partial<KeyView> = {},
+): { readonly looks: number; readonly first: ProviderKey | undefined } => {
+  let looks = 0
+  const counted = keyView({ affinity: 'a', ...view })
+  const watched: KeyView = {
+    ...counted,
+    inFlight: (key) => {
+      looks++
+      return counted.inFlight(key)
+    },
+    left: (key) => {
+      looks++
+      return counted.left(key)
+    },
+  }
+  const [first] = inOrder(keys, strategy, watched, seeded(keys.length))
+  return { looks, first }
+}
+
+for (const strategy of ['spread', 'sticky', 'round-robin'] as const) {
+  test(`order: ${strategy}, of a thousand keys the first is found by looking at a few`, () => {
+    assert.ok(looksFor(strategy, many(1_000)).looks <= 8)
+  })
+
+  test(`order: ${strategy}, what follows the first is the same however often it is asked for`, () => {
+    const drawn = inOrder(many(20), strategy, keyView({ affinity: 'a', turn: 7 }), seeded(3))
+    assert.equal(idsOf([...drawn]), idsOf([...drawn]))
+    assert.equal(idsOf([...drawn].slice(0, 1)), idsOf([...drawn].slice(0, 1)))
+  })
+}
+
+test('order: spread, where most have nothing left all are looked at, and whoever has something is first', () => {
+  const keys = many(1_000)
+  const only = keys[700]
+  const { first } = looksFor('spread', keys, { left: (key) => (key === only ? undefined : { share: 0, until: 9 }) })
+  assert.equal(first, only)
+})
+
+test('order: spread, the second of the draw follows by weight too', () => {
+  const random = seeded(14)
+  const keys = [keyOf('a'), keyOf('b', 3), keyOf('c', 6)]
+  const drawn = Array.from({ length: 20_000 }, () => idsOf(orderKeys(keys, 'spread', keyView(), random)))
+  const afterC = drawn.filter((one) => one.startsWith('c'))
+  fair(
+    firsts(afterC.length, (n) => afterC[n]?.[1]),
+    { a: 0.25, b: 0.75 },
+    afterC.length,
+  )
+})
+
+test('order: latency asks for each target’s price once', () => {
+  let asked = 0
+  const latency = () => asked++
+  order(
+    Array.from({ length: 200 }, (_, n) => candidate(`c${n}`)),
+    'latency',
+    view({ latency }),
+    seeded(15),
+  )
+  assert.equal(asked, 200)
 })

@@ -44,14 +44,15 @@ export const order = (
 
 /**
  * One provider's keys. Whether each may be tried is not asked here: a favourite that is out comes first all the same, is
- * passed over, and has its conversations back as soon as it may be tried.
+ * passed over, and has its conversations back as soon as it may be tried. The first is found at once and the others when
+ * they are asked for, which is seldom, and a provider may have a thousand.
  */
 export const orderKeys = (
   keys: readonly ProviderKey[],
   strategy: Settings['keyStrategy'],
   view: KeyView,
   random: () => number,
-): readonly ProviderKey[] => {
+): Iterable<ProviderKey> => {
   if (keys.length < 2) return keys
   switch (strategy) {
     case 'spread':
@@ -63,6 +64,52 @@ export const orderKeys = (
     default:
       throw new Error(`unknown strategy ${JSON.stringify(strategy satisfies never)}`)
   }
+}
+
+/** Gone through twice it is the same order. */
+class FirstThen implements Iterable<ProviderKey> {
+  readonly #first: ProviderKey
+  readonly #others: () => readonly ProviderKey[]
+  #made: readonly ProviderKey[] | null = null
+
+  constructor(first: ProviderKey, others: () => readonly ProviderKey[]) {
+    this.#first = first
+    this.#others = others
+  }
+
+  *[Symbol.iterator]() {
+    yield this.#first
+    this.#made ??= this.#others()
+    yield* this.#made
+  }
+}
+
+/** What adds up along a list of keys, summed once for each list: by it one is drawn in few steps, however many there are. */
+const summed = (shareOf: (key: ProviderKey, least: number) => number) => {
+  const known = new WeakMap<readonly ProviderKey[], readonly number[]>()
+  return (keys: readonly ProviderKey[]): readonly number[] => {
+    const before = known.get(keys)
+    if (before) return before
+    const least = keys.reduce((found, { weight }) => (weight > 0 ? Math.min(found, weight) : found), Infinity)
+    let sum = 0
+    const sums = keys.map((key) => {
+      sum += key.weight > 0 ? shareOf(key, least) : 0
+      return sum
+    })
+    known.set(keys, sums)
+    return sums
+  }
+}
+
+/** The first whose sum is above `value`: one without a share is never it. */
+const indexAbove = (sums: readonly number[], value: number): number => {
+  let [from, until] = [0, sums.length - 1]
+  while (from < until) {
+    const middle = (from + until) >> 1
+    if ((sums[middle] ?? 0) > value) until = middle
+    else from = middle + 1
+  }
+  return from
 }
 
 /** Stable, and at home with infinities (whose difference would not be a number). */
@@ -85,16 +132,20 @@ const shuffled = <T>(items: readonly T[], weight: (item: T) => number, random: (
 
 /** Of two at random the better, again and again: good choices without everybody making the same one at once. */
 const bestOfTwo = <T>(items: readonly T[], price: (item: T) => number, random: () => number): readonly T[] => {
-  const rest = [...items]
+  // Each is asked for once, however often it is drawn.
+  const rest = items.map((item) => ({ item, price: price(item) }))
   const chosen: T[] = []
   while (rest.length > 1) {
     const one = below(rest.length, random)
     const other = (one + 1 + below(rest.length - 1, random)) % rest.length
     const [first, second] = one < other ? [one, other] : [other, one]
-    const better = price(rest[second] as T) < price(rest[first] as T) ? second : first // both indices are below the length
-    chosen.push(...rest.splice(better, 1))
+    const [left, right] = [rest[first], rest[second]]
+    if (!left || !right) break
+    const better = right.price < left.price ? second : first
+    chosen.push(better === second ? right.item : left.item)
+    rest.splice(better, 1)
   }
-  return [...chosen, ...rest]
+  return [...chosen, ...rest.map(({ item }) => item)]
 }
 
 const below = (length: number, random: () => number): number => Math.min(length - 1, Math.floor(random() * length))
@@ -113,40 +164,94 @@ const usedUpLast = (keys: readonly ProviderKey[], { left }: KeyView): readonly P
     return limit?.share === 0 ? limit.until : Number.NEGATIVE_INFINITY
   })
 
-/** Two drawn by weight, the less loaded first; a key with half its quota left weighs half. */
-const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => number): readonly ProviderKey[] => {
-  const weighed = keys.map((key) => {
-    const weight = Math.max(0, key.weight) * Math.max(SCARCE, view.left(key)?.share ?? 1)
-    return { key, weight, load: view.inFlight(key) / weight }
-  })
-  let rest = shuffled(weighed, ({ weight }) => weight, random)
-  const chosen: ProviderKey[] = []
-  for (;;) {
-    const [first, second, ...others] = rest
-    if (!first) return usedUpLast(chosen, view)
-    const [winner, loser] = second && second.weight > 0 && second.load < first.load ? [second, first] : [first, second]
-    chosen.push(winner.key)
-    rest = loser ? [loser, ...others] : others
+type Weighed = { readonly key: ProviderKey; readonly weight: number; readonly load: number }
+
+/** A key with half its quota left weighs half. */
+const weighed = (key: ProviderKey, view: KeyView): Weighed => {
+  const weight = Math.max(0, key.weight) * Math.max(SCARCE, view.left(key)?.share ?? 1)
+  return { key, weight, load: view.inFlight(key) / weight }
+}
+
+/** Two drawn by weight, the less loaded first; the other stays in the draw. */
+const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => number): Iterable<ProviderKey> => {
+  const all = (of: readonly ProviderKey[], held?: Weighed) => {
+    const drawn = shuffled(
+      of.map((key) => weighed(key, view)),
+      ({ weight }) => weight,
+      random,
+    )
+    return usedUpLast(inPairs(held ? [held, ...drawn] : drawn), view)
   }
+  const one = drawn(keys, view, random)
+  if (!one) return all(keys)
+  const other = drawn(keys, view, random, one)
+  if (!other) return new FirstThen(one, () => all(keys.filter((key) => key !== one)))
+  const [first, second] = [weighed(one, view), weighed(other, view)]
+  const [winner, loser] = second.load < first.load ? [second, first] : [first, second]
+  return new FirstThen(winner.key, () =>
+    all(
+      keys.filter((key) => key !== one && key !== other),
+      loser,
+    ),
+  )
+}
+
+/** Whoever loses against the next is held against the one after. */
+const inPairs = (drawn: readonly Weighed[]): readonly ProviderKey[] => {
+  const chosen: ProviderKey[] = []
+  let held: Weighed | undefined
+  for (const next of drawn) {
+    if (!held) {
+      held = next
+      continue
+    }
+    const [winner, loser]: readonly [Weighed, Weighed] =
+      next.weight > 0 && next.load < held.load ? [next, held] : [held, next]
+    chosen.push(winner.key)
+    held = loser
+  }
+  return held ? [...chosen, held.key] : chosen
+}
+
+/** So often one is drawn before all are looked at: most keys may have next to nothing left, or one nearly all the weight. */
+const DRAWS = 16
+
+const weightSums = summed(({ weight }) => weight)
+
+/** One of those with something left, in proportion to its weight; undefined: none was found in so many draws. */
+const drawn = (
+  keys: readonly ProviderKey[],
+  view: KeyView,
+  random: () => number,
+  except?: ProviderKey,
+): ProviderKey | undefined => {
+  const sums = weightSums(keys)
+  const total = sums.at(-1) ?? 0
+  for (let draw = 0; draw < DRAWS && total > 0; draw++) {
+    const key = keys[indexAbove(sums, random() * total)]
+    if (!key || key === except) continue
+    const share = view.left(key)?.share ?? 1
+    if (share === 1 || (share > 0 && random() < Math.max(SCARCE, share))) return key
+  }
+  return undefined
 }
 
 /** No key gets more turns in a round than this, however the weights are written. */
 const MOST_TURNS = 1_000
 
+const turnSums = summed(({ weight }, least) => Math.min(MOST_TURNS, Math.round(weight / least)))
+
 /** Keys take turns, a key of twice the weight twice in a round. The others follow in their order. */
-const rotated = (keys: readonly ProviderKey[], turn: number): readonly ProviderKey[] => {
-  const weights = keys.map(({ weight }) => weight).filter((weight) => weight > 0)
-  const least = Math.min(...weights)
-  const turns = keys.map(({ weight }) => (weight > 0 ? Math.min(MOST_TURNS, Math.round(weight / least)) : 0))
-  const round = turns.reduce((sum, one) => sum + one, 0)
+const rotated = (keys: readonly ProviderKey[], turn: number): Iterable<ProviderKey> => {
+  const sums = turnSums(keys)
+  const round = sums.at(-1) ?? 0
   if (round === 0) return keys
-  let place = turn % round
-  const first = turns.findIndex((mine) => {
-    place -= mine
-    return place < 0
-  })
-  const [from, until] = [keys.slice(first), keys.slice(0, first)]
-  return sortedBy([...from, ...until], ({ weight }) => (weight > 0 ? 0 : 1))
+  const at = indexAbove(sums, turn % round)
+  const first = keys[at]
+  if (!first) return keys
+  return new FirstThen(first, () =>
+    sortedBy([...keys.slice(at + 1), ...keys.slice(0, at)], ({ weight }) => (weight > 0 ? 0 : 1)),
+  )
 }
 
 /** How far above the mean of all a key may be loaded before its conversations go elsewhere. */
@@ -158,24 +263,38 @@ const SLACK = 4
  * The favourites in their order, those that are loaded above their share after the others: consistent hashing with bounded
  * loads (Mirrokni, Thorup and Zadimoghaddam, 2016). What is hot spills over to its next favourite, always the same one.
  */
-const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): readonly ProviderKey[] => {
-  const total = keys.reduce((sum, key) => sum + view.inFlight(key), 0)
-  const weights = keys.reduce((sum, { weight }) => sum + weight, 0)
-  const isFull = (key: ProviderKey) => view.inFlight(key) > SLACK + (ABOVE_MEAN * total * key.weight) / weights
-  const ranked = favourites(keys, affinity)
-  return usedUpLast([...ranked.filter((key) => !isFull(key)), ...ranked.filter(isFull)], view)
+const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): Iterable<ProviderKey> => {
+  const seed = hash(affinity, 0x811c9dc5)
+  const all = () => {
+    const total = keys.reduce((sum, key) => sum + view.inFlight(key), 0)
+    const weights = keys.reduce((sum, { weight }) => sum + weight, 0)
+    const isFull = (key: ProviderKey) => view.inFlight(key) > SLACK + (ABOVE_MEAN * total * key.weight) / weights
+    const ranked = sortedBy(keys, (key) => rendezvous(key, seed))
+    return usedUpLast([...ranked.filter((key) => !isFull(key)), ...ranked.filter(isFull)], view)
+  }
+  const first = leastBy(keys, (key) => rendezvous(key, seed))
+  // Nearly always: then nobody else's load is looked at.
+  const isFree = first && first.weight > 0 && view.inFlight(first) <= SLACK && view.left(first)?.share !== 0
+  return isFree ? new FirstThen(first, () => all().filter((key) => key !== first)) : all()
+}
+
+/** The first of those whose rank is least. */
+const leastBy = <T>(items: readonly T[], rank: (item: T) => number): T | undefined => {
+  let [found, least]: [T | undefined, number] = [items[0], Number.POSITIVE_INFINITY]
+  for (const item of items) {
+    const its = rank(item)
+    if (its < least) [found, least] = [item, its]
+  }
+  return found
 }
 
 /**
  * Rendezvous hashing: the same affinity prefers the same keys in the same order, and a key that comes or goes moves
  * only its own share. The draw of each key is its exponential waiting time, as in `shuffled`, from a hash.
  */
-const favourites = (keys: readonly ProviderKey[], affinity: string): readonly ProviderKey[] => {
-  const seed = hash(affinity, 0x811c9dc5)
-  return sortedBy(keys, ({ id, weight }) => {
-    const drawn = (hash(id, seed) + 1) / 4_294_967_297
-    return -Math.log(drawn) / weight
-  })
+const rendezvous = ({ id, weight }: ProviderKey, seed: number): number => {
+  const drawn = (hash(id, seed) + 1) / 4_294_967_297
+  return -Math.log(drawn) / weight
 }
 
 /** FNV-1a with MurmurHash3's last mix, which FNV needs for short texts to differ in every bit. */

@@ -15,123 +15,136 @@ const NO_HEADERS = () => undefined
 const areChoices = aList(isChoice)
 
 /** Reads a stream of chat completion chunks. Of several choices the first is told; all of them have to end. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
+export const decodeStream = (): Stage<Frame, ChatEvent> => new ChunkReader()
+
+/** A class and few collections, since thousands of streams may be open and say nothing: closures took 4 KB of each. */
+class ChunkReader implements Stage<Frame, ChatEvent> {
   /** Nothing more is read: `[DONE]`, or a failure. */
-  let over = false
-  let started = false
-  let finished = false
-  let answerId: string | undefined
-  let reason: string | null = null
-  let sources: readonly Json[] = []
-  const unfinished = new Set<number>()
-  const ended = new Set<number>()
-  let out: ChatEvent[] = []
-  const repetition = new Repetition(plainText)
-  const blocks = openBlocks((event) => void out.push(event))
+  #over = false
+  #started = false
+  #finished = false
+  #answerId: string | undefined
+  #reason: string | null = null
+  #sources: readonly Json[] = []
+  /** By index, whether it has ended. */
+  readonly #choices = new Map<number, boolean>()
+  #unfinished = 0
+  #out: ChatEvent[] = []
+  readonly #repetition = new Repetition(plainText)
+  readonly #blocks = new Blocks()
 
-  const finish = () => {
-    finished = true
-    if (!blocks.cited()) blocks.cite(sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : [])))
-    blocks.closeAll()
-    if (blocks.nameless()) return breakOff(failed(fail('malformed', 'The model called a function without a name.')))
-    const end = endOf(reason, { calls: blocks.seen('tool-call'), refused: blocks.seen('refusal') })
-    if (end.type === 'failure') over = true
-    out.push(end)
+  push(frame: Frame): readonly ChatEvent[] {
+    if (this.#over) return []
+    const again = this.#repetition.textOf(frame)
+    if (again !== undefined) return [{ type: 'delta', text: again }]
+    const out: ChatEvent[] = []
+    this.#out = out
+    this.#blocks.out = out
+    this.#push(frame)
+    return out
   }
 
-  const breakOff = (event: ChatEvent) => {
-    over = true
-    out.push(event)
+  end(): readonly ChatEvent[] {
+    if (this.#over) return []
+    this.#over = true
+    if (this.#finished && this.#unfinished === 0) return []
+    return [failed(fail('truncated', 'The stream ended before the answer did.'))]
   }
 
-  /** Chunks stand for themselves: whether the answer may do without this one is for others to say, and they go on. */
-  const unreadable = (message: string) => void out.push(failed(fail('malformed', message)))
-
-  const start = (chunk: JsonObject, hasChoices: boolean) => {
-    const id = text(chunk.id)
-    // Azure's first chunk is about the prompt: no choices, empty id, created 0.
-    if (!hasChoices && !id) return
-    started = true
-    answerId = id
-    const model = text(chunk.model)
-    const created = number(chunk.created)
-    out.push({ type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) })
-  }
-
-  const readChoice = (choice: JsonObject) => {
-    const index = number(choice.index) ?? 0
-    const why = reasonOf(choice)
-    if (why !== null) {
-      ended.add(index)
-      unfinished.delete(index)
-    } else if (!ended.has(index)) unfinished.add(index)
-    if (index !== 0 || finished) return
-    // Some that only pretend to stream send the whole message.
-    const delta = object(choice.delta) ?? object(choice.message)
-    if (delta) readDelta(delta, object(choice.logprobs), blocks, answerId)
-    if (why !== null) reason = why
-  }
-
-  const read = (chunk: Json) => {
-    const failure = failureIn(chunk)
-    if (failure) return breakOff(failed(failure))
-    if (!isObject(chunk)) return unreadable('A part of the stream is not an object.')
-    if (!areChoices(chunk.choices)) return unreadable('A part of the stream says something that is not of its type.')
-    const choices = list(chunk.choices)
-    if (!started) start(chunk, choices.length > 0)
-    if (chunk.citations !== undefined) sources = list(chunk.citations)
-    for (const entry of choices) {
-      const choice = object(entry)
-      if (choice) readChoice(choice)
-    }
-    const usage = decodeUsage(chunk.usage) ?? decodeUsage(object(chunk.x_groq)?.usage)
-    if (usage) out.push({ type: 'usage', usage })
-    if (!finished && ended.has(0) && unfinished.size === 0) finish()
-  }
-
-  const push = (frame: Frame) => {
-    if (frame.oversized) return breakOff(failed(fail('too_large', 'One event of the stream is larger than allowed.')))
+  #push(frame: Frame): void {
+    if (frame.oversized)
+      return this.#breakOff(failed(fail('too_large', 'One event of the stream is larger than allowed.')))
     const { data } = frame
-    if (data === '') return void out.push({ type: 'ping' })
+    if (data === '') return void this.#out.push({ type: 'ping' })
     if (data === '[DONE]' || data.trim() === '[DONE]') {
       // Without a reason it still is an end the provider meant.
-      if (!finished) finish()
-      over = true
+      if (!this.#finished) this.#finish()
+      this.#over = true
       return
     }
-    const again = repetition.textOf(frame)
-    if (again !== undefined) return void out.push({ type: 'delta', text: again })
-    repetition.forget()
+    this.#repetition.forget()
     let chunk: Json
     try {
       chunk = JSON.parse(data)
     } catch {
-      if (frame.event === 'error') return breakOff(failed(decodeOpenaiFailure(200, data, NO_HEADERS)))
-      return unreadable('A part of the stream is not JSON.')
+      if (frame.event === 'error') return this.#breakOff(failed(decodeOpenaiFailure(200, data, NO_HEADERS)))
+      return this.#unreadable('A part of the stream is not JSON.')
     }
     // Groq names the event; what it holds is then an error whatever its shape.
     if (frame.event === 'error')
-      return breakOff(failed(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
-    read(chunk)
-    const [only] = out
+      return this.#breakOff(failed(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
+    this.#read(chunk)
+    const [only] = this.#out
     // Of text nothing is kept here but that its block is open, so a chunk with another text does the same again.
-    if (out.length === 1 && only?.type === 'delta' && !only.logprobs && blocks.inText())
-      repetition.learn(frame, only.text)
+    if (this.#out.length === 1 && only?.type === 'delta' && !only.logprobs && this.#blocks.inText())
+      this.#repetition.learn(frame, only.text)
   }
 
-  return {
-    push(frame) {
-      if (over) return []
-      out = []
-      push(frame)
-      return out
-    },
-    end() {
-      if (over) return []
-      over = true
-      if (finished && unfinished.size === 0) return []
-      return [failed(fail('truncated', 'The stream ended before the answer did.'))]
-    },
+  #read(chunk: Json): void {
+    const failure = failureIn(chunk)
+    if (failure) return this.#breakOff(failed(failure))
+    if (!isObject(chunk)) return this.#unreadable('A part of the stream is not an object.')
+    if (!areChoices(chunk.choices))
+      return this.#unreadable('A part of the stream says something that is not of its type.')
+    const choices = list(chunk.choices)
+    if (!this.#started) this.#start(chunk, choices.length > 0)
+    if (chunk.citations !== undefined) this.#sources = list(chunk.citations)
+    for (const entry of choices) {
+      const choice = object(entry)
+      if (choice) this.#readChoice(choice)
+    }
+    const usage = decodeUsage(chunk.usage) ?? decodeUsage(object(chunk.x_groq)?.usage)
+    if (usage) this.#out.push({ type: 'usage', usage })
+    if (!this.#finished && this.#choices.get(0) === true && this.#unfinished === 0) this.#finish()
+  }
+
+  #start(chunk: JsonObject, hasChoices: boolean): void {
+    const id = text(chunk.id)
+    // Azure's first chunk is about the prompt: no choices, empty id, created 0.
+    if (!hasChoices && !id) return
+    this.#started = true
+    this.#answerId = id
+    const model = text(chunk.model)
+    const created = number(chunk.created)
+    this.#out.push({ type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) })
+  }
+
+  #readChoice(choice: JsonObject): void {
+    const index = number(choice.index) ?? 0
+    const why = reasonOf(choice)
+    const ended = this.#choices.get(index)
+    if (ended === undefined || (why !== null && !ended)) {
+      this.#choices.set(index, why !== null)
+      if (why === null) this.#unfinished++
+      else if (ended === false) this.#unfinished--
+    }
+    if (index !== 0 || this.#finished) return
+    // Some that only pretend to stream send the whole message.
+    const delta = object(choice.delta) ?? object(choice.message)
+    if (delta) readDelta(delta, object(choice.logprobs), this.#blocks, this.#answerId)
+    if (why !== null) this.#reason = why
+  }
+
+  #finish(): void {
+    const blocks = this.#blocks
+    this.#finished = true
+    if (!blocks.cited) blocks.cite(this.#sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : [])))
+    blocks.closeAll()
+    if (blocks.nameless())
+      return this.#breakOff(failed(fail('malformed', 'The model called a function without a name.')))
+    const end = endOf(this.#reason, { calls: blocks.called, refused: blocks.refused })
+    if (end.type === 'failure') this.#over = true
+    this.#out.push(end)
+  }
+
+  #breakOff(event: ChatEvent): void {
+    this.#over = true
+    this.#out.push(event)
+  }
+
+  /** Chunks stand for themselves: whether the answer may do without this one is for others to say, and they go on. */
+  #unreadable(message: string): void {
+    this.#out.push(failed(fail('malformed', message)))
   }
 }
 
@@ -207,22 +220,6 @@ const readCall = (call: JsonObject, blocks: Blocks, answerId: string | undefined
 
 type Piece = { readonly index?: number; readonly id: string; readonly name: string; readonly custom?: boolean }
 
-type Blocks = {
-  /** Reasoning comes as plain text here, so the text in its details is a repetition. */
-  plainThought: boolean
-  write(key: string, block: Block, text: string, logprobs?: readonly Json[]): void
-  call(piece: Piece, text: string, answerId: string | undefined): void
-  prove(proof: Proof): void
-  cite(citations: readonly Citation[]): void
-  cited(): boolean
-  seen(type: Block['type']): boolean
-  /** The open block is text or thoughts, and no other waits for it to end. */
-  inText(): boolean
-  /** Arguments came of a call that never had a name. */
-  nameless(): boolean
-  closeAll(): void
-}
-
 type Slot = {
   key: string
   readonly block: Block
@@ -232,152 +229,213 @@ type Slot = {
   readonly held: ChatEvent[]
 }
 
-type Call = { readonly place: number; id: string; readonly key: string; name: string; early: string }
-
 /**
  * Blocks one after the other, whatever order their pieces come in: one is open, those begun meanwhile wait. A call stays
  * open until its arguments are whole, so calls that a server interleaves are still told one by one.
  */
-const openBlocks = (tell: (event: ChatEvent) => void): Blocks => {
-  let open: Slot | undefined
-  let waiting: Slot[] = []
-  // Looked up with every piece, and there may be many: by key those that wait, by number and by id the calls.
-  const keyed = new Map<string, Slot>()
-  const numbered = new Map<number, Call>()
-  const known = new Map<string, Call>()
-  const calls: Call[] = []
-  const types = new Set<Block['type']>()
-  let cited = false
+class Blocks {
+  /** Where its events go. */
+  out: ChatEvent[] = []
+  /** Reasoning comes as plain text here, so the text in its details is a repetition. */
+  plainThought = false
+  /** Something has been cited, something called, something refused. */
+  cited = false
+  called = false
+  refused = false
+  #open: Slot | undefined
+  #waiting: Slot[] | null = null
+  /** Those by key: looked up with every piece, and there may be many. */
+  #keyed: Map<string, Slot> | null = null
+  #calls: Calls | null = null
   /** Sources told before the text that cites them, as OpenRouter's web search does. */
-  let early: Citation[] = []
-  let proofs = 0
-  /** Calls told to the end; what still comes for them is not said twice. */
-  const closed = new Set<string>()
+  #early: Citation[] | null = null
+  #proofs = 0
 
-  const begin = (slot: Slot) => {
-    open = slot
-    tell({ type: 'open', block: slot.block })
-    for (const event of slot.held) tell(event)
+  write(key: string, block: Block, said: string, logprobs: readonly Json[] = []): void {
+    const slot = this.#enter(key, block)
+    if (said !== '' || logprobs.length > 0)
+      this.#say(slot, { type: 'delta', text: said, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) })
+    if (block.type !== 'text' || !this.#early) return
+    for (const citation of this.#early) this.#say(slot, { type: 'citation', citation })
+    this.#early = null
   }
-  const close = () => {
-    if (!open) return
-    if (open.block.type === 'tool-call') closed.add(open.key)
-    tell({ type: 'close' })
-    open = undefined
-  }
-  const mayClose = ({ block, pieces }: Slot): boolean =>
-    block.type !== 'tool-call' || block.custom === true || isWhole(pieces.join(''))
-  /** Closes what is whole and lets those who wait follow. */
-  const advance = () => {
-    while (open && waiting.length > 0 && mayClose(open)) {
-      close()
-      const next = waiting.shift()
-      if (!next) continue
-      keyed.delete(next.key)
-      begin(next)
+
+  call(piece: Piece, said: string, answerId: string | undefined): void {
+    this.#calls ??= new Calls((key) => this.#find(key))
+    const call = this.#calls.of(piece, said)
+    if (call.closed) return
+    // It cannot be opened before it has its name.
+    if (call.name === '') {
+      call.early += said
+      return
     }
+    const id = call.id || madeId(answerId, call.place, call.name)
+    const custom = piece.custom && { custom: true }
+    const slot = this.#enter(call.key, { type: 'tool-call', id, name: call.name, ...custom })
+    const more = call.early + said
+    call.early = ''
+    if (more === '') return
+    slot.pieces.push(more)
+    this.#say(slot, { type: 'delta', text: more })
+    if (this.#waiting && more.endsWith('}')) this.#advance()
   }
-  const find = (key: string): Slot | undefined => (open?.key === key ? open : keyed.get(key))
-  const enter = (key: string, block: Block): Slot => {
-    const begun = find(key)
+
+  prove(proof: Proof): void {
+    // A sealed block of Anthropic's is one of its own; any other proof belongs to the text before it.
+    const slot =
+      (proof.redacted ? undefined : this.#find('reasoning')) ??
+      this.#enter(`proof ${this.#proofs}`, { type: 'reasoning' })
+    this.#say(slot, { type: 'proof', proof })
+    // What is thought after it is another block.
+    const waits = this.#keyed?.delete(slot.key)
+    slot.key = `proof ${this.#proofs++}`
+    if (waits) this.#keyed?.set(slot.key, slot)
+  }
+
+  cite(citations: readonly Citation[]): void {
+    const slot = this.#find('text')
+    if (slot) for (const citation of citations) this.#say(slot, { type: 'citation', citation })
+    else if (citations.length > 0) {
+      this.#early ??= []
+      append(this.#early, citations)
+    }
+    this.cited ||= citations.length > 0
+  }
+
+  /** The open block is text or thoughts, and no other waits for it to end. */
+  inText(): boolean {
+    return !this.#waiting && (this.#open?.block.type === 'text' || this.#open?.block.type === 'reasoning')
+  }
+
+  /** Arguments came of a call that never had a name. */
+  nameless(): boolean {
+    return this.#calls?.nameless() ?? false
+  }
+
+  closeAll(): void {
+    this.#close()
+    for (const slot of this.#waiting ?? []) {
+      this.#begin(slot)
+      this.#close()
+    }
+    this.#waiting = null
+    this.#keyed = null
+  }
+
+  #find(key: string): Slot | undefined {
+    return this.#open?.key === key ? this.#open : this.#keyed?.get(key)
+  }
+
+  #enter(key: string, block: Block): Slot {
+    const begun = this.#find(key)
     if (begun) return begun
-    types.add(block.type)
+    this.called ||= block.type === 'tool-call'
+    this.refused ||= block.type === 'refusal'
     const slot: Slot = { key, block, pieces: [], held: [] }
-    if (open && waiting.length === 0 && mayClose(open)) close()
-    if (!open) {
-      begin(slot)
+    if (this.#open && !this.#waiting && mayClose(this.#open)) this.#close()
+    if (!this.#open) {
+      this.#begin(slot)
       return slot
     }
-    waiting.push(slot)
-    keyed.set(key, slot)
-    advance()
+    this.#waiting ??= []
+    this.#waiting.push(slot)
+    this.#keyed ??= new Map()
+    this.#keyed.set(key, slot)
+    this.#advance()
     return slot
   }
-  const say = (slot: Slot, event: ChatEvent) => {
-    if (slot === open) tell(event)
+
+  #begin(slot: Slot): void {
+    this.#open = slot
+    this.out.push({ type: 'open', block: slot.block })
+    append(this.out, slot.held)
+  }
+
+  #close(): void {
+    if (!this.#open) return
+    if (this.#open.block.type === 'tool-call') this.#calls?.close(this.#open.key)
+    this.out.push({ type: 'close' })
+    this.#open = undefined
+  }
+
+  /** Closes what is whole and lets those who wait follow. */
+  #advance(): void {
+    while (this.#open && this.#waiting && mayClose(this.#open)) {
+      this.#close()
+      const next = this.#waiting.shift()
+      if (this.#waiting.length === 0) this.#waiting = null
+      if (!next) continue
+      this.#keyed?.delete(next.key)
+      this.#begin(next)
+    }
+  }
+
+  #say(slot: Slot, event: ChatEvent): void {
+    if (slot === this.#open) this.out.push(event)
     else slot.held.push(event)
   }
+}
 
-  const remember = (call: Call) => {
-    if (call.id !== '' && !known.has(call.id)) known.set(call.id, call)
+const mayClose = ({ block, pieces }: Slot): boolean =>
+  block.type !== 'tool-call' || block.custom === true || isWhole(pieces.join(''))
+
+/** `closed`: told to the end; what still comes for it is not said twice. */
+type Call = { readonly place: number; id: string; readonly key: string; name: string; early: string; closed: boolean }
+
+/** Whose a piece of a call is. */
+class Calls {
+  readonly #slotOf: (key: string) => Slot | undefined
+  readonly #all: Call[] = []
+  // Looked up with every piece, and there may be many.
+  readonly #numbered = new Map<number, Call>()
+  readonly #known = new Map<string, Call>()
+  readonly #keyed = new Map<string, Call>()
+
+  constructor(slotOf: (key: string) => Slot | undefined) {
+    this.#slotOf = slotOf
   }
-  /** Whose piece this is. By index; some number every call 0, or not at all, and then a new id or a new name tells. */
-  const callOf = ({ index, id, name }: Piece, said: string): Call => {
-    const same = index === undefined ? (id ? known.get(id) : calls.at(-1)) : undefined
-    const last = same ?? (index === undefined ? undefined : numbered.get(index))
-    if (last && !isAnother(last, id, name, said)) return last
-    const call: Call = { place: calls.length, id, key: `call ${calls.length}`, name: '', early: '' }
-    calls.push(call)
-    if (index !== undefined) numbered.set(index, call)
-    remember(call)
+
+  /** By index; some number every call 0, or not at all, and then a new id or a new name tells. What the piece says of its call is kept. */
+  of(piece: Piece, said: string): Call {
+    const { index, id, name } = piece
+    const same = index === undefined ? (id ? this.#known.get(id) : this.#all.at(-1)) : undefined
+    const last = same ?? (index === undefined ? undefined : this.#numbered.get(index))
+    const call = last && !this.#isAnother(last, piece, said) ? last : this.#add(piece)
+    if (call.closed) return call
+    call.name ||= name
+    call.id ||= id
+    this.#remember(call)
     return call
   }
-  const isAnother = (before: Call, id: string, name: string, said: string): boolean => {
-    if (name === '' || before.name === '') return false
-    if (id !== '' ? id === before.id : said === '') return false
-    const given = find(before.key)?.pieces.join('')
-    return given === undefined || (given === '' && id !== '') || isWhole(given)
+
+  close(key: string): void {
+    const call = this.#keyed.get(key)
+    if (call) call.closed = true
   }
 
-  return {
-    plainThought: false,
-    write(key, block, said, logprobs = []) {
-      const slot = enter(key, block)
-      if (said !== '' || logprobs.length > 0)
-        say(slot, { type: 'delta', text: said, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) })
-      if (block.type !== 'text') return
-      for (const citation of early) say(slot, { type: 'citation', citation })
-      early = []
-    },
-    call(piece, said, answerId) {
-      const call = callOf(piece, said)
-      if (closed.has(call.key)) return
-      call.name ||= piece.name
-      call.id ||= piece.id
-      remember(call)
-      // It cannot be opened before it has its name.
-      if (call.name === '') {
-        call.early += said
-        return
-      }
-      const id = call.id || madeId(answerId, call.place, call.name)
-      const custom = piece.custom && { custom: true }
-      const slot = enter(call.key, { type: 'tool-call', id, name: call.name, ...custom })
-      const more = call.early + said
-      call.early = ''
-      if (more === '') return
-      slot.pieces.push(more)
-      say(slot, { type: 'delta', text: more })
-      if (waiting.length > 0 && more.endsWith('}')) advance()
-    },
-    prove(proof) {
-      // A sealed block of Anthropic's is one of its own; any other proof belongs to the text before it.
-      const slot = (proof.redacted ? undefined : find('reasoning')) ?? enter(`proof ${proofs}`, { type: 'reasoning' })
-      say(slot, { type: 'proof', proof })
-      // What is thought after it is another block.
-      const waits = keyed.delete(slot.key)
-      slot.key = `proof ${proofs++}`
-      if (waits) keyed.set(slot.key, slot)
-    },
-    cite(citations) {
-      const slot = find('text')
-      if (slot) for (const citation of citations) say(slot, { type: 'citation', citation })
-      else append(early, citations)
-      cited ||= citations.length > 0
-    },
-    cited: () => cited,
-    seen: (type) => types.has(type),
-    inText: () => waiting.length === 0 && (open?.block.type === 'text' || open?.block.type === 'reasoning'),
-    nameless: () => calls.some(({ name, early }) => name === '' && early.trim() !== ''),
-    closeAll() {
-      close()
-      for (const slot of waiting) {
-        begin(slot)
-        close()
-      }
-      waiting = []
-      keyed.clear()
-    },
+  nameless(): boolean {
+    return this.#all.some(({ name, early }) => name === '' && early.trim() !== '')
+  }
+
+  #add({ index, id }: Piece): Call {
+    const place = this.#all.length
+    const call: Call = { place, id, key: `call ${place}`, name: '', early: '', closed: false }
+    this.#all.push(call)
+    this.#keyed.set(call.key, call)
+    if (index !== undefined) this.#numbered.set(index, call)
+    this.#remember(call)
+    return call
+  }
+
+  #remember(call: Call): void {
+    if (call.id !== '' && !this.#known.has(call.id)) this.#known.set(call.id, call)
+  }
+
+  #isAnother(before: Call, { id, name }: Piece, said: string): boolean {
+    if (name === '' || before.name === '') return false
+    if (id !== '' ? id === before.id : said === '') return false
+    const given = this.#slotOf(before.key)?.pieces.join('')
+    return given === undefined || (given === '' && id !== '') || isWhole(given)
   }
 }
 

@@ -33,7 +33,9 @@ import { factsOf } from './policy/models.ts'
 import { cost } from './policy/price.ts'
 import { mostHeld } from './policy/shed.ts'
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+/** Above the sources and above what is built of them alike. */
+const HOME = new URL('../', import.meta.url)
+const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
 const { env } = process
 const terminal = process.stdout.isTTY === true
 /** This process's place among several; undefined: it is the only one. */
@@ -56,7 +58,10 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
   let config: Config = seat ? seat.share(running.config) : running.config
   const warnings = [...running.warnings, ...(seat ? seat.weakened(config) : [])]
 
-  const catalogue = openCatalogue((problem) => log.warn('catalogue', { message: problem }))
+  const catalogue = openCatalogue(
+    (problem) => log.warn('catalogue', { message: problem }),
+    new URL('data/catalogue.json', HOME),
+  )
   /** Dollars, from the catalogue's nano-dollars; undefined where a price is not known. */
   const costOf = ({ provider, upstreamModel, usage }: Summary): number | undefined => {
     const instance = config.instances.find(({ id }) => id === provider)

@@ -1,18 +1,13 @@
 /** Reads the folder of providers at start. A new provider is a new file there and nothing else. */
-import { readdir } from 'node:fs/promises'
 import type { Provider } from '../core/provider.ts'
+import { type ProviderFile, providerFiles } from './provider-files.ts'
 
 /** By name, in the order in which they are tried. */
 export type Providers = ReadonlyMap<string, Provider>
 
-const FOLDER = new URL('../providers/', import.meta.url)
-/** Not their tests, not declarations. Built, they end in `.js`. */
-const PROVIDER_FILE = /^[a-z0-9-]+\.[jt]s$/
-
 /** Every provider there is. Throws if a file is none, or if two claim a name: that is a bug of ours, found at the first start. */
-export const loadProviders = async (folder: URL = FOLDER): Promise<Providers> => {
-  const files = (await readdir(folder)).filter((file) => PROVIDER_FILE.test(file)).sort()
-  const all = await Promise.all(files.map((file) => loadProvider(folder, file)))
+export const loadProviders = async (folder?: URL): Promise<Providers> => {
+  const all = (await providerFiles(folder)).map(providerIn)
   all.sort((a, b) => a.order - b.order)
   const taken = new Set<string>()
   for (const provider of all)
@@ -23,9 +18,7 @@ export const loadProviders = async (folder: URL = FOLDER): Promise<Providers> =>
   return new Map(all.map((provider) => [provider.name, provider]))
 }
 
-const loadProvider = async (folder: URL, file: string): Promise<Provider> => {
-  const module: { readonly default?: unknown } = await import(new URL(file, folder).href)
-  const found = module.default
+const providerIn = ([file, { default: found }]: ProviderFile): Provider => {
   if (!isProvider(found)) throw new Error(`${file} in the folder of providers has no provider as its default export`)
   if (found.name !== file.slice(0, -3)) throw new Error(`${file} in the folder of providers is called ${found.name}`)
   return found

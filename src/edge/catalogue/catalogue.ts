@@ -27,8 +27,8 @@ export type Entry = {
 export const CATALOGUE_FILE = new URL('../../../data/catalogue.json', import.meta.url)
 
 /**
- * The catalogue in this file, read when it is first asked. A file that cannot be read or is none leaves everything
- * unknown, which costs estimates but no request; `report` hears of it once.
+ * The catalogue in this file, read when it is first asked, and decoded as far as it is asked. A file that cannot be read or
+ * is none leaves everything unknown, which costs estimates but no request; `report` hears of it once.
  */
 export const openCatalogue = (report: (problem: string) => void, file: URL | string = CATALOGUE_FILE): Catalogue => {
   let known: Catalogue | undefined
@@ -40,33 +40,56 @@ export const openCatalogue = (report: (problem: string) => void, file: URL | str
 
 const readCatalogue = (file: URL | string, report: (problem: string) => void): Catalogue => {
   try {
-    const { entries, problems } = decodeCatalogue(JSON.parse(readFileSync(file, 'utf8')))
-    if (problems[0] !== undefined) report(`the model catalogue: ${problems[0]}`)
-    return lookUp(entries)
+    const providers = providersIn(JSON.parse(readFileSync(file, 'utf8')))
+    if (!providers) report(`the model catalogue: ${NO_PROVIDERS}`)
+    const entries = new Map<string, Models>()
+    return lookUp({
+      // Of dozens of providers a gateway uses a few: to decode all of them is a tenth of its start.
+      get(provider) {
+        const known = entries.get(provider)
+        if (known || !providers || !Object.hasOwn(providers, provider)) return known
+        const { models, problems } = modelsIn(provider, providers[provider])
+        if (problems[0] !== undefined) report(`the model catalogue: ${problems[0]}`)
+        entries.set(provider, models)
+        return models
+      },
+    })
   } catch (error) {
     report(`the model catalogue cannot be read: ${error instanceof Error ? error.message : String(error)}`)
     return () => undefined
   }
 }
 
-type Entries = ReadonlyMap<string, ReadonlyMap<string, ModelFacts>>
+type Models = ReadonlyMap<string, ModelFacts>
+type Entries = ReadonlyMap<string, Models>
+
+const NO_PROVIDERS = 'it has no providers'
+
+const providersIn = (body: Json): JsonObject | undefined => object(object(body)?.providers)
 
 /** What the file's text says. Whatever is not as it should be is left out and named. */
 export const decodeCatalogue = (body: Json): { readonly entries: Entries; readonly problems: readonly string[] } => {
-  const problems: string[] = []
-  const entries = new Map<string, Map<string, ModelFacts>>()
-  const providers = object(object(body)?.providers)
-  if (!providers) problems.push('it has no providers')
-  for (const [provider, models] of Object.entries(providers ?? {})) {
-    const facts = new Map<string, ModelFacts>()
-    for (const [model, entry] of Object.entries(object(models) ?? {})) {
-      const read = isObject(entry) ? factsIn(entry) : undefined
-      if (read) facts.set(model, read)
-      else problems.push(`${provider} ${model} is not an entry`)
-    }
-    entries.set(provider, facts)
+  const providers = providersIn(body)
+  if (!providers) return { entries: new Map(), problems: [NO_PROVIDERS] }
+  const read = Object.entries(providers).map(([provider, written]) => [provider, modelsIn(provider, written)] as const)
+  return {
+    entries: new Map(read.map(([provider, { models }]) => [provider, models])),
+    problems: read.flatMap(([, { problems }]) => problems),
   }
-  return { entries, problems }
+}
+
+const modelsIn = (
+  provider: string,
+  written: Json | undefined,
+): { readonly models: Models; readonly problems: readonly string[] } => {
+  const problems: string[] = []
+  const models = new Map<string, ModelFacts>()
+  for (const [model, entry] of Object.entries(object(written) ?? {})) {
+    const read = isObject(entry) ? factsIn(entry) : undefined
+    if (read) models.set(model, read)
+    else problems.push(`${provider} ${model} is not an entry`)
+  }
+  return { models, problems }
 }
 
 const factsIn = (entry: JsonObject): ModelFacts | undefined => {
@@ -99,7 +122,7 @@ const DATE = /[-@](?:20[0-9]{2}-[01][0-9]-[0-3][0-9]|20[0-9]{2}[01][0-9][0-3][0-
  * to have what only another one has.
  */
 export const lookUp =
-  (entries: Entries): Catalogue =>
+  (entries: Pick<Entries, 'get'>): Catalogue =>
   (provider, model) => {
     const models = entries.get(provider)
     if (!models) return undefined

@@ -1,5 +1,4 @@
 /** From texts to a configuration, whole or not at all. No I/O: what was read comes in, what is wrong comes out. */
-import { parseEnv } from 'node:util'
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
@@ -9,7 +8,7 @@ import { type Env, type Launch, launchFrom, misspelledSettings, settingsFrom, va
 import { commaList, emptyFile, type FileContent, type RouteEntry, readFile } from './file.ts'
 import { instanceName, keyless } from './ids.ts'
 import { maskerFor, type Problem, quote } from './problem.ts'
-import { readTree, type Tree } from './tree.ts'
+import type { ReadTree, Tree } from './tree.ts'
 import { upstreamsFrom } from './upstreams.ts'
 
 /** Where a configuration came from, by the names people use for the files. */
@@ -31,18 +30,25 @@ export type Loaded =
       readonly warnings: readonly string[]
     }
 
+/** Bytes; a real one has a hundredth of them. */
+export const LONGEST_FILE = 1_048_576
+
+/** The file, and what reads YAML: it comes with the text, for it is loaded where there is one. */
+export type TextOfFile = { readonly name: string; readonly text: string; readonly readTree: ReadTree }
+
 export type Texts = {
   readonly env: Env
   /** The text of the `.env` file, if there is one. */
   readonly dotenv?: string | undefined
-  readonly file?: { readonly name: string; readonly text: string } | undefined
+  readonly file?: TextOfFile | undefined
   readonly providers: ReadonlyMap<string, Provider>
 }
 
 /** The environment with what `.env` adds; the real one wins, also where it says that something is empty. */
 export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
   if (dotenv === undefined) return env
-  const added = parseEnv(dotenv.replace(/^\ufeff/, ''))
+  // Asked for and not imported: the import of `node:util` loads what workers need as well.
+  const added = process.getBuiltinModule('node:util').parseEnv(dotenv.replace(/^\ufeff/, ''))
   const joined: Record<string, string | undefined> = Object.create(null)
   for (const [name, value] of [...Object.entries(added), ...Object.entries(env)])
     if (value !== undefined) joined[name] = value
@@ -198,7 +204,7 @@ export const configure = ({ env: real, dotenv, file, providers }: Texts): Loaded
   const above = settingsFrom(env)
   const problems: Problem[] = [...launchProblems, ...above.problems]
 
-  const tree = file === undefined ? undefined : readTree(file.text, file.name, env)
+  const tree = file?.readTree(file.text, file.name, env)
   let content = emptyFile
   if (tree && !tree.ok) problems.push(...tree.problems)
   if (tree?.ok) {

@@ -68,7 +68,16 @@ export type FileContent = {
 
 export const emptyFile: FileContent = { settings: {}, providers: new Map(), routes: new Map() }
 
-const fileJson = jsonSchemaOf(fileSchema)
+/** Made when it is first asked for, and kept. */
+const lazily = <T>(make: () => T): (() => T) => {
+  let made: { readonly value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}
+
+const fileSchemaJson = lazily(() => jsonSchemaOf(fileSchema))
 
 type ReadTree = Extract<Tree, { ok: true }>
 type Issue = z.core.$ZodIssue
@@ -197,6 +206,7 @@ export const readFile = (tree: ReadTree): { readonly content: FileContent; reado
     return { content: emptyFile, problems }
   }
   const { providers: providerMap, routes: routeMap, ...written } = root
+  const fileJson = fileSchemaJson()
   const settings = retyped(written, fileJson, [], tree)
   const checked = z.strictObject(settingsSchema.shape).safeParse(settings)
   // Names are looked for in the whole file's schema, so that `provider:` is answered with `providers`.

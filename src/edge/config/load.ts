@@ -2,10 +2,9 @@
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Provider } from '../../core/provider.ts'
-import { configure, environmentOf, type Loaded } from './configure.ts'
+import { configure, environmentOf, LONGEST_FILE, type Loaded, type TextOfFile } from './configure.ts'
 import { type Env, variable } from './environment.ts'
 import { type Problem, quote } from './problem.ts'
-import { LONGEST_FILE } from './tree.ts'
 
 export type Place = {
   readonly env: Env
@@ -19,7 +18,7 @@ const FILE = 'headgate.yaml'
 /** The texts as they are on the disk now, or what keeps them from being read. */
 export type Read = {
   readonly dotenv: string | undefined
-  readonly file: { readonly name: string; readonly text: string } | undefined
+  readonly file: TextOfFile | undefined
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
 }
@@ -90,7 +89,8 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
     else if ((await readText(join(folder, 'headgate.yml'), 'headgate.yml')) !== 'absent')
       warnings.push(`headgate.yml is not read: rename it to ${FILE}, or set HEADGATE_CONFIG=headgate.yml`)
   } else if ('text' in fileRead) {
-    file = { name: paths.name, text: fileRead.text }
+    const { readTree } = await import('./tree.ts')
+    file = { name: paths.name, text: fileRead.text, readTree }
     if (fileRead.open && KEY_IN_FILE.test(fileRead.text)) warnings.push(openFile(paths.name))
   } else problems.push(fileRead.problem)
   return { dotenv, file, problems, warnings }

@@ -8,6 +8,7 @@ import { configure } from './configure.ts'
 import { settingRows } from './definition.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './reference.ts'
 import { load } from './testing.ts'
+import { readTree } from './tree.ts'
 
 const root = new URL('../../../', import.meta.url)
 const text = (path: string): Promise<string> => readFile(new URL(path, root), 'utf8')
@@ -65,7 +66,7 @@ test('every example is a configuration, in the schema and for the loader', async
     const env = Object.fromEntries(
       [...yaml.matchAll(/\$\{(\w+)\}/g)].map(([, variable]) => [variable, `key-of-${variable}`]),
     )
-    const result = configure({ env, file: { name, text: yaml }, providers: real })
+    const result = configure({ env, file: { name, text: yaml, readTree }, providers: real })
     assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.problems))
     assert.ok(result.config.instances.length >= 2 && result.config.routes.size === 1)
     const { auth, ...others } = parse(yaml)

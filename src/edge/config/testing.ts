@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import type { Provider } from '../../core/provider.ts'
 import { configure, type Loaded, type Texts } from './configure.ts'
 import { problemLine } from './problem.ts'
+import { readTree } from './tree.ts'
 
 const provider = (name: string, order: number, more: Partial<Provider> = {}): Provider => ({
   name,
@@ -67,7 +68,11 @@ export const providers: ReadonlyMap<string, Provider> = new Map(all.map((one) =>
 type Given = Omit<Texts, 'providers' | 'file'> & { readonly yaml?: string }
 
 export const load = ({ yaml, ...texts }: Given): Loaded =>
-  configure({ ...texts, file: yaml === undefined ? undefined : { name: 'headgate.yaml', text: yaml }, providers })
+  configure({
+    ...texts,
+    file: yaml === undefined ? undefined : { name: 'headgate.yaml', text: yaml, readTree },
+    providers,
+  })
 
 export const loaded = (given: Given): Extract<Loaded, { ok: true }> => {
   const result = load(given)

@@ -3,9 +3,9 @@
  * blow it up to; `${NAME}` inside a value is replaced from the environment.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { LONGEST_FILE } from './configure.ts'
 import { type Problem, quote } from './problem.ts'
 
-export const LONGEST_FILE = 1_048_576
 const MOST_NODES = 50_000
 const DEEPEST = 32
 
@@ -38,7 +38,10 @@ const pathKey = (path: readonly PropertyKey[]): string => JSON.stringify(path.ma
 const REFERENCE = /\$(\$\{)|\$\{([^}]*)\}/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-export const readTree = (text: string, file: string, env: Env): Tree => {
+/** `file`: its name, for the places. Never throws: what cannot be read is a problem. */
+export type ReadTree = (text: string, file: string, env: Env) => Tree
+
+export const readTree: ReadTree = (text, file, env) => {
   if (text.length > LONGEST_FILE)
     return {
       ok: false,

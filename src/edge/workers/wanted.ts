@@ -4,7 +4,6 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseEnv } from 'node:util'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -25,7 +24,10 @@ export const workersWanted = (env: Env, folder: string): number => {
 const inDotenv = (folder: string): string | undefined => {
   try {
     const dotenv = readFileSync(join(folder, '.env'), 'utf8')
-    return dotenv.includes('WORKERS') ? parseEnv(dotenv.replace(/^\ufeff/, '')).WORKERS : undefined
+    // Asked for and not imported: an import of `node:util` loads what threads need as well.
+    return dotenv.includes('WORKERS')
+      ? process.getBuiltinModule('node:util').parseEnv(dotenv.replace(/^\ufeff/, '')).WORKERS
+      : undefined
   } catch {
     // None, or one that cannot be read: whoever reads all of the configuration says so.
     return undefined

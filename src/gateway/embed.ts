@@ -11,7 +11,7 @@ import { pathStep } from '../core/path-step.ts'
 import type { Loss } from '../core/protocol.ts'
 import type { Candidate } from '../core/target.ts'
 import { estimateText } from '../policy/estimate.ts'
-import { planEmbeddings } from '../policy/plan-embeddings.ts'
+import { draftEmbeddings } from '../policy/plan-embeddings.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { embeddingsProtocols } from '../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../protocols/embeddings/openai.ts'
@@ -41,7 +41,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     const { request } = asked.value
     record.received(request.model, false)
     const config = gateway.config()
-    const plan = planFor(gateway, config, request.model, planEmbeddings)
+    const plan = planFor(gateway, config, request.model, draftEmbeddings)
     if (!plan.ok) return refuse(plan.failure, null)
 
     const opened = await askForBody(gateway, {

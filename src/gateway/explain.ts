@@ -9,7 +9,7 @@ import type { ProviderKey } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { explain as explained } from '../policy/plan.ts'
-import { planEmbeddings } from '../policy/plan-embeddings.ts'
+import { draftEmbeddings } from '../policy/plan-embeddings.ts'
 import { byStyle, protocols } from '../protocols/index.ts'
 import { askEmbeddings, EMBEDDINGS, prepareEmbeddings } from './embed.ts'
 import type { Gateway } from './handle.ts'
@@ -41,7 +41,7 @@ const explainEmbeddings = (gateway: Gateway, { body }: Received): Outcome<JsonOb
   if (!asked.ok) return asked
   const { model } = asked.value.request
   const config = gateway.config()
-  const plan = planFor(gateway, config, model, planEmbeddings)
+  const plan = planFor(gateway, config, model, draftEmbeddings)
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, null)
   const now = (candidate: Candidate): JsonObject => {

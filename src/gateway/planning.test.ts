@@ -4,6 +4,9 @@ import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, said } from '../../test/support/gateway.ts'
 import type { Asked } from '../../test/support/still-world.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
+import { defaultSettings } from '../core/settings.ts'
+import { draft } from '../policy/plan.ts'
+import { planFor } from './planning.ts'
 import { respond } from './respond.ts'
 
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
@@ -202,4 +205,60 @@ test('spread: a key with nothing left is passed over until its reset, without a 
   left.set('k1', '99')
   const after = await asks(40)
   assert.ok(after.includes('k1') && after.includes('k2'))
+})
+
+// ── However many names there are ─────────────────────────────────────────────────────────────────────────────────
+
+const routesNamed = (count: number, strategy: 'priority' | 'weighted') => {
+  const names = Array.from({ length: count }, (_, n) => `route-${n}`)
+  const targets = ['a', 'b'].map((provider) => ({ provider, model: 'm', weight: 1 }))
+  return {
+    instances: [instance('a', ['k1']), instance('b', ['k1'])],
+    routes: new Map(names.map((name) => [name, { name, strategy, targets, fallback: [] }])),
+    settings: defaultSettings,
+  }
+}
+
+/** What is known of the providers' own lists is the same until they are fetched again. */
+const planner = () => {
+  const lists = new Map<string, readonly string[]>()
+  return { ...bench([], () => {}).gateway, lists: () => lists }
+}
+
+for (const strategy of ['priority', 'weighted'] as const)
+  test(`planning: each of 5,000 routes is thought through once (${strategy})`, () => {
+    const gateway = planner()
+    const config = routesNamed(5_000, strategy)
+    let drafts = 0
+    const counted: typeof draft = (wanted) => {
+      drafts++
+      return draft(wanted)
+    }
+    const plans = [1, 2, 3].map(() => [...config.routes.keys()].map((name) => planFor(gateway, config, name, counted)))
+    assert.equal(drafts, 5_000)
+    for (const made of plans.flat()) assert.ok(made.ok && made.value.candidates.length === 2)
+    // The states of what is asked are found by the candidate: it has to be the same one each time.
+    const candidates = plans.map(([first]) => (first?.ok ? new Set(first.value.candidates) : assert.fail()))
+    assert.deepEqual(candidates[0]?.symmetricDifference(candidates[2] ?? new Set()), new Set())
+  })
+
+test('planning: of the names that clients think of the newest are remembered, and few of them', () => {
+  const gateway = planner()
+  const config = routesNamed(1, 'priority')
+  let drafts = 0
+  const counted: typeof draft = (wanted) => {
+    drafts++
+    return draft(wanted)
+  }
+  const ask = (name: string) => {
+    const before = drafts
+    planFor(gateway, config, name, counted)
+    return drafts === before ? 'known' : 'new'
+  }
+  for (let n = 0; n < 3_000; n++) assert.equal(ask(`name-${n}`), 'new')
+  assert.equal(ask('name-2999'), 'known')
+  assert.equal(ask('name-2001'), 'known')
+  assert.equal(ask('name-1999'), 'new')
+  assert.deepEqual([ask('x'.repeat(201)), ask('x'.repeat(201))], ['new', 'new'])
+  assert.deepEqual([ask('route-0'), ask('route-0')], ['new', 'known'])
 })

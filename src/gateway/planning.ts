@@ -1,71 +1,71 @@
 /** Asks the policies for a plan and for the order of keys, with what the board knows at this moment. */
 import type { Config } from '../core/config.ts'
-import type { Outcome } from '../core/failure.ts'
+import { good, type Outcome } from '../core/failure.ts'
 import type { ProviderKey } from '../core/provider.ts'
 import type { Candidate, Plan } from '../core/target.ts'
 import { affinityOf } from '../policy/affinity.ts'
 import { orderKeys } from '../policy/order.ts'
-import { plan } from '../policy/plan.ts'
+import { type Draft, draft, isSettled, type Moment, settle, type Wanted } from '../policy/plan.ts'
 import type { Tools } from './first-to-open.ts'
 import type { Question } from './prepare.ts'
 
 export type Planner = Tools & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
 
-/** Plans for which nothing was drawn and no speed was looked at, by what else decides them. Forgotten with the configuration. */
-type Decided = {
+/** What is known of a name: `plan`, where every request of it has the same. */
+type Decided = { readonly draft: Draft; readonly plan: Plan | null }
+
+/** Forgotten with the configuration. */
+type Kept = {
   readonly lists: ReturnType<Planner['lists']>
   readonly catalogue: Planner['catalogue']
-  readonly plans: Map<string, Outcome<Plan>>
+  /** By the names of routes, which are the operator's words. */
+  readonly routes: Map<string, Decided>
+  /** By other names, which are the client's. */
+  readonly others: Map<string, Decided>
 }
-const decided = new WeakMap<Config, Map<typeof plan, Decided>>()
+type Drafting = (wanted: Wanted) => Outcome<Draft>
+const kept = new WeakMap<Config, Map<Drafting, Kept>>()
 
-/** Names are the client's words: so many of so many characters are kept. */
-const MOST_PLANS = 1_000
+/** So many names of so many characters are kept of those that clients choose; the oldest make room. */
+const MOST_NAMES = 1_000
 const LONGEST_NAME = 200
 
-/** `decide`: what kind of model is asked for. */
-export const planFor = (gateway: Planner, config: Config, model: string, decide = plan): Outcome<Plan> => {
+/** Every provider stands in every plan as a last resort: so many candidates are kept for routes, about 300 bytes each. */
+const MOST_CANDIDATES = 200_000
+
+/** `drafting`: by what kind of model is asked for. */
+export const planFor = (gateway: Planner, config: Config, model: string, drafting: Drafting = draft): Outcome<Plan> => {
   const { catalogue, board, world } = gateway
   const lists = gateway.lists()
-  const known = decidedFor(config, decide, lists, catalogue)
-  const before = known.plans.get(model)
-  if (before) return before
-  let settled = true
-  const made = decide({
-    model,
-    config,
-    lists,
+  const { routes, others } = keptFor(config, drafting, lists, catalogue)
+  const isRoute = config.routes.has(model)
+  const names = isRoute ? routes : others
+  const moment: Moment = {
     catalogue,
-    view: {
-      latency: (candidate) => {
-        settled = false
-        return board.slowness(candidate)
-      },
-    },
-    random: () => {
-      settled = false
-      return world.random()
-    },
-  })
-  if (settled && made.ok && model.length <= LONGEST_NAME) {
-    if (known.plans.size >= MOST_PLANS) known.plans.clear()
-    known.plans.set(model, made)
+    view: { latency: (candidate) => board.slowness(candidate) },
+    random: world.random,
   }
-  return made
+  const known = names.get(model)
+  if (known) return good(known.plan ?? settle(known.draft, moment))
+  const made = drafting({ model, config, lists, catalogue })
+  if (!made.ok) return made
+  const plan = settle(made.value, moment)
+  const most = isRoute ? MOST_CANDIDATES / Math.max(1, config.instances.length) : MOST_NAMES
+  if (isRoute || model.length <= LONGEST_NAME) {
+    names.set(model, { draft: made.value, plan: isSettled(made.value) ? plan : null })
+    const [oldest] = names.size > most ? names.keys() : []
+    if (oldest !== undefined) names.delete(oldest)
+  }
+  return good(plan)
 }
 
-const decidedFor = (
-  config: Config,
-  decide: typeof plan,
-  lists: Decided['lists'],
-  catalogue: Decided['catalogue'],
-): Decided => {
-  const kinds = decided.get(config) ?? new Map<typeof plan, Decided>()
-  decided.set(config, kinds)
-  const known = kinds.get(decide)
+const keptFor = (config: Config, drafting: Drafting, lists: Kept['lists'], catalogue: Kept['catalogue']): Kept => {
+  const kinds = kept.get(config) ?? new Map<Drafting, Kept>()
+  kept.set(config, kinds)
+  const known = kinds.get(drafting)
   if (known && known.lists === lists && known.catalogue === catalogue) return known
-  const fresh: Decided = { lists, catalogue, plans: new Map() }
-  kinds.set(decide, fresh)
+  const fresh: Kept = { lists, catalogue, routes: new Map(), others: new Map() }
+  kinds.set(drafting, fresh)
   return fresh
 }
 

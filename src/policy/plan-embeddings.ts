@@ -9,9 +9,25 @@ import { nearest } from '../core/nearest.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Candidate, Plan, Skipped } from '../core/target.ts'
 import { has, headOf, instancesNamed, type Knowledge, usable } from './models.ts'
-import { AUTO, candidate, leadsNowhere, ordered, type PlanInput, quoted, unconfigured, unique } from './plan.ts'
+import {
+  AUTO,
+  candidate,
+  type Draft,
+  drafted,
+  leadsNowhere,
+  type PlanInput,
+  quoted,
+  settle,
+  unconfigured,
+  type Wanted,
+} from './plan.ts'
 
 export const planEmbeddings = (input: PlanInput): Outcome<Plan> => {
+  const made = draftEmbeddings(input)
+  return made.ok ? good(settle(made.value, input)) : made
+}
+
+export const draftEmbeddings = (input: Wanted): Outcome<Draft> => {
   const { config, model } = input
   const all = usable(config)
   if (all.length === 0) return bad(unconfigured())
@@ -68,11 +84,11 @@ const saysSo = (model: string): boolean => /embed/i.test(model)
 const usual = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
   models.find(saysSo) ?? provider.embeds?.models[0] ?? lists.get(id)?.find(saysSo)
 
-const hasEmbeddings = (input: PlanInput, instance: Instance, model: string): boolean =>
+const hasEmbeddings = (input: Wanted, instance: Instance, model: string): boolean =>
   (instance.provider.embeds?.models.includes(model) ?? false) || has(input, instance, model)
 
 /** Those that have one of these, each under its first name there. */
-const having = (input: PlanInput, instances: readonly Instance[], names: readonly string[]): readonly Candidate[] =>
+const having = (input: Wanted, instances: readonly Instance[], names: readonly string[]): readonly Candidate[] =>
   instances.flatMap((instance) =>
     candidates(
       instance,
@@ -82,7 +98,7 @@ const having = (input: PlanInput, instances: readonly Instance[], names: readonl
   )
 
 /** The usual model of whoever comes first: it stays that one, since the next request's vectors have to go with these. */
-const byDefault = (input: PlanInput, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<Plan> => {
+const byDefault = (input: Wanted, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<Draft> => {
   const first = able.flatMap((instance) => candidates(instance, usual(input, instance), 'default route'))[0]
   if (!first)
     return bad(
@@ -94,25 +110,18 @@ const byDefault = (input: PlanInput, able: readonly Instance[], skipped: readonl
 }
 
 const planned = (
-  input: PlanInput,
+  { config }: Wanted,
   by: Plan['by'],
   own: readonly Candidate[],
   others: readonly Candidate[],
   skipped: readonly Skipped[],
-): Plan => {
-  const { fallback, strategy } = input.config.settings
-  const ranked = unique([...ordered(input, own, strategy), ...ordered(input, others, strategy)])
-  if (fallback !== 'none') return { by, candidates: ranked, skipped }
-  const only = ranked[0]?.instance
-  const taken = ranked.filter(({ instance }) => instance !== only)
-  return {
-    by,
-    candidates: ranked.filter(({ instance }) => instance === only),
-    skipped: [...skipped, ...taken.map((one) => skip(one.instance, one.model, 'fallback is "none"'))],
-  }
+): Draft => {
+  const { strategy } = config.settings
+  const groups = [own, others].map((candidates) => ({ candidates, strategy }))
+  return drafted(config, by, groups, skipped)
 }
 
-const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): Outcome<Plan> => {
+const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Outcome<Draft> => {
   const skipped: Skipped[] = []
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)
@@ -127,11 +136,16 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   const { strategy = input.config.settings.strategy } = route
   const first = route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`))
   const then = route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`))
-  const found = unique([...ordered(input, first, strategy), ...then])
-  return found.length === 0 ? bad(leadsNowhere(route.name)) : good({ by: 'route', candidates: found, skipped })
+  if (first.length + then.length === 0) return bad(leadsNowhere(route.name))
+  const groups = [
+    { candidates: first, strategy },
+    { candidates: then, strategy: 'priority' as const },
+  ]
+  // What a route names is the operator's word, whatever the setting says of others.
+  return good({ ...drafted(input.config, 'route', groups, skipped), onlyFirst: false })
 }
 
-const unknown = ({ model }: PlanInput, able: readonly Instance[]) => {
+const unknown = ({ model }: Wanted, able: readonly Instance[]) => {
   const names = able.flatMap(({ id, provider, models }) =>
     [...(provider.embeds?.models ?? []), ...models].flatMap((name) => [name, `${id}/${name}`]),
   )

@@ -2,41 +2,93 @@
  * Where a request may go, in order, and because of what. Decided from the model's name and what is configured; whether
  * a target may be tried at this moment (circuits, cool-downs) is asked later, of each in its turn.
  */
-import type { Route, RouteTarget } from '../core/config.ts'
+import type { Config, Route, RouteTarget } from '../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { JsonObject } from '../core/json.ts'
 import { nearest } from '../core/nearest.ts'
 import type { Instance } from '../core/provider.ts'
-import type { Strategy } from '../core/settings.ts'
+import type { Settings, Strategy } from '../core/settings.ts'
 import { type Candidate, modelId, type Plan, type Skipped } from '../core/target.ts'
 import { defaultModel, factsOf, has, headOf, instancesNamed, type Knowledge, listModels, usable } from './models.ts'
 import { order, type View } from './order.ts'
 import { blended } from './price.ts'
 
-export type PlanInput = Knowledge & {
+/** What decides where a request may go at all. */
+export type Wanted = Knowledge & {
   /** The client's own word. */
   readonly model: string
+}
+
+/** What may be different for each request: how things go just now, and chance. */
+export type Moment = Pick<Knowledge, 'catalogue'> & {
   readonly view: Pick<View, 'latency'>
   readonly random: () => number
 }
 
+export type PlanInput = Wanted & Moment
+
 /** Asks for whatever the gateway finds best. */
 export const AUTO = 'auto'
 
-export const plan = (input: PlanInput): Outcome<Plan> => {
-  const { config, model } = input
-  const instances = usable(config)
-  if (instances.length === 0) return bad(unconfigured())
-  const claim = claimed(input, instances)
-  if (!claim) return bad(unknown(input))
-  const ranked = claim.groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
-  const { candidates, skipped } = withFallback(input, instances, claim, unique(ranked))
-  if (candidates.length === 0) return bad(leadsNowhere(model))
-  return good({ by: claim.by, candidates, skipped: [...claim.skipped, ...skipped] })
+/** A plan of which everything is known but the order within its groups: the same for all requests of that name. */
+export type Draft = {
+  readonly by: Plan['by']
+  /** One after another. */
+  readonly groups: readonly Group[]
+  /** Some model at a provider is there more than once, and has its first place only. */
+  readonly repeats: boolean
+  /** Nobody is asked but the provider that comes first. */
+  readonly onlyFirst: boolean
+  readonly skipped: readonly Skipped[]
 }
 
 /** Candidates of equal claim, to be put in order by a strategy. */
 type Group = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
+
+export const plan = (input: PlanInput): Outcome<Plan> => {
+  const made = draft(input)
+  return made.ok ? good(settle(made.value, input)) : made
+}
+
+/** Where a request of this name may go. */
+export const draft = (wanted: Wanted): Outcome<Draft> => {
+  const { config, model } = wanted
+  const instances = usable(config)
+  if (instances.length === 0) return bad(unconfigured())
+  const claim = claimed(wanted, instances)
+  if (!claim) return bad(unknown(wanted))
+  const { groups, skipped } = withFallback(wanted, instances, claim)
+  if (groups.every(({ candidates }) => candidates.length === 0)) return bad(leadsNowhere(model))
+  return good(drafted(config, claim.by, groups, [...claim.skipped, ...skipped]))
+}
+
+export const drafted = (
+  { settings }: Config,
+  by: Plan['by'],
+  groups: readonly Group[],
+  skipped: readonly Skipped[],
+): Draft => {
+  const all = groups.flatMap(({ candidates }) => candidates)
+  return { by, groups, repeats: unique(all).length < all.length, onlyFirst: settings.fallback === 'none', skipped }
+}
+
+/** In which order, this time. */
+export const settle = ({ by, groups, repeats, onlyFirst, skipped }: Draft, moment: Moment): Plan => {
+  const ranked = groups.flatMap(({ candidates, strategy }) => ordered(moment, candidates, strategy))
+  const candidates = repeats ? unique(ranked) : ranked
+  if (!onlyFirst) return { by, candidates, skipped }
+  const only = candidates[0]?.instance
+  const taken = candidates.filter(({ instance }) => instance !== only)
+  return {
+    by,
+    candidates: candidates.filter(({ instance }) => instance === only),
+    skipped: [...skipped, ...taken.map((one) => skippedFor(one, 'none'))],
+  }
+}
+
+/** Whether settling it again could come to something else. */
+export const isSettled = ({ groups }: Draft): boolean =>
+  groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority' || strategy === 'cost')
 
 /** What the name itself asks for, and the names under which other providers may have the same model. */
 type Claim = {
@@ -47,7 +99,7 @@ type Claim = {
 }
 
 /** Undefined: nobody knows the name, and such names are to be rejected. */
-const claimed = (input: PlanInput, instances: readonly Instance[]): Claim | undefined => {
+const claimed = (input: Wanted, instances: readonly Instance[]): Claim | undefined => {
   const { config, model } = input
   const { strategy, unknownModel } = config.settings
   const route = config.routes.get(model)
@@ -87,7 +139,7 @@ const claimed = (input: PlanInput, instances: readonly Instance[]): Claim | unde
   )
 }
 
-const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): Claim => {
+const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Claim => {
   const skipped: Skipped[] = []
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)
@@ -114,42 +166,40 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   }
 }
 
-/** Adds where else the request may go, or takes away what the setting forbids. */
+/** The groups of a claim and where else the request may go, as the setting has it. */
 const withFallback = (
-  input: PlanInput,
+  input: Wanted,
   instances: readonly Instance[],
-  { sameAs }: Claim,
-  own: readonly Candidate[],
-): Pick<Plan, 'candidates' | 'skipped'> => {
+  { groups, sameAs }: Claim,
+): { readonly groups: readonly Group[]; readonly skipped: readonly Skipped[] } => {
   const { fallback, strategy } = input.config.settings
-  const skip = ({ instance, model }: Candidate): Skipped => ({
-    provider: instance.id,
-    model,
-    why: `fallback is "${fallback}"`,
-  })
-  const only = own[0]?.instance
-  const mine = fallback === 'none' ? own.filter(({ instance }) => instance === only) : own
-  const taken = own.filter(({ instance }) => fallback === 'none' && instance !== only)
-  const others = instances.filter((other) => !own.some(({ instance }) => instance === other))
+  const own = new Set(groups.flatMap(({ candidates }) => candidates.map(({ instance }) => instance)))
   const having: Candidate[] = []
   const rest: Candidate[] = []
-  for (const instance of others) {
+  for (const instance of instances) {
+    if (own.has(instance)) continue
     const same = sameAs.find((name) => has(input, instance, name))
     if (same === undefined) rest.push(candidate(instance, usualModel(input, instance), 'fallback: any'))
     else having.push(candidate(instance, same, `${instance.id} has the same model`))
   }
-  const rank = (candidates: readonly Candidate[]) => ordered(input, candidates, strategy)
+  const skip = (one: Candidate) => skippedFor(one, fallback)
   switch (fallback) {
     case 'any':
-      return { candidates: [...mine, ...rank(having), ...rank(rest)], skipped: [] }
+      return { groups: [...groups, { candidates: having, strategy }, { candidates: rest, strategy }], skipped: [] }
     case 'same-model':
-      return { candidates: [...mine, ...rank(having)], skipped: rest.map(skip) }
+      return { groups: [...groups, { candidates: having, strategy }], skipped: rest.map(skip) }
     case 'none':
-      return { candidates: mine, skipped: [...taken, ...having, ...rest].map(skip) }
+      return { groups, skipped: [...having, ...rest].map(skip) }
     default:
       throw new Error(`unknown fallback ${JSON.stringify(fallback satisfies never)}`)
   }
 }
+
+const skippedFor = ({ instance, model }: Candidate, fallback: Settings['fallback']): Skipped => ({
+  provider: instance.id,
+  model,
+  why: `fallback is "${fallback}"`,
+})
 
 export const candidate = (instance: Instance, model: string, because: string, weight = 1): Candidate => ({
   instance,
@@ -158,10 +208,10 @@ export const candidate = (instance: Instance, model: string, because: string, we
   weight,
 })
 
-const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
+const usualModel = (input: Wanted, instance: Instance): string => defaultModel(input, instance) ?? input.model
 
-export const ordered = (
-  { catalogue, view, random }: PlanInput,
+const ordered = (
+  { catalogue, view, random }: Moment,
   candidates: readonly Candidate[],
   strategy: Strategy,
 ): readonly Candidate[] =>
@@ -173,7 +223,7 @@ export const ordered = (
   )
 
 /** A model at a provider has one place, its first. */
-export const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
+const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
   const seen = new Set<string>()
   return candidates.filter((one) => {
     const id = modelId(one)
@@ -197,7 +247,7 @@ export const leadsNowhere = (model: string): Failure =>
     { param: 'model' },
   )
 
-const unknown = ({ config, lists, catalogue, model }: PlanInput): Failure => {
+const unknown = ({ config, lists, catalogue, model }: Wanted): Failure => {
   // Who writes no slash means none: half the names need not be compared.
   const names = listModels(config, lists, catalogue).filter(({ id }) => id.includes('/') === model.includes('/'))
   const near = nearest(

@@ -21,6 +21,8 @@ type Load = { inFlight: number; requests: number }
 export class Traffic {
   readonly #world: World
   readonly #load = new Map<string, Load>()
+  /** Requests under way by instance, whichever its keys. */
+  readonly #busy = new Map<string, number>()
   readonly #speed = new Remembered<Ewma>()
   readonly #samples = new Remembered<Samples>()
   /** What the upstream last said is left of a key's limits, which most count for each model. */
@@ -40,8 +42,10 @@ export class Traffic {
     this.#load.set(id, load)
     load.inFlight++
     load.requests++
+    this.#busy.set(instance.id, this.#busyAt(instance) + 1)
     return () => {
       load.inFlight--
+      this.#busy.set(instance.id, this.#busyAt(instance) - 1)
     }
   }
 
@@ -66,8 +70,7 @@ export class Traffic {
 
   /** Expected cost in time of one more request there (peak-EWMA of first content × load). */
   slowness(candidate: Candidate): number {
-    const busy = candidate.instance.keys.reduce((sum, key) => sum + this.inFlight(candidate.instance, key), 0)
-    return cost(this.#speed.get(modelId(candidate)), busy, this.#world.now())
+    return cost(this.#speed.get(modelId(candidate)), this.#busyAt(candidate.instance), this.#world.now())
   }
 
   /** Median and 95th percentile in ms, over the last answers of the provider; empty before the first. */
@@ -83,6 +86,10 @@ export class Traffic {
   left(target: Target): Limit | undefined {
     const quota = this.#quotas.get(deploymentId(target))
     return quota && leftOf(quota, this.#world.now())
+  }
+
+  #busyAt({ id }: Instance): number {
+    return this.#busy.get(id) ?? 0
   }
 
   /** Newest last. */

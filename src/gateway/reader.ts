@@ -3,6 +3,7 @@
  * error. What cannot be read, or is not there, is a `failure` event like any other.
  */
 import type { ChatEvent, ChatRequest } from '../core/chat.ts'
+import type { ErrorTable } from '../core/error-table.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import { type Json, parseJson } from '../core/json.ts'
 import type { Frame, HeaderLookup, Passing, UpstreamProtocol } from '../core/protocol.ts'
@@ -80,24 +81,41 @@ const refuse = (failure: Failure): Reader => ({
   end: () => [{ events: [{ type: 'failure', failure }] }],
 })
 
-const streamReader = (head: Head, dialect: Dialect): Reader => {
-  const frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
-  const events = dialect.protocol.decodeStream()
-  let size = 0
-  const mend = mender(head, dialect)
-  const read = (found: readonly Frame[]): Passing[] =>
-    found.map((frame) => ({ frame, events: mend(events.push(frame)) }))
-  return {
-    push(chunk) {
-      size += chunk.length
-      if (size > MOST.stream) return tooLarge(MOST.stream)
-      return read(frames.push(chunk))
-    },
-    end() {
-      const last = read(frames.end())
-      const rest = mend(events.end())
-      return rest.length > 0 ? [...last, { events: rest }] : last
-    },
+const streamReader = (head: Head, dialect: Dialect): Reader => new StreamReader(head, dialect)
+
+/** A class, since thousands of streams may be open and say nothing: closures take three times the memory. */
+class StreamReader implements Reader {
+  readonly #frames: Stage<Uint8Array, Frame>
+  readonly #events: Stage<Frame, ChatEvent>
+  readonly #mend: Mend | null
+  #size = 0
+
+  constructor(head: Head, dialect: Dialect) {
+    this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
+    this.#events = dialect.protocol.decodeStream()
+    this.#mend = mender(head, dialect)
+  }
+
+  push(chunk: Uint8Array): readonly Passing[] {
+    this.#size += chunk.length
+    if (this.#size > MOST.stream) return tooLarge(MOST.stream)
+    return this.#read(this.#frames.push(chunk))
+  }
+
+  end(): readonly Passing[] {
+    const last = this.#read(this.#frames.end())
+    const rest = this.#mended(this.#events.end())
+    return rest.length > 0 ? [...last, { events: rest }] : last
+  }
+
+  #read(found: readonly Frame[]): Passing[] {
+    const read: Passing[] = []
+    for (const frame of found) read.push({ frame, events: this.#mended(this.#events.push(frame)) })
+    return read
+  }
+
+  #mended(events: readonly ChatEvent[]): readonly ChatEvent[] {
+    return this.#mend ? this.#mend(events) : events
   }
 }
 
@@ -105,8 +123,8 @@ const wholeReader = (head: Head, dialect: Dialect): Reader =>
   collecting(MOST.whole, (text) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
-    const events = mender(head, dialect)(dialect.protocol.decodeAnswer(body))
-    return { whole: text, events }
+    const events = dialect.protocol.decodeAnswer(body)
+    return { whole: text, events: mender(head, dialect)?.(events) ?? events }
   })
 
 const unreadable = (text: string, status: number): Failure => {
@@ -153,26 +171,44 @@ const tooLarge = (most: number): Passing[] => [
   { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },
 ]
 
-/** What a provider means by its token counts and its errors, and what translating the question did to its tools. */
-const mender = (
-  { headers }: Head,
-  { protocol, quirks, translated }: Dialect,
-): ((events: readonly ChatEvent[]) => readonly ChatEvent[]) => {
-  const usage = quirks?.usage
+type Mend = (events: readonly ChatEvent[]) => readonly ChatEvent[]
+
+/** What a provider means by its token counts and its errors, and what translating the question did to its tools. Null: nothing else than it says. */
+const mender = ({ headers }: Head, { protocol, quirks, translated }: Dialect): Mend | null => {
+  const restore = (translated && protocol.restore?.(translated)) || undefined
   const errors = quirks?.errors
-  const restore = translated ? protocol.restore?.(translated) : undefined
-  if (!usage && !errors && !restore) return (events) => events
+  if (!quirks?.usage && !errors && !restore) return null
+  return mending(quirks?.usage, errors, errors ? namedIn(errors, headers) : NO_HEADERS, restore)
+}
+
+/** Apart, so that of the head and the question nothing else is kept as long as the answer goes on. */
+const mending = (
+  usage: Quirks['usage'],
+  errors: Quirks['errors'],
+  headers: HeaderLookup,
+  restore: Stage<ChatEvent, ChatEvent> | undefined,
+): Mend => {
   const meant = (event: ChatEvent): ChatEvent => {
     if (usage && event.type === 'usage') return { type: 'usage', usage: usage(event.usage) }
     if (event.type === 'failure') return { type: 'failure', failure: inDialect(event.failure, errors, headers) }
     return event
   }
-  const plain = !usage && !restore
+  const needless = (event: ChatEvent) => event.type !== 'failure' && (!usage || event.type !== 'usage')
   return (events) =>
     // Nearly every event of a stream: nothing is made anew for it.
-    plain && !events.some(({ type }) => type === 'failure')
-      ? events
-      : events.map(meant).flatMap((event) => restore?.push(event) ?? [event])
+    !restore && events.every(needless) ? events : events.map(meant).flatMap((event) => restore?.push(event) ?? [event])
+}
+
+const NO_HEADERS: HeaderLookup = () => undefined
+
+/** Of the head what rows of the table look for, which is little. */
+const namedIn = ({ rows }: ErrorTable, headers: HeaderLookup): HeaderLookup => {
+  const found = new Map<string, string>()
+  for (const { when } of rows) {
+    const value = when.header === undefined ? undefined : headers(when.header)
+    if (when.header !== undefined && value !== undefined) found.set(when.header, value)
+  }
+  return found.size === 0 ? NO_HEADERS : (name) => found.get(name)
 }
 
 const readJson = (text: string): Json | undefined => {

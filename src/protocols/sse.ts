@@ -1,7 +1,7 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
 import type { Frame, Framing } from '../core/protocol.ts'
 import type { Stage } from '../core/stage.ts'
-import { utf8 } from './text.ts'
+import { Utf8 } from './text.ts'
 
 const NONE = Number.POSITIVE_INFINITY
 
@@ -19,52 +19,57 @@ const find = (text: string, mark: string, from: number): number => {
  * since where the next event begins could only be found by reading on without bound. At the end, an event whose lines
  * are whole is given out even if its blank line is missing (a last `data: [DONE]`); half a line is dropped.
  */
-export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => {
-  let fresh = true
-  let deaf = false
+export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => new SseReader(limit)
+
+class SseReader implements Stage<string, Frame> {
+  readonly #limit: number
+  #fresh = true
+  #deaf = false
   /** A lone \r at the very end of a slice may be half of \r\n; it waits for the next slice. */
-  let waitingReturn = false
+  #waitingReturn = false
   /** Pieces of a line that has not ended. Joined once, when it ends: one long line in small slices stays linear. */
-  let pieces: string[] = []
-  let piecesLength = 0
+  #pieces: string[] = []
+  #piecesLength = 0
   /** What the open block has said so far. */
-  let raw = ''
-  let name: string | undefined
-  let data: string | undefined
+  #raw = ''
+  #name: string | undefined
+  #data: string | undefined
 
-  const read = (line: string) => {
-    // A comment begins with a colon, a line without one is a field without a value; of the fields two matter here.
-    if (line.startsWith('data')) {
-      const value = fieldValue(line, 4)
-      if (value !== undefined) data = data === undefined ? value : `${data}\n${value}`
-    } else if (line.startsWith('event')) {
-      const value = fieldValue(line, 5)
-      if (value !== undefined) name = value
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  push(slice: string): readonly Frame[] {
+    const out: Frame[] = []
+    if (this.#deaf || slice === '') return out
+    let text = slice
+    if (this.#fresh) {
+      this.#fresh = false
+      if (text.charCodeAt(0) === 0xfeff) text = text.slice(1)
     }
+    if (this.#waitingReturn) text = `\r${text}`
+    this.#waitingReturn = text.endsWith('\r')
+    this.#take(this.#waitingReturn ? text.slice(0, -1) : text, out)
+    return out
   }
 
-  const close = (out: Frame[], blank: string) => {
-    // Blank lines between events say nothing.
-    if (raw !== '') out.push({ ...(name && { event: name }), data: data ?? '', raw: raw + blank })
-    raw = ''
-    name = undefined
-    data = undefined
+  end(): readonly Frame[] {
+    const out: Frame[] = []
+    if (this.#deaf) return out
+    if (this.#waitingReturn) this.#take('\r', out)
+    this.#deaf = true
+    if (this.#data !== undefined) this.#close(out, '\n')
+    return out
   }
 
-  const overflow = (out: Frame[]) => {
-    deaf = true
-    pieces = []
-    raw = ''
-    out.push({ data: '', oversized: true })
-  }
-
-  const take = (text: string, out: Frame[]) => {
+  #take(text: string, out: Frame[]): void {
+    const limit = this.#limit
     let feed = find(text, '\n', 0)
     let back = find(text, '\r', 0)
     let at = 0
     while (at < text.length) {
       if (feed < at) feed = find(text, '\n', at)
-      if (back === NONE && raw === '' && pieces.length === 0) {
+      if (back === NONE && this.#raw === '' && this.#pieces.length === 0) {
         const frame = usual(text, at, feed)
         if (frame?.raw !== undefined && frame.raw.length <= limit) {
           out.push(frame)
@@ -76,50 +81,53 @@ export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => {
       const end = Math.min(feed, back)
       if (end === NONE) break
       const next = back === end && feed === end + 1 ? end + 2 : end + 1
-      const before = pieces.join('')
-      if (pieces.length > 0) {
-        pieces = []
-        piecesLength = 0
+      const before = this.#pieces.join('')
+      if (this.#pieces.length > 0) {
+        this.#pieces = []
+        this.#piecesLength = 0
       }
       const line = before + text.slice(at, end)
       const ending = text.slice(end, next)
       at = next
-      if (line === '') close(out, ending)
-      else if (raw.length + line.length > limit) return overflow(out)
+      if (line === '') this.#close(out, ending)
+      else if (this.#raw.length + line.length > limit) return this.#overflow(out)
       else {
-        read(line)
-        raw += line + ending
+        this.#read(line)
+        this.#raw += line + ending
       }
     }
     if (at < text.length) {
-      pieces.push(at === 0 ? text : text.slice(at))
-      piecesLength += text.length - at
-      if (raw.length + piecesLength > limit) overflow(out)
+      this.#pieces.push(at === 0 ? text : text.slice(at))
+      this.#piecesLength += text.length - at
+      if (this.#raw.length + this.#piecesLength > limit) this.#overflow(out)
     }
   }
 
-  return {
-    push(slice) {
-      const out: Frame[] = []
-      if (deaf || slice === '') return out
-      let text = slice
-      if (fresh) {
-        fresh = false
-        if (text.charCodeAt(0) === 0xfeff) text = text.slice(1)
-      }
-      if (waitingReturn) text = `\r${text}`
-      waitingReturn = text.endsWith('\r')
-      take(waitingReturn ? text.slice(0, -1) : text, out)
-      return out
-    },
-    end() {
-      const out: Frame[] = []
-      if (deaf) return out
-      if (waitingReturn) take('\r', out)
-      deaf = true
-      if (data !== undefined) close(out, '\n')
-      return out
-    },
+  #read(line: string): void {
+    // A comment begins with a colon, a line without one is a field without a value; of the fields two matter here.
+    if (line.startsWith('data')) {
+      const value = fieldValue(line, 4)
+      if (value !== undefined) this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
+    } else if (line.startsWith('event')) {
+      const value = fieldValue(line, 5)
+      if (value !== undefined) this.#name = value
+    }
+  }
+
+  #close(out: Frame[], blank: string): void {
+    // Blank lines between events say nothing.
+    if (this.#raw !== '')
+      out.push({ ...(this.#name && { event: this.#name }), data: this.#data ?? '', raw: this.#raw + blank })
+    this.#raw = ''
+    this.#name = undefined
+    this.#data = undefined
+  }
+
+  #overflow(out: Frame[]): void {
+    this.#deaf = true
+    this.#pieces = []
+    this.#raw = ''
+    out.push({ data: '', oversized: true })
   }
 }
 
@@ -172,18 +180,22 @@ const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes
 /** Bytes in, events out: how a stream comes unless its format says otherwise. */
 export const sse: Framing = {
   mediaType: 'text/event-stream',
-  frames: (most) => {
-    const text = utf8()
-    const events = sseFrames(most)
-    return {
-      push(bytes) {
-        const [some = ''] = text.push(bytes)
-        return events.push(some)
-      },
-      end() {
-        const [some = ''] = text.end()
-        return [...events.push(some), ...events.end()]
-      },
-    }
-  },
+  frames: (most) => new SseBytes(most),
+}
+
+class SseBytes implements Stage<Uint8Array, Frame> {
+  readonly #text = new Utf8()
+  readonly #events: SseReader
+
+  constructor(most: number) {
+    this.#events = new SseReader(most)
+  }
+
+  push(bytes: Uint8Array): readonly Frame[] {
+    return this.#events.push(this.#text.read(bytes))
+  }
+
+  end(): readonly Frame[] {
+    return [...this.#events.push(this.#text.rest()), ...this.#events.end()]
+  }
 }

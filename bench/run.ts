@@ -1,90 +1,150 @@
 /**
- * Measures the gateway beside a plain reverse proxy: `npm run bench`. Needs the load rig (its folder in HEADGATE_RIG, or
- * beside the checkout), Go to build it, nginx, and taskset. Without them it says what is missing.
+ * Measures the gateway beside a plain reverse proxy and writes it down in bench/RESULTS.md: `npm run bench`. Needs Linux
+ * with two cores, the load rig (its folder in HEADGATE_RIG, or beside the checkout), Go to build it, nginx, and taskset.
+ * Without them it says what is missing.
  *
- *   npm run bench -- --rounds 3 --only chat-1k,stream-20ms
+ *   npm run bench                                   every row in 5 rounds, less than 25 minutes
+ *   npm run bench -- --only chat-1k,stream-20ms     these rows; the page keeps the newest run of every other
+ *   npm run bench -- --quick                        one round, to see that it works; nothing is written down
+ *   npm run bench -- --profile                      no figures: where the time goes, with flame graphs
+ *   npm run bench -- --page                         only writes the page again from what was measured before
+ *   npm run bench -- --main ../other/src/main.ts    another checkout's program; nothing is written down
+ *
+ * Ends with 1 if a row could not be measured or had a wrong answer, not for a target that is not met.
  */
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { measure, profile, WORKLOAD_NAMES } from './conduct.ts'
+import { ROW_NAMES, type RowName, wrongs } from './figures.ts'
+import { flame } from './flame.ts'
+import { measured, type ProfileResult, type Result, table, verdicts, withMeasured } from './page.ts'
+import { byArea, byFunction, type CpuProfile, fold } from './profile.ts'
+import { commit, countsInstructions, machine, measureInstead, prepare, ROOT, stopAll, Unable, versions } from './rig.ts'
 
-const root = join(import.meta.dirname, '..')
-const cache = join(root, '.cache', 'bench')
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '3' }, only: { type: 'string' } } })
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    profile: { type: 'boolean', default: false },
+    page: { type: 'boolean', default: false },
+    main: { type: 'string' },
+  },
+})
 
-const stop = (line: string): never => {
+const PAGE = join(ROOT, 'bench', 'RESULTS.md')
+const RESULTS = join(ROOT, 'bench', 'results')
+const PROFILES = join(ROOT, 'bench', 'profiles')
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const refuse = (line: string): never => {
   process.stderr.write(`bench: ${line}\n`)
-  process.exit(1)
+  process.exit(2)
 }
 
-const rig = process.env.HEADGATE_RIG ?? join(root, '..', 'shared', 'bench')
-if (!existsSync(join(rig, 'go.mod'))) stop(`the load rig is not at ${rig}; say where it is in HEADGATE_RIG`)
-for (const program of ['go', 'nginx', 'taskset'])
-  if (spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0) stop(`${program} is not installed`)
+const known = (name: string): RowName =>
+  ROW_NAMES.find((row) => row === name) ?? refuse(`there is no row ${name}; there are ${ROW_NAMES.join(', ')}`)
+const rows = values.only === undefined ? ROW_NAMES : values.only.split(',').map(known)
+const rounds = values.quick ? 1 : Number(values.rounds)
+if (!Number.isInteger(rounds) || rounds < 1) refuse('--rounds is a whole number from 1 on')
+const bench = { rounds, quick: values.quick, say }
+/** A look or another program's figures are shown, not kept. */
+const kept = !values.quick && values.main === undefined
+if (values.main !== undefined) measureInstead(join(process.cwd(), values.main))
 
-mkdirSync(cache, { recursive: true })
-const built = spawnSync('go', ['build', '-o', `${cache}/`, './cmd/...'], { cwd: rig, stdio: 'inherit' })
-if (built.status !== 0) stop('the rig does not build')
+const command = ['npm run bench', ...(process.argv.length > 2 ? ['--'] : []), ...process.argv.slice(2)].join(' ')
+const run = () => ({
+  at: `${new Date().toISOString().slice(0, 16)}Z`,
+  commit: commit(),
+  command,
+  machine: machine(),
+  versions: versions(),
+})
 
-/** One core for what is measured, the other for the load and the fake provider. */
-const onCore = (core: number, ...command: string[]) => ['taskset', '-c', String(core), ...command]
-const UPSTREAM = 'http://127.0.0.1:19100'
-const urls = (base: string) => ({ chat: `${base}/v1/chat/completions`, responses: `${base}/v1/responses` })
+// ── What is kept ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-// The first warm-up is long: until the compiler has seen enough requests each costs several times as much.
-const workloads = [
-  { name: 'chat-1k', api: 'chat', args: '-c 64 --duration 4s --warmup 8s --answer size=600' },
-  { name: 'chat-30k', api: 'chat', args: '-c 64 --duration 4s --warmup 1s --answer size=600 --body-size 30000' },
-  { name: 'open-500', api: 'chat', args: '-c 256 --rate 500 --duration 4s --warmup 500ms --answer size=600' },
-  {
-    name: 'stream-20ms',
-    api: 'chat',
-    args: '--stream -c 200 -n 200 --ramp 1s --warmup 1500ms --answer chunks=200,delay=20ms,stamp=1',
-  },
-  { name: 'burst', api: 'chat', args: '--stream -c 64 -n 2000 --warmup 1s --answer chunks=200,delay=0s' },
-  { name: 'responses-1k', api: 'responses', args: '-c 64 --duration 4s --warmup 1s --answer size=600' },
-  {
-    name: 'responses-stream',
-    api: 'responses',
-    args: '--stream -c 100 -n 200 --ramp 1s --warmup 1s --answer chunks=100,delay=20ms,stamp=1',
-  },
-].map(({ args, ...rest }) => ({ ...rest, args: args.split(' ') }))
-
-const only = values.only?.split(',')
-const config = {
-  upstream: onCore(1, `${cache}/upstream`, '--listen', '127.0.0.1:19100'),
-  load: onCore(1, `${cache}/load`),
-  baseline: 'nginx',
-  direct: 'direct',
-  targets: [
-    { name: 'direct', urls: urls(UPSTREAM) },
-    {
-      name: 'nginx',
-      start: onCore(0, 'nginx', '-p', cache, '-c', join(root, 'bench', 'nginx.conf')),
-      urls: urls('http://127.0.0.1:19301'),
-    },
-    {
-      name: 'headgate',
-      start: onCore(0, process.execPath, join(root, 'src', 'main.ts')),
-      env: {
-        PORT: '19400',
-        LOG_FORMAT: 'json',
-        OPENAI_API_KEY: 'sk-bench',
-        OPENAI_BASE_URL: `${UPSTREAM}/v1`,
-        OPENAI_MODELS: 'bench',
-      },
-      urls: urls('http://127.0.0.1:19400'),
-      load: ['--model', 'bench'],
-      startup: 20,
-    },
-  ],
-  workloads: workloads.filter(({ name }) => only?.includes(name) ?? true),
+/** A line a member, and a line a round: what has changed is seen in a diff. */
+const write = (file: string, value: object): void => {
+  const text = (inner: unknown): string =>
+    Array.isArray(inner)
+      ? `[\n${inner.map((one) => `  ${JSON.stringify(one)}`).join(',\n')}\n ]`
+      : JSON.stringify(inner)
+  const lines = Object.entries(value).map(([name, inner]) => ` ${JSON.stringify(name)}: ${text(inner)}`)
+  writeFileSync(file, `{\n${lines.join(',\n')}\n}\n`)
 }
-writeFileSync(join(cache, 'compare.json'), JSON.stringify(config))
-const run = spawnSync(
-  join(cache, 'compare'),
-  ['--config', join(cache, 'compare.json'), '--rounds', values.rounds, '--out', join(cache, 'results.jsonl')],
-  { cwd: cache, stdio: 'inherit' },
-)
-process.exit(run.status ?? 1)
+
+/** Written by `write` alone, and looked at by whoever commits them. */
+const readAll = <T>(folder: string): readonly T[] =>
+  globSync('*.json', { cwd: folder }).map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as T)
+
+const writePage = (): void => {
+  const part = measured(readAll<Result>(RESULTS), readAll<ProfileResult>(PROFILES))
+  writeFileSync(PAGE, withMeasured(readFileSync(PAGE, 'utf8'), part))
+  say('bench/RESULTS.md is written')
+}
+
+// ── Running ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const measureRow = async (row: RowName): Promise<boolean> => {
+  const outcome = await measure(bench, row)
+  const result: Result = { ...run(), row, ...outcome }
+  say(`\n${table(result)}\n`)
+  if (kept) write(join(RESULTS, `${row}.json`), result)
+  const wrong = wrongs(outcome.rounds)
+  if (wrong.length > 0) say(`${row} failed: ${wrong.join('; ')}`)
+  return wrong.length === 0
+}
+
+const profileRow = async (row: (typeof WORKLOAD_NAMES)[number]): Promise<boolean> => {
+  const { text, from, to } = await profile(bench, row)
+  // Node wrote it a moment ago.
+  const root = fold(JSON.parse(text) as CpuProfile, { from, to })
+  const busyMs = Math.round(root.total / 1000)
+  const result: ProfileResult = { ...run(), row, busyMs, top: byFunction(root, 10), areas: byArea(root) }
+  for (const { name, place, percent } of result.top) say(`  ${percent.toFixed(1).padStart(5)} %  ${name}  ${place}`)
+  if (!kept) return true
+  write(join(PROFILES, `${row}.json`), result)
+  writeFileSync(join(PROFILES, `${row}.svg`), flame(root, `${row}: ${busyMs} ms of work, headgate ${result.commit}`))
+  return true
+}
+
+const failed: string[] = []
+const inOrder = async <T extends string>(names: readonly T[], each: (name: T) => Promise<boolean>): Promise<void> => {
+  for (const name of names)
+    try {
+      if (!(await each(name))) failed.push(name)
+    } catch (error) {
+      if (error instanceof Unable) throw error
+      failed.push(name)
+      say(`${name} could not be measured: ${error instanceof Error ? error.message : error}`)
+    } finally {
+      await stopAll()
+    }
+}
+
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(name, () => void stopAll().finally(() => process.exit(130)))
+
+for (const folder of [RESULTS, PROFILES]) mkdirSync(folder, { recursive: true })
+if (!values.page) {
+  try {
+    prepare()
+    const { cpu, cores, kernel } = machine()
+    say(`${cpu}, ${cores} cores, Linux ${kernel}; instructions ${countsInstructions() ? 'can' : 'cannot'} be counted`)
+    if (values.profile)
+      await inOrder(
+        WORKLOAD_NAMES.filter((name) => rows.includes(name)),
+        profileRow,
+      )
+    else await inOrder(rows, measureRow)
+  } catch (error) {
+    if (!(error instanceof Unable)) throw error
+    await stopAll()
+    refuse(error.message)
+  }
+}
+if (kept) writePage()
+const { met, of } = verdicts(readAll<Result>(RESULTS))
+say(`${failed.length === 0 ? '' : `failed: ${failed.join(', ')}; `}${met} of ${of} targets are met by what is kept`)
+process.exit(failed.length === 0 ? 0 : 1)

@@ -1,0 +1,359 @@
+/** How each row is measured: who is started, on which cores, what is put on them, round by round. */
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Round, RowName, Sample } from './figures.ts'
+import { family, type Memory, memoryOf, timeOf } from './proc.ts'
+import {
+  type Api,
+  at,
+  BOTH,
+  type Contestant,
+  descriptors,
+  FOLDER,
+  type Load,
+  load,
+  PORTS,
+  type Program,
+  sleep,
+  startGateway,
+  startNginx,
+  startTls,
+  startUpstream,
+  tlsConnections,
+} from './rig.ts'
+import { startTimes } from './start-times.ts'
+
+export type Bench = {
+  readonly rounds: number
+  /** A look, not a figure: short warming up, no window again. */
+  readonly quick: boolean
+  readonly say: (line: string) => void
+}
+
+export type Outcome = {
+  readonly rounds: readonly Round[]
+  readonly skipped?: string
+  readonly notes?: readonly string[]
+}
+
+// ── Rows that put the same load on several, in turn ──────────────────────────────────────────────────────────────
+
+type Workload = {
+  readonly api: Api
+  /** Of the rig's load. */
+  readonly args: string
+  /** In place of `args` while warming up, with a time put behind. */
+  readonly warming: string
+  readonly file: object
+  /** What the gateway is asked, by the name of the contestant it is then. */
+  readonly asked?: Readonly<Record<string, string>>
+  readonly nginx?: 'plain' | 'tls'
+  /** The provider itself is measured as well. */
+  readonly direct?: boolean
+  readonly overTls?: boolean
+  /** What has to be so at the end for the figures to mean what the row says; an error says what was not. */
+  readonly check?: () => Promise<string>
+}
+
+const BASE = `${at(PORTS.upstream)}/v1`
+const provider = (baseUrl: string, more: object = {}) => ({
+  keys: ['sk-bench-0123456789abcdef'],
+  baseUrl,
+  models: ['bench'],
+  ...more,
+})
+const OPENAI = { providers: { openai: provider(BASE) } }
+
+const PACE = '--stream -c 200 -n 200 --ramp 1s --answer chunks=200,delay=20ms,stamp=1'
+const WARM_STREAM = '--stream -c 50 -n 50 --answer chunks=200,delay=5ms,stamp=1'
+const CHAT = '-c 64 --duration 4s --answer size=600'
+const WARM_CHAT = '-c 64 --duration 500ms --answer size=600'
+
+const plain: Pick<Workload, 'api' | 'warming' | 'file' | 'nginx'> = {
+  api: 'chat',
+  warming: WARM_CHAT,
+  file: OPENAI,
+  nginx: 'plain',
+}
+const translated = (api: Api, file: object): Workload => ({
+  ...plain,
+  api,
+  args: PACE,
+  warming: WARM_STREAM,
+  file,
+})
+
+/** Nobody listens there. */
+const DEAD = 'http://127.0.0.1:9/v1'
+const circuitOfDead = async (): Promise<string> => {
+  const answer = await fetch(`${at(PORTS.gateway)}/metrics`, { signal: AbortSignal.timeout(5_000) })
+  const line = (await answer.text()).split('\n').find((each) => /circuit_state\{.*"dead".*\}/.test(each))
+  if (!line?.endsWith(' 2')) throw new Error(`the circuit of the dead target is not open: ${line ?? answer.status}`)
+  return 'the circuit of the dead target was open at the end'
+}
+
+const WORKLOADS = {
+  'chat-1k': { ...plain, args: CHAT },
+  'chat-30k': { ...plain, args: `${CHAT} --body-size 30000`, warming: `${WARM_CHAT} --body-size 30000` },
+  'stream-20ms': { ...plain, args: PACE, warming: WARM_STREAM, direct: true },
+  burst: {
+    ...plain,
+    args: '--stream -c 64 -n 4000 --answer chunks=200,delay=0s',
+    warming: '--stream -c 64 -n 500 --answer chunks=200,delay=0s',
+  },
+  'chat-of-responses': translated('chat', { providers: { openai: provider(BASE, { styles: ['responses'] }) } }),
+  'responses-of-chat': translated('responses', { providers: { openai: provider(BASE, { styles: ['chat'] }) } }),
+  'chat-of-anthropic': translated('chat', { providers: { anthropic: provider(BASE) } }),
+  'open-1000': {
+    ...plain,
+    args: '-c 128 --rate 1000 --duration 5s --answer size=600',
+    warming: '-c 64 --rate 1000 --duration 500ms --answer size=600',
+    direct: true,
+  },
+  failover: {
+    api: 'chat',
+    args: CHAT,
+    warming: WARM_CHAT,
+    file: {
+      providers: {
+        dead: provider(DEAD, { kind: 'openai-compatible' }),
+        live: provider(BASE, { kind: 'openai-compatible' }),
+      },
+      routes: { single: { targets: ['live/bench'] }, second: { targets: ['dead/bench', 'live/bench'] } },
+    },
+    asked: { 'single target': 'single', 'second target': 'second' },
+    check: circuitOfDead,
+  },
+  tls: {
+    ...plain,
+    args: CHAT,
+    file: { providers: { openai: provider(`https://127.0.0.1:${PORTS.tls}/v1`) } },
+    nginx: 'tls',
+    overTls: true,
+  },
+} as const satisfies Readonly<Partial<Record<RowName, Workload>>>
+type WorkloadName = keyof typeof WORKLOADS
+export const WORKLOAD_NAMES = Object.keys(WORKLOADS) as readonly WorkloadName[] // the keys of a constant
+const workloadOf = (name: WorkloadName): Workload => WORKLOADS[name]
+
+/** Windows in which neighbours took more than this are measured once more. cores */
+const NOISE = 0.2
+
+/** The order turns from round to round, so that nobody always comes first. */
+const inTurn = <T>(all: readonly T[], round: number): readonly T[] => {
+  const shift = round % all.length
+  const turned = [...all.slice(shift), ...all.slice(0, shift)]
+  return round % 2 === 1 ? turned.reverse() : turned
+}
+
+const withNumbers = ({ numbers, errors }: Sample, more: Sample['numbers']): Sample => ({
+  numbers: { ...numbers, ...more },
+  errors,
+})
+
+const tell = (bench: Bench, row: string, round: number, who: string, { numbers, errors }: Sample): void => {
+  const wrong = Object.entries(errors).map(([kind, count]) => `, ${kind} ×${count}`)
+  const { cpu, cpuChunk, rate, noise } = numbers
+  const cost = cpuChunk === undefined ? `${cpu ?? '–'} µs a request` : `${cpuChunk} µs a chunk`
+  bench.say(`${row} ${round + 1}: ${who}, ${cost}, ${rate} a second, noise ${noise}${wrong.join('')}`)
+}
+
+type Set = { readonly contestants: readonly Contestant[]; readonly load: Omit<Load, 'args'> }
+
+const startSet = async (row: WorkloadName, flags: readonly string[] = []): Promise<Set & { gateway: Program }> => {
+  const { file, asked = { headgate: 'bench' }, nginx, direct, overTls, api } = workloadOf(row)
+  const upstream = await startUpstream()
+  const tls = overTls ? await startTls() : undefined
+  const proxy = nginx ? await startNginx() : undefined
+  const gateway = await startGateway(row, { file, flags })
+  const contestants: Contestant[] = [
+    ...(direct ? [{ name: 'direct', base: at(PORTS.upstream) }] : []),
+    ...(proxy ? [{ name: 'nginx', base: at(nginx === 'tls' ? PORTS.nginxTls : PORTS.nginx), pid: proxy.pid }] : []),
+    ...Object.entries(asked).map(([name, model]) => ({ name, model, base: at(PORTS.gateway), pid: gateway.pid })),
+  ]
+  return { contestants, load: { api, known: [upstream.pid, ...(tls ? [tls.pid] : [])] }, gateway }
+}
+
+/** Until the compiler has seen enough of it, each request of ours costs several times as much. */
+const warm = async (bench: Bench, contestant: Contestant, set: Set, args: string): Promise<void> => {
+  const ours = contestant.model !== undefined
+  const seconds = ours ? (bench.quick ? 4 : 8) : 1
+  const { errors } = await load(contestant, { ...set.load, args: `${args} --warmup ${seconds}s` })
+  const [wrong] = Object.keys(errors)
+  if (wrong !== undefined) throw new Error(`${contestant.name} answers wrongly while it is warmed up: ${wrong}`)
+}
+
+const windowOf = async (bench: Bench, contestant: Contestant, set: Set, args: string): Promise<Sample> => {
+  const once = () => load(contestant, { ...set.load, args: `${args} --warmup 300ms` })
+  const first = await once()
+  if (bench.quick || (first.numbers.noise ?? 0) <= NOISE) return first
+  const again = await once()
+  return (again.numbers.noise ?? 0) < (first.numbers.noise ?? 0) ? again : first
+}
+
+const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<Outcome> => {
+  const { args, warming, overTls, check } = workloadOf(row)
+  const set = await startSet(row)
+  for (const contestant of set.contestants) await warm(bench, contestant, set, warming)
+  const rounds: Round[] = []
+  for (let round = 0; round < bench.rounds; round++) {
+    const samples: Record<string, Sample> = {}
+    for (const contestant of inTurn(set.contestants, round)) {
+      const before = overTls ? tlsConnections() : undefined
+      const sample = await windowOf(bench, contestant, set, args)
+      const after = overTls ? tlsConnections() : undefined
+      samples[contestant.name] =
+        before && after
+          ? withNumbers(sample, { connections: after.made - before.made, resumed: after.resumed - before.resumed })
+          : sample
+      tell(bench, row, round, contestant.name, sample)
+    }
+    rounds.push(samples)
+  }
+  const note = await check?.()
+  return { rounds, ...(note !== undefined && { notes: [note] }) }
+}
+
+// ── Idle streams ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+const IDLE = 10_000
+/** Of a process that holds the streams, for everything else. */
+const SPARE = 60
+
+/** Every process is new: what a stream adds can be seen once only. */
+const measureIdle = async (bench: Bench): Promise<Outcome> => {
+  const streams = Math.min(IDLE, Math.floor((descriptors() - SPARE) / 2))
+  const rounds: Round[] = []
+  for (let round = 0; round < Math.min(bench.rounds, 3); round++) {
+    const samples: Record<string, Sample> = {}
+    for (const name of inTurn(['nginx', 'headgate'], round)) {
+      const upstream = await startUpstream()
+      const ours = name === 'headgate'
+      const program = ours ? await startGateway('idle', { file: OPENAI }) : await startNginx()
+      const contestant: Contestant = {
+        name,
+        base: at(ours ? PORTS.gateway : PORTS.nginx),
+        pid: program.pid,
+        ...(ours && { model: 'bench' }),
+      }
+      const to: Omit<Load, 'args'> = { api: 'chat', known: [upstream.pid] }
+      // Code and tables that come with the first requests are no streams.
+      await load(contestant, { ...to, args: '--stream -c 16 -n 300 --answer chunks=3' })
+      await sleep(500)
+      const before = memoryOf(program.pid)
+      const most = { resident: 0, own: 0 }
+      const look = () => {
+        const now: Memory = memoryOf(program.pid)
+        most.resident = Math.max(most.resident, now.resident)
+        most.own = Math.max(most.own, now.own)
+      }
+      const timer = setInterval(look, 500)
+      const answer = `--stream -c ${streams} -n ${streams} --ramp 12s --timeout 60s --answer chunks=3,delay=9s`
+      const sample = await load(contestant, { ...to, args: answer }).finally(() => clearInterval(timer))
+      const each = (kb: number): number => Number((kb / streams).toPrecision(4))
+      samples[name] = withNumbers(sample, {
+        resident: each(most.resident - before.resident),
+        own: each(most.own - before.own),
+        lost: streams - (sample.numbers.right ?? 0),
+      })
+      tell(bench, 'idle-10k', round, name, sample)
+      bench.say(`  ${JSON.stringify(samples[name]?.numbers)}`)
+      await program.stop()
+      await upstream.stop()
+    }
+    rounds.push(samples)
+  }
+  const fewer = `${streams.toLocaleString('en-US')} streams instead of 10,000: each takes two descriptors, and a process may have ${descriptors().toLocaleString('en-US')} here`
+  return {
+    rounds,
+    notes: [
+      ...(streams < IDLE ? [fewer] : []),
+      'growth from after 300 streams that warmed up to the most seen while all were open; what the kernel keeps for sockets is no process’s memory',
+    ],
+  }
+}
+
+// ── Workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Everybody on both cores: a second worker has no core of its own where load and provider need one. */
+const measureWorkers = async (bench: Bench): Promise<Outcome> => {
+  const upstream = await startUpstream(BOTH)
+  const one = await startGateway('one', { file: OPENAI, cores: BOTH })
+  const two = await startGateway('two', { file: OPENAI, cores: BOTH, port: PORTS.second, env: { WORKERS: '2' } })
+  if (family(two.pid).length < 2)
+    return { rounds: [], skipped: 'the gateway knows no `WORKERS`: it started one process where two were asked for' }
+  const contestants: readonly Contestant[] = [
+    { name: 'one', base: at(PORTS.gateway), pid: one.pid, model: 'bench' },
+    { name: 'two', base: at(PORTS.second), pid: two.pid, model: 'bench' },
+  ]
+  const set: Set = { contestants, load: { api: 'chat', known: [upstream.pid], cores: BOTH } }
+  const args = '-c 256 --duration 4s --answer size=600'
+  for (const contestant of contestants)
+    await warm({ ...bench }, contestant, set, '-c 256 --duration 500ms --answer size=600')
+  const rounds: Round[] = []
+  for (let round = 0; round < bench.rounds; round++) {
+    const samples: Record<string, Sample> = {}
+    for (const contestant of inTurn(contestants, round)) {
+      const processes = family(contestant.pid ?? 0)
+      const before = processes.map(timeOf)
+      const begun = performance.now()
+      const sample = await load(contestant, { ...set.load, args })
+      const ms = performance.now() - begun
+      // The one that has most to do is full first. µs in ms are thousandths of a core.
+      const busiest = Math.max(...processes.map((pid, index) => timeOf(pid) - (before[index] ?? 0))) / ms / 1000
+      const rate = sample.numbers.rate ?? 0
+      samples[contestant.name] = withNumbers(sample, busiest > 0 ? { capacity: Math.round(rate / busiest) } : {})
+      tell(bench, 'workers', round, contestant.name, sample)
+    }
+    rounds.push(samples)
+  }
+  return {
+    rounds,
+    notes: [
+      'on both cores together with load and provider; derived: answers a second divided by the share of a core that the busiest of the processes took, which is what it would give with cores of its own if nothing else became scarce',
+    ],
+  }
+}
+
+// ── All of them ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+const SPECIAL = {
+  'idle-10k': measureIdle,
+  workers: measureWorkers,
+  start: ({ rounds, say }) => startTimes(rounds, say),
+} as const satisfies Readonly<Partial<Record<RowName, (bench: Bench) => Promise<Outcome>>>>
+
+const isWorkload = (row: RowName): row is WorkloadName => row in WORKLOADS
+
+export const measure = (bench: Bench, row: RowName): Promise<Outcome> =>
+  isWorkload(row) ? measureWorkload(bench, row) : SPECIAL[row](bench)
+
+/** Percent of the time between two looks at the processor: samples are half a millisecond apart. */
+const EVERY_US = 500
+
+/** One run under V8's profiler: the profile, and the window of the load in µs of the monotonic clock. */
+export const profile = async (
+  bench: Bench,
+  row: WorkloadName,
+): Promise<{ readonly text: string; readonly from: number; readonly to: number }> => {
+  const file = join(FOLDER, `${row}.cpuprofile`)
+  rmSync(file, { force: true })
+  const set = await startSet(row, [
+    '--cpu-prof',
+    `--cpu-prof-interval=${EVERY_US}`,
+    `--cpu-prof-dir=${FOLDER}`,
+    `--cpu-prof-name=${row}.cpuprofile`,
+  ])
+  const contestant = set.contestants.at(-1)
+  if (!contestant) throw new Error(`nobody to profile in ${row}`)
+  const { args, warming } = workloadOf(row)
+  await warm(bench, contestant, set, warming)
+  const now = () => Number(process.hrtime.bigint() / 1000n)
+  const from = now()
+  const sample = await load(contestant, { ...set.load, args })
+  const to = now()
+  tell(bench, `${row} profiled`, 0, contestant.name, sample)
+  await set.gateway.stop()
+  if (!existsSync(file)) throw new Error(`the gateway left no profile of ${row}`)
+  return { text: readFileSync(file, 'utf8'), from, to }
+}

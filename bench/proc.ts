@@ -1,0 +1,44 @@
+/** Processes by /proc: whose children they are, what memory they hold, what time they took. */
+import { readdirSync, readFileSync } from 'node:fs'
+
+const read = (path: string): string => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    // It ended meanwhile.
+    return ''
+  }
+}
+
+/** From the state on: the name before may hold spaces and brackets. */
+const fields = (pid: number): readonly string[] => read(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ') ?? []
+
+/** The process and all that descend from it. */
+export const family = (pid: number): readonly number[] => {
+  const parents = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => [Number(name), Number(fields(Number(name))[1])] as const)
+  const found = [pid]
+  for (const known of found) for (const [child, parent] of parents) if (parent === known) found.push(child)
+  return found
+}
+
+/** User and system time so far. µs, in steps of ten thousand */
+export const timeOf = (pid: number): number => {
+  const all = fields(pid)
+  return (Number(all[11] ?? 0) + Number(all[12] ?? 0)) * 10_000
+}
+
+export type Memory = { readonly resident: number; readonly own: number }
+
+/** Of a process and its children: pages in memory, and the shares that are theirs of pages that several have. KB */
+export const memoryOf = (pid: number): Memory => {
+  const sum = { resident: 0, own: 0 }
+  for (const each of family(pid)) {
+    const text = read(`/proc/${each}/smaps_rollup`)
+    const of = (name: string) => Number(text.match(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm'))?.[1] ?? 0)
+    sum.resident += of('Rss')
+    sum.own += of('Pss')
+  }
+  return sum
+}

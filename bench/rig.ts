@@ -1,0 +1,346 @@
+/** Starts what a row needs, on cores of its own, puts the load on, and ends everything it started, whatever happens. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { cpus, release, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { isObject, object, parseJson } from '../src/core/json.ts'
+import { selfSigned } from '../test/support/certificate.ts'
+import type { Sample } from './figures.ts'
+import type { Machine, Versions } from './page.ts'
+
+export const ROOT = join(import.meta.dirname, '..')
+const CACHE = join(ROOT, '.cache', 'bench')
+/** Everything a run writes while it goes. */
+export const FOLDER = join(CACHE, 'run')
+
+export const PORTS = {
+  upstream: 19100,
+  tls: 19143,
+  nginx: 19301,
+  nginxTls: 19302,
+  gateway: 19400,
+  second: 19401,
+} as const
+export const at = (port: number): string => `http://127.0.0.1:${port}`
+
+/** Cores of the measured, and of load and provider. */
+const GATEWAY = '0'
+const LOAD = '1'
+export const BOTH = '0,1'
+
+/** What only the one who starts it can put right. */
+export class Unable extends Error {}
+
+// ── Programs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export type Program = { readonly name: string; readonly pid: number; stop(): Promise<void> }
+
+type Start = {
+  readonly cores: string
+  readonly cwd?: string
+  /** The whole environment: nothing of the caller's own gets in. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly port: number
+  /** Answers 200 once it is there; without, a connection is enough. */
+  readonly path?: string
+  readonly waits?: number
+}
+
+type Running = { readonly name: string; readonly child: ChildProcess; readonly log: string }
+const running = new Set<Running>()
+
+const has = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** The children end with this process even when it is killed in a way that it cannot hear. */
+let ends: readonly string[] | undefined
+const ending = (): readonly string[] => {
+  ends ??= has('setpriv') ? ['setpriv', '--pdeathsig', 'TERM'] : []
+  return ends
+}
+
+const signal = ({ child }: Running, name: NodeJS.Signals): void => {
+  try {
+    // Its group: workers of its own end as well.
+    if (child.pid !== undefined) process.kill(-child.pid, name)
+  } catch {
+    // It is gone.
+  }
+}
+const over = ({ child }: Running): boolean => child.exitCode !== null || child.signalCode !== null
+
+const end = async (one: Running): Promise<void> => {
+  signal(one, 'SIGTERM')
+  for (let waited = 0; !over(one) && waited < 10_000; waited += 20) await sleep(20)
+  signal(one, 'SIGKILL')
+  running.delete(one)
+}
+
+export const stopAll = async (): Promise<void> => {
+  await Promise.all([...running].map(end))
+}
+process.on('exit', () => {
+  for (const one of running) signal(one, 'SIGKILL')
+})
+
+const open = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    const tell = (answer: boolean) => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.once('connect', () => tell(true)).once('error', () => tell(false))
+  })
+
+const answers = async ({ port, path }: Start): Promise<boolean> => {
+  if (path === undefined) return open(port)
+  try {
+    const answer = await fetch(`${at(port)}${path}`, { signal: AbortSignal.timeout(2_000) })
+    await answer.arrayBuffer()
+    return answer.ok
+  } catch {
+    // Not yet.
+    return false
+  }
+}
+
+/** Started and answering, or an error with what it said. */
+export const start = async (name: string, command: readonly string[], options: Start): Promise<Program> => {
+  if (await open(options.port))
+    throw new Unable(`port ${options.port} for ${name} is taken: another run, or what one has left behind`)
+  const log = join(FOLDER, `${name}.log`)
+  const file = openSync(log, 'w')
+  const [program = '', ...args] = [...ending(), 'taskset', '-c', options.cores, ...command]
+  const child = spawn(program, args, {
+    cwd: options.cwd ?? FOLDER,
+    env: { PATH: process.env.PATH ?? '', ...options.env },
+    stdio: ['ignore', file, file],
+    detached: true,
+  })
+  closeSync(file)
+  const one: Running = { name, child, log }
+  running.add(one)
+  const failed = (why: string) => new Error(`${name} ${why}; the end of what it said:\n${tail(log)}`)
+  child.once('error', () => running.delete(one))
+  for (const until = performance.now() + (options.waits ?? 30_000); performance.now() < until; await sleep(20)) {
+    if (over(one) || child.pid === undefined) throw failed('ended at once')
+    if (await answers(options)) return { name, pid: child.pid, stop: () => end(one) }
+  }
+  await end(one)
+  throw failed('did not answer in time')
+}
+
+const tail = (file: string): string =>
+  existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').slice(-8).join('\n') : ''
+
+// ── The contestants ──────────────────────────────────────────────────────────────────────────────────────────────
+
+export const startUpstream = (cores: string = LOAD): Promise<Program> =>
+  start('upstream', [join(CACHE, 'upstream'), '--listen', `127.0.0.1:${PORTS.upstream}`], {
+    cores,
+    port: PORTS.upstream,
+    path: '/v1/models',
+  })
+
+const startNginxAs = (name: string, file: string, cores: string, port: number): Promise<Program> => {
+  copyFileSync(join(ROOT, 'bench', file), join(FOLDER, file))
+  return start(name, ['nginx', '-p', `${FOLDER}/`, '-e', `${FOLDER}/${name}.log`, '-c', join(FOLDER, file)], {
+    cores,
+    port,
+  })
+}
+export const startNginx = (): Promise<Program> => startNginxAs('nginx', 'nginx.conf', GATEWAY, PORTS.nginx)
+export const startTls = (): Promise<Program> => startNginxAs('tls', 'tls.conf', LOAD, PORTS.tls)
+/** Connections made to the provider over TLS so far, and those of them that resumed a session. */
+export const tlsConnections = (): { readonly made: number; readonly resumed: number } => {
+  const lines = readFileSync(join(FOLDER, 'tls-connections.log'), 'utf8').split('\n').filter(Boolean)
+  return { made: lines.length, resumed: lines.filter((line) => line.endsWith(' r')).length }
+}
+
+export type GatewayOptions = {
+  readonly file: object
+  readonly env?: Readonly<Record<string, string>>
+  readonly cores?: string
+  readonly port?: number
+  /** Of Node. */
+  readonly flags?: readonly string[]
+}
+
+let main = join(ROOT, 'src', 'main.ts')
+/** Another checkout's program is measured. */
+export const measureInstead = (path: string): void => {
+  main = path
+}
+
+/** The gateway from its sources with this configuration, in an empty folder, logging a line for each request. */
+export const startGateway = (name: string, options: GatewayOptions): Promise<Program> => {
+  const { file, env = {}, cores = GATEWAY, port = PORTS.gateway, flags = [] } = options
+  const cwd = join(FOLDER, name)
+  rmSync(cwd, { recursive: true, force: true })
+  mkdirSync(cwd, { recursive: true })
+  // JSON is YAML.
+  writeFileSync(join(cwd, 'headgate.yaml'), JSON.stringify(file))
+  return start(name, [process.execPath, ...flags, main], {
+    cores,
+    cwd,
+    env: {
+      PORT: String(port),
+      HOST: '127.0.0.1',
+      LOG_FORMAT: 'json',
+      NODE_EXTRA_CA_CERTS: join(FOLDER, 'provider.pem'),
+      ...env,
+    },
+    port,
+    path: '/health/live',
+  })
+}
+
+// ── Load ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const PATHS = { chat: '/v1/chat/completions', responses: '/v1/responses' } as const
+export type Api = keyof typeof PATHS
+
+export type Contestant = {
+  readonly name: string
+  readonly base: string
+  readonly model?: string
+  /** Whose CPU time and memory count; without, nobody's. */
+  readonly pid?: number
+}
+
+export type Load = {
+  readonly api: Api
+  readonly args: string
+  readonly cores?: string
+  /** Processes that belong to the bench and are no neighbours. */
+  readonly known: readonly number[]
+  /** It is ended when it takes longer. ms */
+  readonly limit?: number
+}
+
+const number = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
+
+/** Four digits are plenty, and what is kept stays small. */
+const short = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
+
+const sampleOf = (report: Record<string, unknown>): Sample => {
+  const part = (name: string) => object(report[name]) ?? {}
+  const [gateway, latency, first] = [part('gateway'), part('latency_us'), part('ttft_us')]
+  const found = {
+    rate: number(report.rps),
+    right: number(report.ok),
+    cpu: number(gateway.cpu_us_per_request),
+    cpuChunk: number(gateway.cpu_us_per_chunk),
+    p50: number(latency.p50),
+    p99: number(latency.p99),
+    first50: number(first.p50),
+    first99: number(first.p99),
+    noise: number(report.noise_cores),
+  }
+  const numbers = Object.fromEntries(
+    Object.entries(found).flatMap(([name, value]) => (value === undefined ? [] : [[name, short(value)]])),
+  )
+  const errors = Object.fromEntries(Object.entries(part('errors')).map(([kind, count]) => [kind, Number(count)]))
+  return { numbers, errors }
+}
+
+/** One window. `meanwhile` is called as it begins. */
+export const load = async (
+  { name, base, model, pid }: Contestant,
+  { api, args, cores = LOAD, known, limit = 90_000 }: Load,
+  meanwhile?: () => void,
+): Promise<Sample> => {
+  const command = [
+    ...[...ending(), 'taskset', '-c', cores, join(CACHE, 'load'), '--json', '--url', `${base}${PATHS[api]}`],
+    ...['--known-pid', known.join(',')],
+    ...(model === undefined ? [] : ['--model', model]),
+    ...(pid === undefined ? [] : ['--pid', String(pid)]),
+    ...args.split(' '),
+  ]
+  const [program = '', ...rest] = command
+  const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const one: Running = { name: 'load', child, log: '' }
+  running.add(one)
+  let [said, complaint] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint += text
+  })
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()).once('error', () => resolve()))
+  const timer = setTimeout(() => void end(one), limit)
+  meanwhile?.()
+  await closed
+  clearTimeout(timer)
+  running.delete(one)
+  const report = said === '' ? undefined : parseJson(said)
+  if (!isObject(report))
+    throw new Error(`load on ${name} gave no report (${child.signalCode ?? child.exitCode}): ${complaint}`)
+  return sampleOf(report)
+}
+
+// ── What is here ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Builds the rig, makes the folder and the certificate. Throws `Unable` with what is missing. */
+export const prepare = (): void => {
+  if (process.platform !== 'linux') throw new Unable('it measures by /proc, which only Linux has')
+  if (cpus().length < 2) throw new Unable('it needs two cores, one for what is measured, one for the load')
+  const rig = process.env.HEADGATE_RIG ?? join(ROOT, '..', 'shared', 'bench')
+  if (!existsSync(join(rig, 'go.mod')))
+    throw new Unable('the load rig is not here: say in HEADGATE_RIG where its folder is')
+  for (const program of ['nginx', 'taskset']) if (!has(program)) throw new Unable(`${program} is not installed`)
+  const go = ['go', '/usr/local/go/bin/go'].find(has)
+  if (go === undefined) throw new Unable('go is not installed, which builds the load rig')
+  mkdirSync(CACHE, { recursive: true })
+  const built = spawnSync(go, ['build', '-o', `${CACHE}/`, './cmd/upstream', './cmd/load'], {
+    cwd: rig,
+    encoding: 'utf8',
+    timeout: 300_000,
+  })
+  if (built.status !== 0) throw new Unable(`the load rig does not build:\n${built.stderr}`)
+  rmSync(FOLDER, { recursive: true, force: true })
+  mkdirSync(FOLDER, { recursive: true })
+  const { key, cert } = selfSigned()
+  writeFileSync(join(FOLDER, 'provider.key'), key, { mode: 0o600 })
+  writeFileSync(join(FOLDER, 'provider.pem'), cert)
+}
+
+/** Descriptors a process may have: Node takes all it is allowed. */
+export const descriptors = (): number => {
+  const line = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+\S+\s+(\S+)/m)
+  return line?.[1] === 'unlimited' ? Number.POSITIVE_INFINITY : Number(line?.[1] ?? 1024)
+}
+
+export const machine = (): Machine => ({
+  cpu: (cpus()[0]?.model ?? 'unknown').replace(/\s+/g, ' ').trim(),
+  cores: cpus().length,
+  // What a provider of machines adds to it says more about the provider than about the kernel.
+  kernel: release().split('-')[0] ?? release(),
+  memoryGb: Math.round(totalmem() / 1e9),
+  descriptors: descriptors(),
+})
+
+const said = (command: string, ...args: string[]): string => {
+  const { stdout, stderr } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8' })
+  return `${stdout ?? ''}${stderr ?? ''}`.trim()
+}
+
+export const versions = (): Versions => ({
+  node: process.versions.node,
+  v8: process.versions.v8,
+  nginx: said('nginx', '-v').match(/nginx\/(\S+)/)?.[1] ?? 'unknown',
+  go: said(has('go') ? 'go' : '/usr/local/go/bin/go', 'version').match(/go(\d\S*)/)?.[1] ?? 'unknown',
+})
+
+/** The commit of the sources, with `+` where they have been changed since. */
+export const commit = (): string => {
+  const head = said('git', 'rev-parse', '--short', 'HEAD')
+  return head === '' ? 'unknown' : head + (said('git', 'status', '--porcelain', '--', 'src') === '' ? '' : '+')
+}
+
+/** Instructions can be counted here. */
+export const countsInstructions = (): boolean =>
+  has('perf') && /^\s*[\d,.]+\s+instructions/m.test(said('perf', 'stat', '-e', 'instructions', 'true'))

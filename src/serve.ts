@@ -128,6 +128,7 @@ async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { 
     port,
     host,
     reusePort: seat !== undefined,
+    front: launch.httpServer,
     settings: () => config.settings,
     handlers: handlersFor({
       gateway,

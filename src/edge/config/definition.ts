@@ -26,6 +26,10 @@ export const launchSchema = z.strictObject({
     .enum(['own', 'undici'])
     .default('own')
     .describe('who speaks HTTP with providers: this program, or undici, which takes more time and is older'),
+  httpServer: z
+    .enum(['own', 'node'])
+    .default('own')
+    .describe('who speaks HTTP with clients: this program, or Node, which takes more time and is older'),
   workers: z
     .int()
     .min(1)

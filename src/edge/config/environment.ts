@@ -71,6 +71,7 @@ export type Launch = {
   /** Undefined: `pretty` on a terminal, else `json`. */
   readonly logFormat: 'pretty' | 'json' | undefined
   readonly httpClient: 'own' | 'undici'
+  readonly httpServer: 'own' | 'node'
   readonly workers: number
   /** As given in `HEADGATE_CONFIG`. */
   readonly configPath: string | undefined
@@ -81,7 +82,8 @@ export const launchFrom = (
 ): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
   const { values, problems } = read(env, launchRows, launchSchema)
   if (problems.length > 0) return { launch: undefined, problems }
-  const { port, host, nodeEnv, logLevel, logFormat, httpClient, workers, headgateConfig } = launchSchema.parse(values)
+  const { port, host, nodeEnv, logLevel, logFormat, httpClient, httpServer, workers, headgateConfig } =
+    launchSchema.parse(values)
   const production = nodeEnv === 'production'
   return {
     launch: {
@@ -91,6 +93,7 @@ export const launchFrom = (
       logLevel,
       logFormat: logFormat ?? (production ? 'json' : undefined),
       httpClient,
+      httpServer,
       workers,
       configPath: headgateConfig,
     },

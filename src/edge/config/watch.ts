@@ -54,8 +54,8 @@ const hashOf = ({ dotenv, file, problems }: Read): string =>
 
 /** What only a restart can change. */
 const launchChanges = (before: Launch, after: Launch): readonly string[] =>
-  (['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'workers'] as const).flatMap((name) =>
-    before[name] === after[name] ? [] : [`${name} has changed; this takes effect with the next start`],
+  (['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'httpServer', 'workers'] as const).flatMap(
+    (name) => (before[name] === after[name] ? [] : [`${name} has changed; this takes effect with the next start`]),
   )
 
 export const watchConfig = ({

@@ -1,8 +1,8 @@
 import type { Failure } from '../../core/failure.ts'
 import { type Refusal, refusalOf as refusalIn } from '../../gateway/refusal.ts'
 import { protocols } from '../../protocols/index.ts'
-import { STATUS_CODES } from './node-http.ts'
 import { protocolAt } from './routes.ts'
+import { statusLine } from './status.ts'
 
 /** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
 export const refusalOf = (failure: Failure, requestId: string, path: string): Refusal => {
@@ -20,5 +20,5 @@ export const idHeaders = (path: string, requestId: string): Readonly<Record<stri
 export const refusalText = ({ status, headers, body }: Refusal): string => {
   const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), connection: 'close' }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`
+  return `${statusLine(status)}${lines.join('')}\r\n${body}`
 }

@@ -23,7 +23,7 @@ import {
 } from './front.ts'
 import { clientOf, keyRing } from './keys.ts'
 import { type LoadMeter, measureLoad } from './load.ts'
-import { nodeFront } from './node-front.ts'
+import { ownFront } from './own-front.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { HttpReply } from './reply.ts'
 import { requestId } from './request-id.ts'
@@ -79,8 +79,11 @@ const TIMING: Timing = {
   farewell: 1_000,
 }
 
-/** Who speaks HTTP with clients. */
-const FRONTS = { node: nodeFront } as const satisfies Record<string, OpenFront>
+/** Who speaks HTTP with clients; `node:http` is not loaded where nobody asks for it. */
+const FRONTS = {
+  own: async () => ownFront,
+  node: async () => (await import('./node-front.ts')).nodeFront,
+} as const satisfies Record<string, () => Promise<OpenFront>>
 
 const LIMITS = { headBytes: 16 * 1024, headers: 100, target: 8 * 1024, requestsPerSocket: 10_000 }
 
@@ -337,7 +340,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     turns.accept(head, socket, first, visitor, refuse, common)
   }
 
-  const front = FRONTS[options.front ?? 'node']<Guest>(
+  const openFront: OpenFront = await FRONTS[options.front ?? 'own']()
+  const front = openFront<Guest>(
     {
       greet(line) {
         const { limit } = options.settings()

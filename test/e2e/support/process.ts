@@ -34,9 +34,12 @@ export type StartOptions = {
   readonly limits?: string
 }
 
-/** The whole suite can be run over undici's client as well: `HTTP_CLIENT=undici node scripts/test.ts test/e2e`. */
-const { HTTP_CLIENT } = process.env
-const client = HTTP_CLIENT === undefined ? {} : { HTTP_CLIENT }
+/** The whole suite can be run over undici's client and Node's server as well: `HTTP_SERVER=node node scripts/test.ts test/e2e`. */
+const { HTTP_CLIENT, HTTP_SERVER } = process.env
+const speakers = {
+  ...(HTTP_CLIENT !== undefined && { HTTP_CLIENT }),
+  ...(HTTP_SERVER !== undefined && { HTTP_SERVER }),
+}
 
 export type Run = {
   readonly child: ChildProcess
@@ -53,7 +56,7 @@ export const run = async ({ env = {}, files = {}, limits }: StartOptions = {}): 
   const [command, ...args] = limits ? (['sh', '-c', `ulimit ${limits}; exec "$0" "$@"`, ...program] as const) : program
   const child = spawn(command, args, {
     cwd: folder,
-    env: { PATH: process.env.PATH ?? '', PORT: '0', LOG_FORMAT: 'json', ...client, ...env },
+    env: { PATH: process.env.PATH ?? '', PORT: '0', LOG_FORMAT: 'json', ...speakers, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

@@ -1,0 +1,460 @@
+/**
+ * HTTP/1.1 by ourselves, on `node:net`: no stream, timer or listener for a request, an answer in one write. Requests of a
+ * connection are handed on one after the other; what a client sends ahead waits. `node:http` stays beside it as a switch
+ * and as its oracle (every test of this folder runs on both).
+ */
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { HeaderLookup } from '../../core/protocol.ts'
+import type { Exchange, FrontOptions, Headers, Hears, House, Line, OpenFront, RequestHead, Taker } from './front.ts'
+import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
+import { statusLine } from './status.ts'
+
+/** Bytes a client may send ahead while a request of it is answered; from there on it is not read. */
+const MOST_AHEAD = 64 * 1024
+
+const NOTHING = Buffer.alloc(0)
+
+export const ownFront: OpenFront = (house, options) => {
+  const { timing } = options
+  type Guest = ReturnType<typeof house.greet>
+  const connections = new Set<Connection<Guest>>()
+  const shared: Shared<Guest> = { house, options, connections, tails: new Tails(timing.keepAlive) }
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => new Connection(shared, socket))
+  const sweep = setInterval(() => {
+    const now = performance.now()
+    for (const connection of connections) connection.check(now)
+  }, timing.check)
+  sweep.unref()
+  const closeIdle = () => {
+    for (const connection of connections) if (connection.idle) connection.destroy()
+  }
+
+  return {
+    listen: (where) =>
+      new Promise((resolve, reject) => {
+        server.once('error', (error) => {
+          clearInterval(sweep)
+          reject(error)
+        })
+        server.listen(where, () => {
+          server.removeAllListeners('error')
+          // With nobody listening an error of the listening socket (no descriptors left) would end the process.
+          server.on('error', (error) => house.failed(error))
+          // A server on a port has an address with one.
+          resolve((server.address() as AddressInfo).port)
+        })
+      }),
+    most(count) {
+      server.maxConnections = count
+    },
+    closeIdle,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => {
+          clearInterval(sweep)
+          resolve()
+        })
+        closeIdle()
+      }),
+  }
+}
+
+type Shared<Guest> = {
+  readonly house: House<Guest>
+  readonly options: FrontOptions
+  readonly connections: Set<Connection<Guest>>
+  readonly tails: Tails
+}
+
+/** The end of every head: the time, and what becomes of the connection. Made once a second. */
+class Tails {
+  readonly #keep: string
+  #second = 0
+  #date = ''
+
+  constructor(keepAlive: number) {
+    this.#keep = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
+  }
+
+  of(keeps: boolean): string {
+    const now = Date.now()
+    const second = Math.floor(now / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#date = `date: ${new Date(now).toUTCString()}\r\n`
+    }
+    return this.#date + (keeps ? this.#keep : 'connection: close\r\n\r\n')
+  }
+}
+
+class Connection<Guest> implements Line, RequestSink {
+  readonly address: string
+  readonly #shared: Shared<Guest>
+  readonly #socket: Socket
+  readonly #reader: RequestReader
+  readonly #guest: Guest
+  /** The request under way: until it is complete and answered. */
+  #exchange: OwnExchange | null = null
+  #upgrade: ReadHead | null = null
+  /** What has come behind it. */
+  #ahead: Buffer = NOTHING
+  #reading = false
+  #served = 0
+  /** Its last words have been said. */
+  #leaving = false
+  /** Since when it is idle, or the request under way or the last words have taken; in ms. */
+  #since = performance.now()
+  #drains = false
+
+  constructor(shared: Shared<Guest>, socket: Socket) {
+    this.#shared = shared
+    this.#socket = socket
+    this.address = socket.remoteAddress ?? ''
+    this.#reader = new RequestReader(this, shared.options.headBytes)
+    this.#guest = shared.house.greet(this)
+    shared.connections.add(this)
+    socket.on('data', (part: Buffer) => this.#hear(part))
+    socket.on('end', () => this.#eof())
+    // Its end follows.
+    socket.on('error', () => {})
+    socket.once('close', () => {
+      shared.connections.delete(this)
+      shared.house.left(this.#guest)
+    })
+  }
+
+  // ── What the house wants of it ─────────────────────────────────────────────────────────────────────────────────
+
+  bye(text: string): void {
+    this.#leave()
+    this.#socket.end(text)
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  /** Between two requests. */
+  get idle(): boolean {
+    return !this.#exchange && !this.#reader.begun && !this.#leaving && this.#served > 0
+  }
+
+  // ── What the client says ───────────────────────────────────────────────────────────────────────────────────────
+
+  #hear(part: Buffer): void {
+    if (this.#leaving) return
+    if (this.#ahead.length > 0) return this.#wait(part)
+    try {
+      this.#read(part)
+    } catch (error) {
+      this.#shared.house.failed(error)
+      this.destroy()
+    }
+  }
+
+  #read(buffer: Buffer): void {
+    this.#reading = true
+    let at = 0
+    while (at < buffer.length && !this.#leaving && !this.#socket.destroyed) {
+      if (this.#reader.done) {
+        this.#wait(buffer.subarray(at))
+        break
+      }
+      if (!this.#reader.begun) this.#since = performance.now()
+      at = this.#reader.push(buffer, at)
+      if (this.#reader.problem) this.#broke(this.#reader.problem)
+      if (this.#upgrade) {
+        this.#handOver(this.#upgrade, buffer.subarray(at))
+        break
+      }
+      this.#settle()
+    }
+    this.#reading = false
+  }
+
+  #wait(part: Buffer): void {
+    this.#ahead = this.#ahead.length === 0 ? part : Buffer.concat([this.#ahead, part])
+    if (this.#ahead.length > MOST_AHEAD) this.#socket.pause()
+  }
+
+  #eof(): void {
+    // In the middle of a request nobody is there for an answer; and nobody waits for one who says no more.
+    if (this.#reader.begun && !this.#reader.done && !this.#leaving) this.#broke('not_http')
+    else this.#socket.destroySoon()
+  }
+
+  #broke(problem: NonNullable<RequestReader['problem']>): void {
+    // It has its answer already, or a part of it.
+    if (this.#exchange?.begun) this.destroy()
+    else this.#shared.house.broke(this.#guest, problem)
+  }
+
+  head(head: ReadHead): void {
+    const { house, options } = this.#shared
+    if (head.upgrade !== undefined && house.grants(head, head.upgrade)) {
+      this.#upgrade = head
+      return
+    }
+    const keeps = head.keeps && ++this.#served < options.requestsPerSocket
+    this.#exchange = new OwnExchange(this, head, keeps)
+    house.serve(this.#guest, this.#exchange)
+  }
+
+  bytes(part: Buffer): void {
+    this.#exchange?.hear(part)
+  }
+
+  end(): void {
+    this.#exchange?.heard()
+  }
+
+  #handOver(head: RequestHead, first: Buffer): void {
+    this.#shared.connections.delete(this)
+    for (const event of ['data', 'end', 'drain']) this.#socket.removeAllListeners(event)
+    this.#shared.house.upgrade(this.#guest, head, this.#socket, first)
+  }
+
+  /** Goes on with the next request where this one is over, or ends where there is to be none. */
+  #settle(): void {
+    const exchange = this.#exchange
+    if (!exchange?.over) return
+    if (!exchange.keeps) {
+      this.#exchange = null
+      this.#leave()
+      this.#socket.end()
+      return
+    }
+    // Its answer may be out before all of it is in.
+    if (!this.#reader.done) return
+    this.#exchange = null
+    this.#reader.again()
+    this.#since = performance.now()
+    if (this.#ahead.length > 0) process.nextTick(() => this.#goOn())
+  }
+
+  /** With what has been sent ahead. */
+  #goOn(): void {
+    const ahead = this.#ahead
+    this.#ahead = NOTHING
+    this.#hear(ahead)
+    if (this.#ahead.length <= MOST_AHEAD) this.#socket.resume()
+  }
+
+  /** Nothing more is read; the other side has time to read what was said. */
+  #leave(): void {
+    this.#leaving = true
+    this.#since = performance.now()
+    this.#ahead = NOTHING
+    this.#socket.resume()
+  }
+
+  // ── What it is told ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Bytes that the connection has not taken. */
+  get waiting(): number {
+    return this.#socket.writableLength
+  }
+
+  get complete(): boolean {
+    return this.#reader.done
+  }
+
+  tail(keeps: boolean): string {
+    return this.#shared.tails.of(keeps)
+  }
+
+  /** `ascii`: of the body. */
+  write(head: string, body: string, ascii: boolean): boolean {
+    if (!this.#socket.writable) return true
+    let room: boolean
+    if (ascii) room = this.#socket.write(head + body, 'latin1')
+    else if (head === '' || Buffer.byteLength(head) === head.length) room = this.#socket.write(head + body)
+    else {
+      this.#socket.cork()
+      this.#socket.write(head, 'latin1')
+      room = this.#socket.write(body)
+      this.#socket.uncork()
+    }
+    if (!room && !this.#drains) {
+      this.#drains = true
+      this.#socket.on('drain', () => this.#exchange?.hears.drained())
+    }
+    return room
+  }
+
+  /** All of the answer has been written. */
+  answered(exchange: OwnExchange): void {
+    if (this.waiting === 0) this.#sent(exchange)
+    else
+      this.#socket.write('', (error) => {
+        if (!error) this.#sent(exchange)
+      })
+  }
+
+  #sent(exchange: OwnExchange): void {
+    exchange.sent()
+    if (!this.#reading) this.#settle()
+  }
+
+  // ── Its time ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Looks whether a time is over. */
+  check(now: number): void {
+    const { head, request, keepAlive, linger } = this.#shared.options.timing
+    const passed = now - this.#since
+    if (this.#leaving) {
+      if (passed >= linger) this.destroy()
+    } else if (this.idle) {
+      if (passed >= keepAlive) this.destroy()
+    } else if (!this.#exchange) {
+      if (passed >= head) this.#broke('late')
+    } else if (!this.#reader.done && passed >= request) this.#broke('late')
+  }
+}
+
+/** What an exchange needs of its connection. */
+type Wire = Pick<Connection<unknown>, 'complete' | 'waiting' | 'tail' | 'write' | 'answered' | 'destroy'>
+
+const NOBODY: Hears = { drained() {}, finished() {} }
+
+class OwnExchange implements Exchange {
+  readonly #wire: Wire
+  readonly #read: ReadHead
+  #taker: Taker | null = null
+  hears = NOBODY
+  begun = false
+  /** All of the answer has been sent. */
+  over = false
+  /** Another request may follow. */
+  keeps: boolean
+  /** The answer's head, until it leaves with the first of the body. */
+  #head = ''
+  #frames = false
+
+  constructor(wire: Wire, read: ReadHead, keeps: boolean) {
+    this.#wire = wire
+    this.#read = read
+    this.keeps = keeps
+  }
+
+  get method(): string {
+    return this.#read.method
+  }
+
+  get target(): string {
+    return this.#read.target
+  }
+
+  get version(): string {
+    return this.#read.version
+  }
+
+  get headers(): HeaderLookup {
+    return this.#read.headers
+  }
+
+  get hosts(): readonly string[] {
+    return this.#read.hosts
+  }
+
+  get lines(): number {
+    return this.#read.lines
+  }
+
+  get expects(): Exchange['expects'] {
+    return this.#read.expects
+  }
+
+  get complete(): boolean {
+    return this.over || this.#wire.complete
+  }
+
+  get waiting(): number {
+    return this.over ? 0 : this.#wire.waiting
+  }
+
+  hear(part: Buffer): void {
+    this.#taker?.take(part)
+  }
+
+  heard(): void {
+    const taker = this.#taker
+    this.#taker = null
+    taker?.end()
+  }
+
+  sent(): void {
+    this.over = true
+    this.hears.finished()
+  }
+
+  proceed(): void {
+    if (!this.complete) this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n', '', true)
+  }
+
+  take(taker: Taker | null): void {
+    this.#taker = taker
+  }
+
+  last(): void {
+    this.keeps = false
+  }
+
+  answer(status: number, headers: Headers, body: string | null): void {
+    const bytes = body === null ? 0 : Buffer.byteLength(body)
+    const length = body === null ? '' : `content-length: ${bytes}\r\n`
+    const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#wire.tail(this.keeps)}`
+    this.begun = true
+    const sent = body === null || this.method === 'HEAD' ? '' : body
+    this.#wire.write(head, sent, bytes === body?.length || sent === '')
+    this.#wire.answered(this)
+  }
+
+  begin(status: number, headers: Headers): void {
+    // To HTTP/1.0 nobody chunks; the end of the connection is then the end of the answer.
+    const frames = this.version === '1.1'
+    if (!frames) this.keeps = false
+    const coding = frames ? 'transfer-encoding: chunked\r\n' : ''
+    this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#wire.tail(this.keeps)}`
+    this.#frames = frames
+    this.begun = true
+  }
+
+  write(text: string): boolean {
+    return this.#write(text, '')
+  }
+
+  end(text: string): void {
+    this.#write(text, '0\r\n\r\n')
+    this.#wire.answered(this)
+  }
+
+  cut(): void {
+    this.#wire.destroy()
+  }
+
+  /** `close`: what ends chunks (RFC 9112, section 7.1). */
+  #write(text: string, close: string): boolean {
+    const head = this.#head
+    this.#head = ''
+    if (this.method === 'HEAD') return this.#wire.write(head, '', true)
+    const bytes = Buffer.byteLength(text)
+    if (!this.#frames) return this.#wire.write(head, text, bytes === text.length)
+    const chunk = bytes === 0 ? close : `${bytes.toString(16)}\r\n${text}\r\n${close}`
+    return this.#wire.write(head, chunk, bytes === text.length)
+  }
+}
+
+const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+const linesOf = (headers: Headers): string => {
+  let lines = ''
+  for (const name in headers) {
+    const value = headers[name] ?? ''
+    // What it says may be somebody else's text.
+    if (!NAME.test(name) || !VALUE.test(value)) throw new Error(`The header ${JSON.stringify(name)} cannot be written.`)
+    lines += `${name}: ${value}\r\n`
+  }
+  return lines
+}

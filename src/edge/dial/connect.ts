@@ -66,19 +66,25 @@ export const connectTo = (
     if (!open) return
     open = false
     if (timer) clearTimeout(timer)
+    socket.off('error', failed).off('close', closed)
+    // Until its owner listens, or where it never does: an error nobody hears ends the process.
+    socket.on('error', ignored)
     done(failure, error)
+  }
+  const failed = (error: Error) => finish(connectFailure(error), error)
+  const closed = () => {
+    const error = Object.assign(new Error('closed while connecting'), { code: 'ECONNRESET' })
+    finish(connectFailure(error), error)
   }
   socket.setNoDelay(true)
   socket.setKeepAlive(true, 60_000)
   socket.once(secure ? 'secureConnect' : 'connect', () => finish(null))
-  socket.on('error', (error) => finish(connectFailure(error), error))
-  socket.once('close', () => {
-    const error = Object.assign(new Error('closed while connecting'), { code: 'ECONNRESET' })
-    finish(connectFailure(error), error)
-  })
+  socket.on('error', failed).on('close', closed)
   if (secure)
     socket.on('session', (made: Buffer) => {
       place.session = made
     })
   return socket
 }
+
+const ignored = () => {}

@@ -177,7 +177,8 @@ class Origin {
 
 /** One call: what a line tells, made into what the listener is promised. */
 class Call implements Hears, Ongoing {
-  readonly #message: Message
+  /** Null once it is being answered: then it is never sent again. */
+  #message: Message | null
   readonly #origin: Origin
   readonly #mostDecoded: number
   readonly #once: boolean
@@ -209,7 +210,7 @@ class Call implements Hears, Ongoing {
   #send(line: Line): void {
     this.#line = line
     this.#sent = performance.now()
-    line.send(this.#message, this)
+    if (this.#message) line.send(this.#message, this)
   }
 
   abort(): void {
@@ -239,6 +240,7 @@ class Call implements Hears, Ongoing {
   }
 
   head(status: number, headers: HeaderLookup): void {
+    this.#message = null
     const encoding = encodingOf(headers('content-encoding'))
     if (encoding === 'none') {
       this.#listener?.head(status, headers)
@@ -276,7 +278,8 @@ class Call implements Hears, Ongoing {
     if (!this.#listener) return
     // The upstream closed the connection while it lay idle, which it may do at any time, and the request crossed that
     // on the wire. Once more on a connection of its own; whether that one breaks too is for the gateway to judge.
-    if (!stale || this.#retried || performance.now() - this.#sent > CROSSING) return this.#fail(failure)
+    if (!stale || !this.#message || this.#retried || performance.now() - this.#sent > CROSSING)
+      return this.#fail(failure)
     this.#retried = true
     this.#send(this.#origin.make())
   }

@@ -81,8 +81,9 @@ export class OwnLine implements Line {
     socket.on('error', (error) => {
       this.#error = error
     })
-    socket.once('end', () => this.#eof())
-    socket.once('close', () => {
+    // Both come once; `once` would keep more for it.
+    socket.on('end', () => this.#eof())
+    socket.on('close', () => {
       this.#eof()
       for (const run of this.#ended) run()
     })

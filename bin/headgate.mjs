@@ -7,4 +7,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   )
   process.exit(1)
 }
-await import('../src/main.ts')
+// A clone runs its sources, a package what was built of them: Node strips no types below node_modules.
+const { existsSync } = await import('node:fs')
+const source = new URL('../src/main.ts', import.meta.url)
+await import(existsSync(source) ? source.href : '../dist/main.mjs')

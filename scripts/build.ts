@@ -80,9 +80,9 @@ export const build = async (folder: string): Promise<readonly OutputChunk[]> => 
   const { output } = await bundle.write({
     dir: folder,
     format: 'esm',
-    // No hashes: a file's name stands in stack traces.
-    entryFileNames: '[name].js',
-    chunkFileNames: '[name].js',
+    // No hashes, for a file's name stands in stack traces; by this ending Node need not look for a package.json.
+    entryFileNames: '[name].mjs',
+    chunkFileNames: '[name].mjs',
     comments: { legal: true, annotation: false, jsdoc: false },
     minify: false,
     codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: 'start', test: start.has }] },

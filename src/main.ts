@@ -17,4 +17,7 @@ if (workers > 1) {
   const { supervise } = await import('./edge/workers/supervise.ts')
   const [, program = '', ...args] = process.argv
   supervise({ program, args, env: process.env, workers })
-} else await import('./serve.ts')
+} else {
+  const { serve } = await import('./serve.ts')
+  await serve()
+}

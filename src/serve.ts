@@ -5,7 +5,8 @@ import type { Config } from './core/config.ts'
 import { fail } from './core/failure.ts'
 import type { Summary } from './core/summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
-import { loadConfig, readEnvironment } from './edge/config/load.ts'
+import type { Loaded } from './edge/config/configure.ts'
+import { loadConfig, type Place, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { dialer, lineFor } from './edge/dial/dial.ts'
@@ -22,6 +23,7 @@ import { createMetrics } from './edge/observe/metrics.ts'
 import { loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { teller } from './edge/observe/teller.ts'
 import { lazyResponses } from './edge/store/lazy.ts'
+import type { Seat } from './edge/workers/seat.ts'
 import { MARK } from './edge/workers/wanted.ts'
 import { realWorld } from './edge/world.ts'
 import { Board } from './gateway/board.ts'
@@ -38,22 +40,31 @@ const HOME = new URL('../', import.meta.url)
 const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
 const { env } = process
 const terminal = process.stdout.isTTY === true
-/** This process's place among several; undefined: it is the only one. */
-const mark = env[MARK]
-const seat = mark === undefined ? undefined : (await import('./edge/workers/seat.ts')).takeSeat(mark)
 
 const refuseToStart = (lines: readonly string[]): never => {
   process.stderr.write(lines.map((line) => `headgate: ${line}\n`).join(''))
   process.exit(1)
 }
 
-const providers = await loadProviders()
-const place = { env, folder: process.cwd(), providers }
-const loaded = await loadConfig(place)
-if (!loaded.ok) refuseToStart(loaded.problems.map(problemLine))
-else await start(loaded)
+/**
+ * Starts the gateway, or says why it cannot and ends the process. Nothing here waits outside of a function: what is loaded
+ * later may need what is in this file, and would wait for that to be done.
+ */
+export const serve = async (): Promise<void> => {
+  const mark = env[MARK]
+  const seat = mark === undefined ? undefined : (await import('./edge/workers/seat.ts')).takeSeat(mark)
+  const place = { env, folder: process.cwd(), providers: await loadProviders() }
+  const loaded = await loadConfig(place)
+  if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
+  await start(place, loaded, seat)
+}
 
-async function start(running: Extract<Awaited<ReturnType<typeof loadConfig>>, { ok: true }>): Promise<void> {
+/** `seat`: this process's place among several; undefined: it is the only one. */
+const start = async (
+  place: Place,
+  running: Extract<Loaded, { readonly ok: true }>,
+  seat: Seat | undefined,
+): Promise<void> => {
   const { launch, sources } = running
   let config: Config = seat ? seat.share(running.config) : running.config
   const warnings = [...running.warnings, ...(seat ? seat.weakened(config) : [])]

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const ROOT = join(import.meta.dirname, '..', '..', '..')
+const MAIN = join(import.meta.dirname, '..', '..', '..', 'src', 'main.ts')
 
 export type Started = {
   /** `http://127.0.0.1:…` */
@@ -32,6 +32,8 @@ export type StartOptions = {
   readonly files?: Readonly<Record<string, string>>
   /** Limits of the process, as `ulimit` has them: `-n 60`. */
   readonly limits?: string
+  /** What Node runs; the sources, if absent. */
+  readonly program?: string
 }
 
 /** The whole suite can be run over undici's client and Node's server as well: `HTTP_SERVER=node node scripts/test.ts test/e2e`. */
@@ -49,10 +51,10 @@ export type Run = {
 }
 
 /** Starts it and does not wait for it to listen. The caller stops it. */
-export const run = async ({ env = {}, files = {}, limits }: StartOptions = {}): Promise<Run> => {
+export const run = async ({ env = {}, files = {}, limits, program: file = MAIN }: StartOptions = {}): Promise<Run> => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'))
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
-  const program = [process.execPath, join(ROOT, 'src', 'main.ts')] as const
+  const program = [process.execPath, file] as const
   const [command, ...args] = limits ? (['sh', '-c', `ulimit ${limits}; exec "$0" "$@"`, ...program] as const) : program
   const child = spawn(command, args, {
     cwd: folder,

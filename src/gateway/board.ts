@@ -87,40 +87,66 @@ export class Board {
     const claims = this.#circuits.claim(target, circuit, how)
     if ('why' in claims) return claims
     this.#gates.begin(target)
-    return this.#ticket(target, claims)
+    return new Board.#Claim(this, target, claims)
   }
 
-  #ticket(target: Target, claims: Claims): Ticket {
-    const leave = this.#traffic.begin(target)
-    let ended = false
-    const end = (then: () => void) => {
-      if (ended) return
-      ended = true
-      leave()
-      then()
+  /** What an attempt ended with; undefined: without a verdict. */
+  #ended(target: Target, claims: Claims, how: Failure | 'done' | undefined): void {
+    if (how === undefined) {
+      this.#gates.release(target)
+      return this.#circuits.release(claims)
     }
-    return {
-      commit: (ms) => {
-        // Of an attempt that has ended nothing more is learnt.
-        if (ended) return
-        this.#circuits.commit(claims)
-        this.#gates.commit(target)
-        this.#traffic.commit(target, ms)
-      },
-      done: () => end(() => this.#circuits.complete(claims)),
-      failed: (failure) =>
-        end(() => {
-          const { counts, side } = rowOf(failure)
-          const { id } = target.candidate.instance
-          if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure })
-          this.#circuits.failed(claims, counts, failure.kind)
-          this.#gates.failed(target, failure)
-        }),
-      release: () =>
-        end(() => {
-          this.#gates.release(target)
-          this.#circuits.release(claims)
-        }),
+    if (how === 'done') return this.#circuits.complete(claims)
+    const { counts, side } = rowOf(how)
+    const { id } = target.candidate.instance
+    if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure: how })
+    this.#circuits.failed(claims, counts, how.kind)
+    this.#gates.failed(target, how)
+  }
+
+  #committed(target: Target, claims: Claims, ms: number): void {
+    this.#circuits.commit(claims)
+    this.#gates.commit(target)
+    this.#traffic.commit(target, ms)
+  }
+
+  /** There is one for each attempt under way: an object, since five closures took four times as much. */
+  static readonly #Claim = class implements Ticket {
+    readonly #board: Board
+    readonly #target: Target
+    readonly #claims: Claims
+    readonly #leave: () => void
+    #over = false
+
+    constructor(board: Board, target: Target, claims: Claims) {
+      this.#board = board
+      this.#target = target
+      this.#claims = claims
+      this.#leave = board.#traffic.begin(target)
+    }
+
+    commit(ms: number): void {
+      // Of an attempt that has ended nothing more is learnt.
+      if (!this.#over) this.#board.#committed(this.#target, this.#claims, ms)
+    }
+
+    done(): void {
+      this.#end('done')
+    }
+
+    failed(failure: Failure): void {
+      this.#end(failure)
+    }
+
+    release(): void {
+      this.#end(undefined)
+    }
+
+    #end(how: Failure | 'done' | undefined): void {
+      if (this.#over) return
+      this.#over = true
+      this.#leave()
+      this.#board.#ended(this.#target, this.#claims, how)
     }
   }
 

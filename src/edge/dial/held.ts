@@ -1,5 +1,7 @@
 /** A way upstream that keeps count of whole answers while they are read: they are held in memory until they are complete. */
-import type { Dial, UpstreamListener } from '../../core/world.ts'
+import type { Failure } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/protocol.ts'
+import type { Dial, Ongoing, UpstreamListener } from '../../core/world.ts'
 import { turnedAway } from '../../policy/shed.ts'
 
 /** What flows on as it comes is not held, unless all of it is collected. */
@@ -11,51 +13,72 @@ const SMALL = 1_048_576
 /** `change`: so many bytes more, or fewer. `room`: whether more may be held at all, for the large ones. */
 export const countingDial =
   (dial: Dial, change: (by: number) => void, room: () => boolean): Dial =>
-  (call, listener) => {
-    let flows = false
-    let held = 0
-    let over = false
-    const release = () => {
-      change(-held)
-      held = 0
-    }
-    const counting: UpstreamListener = {
-      head(status, headers) {
-        flows = call.collected !== true && FLOWS.test(headers('content-type') ?? '')
-        listener.head(status, headers)
-      },
-      bytes(chunk) {
-        if (over) return true
-        if (!flows) {
-          held += chunk.length
-          change(chunk.length)
-          if (held > SMALL && !room()) {
-            over = true
-            release()
-            ongoing.abort()
-            listener.failed(turnedAway('buffered'))
-            return true
-          }
-        }
-        return listener.bytes(chunk)
-      },
-      end() {
-        if (over) return
-        release()
-        listener.end()
-      },
-      failed(failure) {
-        if (over) return
-        release()
-        listener.failed(failure)
-      },
-    }
-    const ongoing = dial(call, counting)
-    return {
-      abort() {
-        release()
-        ongoing.abort()
-      },
-      resume: () => ongoing.resume(),
-    }
+  (call, listener) =>
+    new CountedCall(dial, call, listener, { change, room })
+
+type Count = { readonly change: (by: number) => void; readonly room: () => boolean }
+
+class CountedCall implements UpstreamListener, Ongoing {
+  readonly #listener: UpstreamListener
+  readonly #count: Count
+  readonly #collected: boolean
+  readonly #ongoing: Ongoing
+  #flows = false
+  #held = 0
+  #over = false
+
+  constructor(dial: Dial, call: Parameters<Dial>[0], listener: UpstreamListener, count: Count) {
+    this.#listener = listener
+    this.#count = count
+    this.#collected = call.collected === true
+    // Nothing is heard before this has returned.
+    this.#ongoing = dial(call, this)
   }
+
+  head(status: number, headers: HeaderLookup): void {
+    this.#flows = !this.#collected && FLOWS.test(headers('content-type') ?? '')
+    this.#listener.head(status, headers)
+  }
+
+  bytes(chunk: Uint8Array): boolean {
+    if (this.#over) return true
+    if (!this.#flows) {
+      this.#held += chunk.length
+      this.#count.change(chunk.length)
+      if (this.#held > SMALL && !this.#count.room()) {
+        this.#over = true
+        this.#release()
+        this.#ongoing.abort()
+        this.#listener.failed(turnedAway('buffered'))
+        return true
+      }
+    }
+    return this.#listener.bytes(chunk)
+  }
+
+  end(): void {
+    if (this.#over) return
+    this.#release()
+    this.#listener.end()
+  }
+
+  failed(failure: Failure): void {
+    if (this.#over) return
+    this.#release()
+    this.#listener.failed(failure)
+  }
+
+  abort(): void {
+    this.#release()
+    this.#ongoing.abort()
+  }
+
+  resume(): void {
+    this.#ongoing.resume()
+  }
+
+  #release(): void {
+    this.#count.change(-this.#held)
+    this.#held = 0
+  }
+}

@@ -17,7 +17,11 @@ const DONE = writeFrame(undefined, '[DONE]')
 const PING = ': ping\n'
 
 /** The in-band error, after which the stream stops without `[DONE]`, so that nobody takes it for complete. */
-const writeFailure = (failure: Failure, { requestId, id }: AnswerContext, interrupted: boolean): string =>
+const writeFailure = (
+  failure: Failure,
+  { requestId, id }: Pick<AnswerContext, 'requestId' | 'id'>,
+  interrupted: boolean,
+): string =>
   writeFrame(
     undefined,
     JSON.stringify(
@@ -221,39 +225,55 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
 }
 
 /** Passes chunks on as they are. Left out: usage nobody asked for, ids, what comes after the end; errors become ours. */
-export const passStream = (context: AnswerContext): StreamWriter => {
-  const wantsUsage = context.request.settings.streamUsage?.value === true
-  let over = false
-  let content = false
-  let finished = false
+export const passStream = (context: AnswerContext): StreamWriter => new PassWriter(context)
 
-  const pass = ({ frame, events }: Passing): string[] => {
-    for (const event of events) {
-      if (event.type === 'failure') {
-        over = true
-        return [writeFailure(event.failure, context, content)]
-      }
-      content ||= isContent(event)
-      finished ||= event.type === 'finish'
-    }
-    if (!frame) return []
-    if (frame.data === '') return [passFrame(frame)]
-    if (isDone(frame.data)) {
-      over = true
-      return [DONE]
-    }
-    const unasked = !wantsUsage && events.some((event) => event.type === 'usage') && isOnlyUsage(frame.data)
-    return unasked ? [] : [passFrame(frame)]
+/** Keeps nothing else of the question: the stream may be open for long. */
+class PassWriter implements StreamWriter {
+  readonly #requestId: string | undefined
+  readonly #id: AnswerContext['id']
+  readonly #wantsUsage: boolean
+  #over = false
+  #content = false
+  #finished = false
+
+  constructor({ request, requestId, id }: AnswerContext) {
+    this.#wantsUsage = request.settings.streamUsage?.value === true
+    this.#requestId = requestId
+    this.#id = id
   }
 
-  return {
-    push: (step) => (over ? [] : pass(step)),
-    end() {
-      if (over || !finished) return []
-      over = true
+  push({ frame, events }: Passing): readonly string[] {
+    if (this.#over) return []
+    let usage = false
+    for (const event of events) {
+      if (event.type === 'failure') {
+        this.#over = true
+        const { failure } = event
+        const named = { id: this.#id, ...(this.#requestId !== undefined && { requestId: this.#requestId }) }
+        return [writeFailure(failure, named, this.#content)]
+      }
+      this.#content ||= isContent(event)
+      this.#finished ||= event.type === 'finish'
+      usage ||= event.type === 'usage'
+    }
+    if (!frame) return []
+    const { data } = frame
+    if (data === '') return [passFrame(frame)]
+    if (isDone(data)) {
+      this.#over = true
       return [DONE]
-    },
-    keepAlive: () => PING,
+    }
+    return usage && !this.#wantsUsage && isOnlyUsage(data) ? [] : [passFrame(frame)]
+  }
+
+  end(): readonly string[] {
+    if (this.#over || !this.#finished) return []
+    this.#over = true
+    return [DONE]
+  }
+
+  keepAlive(): string {
+    return PING
   }
 }
 

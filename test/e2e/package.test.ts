@@ -9,6 +9,7 @@ import { WebSocket } from 'ws'
 import { build } from '../../scripts/build.ts'
 import { say } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
+import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, type Started, start } from './support/process.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -95,6 +96,16 @@ describe('the package', () => {
     const described = JSON.parse(await (await fetch(`${gateway.url}/openapi.json`)).text())
     assert.equal(described.info.version, version)
     assert.equal(await gateway.stop(), 0)
+  })
+
+  test('needs one large file and no package for its first answer', async () => {
+    await using gateway = await begin(COUNTED)
+    assert.equal((await ask(gateway)).status, 200)
+    const { files, packages } = await loadedBy(gateway)
+    // All of it lies below a node_modules of its own.
+    assert.deepEqual([files, packages], [[], ['headgate']])
+    const names = new Set(gateway.output().match(/[^/"]+(?=\.mjs")/g))
+    assert.deepEqual([...names].sort(), ['headgate', 'main', 'serve', 'start', 'wanted'])
   })
 
   test('reads the file, and reads it again when it has changed', async () => {

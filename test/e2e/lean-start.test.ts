@@ -1,0 +1,73 @@
+/** What is loaded until the first answer is out. Whatever joins it costs every start, of each worker, so it is named here. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { say } from '../support/answers.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { COUNTED, loadedBy } from './support/loaded.ts'
+import { post, start } from './support/process.ts'
+
+/** Packages that may be there: the settings are defined with it. */
+const PACKAGES = ['zod']
+
+/** Of Node's own, what takes long to load and a start has no use for, and what it is for. */
+const DEAR = [
+  ['internal/deps/undici/undici', 'fetch and WebSocket: an import of node:http reads them'],
+  ['http2', 'nothing here'],
+  ['https', 'nothing here: connections are made by node:tls'],
+  ['tls', 'the first secure upstream'],
+  ['sqlite', 'the first stored response'],
+  ['worker_threads', 'nothing here: an import of node:util reads it'],
+] as const
+
+/** Files of ours that only some gateways need. */
+const LATER = [
+  ['edge/identity/index.ts', 'clouds that are signed in to'],
+  ['edge/dial/undici-line.ts', 'HTTP_CLIENT=undici'],
+  ['edge/config/tree.ts', 'headgate.yaml'],
+  ['edge/workers/seat.ts', 'WORKERS'],
+  ['edge/workers/supervise.ts', 'WORKERS'],
+] as const
+
+describe('a start is lean', () => {
+  let upstream: Upstream
+  before(async () => {
+    upstream = await startUpstream((asked) => say(asked, { text: 'x' }))
+  })
+  after(() => upstream?.close())
+
+  const loaded = async (env: Readonly<Record<string, string>> = {}, files: Readonly<Record<string, string>> = {}) => {
+    await using gateway = await start({
+      env: {
+        OPENAI_API_KEY: 'sk-0123456789',
+        OPENAI_BASE_URL: `${upstream.url}/v1`,
+        OPENAI_MODELS: 'm',
+        ...env,
+        ...COUNTED,
+      },
+      files,
+    })
+    const body = { model: 'm', messages: [{ role: 'user', content: 'x' }] }
+    for (const stream of [false, true])
+      assert.equal((await post(`${gateway.base}/chat/completions`, { ...body, stream })).status, 200)
+    return await loadedBy(gateway)
+  }
+
+  test('with a provider by environment', async () => {
+    const { packages, builtins, files } = await loaded()
+    assert.deepEqual(packages, PACKAGES)
+    // That it looks at the right list: without this one there is no connection.
+    assert.ok(builtins.has('net'))
+    for (const [name, use] of DEAR) assert.ok(!builtins.has(name), `${name} is loaded, which is for ${use}`)
+    assert.ok(files.some((url) => url.endsWith('/src/serve.ts')))
+    for (const [name, use] of LATER)
+      assert.ok(!files.some((url) => url.endsWith(`/src/${name}`)), `${name} is loaded, which is for ${use}`)
+  })
+
+  for (const [what, env, files, packages] of [
+    ['the file needs yaml', {}, { 'headgate.yaml': 'strategy: priority\n' }, ['yaml', 'zod']],
+    ["undici's client needs undici", { HTTP_CLIENT: 'undici' }, {}, ['undici', 'zod']],
+  ] as const)
+    test(`${what}, and nothing else`, async () => {
+      assert.deepEqual((await loaded(env, files)).packages, packages)
+    })
+})

@@ -1,0 +1,38 @@
+/** What a process has loaded, told by itself as it ends: a start is kept lean by what is not in it, which needs no clock. */
+import type { Started } from './process.ts'
+
+const TELL = `
+import { registerHooks } from 'node:module'
+const files = []
+registerHooks({ load(url, context, next) { files.push(url); return next(url, context) } })
+process.on('exit', () => {
+  const builtins = process.moduleLoadList.flatMap((one) => /^NativeModule (.*)/.exec(one)?.[1] ?? [])
+  process.stderr.write(JSON.stringify({ event: 'loaded', level: 'test', files, builtins }) + '\\n')
+})`
+
+/** For the environment of the process: it keeps count of what it loads. */
+export const COUNTED = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(TELL)}` }
+
+export type Loaded = {
+  /** Names of packages. */
+  readonly packages: readonly string[]
+  /** Addresses of files of ours, `file:///…`. */
+  readonly files: readonly string[]
+  /** Node's own modules, its inner ones included: `net`, `internal/deps/undici/undici`. */
+  readonly builtins: ReadonlySet<string>
+}
+
+/** Ends the process, which was started with `COUNTED`, and answers what it had loaded. */
+export const loadedBy = async (gateway: Started): Promise<Loaded> => {
+  await gateway.stop()
+  const { files, builtins } = await gateway.line(({ event }) => event === 'loaded')
+  const urls = list(files)
+  const packages = urls.flatMap((url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1] ?? [])
+  return {
+    packages: [...new Set(packages)].sort(),
+    files: urls.filter((url) => url.startsWith('file:') && !url.includes('/node_modules/')),
+    builtins: new Set(list(builtins)),
+  }
+}
+
+const list = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])

@@ -24,7 +24,7 @@ export class OwnLine implements Line {
   /** A call has been answered on it. */
   #used = false
   #settled = true
-  /** Given before it had settled. */
+  /** Given before it was connected, or had settled. */
   #waiting: Message | null = null
   #error: Error | null = null
   #ended: (() => void)[] = []
@@ -39,16 +39,14 @@ export class OwnLine implements Line {
     const problem = unwritable(message)
     if (problem) return this.#broke(fail('internal', problem, { unsent: true }))
     this.#reader.again(hears)
-    if (!this.#socket) this.#connect(message)
-    else if (this.#settled) this.#write(message)
-    else this.#waiting = message
+    if (this.#socket && this.#settled) return this.#write(message)
+    this.#waiting = message
+    if (!this.#socket) this.#connect(message.connectTimeout)
   }
 
   settled(): void {
     this.#settled = true
-    const message = this.#waiting
-    this.#waiting = null
-    if (message && this.#hears) this.#write(message)
+    this.#writeWaiting()
   }
 
   resume(): void {
@@ -67,13 +65,13 @@ export class OwnLine implements Line {
     return done
   }
 
-  #connect(message: Message): void {
+  #connect(timeout: number): void {
     const socket = connectTo(
       this.#place,
-      message.connectTimeout,
+      timeout,
       (failure) => {
         if (failure) this.#broke(failure)
-        else if (this.#hears) this.#write(message)
+        else this.#writeWaiting()
       },
       { buffer: READ, callback: (length, buffer) => this.#read(buffer, length) },
     )
@@ -87,6 +85,12 @@ export class OwnLine implements Line {
       this.#eof()
       for (const run of this.#ended) run()
     })
+  }
+
+  #writeWaiting(): void {
+    const message = this.#waiting
+    this.#waiting = null
+    if (message && this.#hears) this.#write(message)
   }
 
   #write({ method, path, headers, body }: Message): void {

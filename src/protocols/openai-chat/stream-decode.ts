@@ -13,6 +13,8 @@ import { decodeCitation, decodeUsage, endOf, failed, failureIn, reasonOf } from 
 
 const NO_HEADERS = () => undefined
 const areChoices = aList(isChoice)
+/** Between two frames there are no events. */
+const NOWHERE: ChatEvent[] = []
 
 /** Reads a stream of chat completion chunks. Of several choices the first is told; all of them have to end. */
 export const decodeStream = (): Stage<Frame, ChatEvent> => new ChunkReader()
@@ -29,7 +31,7 @@ class ChunkReader implements Stage<Frame, ChatEvent> {
   /** By index, whether it has ended. */
   readonly #choices = new Map<number, boolean>()
   #unfinished = 0
-  #out: ChatEvent[] = []
+  #out = NOWHERE
   readonly #repetition = new Repetition(plainText)
   readonly #blocks = new Blocks()
 
@@ -41,6 +43,8 @@ class ChunkReader implements Stage<Frame, ChatEvent> {
     this.#out = out
     this.#blocks.out = out
     this.#push(frame)
+    this.#out = NOWHERE
+    this.#blocks.out = NOWHERE
     return out
   }
 
@@ -235,7 +239,7 @@ type Slot = {
  */
 class Blocks {
   /** Where its events go. */
-  out: ChatEvent[] = []
+  out = NOWHERE
   /** Reasoning comes as plain text here, so the text in its details is a repetition. */
   plainThought = false
   /** Something has been cited, something called, something refused. */

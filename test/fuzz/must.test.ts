@@ -4,9 +4,11 @@
  */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { PORT, probe } from './targets/port.ts'
+import { FRONTS, PORTS, probe } from './targets/port.ts'
 
-after(async () => PORT.stop?.())
+after(async () => {
+  for (const { stop } of PORTS) await stop?.()
+})
 
 const HOST = 'Host: localhost\r\n'
 const get = (headers: string, target = '/health', version = 'HTTP/1.1') => `GET ${target} ${version}\r\n${headers}\r\n`
@@ -120,17 +122,18 @@ const rows: readonly (readonly [clause: string, name: string, bytes: string, 're
 /** ms of silence: after an answer to what is served, and for what never comes to be given up on by the server (0.6 s). */
 const QUIET = { once: 300, refused: 2_000 }
 
-for (const [clause, name, bytes, expected] of rows)
-  test(`RFC ${clause}: ${name}`, async () => {
-    const { statuses, reached, closed } = await probe(bytes, QUIET[expected])
-    if (expected === 'once') {
-      assert.deepEqual([statuses, reached.length], [[200], 1])
-      return
-    }
-    assert.deepEqual(reached, [])
-    assert.ok(
-      statuses.every((status) => status >= 400),
-      String(statuses),
-    )
-    assert.ok(statuses.length > 0 || closed, 'neither an answer nor an end')
-  })
+for (const front of FRONTS)
+  for (const [clause, name, bytes, expected] of rows)
+    test(`${front} front: RFC ${clause}: ${name}`, async () => {
+      const { statuses, reached, closed } = await probe(front, bytes, QUIET[expected])
+      if (expected === 'once') {
+        assert.deepEqual([statuses, reached.length], [[200], 1])
+        return
+      }
+      assert.deepEqual(reached, [])
+      assert.ok(
+        statuses.every((status) => status >= 400),
+        String(statuses),
+      )
+      assert.ok(statuses.length > 0 || closed, 'neither an answer nor an end')
+    })

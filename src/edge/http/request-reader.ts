@@ -22,8 +22,8 @@ export type RequestSink = {
   end(): void
 }
 
-/** Bytes of the line that begins a chunk, extensions included, and of all trailers. */
-const MOST = { line: 1024, trailers: 16 * 1024 }
+/** Empty lines before a request; bytes of the line that begins a chunk, extensions included, and of all trailers. */
+const MOST = { blanks: 4, line: 1024, trailers: 16 * 1024 }
 
 const CR = 13
 const LF = 10
@@ -41,6 +41,7 @@ export class RequestReader {
   /** What has come of a head, a chunk's first line or a trailer. */
   #held = ''
   #trailed = 0
+  #blanks = 0
   #problem: Problem | null = null
 
   /** `mostHead`: bytes of a head. */
@@ -71,6 +72,7 @@ export class RequestReader {
     this.#left = 0
     this.#held = ''
     this.#trailed = 0
+    this.#blanks = 0
   }
 
   /** Reads on from `at`, and answers how far: to the end of the buffer, of the request, or to a fault. `buffer` is used to work in. */
@@ -81,7 +83,7 @@ export class RequestReader {
     while (at < buffer.length && this.#at !== 'done' && !this.#problem)
       switch (this.#at) {
         case 'start': {
-          // RFC 9112, section 2.2: an empty line before a request is ignored; one is.
+          // RFC 9112, section 2.2: empty lines before a request are ignored; a few are.
           if (buffer[at] === CR) {
             at++
             this.#at = 'blank'
@@ -89,8 +91,8 @@ export class RequestReader {
           break
         }
         case 'blank': {
-          if (buffer[at++] !== LF) this.#problem = 'not_http'
-          this.#at = 'head'
+          if (buffer[at++] !== LF || ++this.#blanks > MOST.blanks) this.#problem = 'not_http'
+          this.#at = 'start'
           break
         }
         case 'head':
@@ -164,8 +166,9 @@ export class RequestReader {
     const most = Math.min(buffer.length, at + this.#mostHead + 1 - before)
     // A head that comes at once is looked for among the bytes, so that no more of them than it has are made a text.
     const whole = before === 0 ? buffer.indexOf(END, at) : -1
-    const text = this.#held + buffer.toString('latin1', at, whole === -1 ? most : whole + END.length)
-    const end = whole === -1 ? text.indexOf('\r\n\r\n', Math.max(0, before - 3)) : whole - at
+    const come = this.#held + buffer.toString('latin1', at, whole === -1 ? most : whole + END.length)
+    const end = whole === -1 ? come.indexOf('\r\n\r\n', Math.max(0, before - 3)) : whole - at
+    const text = end === -1 ? come : come.slice(0, end + END.length)
     // A line that ends otherwise would be waited for until the head is too long.
     AMISS.lastIndex = Math.max(0, before - 1)
     if (AMISS.test(text) || !BEGINS.test(text)) {

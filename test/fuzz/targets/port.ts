@@ -12,9 +12,19 @@ const settings = settingsSchema.parse({ auth: { keys: [KEY] } })
 
 type Running = { readonly server: Server; readonly reached: RouteName[]; readonly errors: unknown[] }
 
-let running: Promise<Running> | null = null
+/** Both are tried: what holds, holds of either. */
+export const FRONTS = ['own', 'node'] as const
+export type FrontName = (typeof FRONTS)[number]
 
-const begin = async (): Promise<Running> => {
+const running = new Map<FrontName, Promise<Running>>()
+
+const runningOn = (front: FrontName): Promise<Running> => {
+  const known = running.get(front) ?? begin(front)
+  running.set(front, known)
+  return known
+}
+
+const begin = async (front: FrontName): Promise<Running> => {
   const reached: RouteName[] = []
   const errors: unknown[] = []
   const handlers = Object.fromEntries(
@@ -30,6 +40,7 @@ const begin = async (): Promise<Running> => {
   const server = await startServer({
     port: 0,
     host: '127.0.0.1',
+    front,
     settings: () => settings,
     // One for each name of the table, which Object.fromEntries does not tell the compiler.
     handlers: handlers as Handlers,
@@ -103,7 +114,7 @@ const BODY = '{"model":"m","messages":[{"role":"user","content":"x"}]}'
 const post = (headers: string, body: string) => `POST /v1/chat/completions HTTP/1.1\r\n${headers}\r\n${body}`
 const LENGTH = `Content-Length: ${BODY.length}\r\n`
 
-const VALID = [
+export const VALID = [
   `GET /health HTTP/1.1\r\n${HOST}\r\n`,
   `HEAD /health/live HTTP/1.1\r\n${HOST}\r\n`,
   `OPTIONS * HTTP/1.1\r\n${HOST}\r\n`,
@@ -117,7 +128,7 @@ const VALID = [
   `GET /health HTTP/1.1\r\n${HOST}\r\nGET /metrics HTTP/1.1\r\n${HOST}\r\n`,
 ]
 
-const evil = fc
+export const evil = fc
   .tuple(
     fc.constantFrom('POST', 'GET', 'post', 'PO ST', 'CONNECT', 'PRI', 'TRACE'),
     fc.constantFrom(
@@ -181,16 +192,15 @@ export type Probed = {
 }
 
 /** What these bytes lead to; `quiet`: ms of silence after which nothing more is awaited. */
-export const probe = async (bytes: string, quiet: number): Promise<Probed> => {
-  running ??= begin()
-  const { server, reached } = await running
+export const probe = async (front: FrontName, bytes: string, quiet: number): Promise<Probed> => {
+  const { server, reached } = await runningOn(front)
   reached.length = 0
   const { said, closed } = await talk(server.port, Buffer.from(bytes, 'latin1'), quiet)
   return { statuses: answersIn(said), reached: [...reached], closed }
 }
 
-export const PORT: Target = {
-  name: 'port',
+const portOf = (front: FrontName): Target => ({
+  name: `port-${front}`,
   holds:
     'whatever bytes come, answers are HTTP/1.1 or the connection is closed; no handler without its key; the server stays',
   seeds: VALID,
@@ -199,8 +209,7 @@ export const PORT: Target = {
     evil.chain((one) => changed([one])),
   ),
   async check(input) {
-    running ??= begin()
-    const { server, reached, errors } = await running
+    const { server, reached, errors } = await runningOn(front)
     reached.length = 0
     errors.length = 0
     const { said } = await talk(server.port, input, QUIET)
@@ -213,8 +222,10 @@ export const PORT: Target = {
       assert.ok(authorised || ROUTES[name].access !== 'client', `${name} was reached without a key`)
   },
   async stop() {
-    const was = running
-    running = null
+    const was = running.get(front)
+    running.delete(front)
     await (await was)?.server.close()
   },
-}
+})
+
+export const PORTS: readonly Target[] = FRONTS.map(portOf)

@@ -1,0 +1,425 @@
+/** Several processes at one port: who answers, what happens when one dies or all end, and what they know of each other. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { isObject, type JsonObject, number, object, text } from '../../src/core/json.ts'
+import { say } from '../support/answers.ts'
+import { startUpstream, type Upstream, until as within } from '../support/upstream.ts'
+import { freePorts } from './support/balancer.ts'
+import { gauge, skipWithoutProc } from './support/gauges.ts'
+import { run, type Started, start } from './support/process.ts'
+
+/** Each is a piece of its own. */
+const WORDS = Array.from({ length: 20 }, (_, at) => `w${String(at).padStart(3, '0')} `).join('')
+const QUESTION = { model: 'any', messages: [{ role: 'user', content: 'hello' }] }
+
+const gatewayOf = (upstream: Pick<Upstream, 'url'>, more: Readonly<Record<string, string>> = {}, file?: string) =>
+  start({
+    env: {
+      WORKERS: '2',
+      OPENAI_API_KEY: 'sk-test-000000000000000000',
+      OPENAI_BASE_URL: `${upstream.url}/v1`,
+      OPENAI_MODELS: 'one',
+      ...more,
+    },
+    files: file === undefined ? {} : { 'headgate.yaml': file },
+  })
+
+/** One kept connection, which is always answered by the same worker. */
+type Line = {
+  readonly worker: number
+  readonly ask: (
+    method: string,
+    path: string,
+    body?: object,
+  ) => Promise<{ status: number; json: JsonObject; text: string }>
+  /** Everything that came until the end, and whether the end was one that HTTP knows. */
+  readonly stream: () => { readonly said: () => string; readonly ended: Promise<'complete' | 'broken'> }
+  readonly close: () => void
+}
+
+const connect = async ({ url }: Pick<Started, 'url'>): Promise<Line> => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const send = (method: string, path: string, body?: object): Promise<IncomingMessage> =>
+    new Promise((resolve, reject) => {
+      const sent = request(`${url}${path}`, { method, agent, headers: { 'content-type': 'application/json' } }, resolve)
+      sent.on('error', reject)
+      sent.end(body && JSON.stringify(body))
+    })
+  const ask: Line['ask'] = async (method, path, body) => {
+    const response = await send(method, path, body)
+    let all = ''
+    for await (const chunk of response.setEncoding('utf8')) all += chunk
+    const parsed: unknown = all.startsWith('{') ? JSON.parse(all) : {}
+    return { status: response.statusCode ?? 0, json: isObject(parsed) ? parsed : {}, text: all }
+  }
+  const stream: Line['stream'] = () => {
+    let said = ''
+    const ended = send('POST', '/v1/chat/completions', { ...QUESTION, stream: true })
+      .then(async (response) => {
+        response.setEncoding('utf8').on('data', (chunk: string) => {
+          said += chunk
+        })
+        response.on('error', () => {})
+        await once(response, 'close')
+        return response.complete
+      })
+      .catch(() => false)
+      .then((complete) => (complete ? ('complete' as const) : ('broken' as const)))
+    return { said: () => said, ended }
+  }
+  const { json } = await ask('GET', '/health')
+  return { worker: number(object(json.worker)?.number) ?? 0, ask, stream, close: () => agent.destroy() }
+}
+
+/** A connection to each: which of them gets one is the system's choice. */
+const connectBoth = async (gateway: Pick<Started, 'url'>): Promise<readonly [Line, Line]> => {
+  const lines = new Map<number, Line>()
+  for (let tries = 0; tries < 200; tries++) {
+    const line = await connect(gateway)
+    if (lines.has(line.worker)) line.close()
+    else lines.set(line.worker, line)
+    const [one, two] = [lines.get(1), lines.get(2)]
+    if (one && two) return [one, two]
+  }
+  throw new Error(`only ${[...lines.keys()]} answered 200 connections`)
+}
+
+/** Process ids of the workers, by number. */
+const pidsOf = ({ child }: Pick<Started, 'child'>): ReadonlyMap<number, number> => {
+  const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+  return new Map(
+    children.map((pid) => {
+      const mark = /HEADGATE_WORKER=(\d+)/.exec(readFileSync(`/proc/${pid}/environ`, 'utf8'))
+      return [Number(mark?.[1]), Number(pid)]
+    }),
+  )
+}
+const pidOf = (gateway: Pick<Started, 'child'>, worker: number): number => {
+  const pid = pidsOf(gateway).get(worker)
+  assert.ok(pid, `worker ${worker} runs`)
+  return pid
+}
+const isAlive = (pid: number): boolean => {
+  try {
+    // A process that ended and was not waited for has no memory any more.
+    return /VmRSS/.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+/** A process takes its time on a busy machine. */
+const until = (check: () => boolean): Promise<void> => within(String(check), check, 20_000)
+
+const wordy = (gap: number) => startUpstream((asked) => say(asked, { text: WORDS }, asked.stream ? { gap } : {}))
+
+describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
+  test('both answer at one port, what is said at the start is said once, and SIGTERM leaves nobody', async () => {
+    await using upstream = disposable(await wordy(0))
+    await using gateway = await gatewayOf(upstream)
+    const lines = await connectBoth(gateway)
+    for (const [at, line] of lines.entries()) {
+      const health = await line.ask('GET', '/health')
+      assert.deepEqual(health.json.worker, { number: at + 1, of: 2 })
+      assert.deepEqual((await line.ask('GET', '/providers/status')).json.worker, { number: at + 1, of: 2 })
+      assert.equal((await line.ask('POST', '/v1/chat/completions', QUESTION)).status, 200)
+      line.close()
+    }
+    const ready = gateway.lines().filter(({ event }) => event === 'ready')
+    assert.deepEqual(
+      ready.map(({ workers }) => workers),
+      [2],
+    )
+    const warnings = gateway.lines().filter(({ event }) => event === 'config')
+    assert.equal(warnings.length, 1)
+    assert.match(String(warnings[0]?.message), /Idempotency-Key/)
+    const pids = [...pidsOf(gateway).values()]
+    assert.equal(pids.length, 2)
+    assert.equal(await gateway.stop(), 0)
+    assert.deepEqual(pids.filter(isAlive), [])
+    assert.equal(gateway.lines().at(-1)?.event, 'stopped')
+  })
+
+  test('one that is killed breaks its own answers only, comes back, and takes no count with it', async () => {
+    await using upstream = disposable(await wordy(40))
+    await using gateway = await gatewayOf(upstream)
+    const [one, two] = await connectBoth(gateway)
+    for (const line of [one, two]) await line.ask('POST', '/v1/chat/completions', QUESTION)
+    assert.equal(await gauge(gateway, 'headgate_requests_total'), 2)
+    const streams = [one.stream(), two.stream()] as const
+    await until(() => streams.every(({ said }) => said().includes('w002')))
+    const old = pidOf(gateway, 1)
+    process.kill(old, 'SIGKILL')
+    assert.equal(await streams[0].ended, 'broken')
+    assert.equal(await streams[1].ended, 'complete')
+    assert.match(streams[1].said(), /w019[\s\S]*\[DONE\]/)
+    const ended = await gateway.line(({ event }) => event === 'worker_ended')
+    assert.deepEqual([ended.worker, ended.pid, ended.why, ended.deaths, ended.again_ms], [1, old, 'SIGKILL', 1, 100])
+    const again = await gateway.line(({ event }) => event === 'worker_started')
+    assert.deepEqual([again.worker, again.pid], [1, pidOf(gateway, 1)])
+    const [first] = await connectBoth(gateway)
+    assert.equal((await first.ask('POST', '/v1/chat/completions', QUESTION)).status, 200)
+    // The two before, the stream of the one that lived, and the one since.
+    assert.equal(await gauge(gateway, 'headgate_requests_total'), 4)
+    assert.equal(await gauge(gateway, 'headgate_worker_restarts_total'), 1)
+    assert.equal(gateway.lines().filter(({ event }) => event === 'ready').length, 1)
+    for (const line of [one, two, first]) line.close()
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  test('one that cannot live is not started over and over, and is back when it can; the others go on', async () => {
+    await using upstream = disposable(await wordy(0))
+    await using gateway = await gatewayOf(upstream, {}, 'retry: { maxAttempts: 2 }\n')
+    const file = join(gateway.folder, 'headgate.yaml')
+    const pid = pidOf(gateway, 2)
+    writeFileSync(file, 'retry: { maxAttempts: soon }\n')
+    await gateway.line(({ event, worker }) => event === 'config_refused' && worker === 1)
+    process.kill(pid, 'SIGKILL')
+    const third = await gateway.line(({ event, deaths }) => event === 'worker_ended' && deaths === 3)
+    assert.deepEqual([third.worker, third.why, third.again_ms], [2, 'exit code 1', 400])
+    assert.match(gateway.output(), /headgate: headgate\.yaml:1:\d+: .*"soon"/)
+    const line = await connect(gateway)
+    assert.equal(line.worker, 1)
+    assert.equal((await line.ask('POST', '/v1/chat/completions', QUESTION)).status, 200)
+    line.close()
+    writeFileSync(file, 'retry: { maxAttempts: 3 }\n')
+    await gateway.line(({ event, worker }) => event === 'worker_started' && worker === 2)
+    for (const each of await connectBoth(gateway)) each.close()
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  const SIGNALS = [
+    ['to the first process', (gateway: Started) => [gateway.child.pid ?? 0]],
+    [
+      'to all at once, as a terminal or a service manager does',
+      (gateway: Started) => [...pidsOf(gateway).values(), gateway.child.pid ?? 0],
+    ],
+  ] as const
+  for (const [name, targets] of SIGNALS)
+    test(`SIGTERM ${name}: answers under way in each are finished`, async () => {
+      await using upstream = disposable(await wordy(60))
+      await using gateway = await gatewayOf(upstream)
+      const lines = await connectBoth(gateway)
+      const streams = lines.map((line) => line.stream())
+      await until(() => streams.every(({ said }) => said().includes('w002')))
+      for (const pid of targets(gateway)) process.kill(pid, 'SIGTERM')
+      for (const stream of streams) {
+        assert.equal(await stream.ended, 'complete')
+        assert.match(stream.said(), /w019[\s\S]*\[DONE\]/)
+      }
+      assert.equal(await gateway.stop(), 0)
+      for (const line of lines) line.close()
+    })
+
+  test('a second SIGTERM hurries all of them, and each answer says that it is cut', async () => {
+    await using upstream = disposable(await wordy(5_000))
+    await using gateway = await gatewayOf(upstream)
+    const lines = await connectBoth(gateway)
+    const streams = lines.map((line) => line.stream())
+    await until(() => streams.every(({ said }) => said().includes('w000')))
+    gateway.child.kill('SIGTERM')
+    await until(
+      () => gateway.lines().filter(({ event, worker }) => event === 'draining' && worker !== undefined).length === 2,
+    )
+    gateway.child.kill('SIGTERM')
+    for (const stream of streams) {
+      assert.equal(await stream.ended, 'complete')
+      assert.match(stream.said(), /"error"[\s\S]*shutting down/)
+    }
+    // A third one would not wait.
+    await until(() => gateway.child.exitCode !== null)
+    assert.equal(gateway.child.exitCode, 0)
+    for (const line of lines) line.close()
+  })
+
+  test('when the first process is killed, the others finish what they have begun and end', async () => {
+    await using upstream = disposable(await wordy(60))
+    await using gateway = await gatewayOf(upstream)
+    const pids = [...pidsOf(gateway).values()]
+    const lines = await connectBoth(gateway)
+    const streams = lines.map((line) => line.stream())
+    await until(() => streams.every(({ said }) => said().includes('w002')))
+    gateway.child.kill('SIGKILL')
+    for (const stream of streams) assert.equal(await stream.ended, 'complete')
+    await until(() => !pids.some(isAlive))
+    assert.equal(gateway.lines().filter(({ event, worker }) => event === 'stopped' && worker !== undefined).length, 2)
+    for (const line of lines) line.close()
+    await gateway.stop()
+  })
+
+  test('SIGHUP has all of them read the configuration again', async () => {
+    await using upstream = disposable(await wordy(0))
+    await using gateway = await gatewayOf(upstream)
+    gateway.child.kill('SIGHUP')
+    for (const each of [1, 2])
+      await gateway.line(({ event, worker }) => event === 'config_unchanged' && worker === each)
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  const REFUSED = [
+    ['a bad setting', { WORKERS: '3', CIRCUIT_TIMEOUT: '30s' }, /^headgate: CIRCUIT_TIMEOUT: .*"30s".*\n$/],
+    [
+      'no number of processes',
+      { WORKERS: '0' },
+      /^headgate: WORKERS: found "0"; allowed: a whole number from 1 to 64\n$/,
+    ],
+    [
+      'an address of another machine',
+      { WORKERS: '2', HOST: '192.0.2.1' },
+      /^headgate: HOST=192\.0\.2\.1 is no address of this machine.*\n$/,
+    ],
+  ] as const
+  for (const [name, env, said] of REFUSED)
+    test(`${name} is refused once`, async () => {
+      const { exited, output } = await run({ env })
+      assert.equal(await exited, 1)
+      assert.match(output(), said)
+    })
+
+  for (const reusePort of [false, true])
+    test(`a taken port is refused once${reusePort ? ', also where whoever has it would share it' : ''}`, async () => {
+      const other = createServer()
+      const [port = 0] = await freePorts(1)
+      await new Promise<void>((resolve) => other.listen({ port, host: '127.0.0.1', reusePort }, resolve))
+      const { exited, output } = await run({ env: { WORKERS: '2', PORT: String(port) } })
+      assert.equal(await exited, 1)
+      assert.equal(output(), `headgate: port ${port} is taken by another program. Choose another: PORT=${port + 1}\n`)
+      other.close()
+    })
+
+  test('the metrics are those of all, whoever is asked; of one that is late its last', async () => {
+    await using upstream = disposable(await wordy(0))
+    await using gateway = await gatewayOf(upstream)
+    const [one, two] = await connectBoth(gateway)
+    for (let asked = 0; asked < 3; asked++) await one.ask('POST', '/v1/chat/completions', QUESTION)
+    for (let asked = 0; asked < 2; asked++) await two.ask('POST', '/v1/chat/completions', QUESTION)
+    for (const line of [one, two]) {
+      const page = (await line.ask('GET', '/metrics')).text
+      const value = (name: string) =>
+        Number(new RegExp(`^${name.replace(/[{}+"]/g, '\\$&')} (.*)$`, 'm').exec(page)?.[1])
+      assert.equal(value('headgate_workers'), 2)
+      assert.equal(value('headgate_workers_told'), 2)
+      assert.match(page, /^headgate_requests_total\{.*\} 5$/m)
+      assert.match(page, /^headgate_ttft_seconds_bucket\{.*le="\+Inf"\} 5$/m)
+      assert.match(page, /^headgate_info\{.*\} 1$/m)
+      assert.match(page, /^headgate_key_active\{.*\} 1$/m)
+      assert.ok(value('headgate_connections') >= 2)
+      assert.equal(page.match(/^# TYPE headgate_requests_total /gm)?.length, 1)
+      // A gauge is a sum unless its sum says nothing: whoever adds one decides which it is.
+      const gauges = [...page.matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, name]) => name)
+      assert.deepEqual(gauges.sort(), [...GAUGES].sort())
+    }
+    const pid = pidOf(gateway, 2)
+    process.kill(pid, 'SIGSTOP')
+    try {
+      await one.ask('POST', '/v1/chat/completions', QUESTION)
+      const page = (await one.ask('GET', '/metrics')).text
+      assert.match(page, /^headgate_workers_told 1$/m)
+      assert.match(page, /^headgate_requests_total\{.*\} 6$/m)
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    for (const line of [one, two]) line.close()
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  test('log lines are whole and say whose they are, also where the reader is slow', async () => {
+    await using upstream = disposable(await wordy(0))
+    await using gateway = await gatewayOf(upstream, { LOG_LEVEL: 'debug' })
+    const { stdout } = gateway.child
+    assert.ok(stdout)
+    stdout.pause()
+    const lines = await Promise.all(Array.from({ length: 16 }, () => connect(gateway)))
+    const COUNT = 40
+    await Promise.all(
+      lines.map(async (line) => {
+        for (let asked = 0; asked < COUNT; asked++)
+          // Long model names make long lines; nobody has such a one, so it is routed.
+          await line.ask('POST', '/v1/chat/completions', { ...QUESTION, model: `m${'x'.repeat(asked * 40)}` })
+      }),
+    )
+    stdout.resume()
+    for (const line of lines) line.close()
+    assert.equal(await gateway.stop(), 0)
+    const written = gateway.output().trim().split('\n')
+    const parsed = written.map((line) => JSON.parse(line))
+    const requests = parsed.filter(({ event }) => event === 'request')
+    assert.equal(requests.length, lines.length * COUNT)
+    assert.deepEqual([...new Set(requests.map(({ worker }) => worker))].sort(), [1, 2])
+  })
+
+  test('a kept answer is everybody’s: shown, continued, and let go of by whoever is asked', async () => {
+    await using upstream = disposable(await wordy(200))
+    await using gateway = await gatewayOf(upstream, { DATA_DIR: 'kept' })
+    const [one, two] = await connectBoth(gateway)
+    const made = await one.ask('POST', '/v1/responses', { model: 'any', input: 'hello' })
+    const id = text(made.json.id) ?? ''
+    assert.equal((await two.ask('GET', `/v1/responses/${id}`)).json.status, 'completed')
+    const next = await two.ask('POST', '/v1/responses', { model: 'any', input: 'more', previous_response_id: id })
+    assert.equal(next.status, 200)
+    for (const [method, path, status] of [
+      ['POST', '/cancel', 'cancelled'],
+      ['DELETE', '', undefined],
+    ] as const) {
+      const before = upstream.seen.length
+      const job = await one.ask('POST', '/v1/responses', { model: 'any', input: 'hello', background: true })
+      const at = `/v1/responses/${text(job.json.id)}`
+      await until(() => upstream.seen.length > before)
+      assert.match(String((await two.ask('GET', at)).json.status), /queued|in_progress/)
+      const gone = await two.ask(method, `${at}${path}`)
+      assert.equal(gone.status, 200)
+      assert.equal(gone.json.status, status)
+      await until(() => upstream.seen.at(-1)?.ended === 'aborted')
+      for (const line of [one, two]) {
+        const shown = await line.ask('GET', at)
+        assert.equal(shown.status, status === undefined ? 404 : 200)
+        if (status !== undefined) assert.equal(shown.json.status, status)
+      }
+    }
+    for (const line of [one, two]) line.close()
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  test('what is limited in all is divided among them', async () => {
+    await using upstream = disposable(await wordy(60))
+    await using gateway = await gatewayOf(upstream, { LIMIT_CONCURRENT: '2' })
+    const [one, two] = await connectBoth(gateway)
+    const [stream, other] = [one.stream(), two.stream()]
+    await until(() => stream.said().includes('w002') && other.said().includes('w002'))
+    const third = await connect(gateway)
+    const refused = await third.ask('POST', '/v1/chat/completions', QUESTION)
+    assert.equal(refused.status, 503)
+    assert.match(refused.text, /limit\.concurrent/)
+    assert.equal(await stream.ended, 'complete')
+    assert.equal(await other.ended, 'complete')
+    for (const line of [one, two, third]) line.close()
+    assert.equal(await gateway.stop(), 0)
+  })
+})
+
+/** Of the metrics page of several processes. */
+const GAUGES = [
+  'headgate_info',
+  'process_start_time_seconds',
+  'process_resident_memory_bytes',
+  'nodejs_heap_size_used_bytes',
+  'headgate_in_flight',
+  'headgate_circuit_state',
+  'headgate_key_active',
+  'headgate_key_in_flight',
+  'headgate_connections',
+  'headgate_buffered_bytes',
+  'headgate_event_loop_delay_seconds',
+  'headgate_workers',
+  'headgate_workers_told',
+]
+
+const disposable = (upstream: Upstream) => Object.assign(upstream, { [Symbol.asyncDispose]: () => upstream.close() })

@@ -150,6 +150,12 @@ export class Board {
     }
   }
 
+  /** What is known to keep `admit` from giving a claim, without taking one; null: it has to be asked. */
+  refuses(target: Target, { circuit }: Settings, how: Admission): Refusal | null {
+    const shut = this.#gates.shut(target)
+    return shut ? refusalBy(shut) : this.#circuits.refuses(target, circuit, how)
+  }
+
   /** What `admit` would say when nobody else is left, without claiming anything: for plans that are only explained and for the status page. */
   peek(target: Target, { circuit }: Settings): Refusal | null {
     const shut = this.#gates.shut(target)

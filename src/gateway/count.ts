@@ -89,6 +89,7 @@ const watching = ({ world, catalogue, board }: Gateway): Trying => {
     tell: () => {},
     board: {
       admit: (target, settings) => board.peek(target, settings) ?? untold,
+      refuses: () => null,
       peek: (target, settings) => board.peek(target, settings),
       firstTry: () => {},
       mayRepeat: () => true,

@@ -481,3 +481,50 @@ test('budget: the only target is not asked again for what may have had effects',
     assert.equal(it.world.calls[0]?.once === true, calls === 1)
   }
 })
+
+/** 60 providers of which each counts how often something was written for it. */
+const counting = (parts: (id: string) => Part, more: object = {}) => {
+  const written: string[] = []
+  const ids = Array.from({ length: 60 }, (_, n) => `p${n}`)
+  const instances = ids.map((id) =>
+    instance(id, ['k1'], {
+      quirks: {
+        requestBody: (body) => {
+          written.push(id)
+          return body
+        },
+      },
+    }),
+  )
+  const circuit = { consecutiveFailures: 1, slowStart: 0, whenAllOpen: 'fail' }
+  const it = bench(instances, (asked) => parts(host(asked))(asked), { circuit, retry: { maxAttempts: 100 }, ...more })
+  return { it, written }
+}
+const refuses: Part = (asked) => asked.fail(fail('refused', 'refused'))
+
+test('open circuits: who is passed over is written nothing for', async () => {
+  const { it, written } = counting((id) => (id === 'p59' ? answers : refuses))
+  for (const wanted of [60, 1, 1]) {
+    written.length = 0
+    const reply = it.ask(question(false))
+    for (let n = 0; n < 60 && reply.status === null; n++) await it.world.pass(10)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(written.length, wanted)
+  }
+})
+
+test('open circuits: where nobody is left, what nobody could carry is said rather than that they are out', async () => {
+  // What no other format has, and the answer needs.
+  const foreign = { tools: [{ type: 'local_shell' }] }
+  const it = bench([instance('a'), instance('b')], refuses, {
+    circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
+  })
+  it.ask(question(false))
+  await it.world.pass(5_000)
+  assert.equal(it.world.calls.length, 2)
+  const out = it.ask(question(false))
+  const unfit = it.ask({ model: 'm', input: 'hello', ...foreign }, 'openai-responses')
+  await it.world.pass(5_000)
+  assert.deepEqual([out.status, unfit.status], [503, 400])
+  assert.equal(it.world.calls.length, 2)
+})

@@ -14,7 +14,7 @@ import { isSoon, met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import type { Asking } from './asking.ts'
 import type { Attempt, Flow, Opened } from './attempt.ts'
-import type { Admission, Board, Ticket } from './board.ts'
+import type { Admission, Board, Refusal, Ticket } from './board.ts'
 import { type Fitness, type Prepared, sparing } from './prepare.ts'
 import type { Stop } from './stop.ts'
 
@@ -27,7 +27,7 @@ export type Tools = {
 
 /** What trying needs of them: a board may also only be watched. */
 export type Trying = Pick<Tools, 'world' | 'catalogue' | 'tell'> & {
-  readonly board: Pick<Board, 'admit' | 'peek' | 'firstTry' | 'mayRepeat'>
+  readonly board: Pick<Board, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat'>
 }
 
 export type Errand = {
@@ -88,6 +88,23 @@ type Chosen<Ready> = {
 type Grade = 0 | 1 | 2
 const gradeOf = ({ doubts, onlyWithout }: Fitness): Grade => (onlyWithout.length > 0 ? 2 : doubts.length > 0 ? 1 : 0)
 
+/** Whether more would have to be put up with. */
+const exceeds = (whole: Fitness, grade: Grade): boolean => whole.unfit.length > 0 || gradeOf(whole) > grade
+
+/** The lesser of both grades; of what cannot be carried at all there is none. */
+const lesser = (grade: Grade | null, whole: Fitness | null): Grade | null => {
+  if (!whole || whole.unfit.length > 0) return grade
+  const its = gradeOf(whole)
+  return grade === null || its < grade ? its : grade
+}
+
+const unfitBy = (whole: Fitness | null): LeftOut => ({ why: 'unfit', paths: whole ? pathsAgainst(whole) : ['model'] })
+
+const leftOutBy = ({ why, until }: Refusal, now: number): LeftOut => ({
+  why,
+  wait: until === null ? null : until - now,
+})
+
 export const firstToOpen = async <Ready extends Fitness>(
   tools: Trying,
   errand: Errand,
@@ -123,21 +140,28 @@ export const firstToOpen = async <Ready extends Fitness>(
   /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
   const choose = (how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> => {
     const leftOut: LeftOut[] = []
+    /** Those that may not be tried now, by their places there: what they would be sent is only written if nobody is found. */
+    const shut: (readonly [at: number, target: Target])[] = []
     let next: Grade | null = null
     for (const target of remaining(plan, history, errand.keysOf, windowOf)) {
       const { instance } = target.candidate
       if (among?.(instance) === false) continue
+      const refused = board.refuses(target, settings, how)
+      if (refused) {
+        shut.push([leftOut.length, target])
+        leftOut.push(leftOutBy(refused, world.now()))
+        continue
+      }
       const whole = asking.prepare(target)
-      const its = whole ? gradeOf(whole) : 0
-      if (!whole || whole.unfit.length > 0 || its > grade) {
-        if (whole?.unfit.length === 0 && (next === null || its < next)) next = its
-        leftOut.push({ why: 'unfit', paths: whole ? pathsAgainst(whole) : ['model'] })
+      if (!whole || exceeds(whole, grade)) {
+        next = lesser(next, whole)
+        leftOut.push(unfitBy(whole))
         continue
       }
       const prepared = sparing(whole)
       const ticket = board.admit(target, settings, how)
       if ('why' in ticket) {
-        leftOut.push({ why: ticket.why, wait: ticket.until === null ? null : ticket.until - world.now() })
+        leftOut.push(leftOutBy(ticket, world.now()))
         continue
       }
       if (triedAt.has(instance.id) && !mayRepeat(instance)) {
@@ -146,6 +170,12 @@ export const firstToOpen = async <Ready extends Fitness>(
         continue
       }
       return { choice: { target, prepared, ticket }, leftOut, next }
+    }
+    for (const [at, target] of shut) {
+      const whole = asking.prepare(target)
+      if (whole && !exceeds(whole, grade)) continue
+      next = lesser(next, whole)
+      leftOut[at] = unfitBy(whole)
     }
     return { choice: null, leftOut, next }
   }

@@ -58,8 +58,7 @@ export class Circuits {
       const state = this.#state(id)
       const rules = this.#rules(scope, circuits)
       const { breaker, closedAt, underWay } = state
-      const early = how === 'early' && circuit.phase(breaker, now, rules).at === 'open'
-      const answer = early ? circuit.admitEarly(breaker, now, rules) : circuit.admit(breaker, now, rules)
+      const answer = this.#asked(breaker, now, rules, how)
       const { pass } = answer
       if (!pass) return { why: 'circuit', until: answer.retryAt }
       const warm = closedAt + warmAfter(underWay, span)
@@ -73,6 +72,26 @@ export class Circuits {
       state.underWay++
     }
     return claims
+  }
+
+  /** Whether a circuit that is not closed is known to refuse, without claiming anything. */
+  refuses(target: Target, circuits: CircuitRules, how: Admission): Refused | null {
+    if (how === 'ignore') return null
+    const now = this.#world.now()
+    for (const [scope, id] of scopesOf(target)) {
+      const breaker = this.#states.get(id)?.breaker
+      // Nearly always; then nothing is made.
+      if (!breaker || breaker.at === 'closed') continue
+      const rules = this.#rules(scope, circuits)
+      const { pass, retryAt } = this.#asked(breaker, now, rules, how)
+      if (!pass) return { why: 'circuit', until: retryAt }
+    }
+    return null
+  }
+
+  #asked(breaker: circuit.Breaker, now: number, rules: CircuitRules, how: Admission) {
+    const early = how === 'early' && circuit.phase(breaker, now, rules).at === 'open'
+    return early ? circuit.admitEarly(breaker, now, rules) : circuit.admit(breaker, now, rules)
   }
 
   /** First content came. */

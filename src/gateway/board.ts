@@ -196,6 +196,11 @@ export class Board {
     return this.#traffic.inFlight(instance, key)
   }
 
+  /** Under way with all its keys. */
+  busy(instance: Instance): number {
+    return this.#traffic.busy(instance)
+  }
+
   requests(instance: Instance, key: ProviderKey): number {
     return this.#traffic.requests(instance, key)
   }

@@ -84,6 +84,7 @@ export const keyOrder = (
     const { instance } = candidate
     const view = {
       inFlight: (key: ProviderKey) => board.inFlight(instance, key),
+      busy: () => board.busy(instance),
       left: (key: ProviderKey) => board.left({ candidate, key }),
       turn,
       ...(affinity !== undefined && { affinity }),

@@ -31,7 +31,7 @@ const ids = (candidates: readonly Candidate[]) => candidates.map((one) => one.in
 const view = (more: Partial<View> = {}): View => ({ latency: () => 0, price: () => undefined, ...more })
 
 const keyOf = (id: string, weight = 1): ProviderKey => ({ id, secret: null, weight })
-const keyView = (more: Partial<KeyView> = {}): KeyView => ({
+const keyView = (more: Partial<KeyView> = {}): Omit<KeyView, 'busy'> => ({
   inFlight: () => 0,
   left: () => undefined,
   turn: 0,
@@ -39,7 +39,14 @@ const keyView = (more: Partial<KeyView> = {}): KeyView => ({
 })
 
 /** All of them, those included that are only ordered when they are asked for. */
-const orderKeys = (...given: Parameters<typeof inOrder>): readonly ProviderKey[] => [...inOrder(...given)]
+const orderKeys = (
+  keys: readonly ProviderKey[],
+  strategy: Parameters<typeof inOrder>[1],
+  view: Omit<KeyView, 'busy'>,
+  random: () => number,
+): readonly ProviderKey[] => [...inOrder(keys, strategy, { ...view, busy: () => loadOf(keys, view) }, random)]
+const loadOf = (keys: readonly ProviderKey[], { inFlight }: Pick<KeyView, 'inFlight'>): number =>
+  keys.reduce((sum, key) => sum + inFlight(key), 0)
 
 /** How often each comes first. */
 const firsts = (times: number, draw: (n: number) => string | undefined): Record<string, number> => {
@@ -464,6 +471,7 @@ const looksFor = (
   const counted = keyView({ affinity: 'a', ...view })
   const watched: KeyView = {
     ...counted,
+    busy: () => loadOf(keys, counted),
     inFlight: (key) => {
       looks++
       return counted.inFlight(key)
@@ -482,8 +490,14 @@ for (const strategy of ['spread', 'sticky', 'round-robin'] as const) {
     assert.ok(looksFor(strategy, many(1_000)).looks <= 8)
   })
 
+  test(`order: ${strategy}, of a thousand keys a few are looked at though one conversation is hot`, () => {
+    const keys = many(1_000)
+    const [hot] = orderKeys(keys, strategy, keyView({ affinity: 'a' }), seeded(1_000))
+    assert.ok(looksFor(strategy, keys, { inFlight: (key) => (key === hot ? 32 : 0) }).looks <= 8)
+  })
+
   test(`order: ${strategy}, what follows the first is the same however often it is asked for`, () => {
-    const drawn = inOrder(many(20), strategy, keyView({ affinity: 'a', turn: 7 }), seeded(3))
+    const drawn = inOrder(many(20), strategy, { ...keyView({ affinity: 'a', turn: 7 }), busy: () => 0 }, seeded(3))
     assert.equal(idsOf([...drawn]), idsOf([...drawn]))
     assert.equal(idsOf([...drawn].slice(0, 1)), idsOf([...drawn].slice(0, 1)))
   })

@@ -13,6 +13,8 @@ export type View = {
 
 export type KeyView = {
   readonly inFlight: (key: ProviderKey) => number
+  /** Under way with all of them. */
+  readonly busy: () => number
   /** The scarcest of its limits that still stand, if the upstream said. */
   readonly left: (key: ProviderKey) => Limit | undefined
   /** Counts up by one for each request, for taking turns. */
@@ -265,27 +267,46 @@ const SLACK = 4
  */
 const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): Iterable<ProviderKey> => {
   const seed = hash(affinity, 0x811c9dc5)
+  const ranks = keys.map((key) => rendezvous(key, seed))
+  let mean = -1
+  const isFull = (key: ProviderKey) => {
+    const load = view.inFlight(key)
+    // Nearly always: then the others' load is not looked at.
+    if (load <= SLACK) return false
+    if (mean < 0) mean = view.busy() / (weightSums(keys).at(-1) ?? 0)
+    return load > SLACK + ABOVE_MEAN * mean * key.weight
+  }
   const all = () => {
-    const total = keys.reduce((sum, key) => sum + view.inFlight(key), 0)
-    const weights = keys.reduce((sum, { weight }) => sum + weight, 0)
-    const isFull = (key: ProviderKey) => view.inFlight(key) > SLACK + (ABOVE_MEAN * total * key.weight) / weights
     const ranked = sortedBy(keys, (key) => rendezvous(key, seed))
     return usedUpLast([...ranked.filter((key) => !isFull(key)), ...ranked.filter(isFull)], view)
   }
-  const first = leastBy(keys, (key) => rendezvous(key, seed))
-  // Nearly always: then nobody else's load is looked at.
-  const isFree = first && first.weight > 0 && view.inFlight(first) <= SLACK && view.left(first)?.share !== 0
-  return isFree ? new FirstThen(first, () => all().filter((key) => key !== first)) : all()
+  const first = favourite(keys, ranks, (key) => !isFull(key) && view.left(key)?.share !== 0)
+  return first ? new FirstThen(first, () => all().filter((key) => key !== first)) : all()
 }
 
-/** The first of those whose rank is least. */
-const leastBy = <T>(items: readonly T[], rank: (item: T) => number): T | undefined => {
-  let [found, least]: [T | undefined, number] = [items[0], Number.POSITIVE_INFINITY]
-  for (const item of items) {
-    const its = rank(item)
-    if (its < least) [found, least] = [item, its]
+/** So many favourites are asked before all are put in order: most may be full or have nothing left. */
+const FAVOURITES = 16
+
+/** The first by rank that will do, if it is among the first few. */
+const favourite = (
+  keys: readonly ProviderKey[],
+  ranks: readonly number[],
+  willDo: (key: ProviderKey) => boolean,
+): ProviderKey | undefined => {
+  let [last, at] = [Number.NEGATIVE_INFINITY, -1]
+  for (let asked = 0; asked < FAVOURITES; asked++) {
+    let [least, next] = [Number.POSITIVE_INFINITY, -1]
+    // Equal ranks go by their places.
+    for (let place = 0; place < ranks.length; place++) {
+      const rank = ranks[place] ?? least
+      if (rank < least && (rank > last || (rank === last && place > at))) [least, next] = [rank, place]
+    }
+    const key = keys[next]
+    if (!key) return undefined
+    if (willDo(key)) return key
+    ;[last, at] = [least, next]
   }
-  return found
+  return undefined
 }
 
 /**

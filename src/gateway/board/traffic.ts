@@ -42,10 +42,10 @@ export class Traffic {
     this.#load.set(id, load)
     load.inFlight++
     load.requests++
-    this.#busy.set(instance.id, this.#busyAt(instance) + 1)
+    this.#busy.set(instance.id, this.busy(instance) + 1)
     return () => {
       load.inFlight--
-      this.#busy.set(instance.id, this.#busyAt(instance) - 1)
+      this.#busy.set(instance.id, this.busy(instance) - 1)
     }
   }
 
@@ -64,13 +64,18 @@ export class Traffic {
     return this.#load.get(keyId(instance, key))?.inFlight ?? 0
   }
 
+  /** Under way with all its keys. */
+  busy({ id }: Instance): number {
+    return this.#busy.get(id) ?? 0
+  }
+
   requests(instance: Instance, key: ProviderKey): number {
     return this.#load.get(keyId(instance, key))?.requests ?? 0
   }
 
   /** Expected cost in time of one more request there (peak-EWMA of first content × load). */
   slowness(candidate: Candidate): number {
-    return cost(this.#speed.get(modelId(candidate)), this.#busyAt(candidate.instance), this.#world.now())
+    return cost(this.#speed.get(modelId(candidate)), this.busy(candidate.instance), this.#world.now())
   }
 
   /** Median and 95th percentile in ms, over the last answers of the provider; empty before the first. */
@@ -86,10 +91,6 @@ export class Traffic {
   left(target: Target): Limit | undefined {
     const quota = this.#quotas.get(deploymentId(target))
     return quota && leftOf(quota, this.#world.now())
-  }
-
-  #busyAt({ id }: Instance): number {
-    return this.#busy.get(id) ?? 0
   }
 
   /** Newest last. */

@@ -67,6 +67,15 @@ const ratio = (what: string, measure: 'cpu' | 'cpuChunk', most?: number): Figure
 const rate: Figure = { what: 'answers a second, one core', measure: 'rate', unit: '/s', ...against, as: 'ratio' }
 const translated = (what: string): Row => ({ what, figures: [ratio('CPU a chunk', 'cpuChunk', 1.6)] })
 
+const started = (what: string, ours: string, most?: number): Figure => ({
+  what,
+  measure: 'start',
+  unit: 'ms',
+  ours,
+  as: 'itself',
+  ...(most !== undefined && { most }),
+})
+
 export const ROWS = {
   'chat-1k': {
     what: 'small chat, not streamed, 64 connections',
@@ -137,8 +146,11 @@ export const ROWS = {
   start: {
     what: 'start, exec to first answer',
     figures: [
-      { what: 'from the bundle', measure: 'start', unit: 'ms', ours: 'bundle', as: 'itself', most: 150 },
-      { what: 'from the sources', measure: 'start', unit: 'ms', ours: 'source', as: 'itself', most: 400 },
+      started('of the package, nothing kept', 'package, first start', 150),
+      started('of the package, compiled before', 'package', 150),
+      started('from source, nothing kept', 'source, first start', 400),
+      started('from source, compiled before', 'source', 400),
+      started('of a server of nothing but node:http', 'node:http alone'),
     ],
   },
   workers: {

@@ -94,6 +94,12 @@ const HEAD = [
   'rounds',
 ]
 
+/** Cores that were busy with something else during the worst window, where that is worth saying. */
+const noiseOf = (rounds: readonly Round[]): string => {
+  const most = Math.max(0, ...rounds.flatMap((round) => Object.values(round).map(({ numbers }) => numbers.noise ?? 0)))
+  return most > 0.2 ? `, neighbours took up to ${most.toFixed(1)} cores` : ''
+}
+
 const rowLines = (name: RowName, result: Result | undefined): readonly (readonly string[])[] => {
   const { what, figures } = ROWS[name]
   const title = `\`${name}\`: ${what}`
@@ -111,7 +117,7 @@ const rowLines = (name: RowName, result: Result | undefined): readonly (readonly
       inWords(figure, found.value) + spread(figure, found),
       target(figure),
       wrong.length > 0 ? `**failed**: ${wrong.join('; ')}` : MET[found.met],
-      at === 0 ? String(result.rounds.length) : '',
+      at === 0 ? result.rounds.length + noiseOf(result.rounds) : '',
     ]
   })
 }

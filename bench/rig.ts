@@ -135,6 +135,30 @@ export const start = async (name: string, command: readonly string[], options: S
 const tail = (file: string): string =>
   existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').slice(-8).join('\n') : ''
 
+/** Runs it to its end, or ends it after so many ms. What it wrote, and what it complained of or how it ended. */
+export const collect = async (
+  name: string,
+  command: readonly string[],
+  limit: number,
+): Promise<{ readonly said: string; readonly complaint: string }> => {
+  const [program = '', ...args] = [...ending(), ...command]
+  const child = spawn(program, args, { cwd: FOLDER, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const one: Running = { name, child, log: '' }
+  running.add(one)
+  let [said, complaint] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint += text
+  })
+  const timer = setTimeout(() => void end(one), limit)
+  await new Promise<void>((resolve) => child.once('close', () => resolve()).once('error', () => resolve()))
+  clearTimeout(timer)
+  running.delete(one)
+  return { said, complaint: complaint || `it ended with ${child.signalCode ?? child.exitCode}` }
+}
+
 // ── The contestants ──────────────────────────────────────────────────────────────────────────────────────────────
 
 export const startUpstream = (cores: string = LOAD): Promise<Program> =>
@@ -182,7 +206,7 @@ export const startGateway = (name: string, options: GatewayOptions): Promise<Pro
   mkdirSync(cwd, { recursive: true })
   // JSON is YAML.
   writeFileSync(join(cwd, 'headgate.yaml'), JSON.stringify(file))
-  return start(name, [process.execPath, ...flags, main], {
+  return start(`headgate-${name}`, [process.execPath, ...flags, main], {
     cores,
     cwd,
     env: {
@@ -246,39 +270,21 @@ const sampleOf = (report: Record<string, unknown>): Sample => {
   return { numbers, errors }
 }
 
-/** One window. `meanwhile` is called as it begins. */
+/** One window. */
 export const load = async (
   { name, base, model, pid }: Contestant,
   { api, args, cores = LOAD, known, limit = 90_000 }: Load,
-  meanwhile?: () => void,
 ): Promise<Sample> => {
   const command = [
-    ...[...ending(), 'taskset', '-c', cores, join(CACHE, 'load'), '--json', '--url', `${base}${PATHS[api]}`],
+    ...['taskset', '-c', cores, join(CACHE, 'load'), '--json', '--url', `${base}${PATHS[api]}`],
     ...['--known-pid', known.join(',')],
     ...(model === undefined ? [] : ['--model', model]),
     ...(pid === undefined ? [] : ['--pid', String(pid)]),
     ...args.split(' '),
   ]
-  const [program = '', ...rest] = command
-  const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
-  const one: Running = { name: 'load', child, log: '' }
-  running.add(one)
-  let [said, complaint] = ['', '']
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    complaint += text
-  })
-  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()).once('error', () => resolve()))
-  const timer = setTimeout(() => void end(one), limit)
-  meanwhile?.()
-  await closed
-  clearTimeout(timer)
-  running.delete(one)
+  const { said, complaint } = await collect('load', command, limit)
   const report = said === '' ? undefined : parseJson(said)
-  if (!isObject(report))
-    throw new Error(`load on ${name} gave no report (${child.signalCode ?? child.exitCode}): ${complaint}`)
+  if (!isObject(report)) throw new Error(`load on ${name} gave no report: ${complaint}`)
   return sampleOf(report)
 }
 

@@ -51,9 +51,9 @@ describe('bench: figures', () => {
     assert.deepEqual([found.base, found.ours, found.value?.toFixed(6), found.met], [0.1, 0.18, '0.080000', 'yes'])
   })
   test('ms of a start are ms', () => {
-    const [bundle] = ROWS.start.figures
-    assert.equal(find(bundle, [{ bundle: sample({ start: 151 }) }]).met, 'no')
-    assert.equal(find(bundle, [{ bundle: sample({ start: 149 }) }]).value, 149)
+    const [first] = ROWS.start.figures
+    assert.equal(find(first, [{ [first.ours]: sample({ start: 151 }) }]).met, 'no')
+    assert.equal(find(first, [{ [first.ours]: sample({ start: 149 }) }]).value, 149)
   })
   test('wrong answers are counted over the rounds, by whose they are', () =>
     assert.deepEqual(
@@ -106,6 +106,11 @@ describe('bench: the page', () => {
     const part = measured([result({ row: 'workers', rounds: [], skipped: 'why | so' })], [])
     assert.match(lineOf(part, '`workers`'), /skipped: why \\\| so/)
     assert.match(lineOf(part, '`burst`'), /not measured yet/)
+  })
+  test('a busy machine is mentioned', () => {
+    const rounds = [0.1, 1.34].map((noise) => ({ nginx: sample({ cpu: 10, noise }), headgate: sample({ cpu: 10 }) }))
+    assert.match(measured([result({ rounds })], []), /\| 2, neighbours took up to 1\.3 cores \|/)
+    assert.doesNotMatch(measured([result({ rounds: rounds.slice(0, 1) })], []), /took up to/)
   })
   test('runs of different commits are told apart', () => {
     const part = measured([result({}), result({ row: 'burst', commit: 'def5678+' })], [])

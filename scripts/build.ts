@@ -6,6 +6,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { type OutputChunk, type Plugin, rolldown } from 'rolldown'
+import { launchRows, settingRows } from '../src/edge/config/rows.ts'
 import { PROVIDER_FILE } from '../src/edge/provider-files.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -14,17 +15,27 @@ const ROOT = join(import.meta.dirname, '..')
 const PACKAGES = ['@aws-sdk/credential-provider-node', 'aws4fetch', 'google-auth-library', 'undici', 'ws']
 
 /** Nobody can read a folder inside a file: what is there now is written into it. */
-const providersTable: Plugin = {
-  name: 'providers table',
-  load(id) {
-    if (!id.endsWith('/src/edge/provider-files.ts')) return null
-    const files = readdirSync(join(ROOT, 'src', 'providers'))
-      .filter((file) => PROVIDER_FILE.test(file))
-      .sort()
-    const imports = files.map((file, index) => `import file${index} from '../providers/${file}'`)
-    const rows = files.map((file, index) => `['${file}', { default: file${index} }]`)
-    return `${imports.join('\n')}\nexport const providerFiles = async () => [${rows.join(', ')}]\n`
-  },
+const providerTable = (): string => {
+  const files = readdirSync(join(ROOT, 'src', 'providers'))
+    .filter((file) => PROVIDER_FILE.test(file))
+    .sort()
+  const imports = files.map((file, index) => `import file${index} from '../providers/${file}'`)
+  const rows = files.map((file, index) => `['${file}', { default: file${index} }]`)
+  return `${imports.join('\n')}\nexport const providerFiles = async () => [${rows.join(', ')}]\n`
+}
+
+/** Modules whose content is known beforehand, and what stands in their place. */
+const KNOWN: { readonly [path: string]: () => string } = {
+  'src/edge/provider-files.ts': providerTable,
+  'src/edge/config/rows.ts': () =>
+    Object.entries({ settingRows, launchRows })
+      .map(([name, rows]) => `export const ${name} = ${JSON.stringify(rows)}\n`)
+      .join(''),
+}
+
+const known: Plugin = {
+  name: 'what is known beforehand',
+  load: (id) => KNOWN[relative(ROOT, id)]?.() ?? null,
 }
 
 /** What `serve.ts` loads at once goes into one file, save what `main.ts` has loaded before: that looks for the cache first. */
@@ -74,7 +85,7 @@ export const build = async (folder: string): Promise<readonly OutputChunk[]> => 
     platform: 'node',
     preserveEntrySignatures: 'allow-extension',
     external: PACKAGES,
-    plugins: [providersTable, start, inAscii],
+    plugins: [known, start, inAscii],
   })
   rmSync(folder, { recursive: true, force: true })
   const { output } = await bundle.write({

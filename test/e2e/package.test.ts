@@ -10,7 +10,7 @@ import { build } from '../../scripts/build.ts'
 import { say } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
-import { post, type Started, start } from './support/process.ts'
+import { post, run, type Started, start } from './support/process.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const { dependencies, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -115,6 +115,18 @@ describe('the package', () => {
     writeFileSync(join(gateway.folder, 'headgate.yaml'), yaml('second'))
     await gateway.line(({ event }) => event === 'config_changed')
     assert.equal((await ask(gateway, { model: 'second' })).status, 200)
+  })
+
+  test('refuses what the sources refuse, in the same words', async () => {
+    const env = { CIRCUIT_TIMEOUT: '30s', LOG_LEVEL: 'loud', RETRY_MAX_ATTEMPTS: '0', LOG_FORMAT: '' }
+    const said = async (program?: string) => {
+      const { exited, output } = await run({ env, ...(program !== undefined && { program }) })
+      assert.equal(await exited, 1)
+      return output()
+    }
+    const words = await said(join(folder, 'bin', 'headgate.mjs'))
+    assert.match(words, /CIRCUIT_TIMEOUT: .*"30s"/)
+    assert.equal(words, await said())
   })
 
   for (const [what, env] of [

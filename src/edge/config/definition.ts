@@ -4,7 +4,6 @@
  */
 import { z } from 'zod'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
-import { settingsSchema } from '../../core/settings.ts'
 import { MOST_WORKERS } from '../workers/wanted.ts'
 
 /** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
@@ -86,13 +85,11 @@ export const envName = (path: readonly string[]): string => path.map(capitals).j
 export const camelCase = (name: string): string =>
   name.toLowerCase().replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 
-const rowsOf = (schema: Schema, path: readonly string[] = []): readonly Row[] =>
+/** What can be set in a schema, in its order. */
+export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly Row[] =>
   schema.properties
     ? Object.entries(schema.properties).flatMap(([name, inner]) => rowsOf(inner, [...path, name]))
     : [{ path, name: path.join('.'), env: envName(path), schema, secret: path[0] === 'auth' }]
-
-export const settingRows: readonly Row[] = rowsOf(jsonSchemaOf(settingsSchema))
-export const launchRows: readonly Row[] = rowsOf(jsonSchemaOf(launchSchema))
 
 /** Wire formats by the words of `<PROVIDER>_STYLES`. Every format has one; words of formats not built yet are refused. */
 export const styleNames = {

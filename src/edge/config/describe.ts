@@ -1,7 +1,8 @@
 /** What a new configuration changes, in lines for the log. No secret is ever in one. */
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
-import { settingRows, styleNames } from './definition.ts'
+import { styleNames } from './definition.ts'
+import { settingRows } from './rows.ts'
 
 const at = (root: unknown, path: readonly string[]): unknown => {
   let value = root

@@ -2,9 +2,10 @@
 import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
-import { allowedBy, launchRows, launchSchema, type Row, schemasAt, settingRows } from './definition.ts'
+import { allowedBy, launchSchema, type Row, schemasAt } from './definition.ts'
 import { commaList } from './file.ts'
 import { type Problem, quote } from './problem.ts'
+import { launchRows, settingRows } from './rows.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 

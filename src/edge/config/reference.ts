@@ -1,8 +1,9 @@
 /** What is published about the configuration: the file's JSON Schema, the page of the documentation, the sample `.env`. All from the definition. */
 import type { Provider } from '../../core/provider.ts'
-import { allowedBy, jsonSchemaOf, launchRows, type Row, settingRows, styleNames } from './definition.ts'
+import { allowedBy, jsonSchemaOf, type Row, styleNames } from './definition.ts'
 import { fileSchema } from './file.ts'
 import { envPrefix } from './ids.ts'
+import { launchRows, settingRows } from './rows.ts'
 
 type Providers = ReadonlyMap<string, Provider>
 

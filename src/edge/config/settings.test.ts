@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../core/settings.ts'
-import { allowedBy, envName, launchRows, type Row, settingRows } from './definition.ts'
+import { allowedBy, envName, type Row } from './definition.ts'
 import { misspelledSettings } from './environment.ts'
+import { launchRows, settingRows } from './rows.ts'
 import { lines, load, loaded } from './testing.ts'
 
 const at = (root: unknown, path: readonly string[]): unknown =>

@@ -1,5 +1,8 @@
 /** What is loaded until the first answer is out. Whatever joins it costs every start, of each worker, so it is named here. */
 import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { say } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
@@ -70,4 +73,36 @@ describe('a start is lean', () => {
     test(`${what}, and nothing else`, async () => {
       assert.deepEqual((await loaded(env, files)).packages, packages)
     })
+})
+
+describe('what Node keeps of a start', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-kept-'))
+  after(() => rmSync(folder, { recursive: true, force: true }))
+  const files = () =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+  const serves = async (env: Readonly<Record<string, string>>) => {
+    await using gateway = await start({ env })
+    const body = { model: 'demo/echo', messages: [{ role: 'user', content: 'x' }] }
+    assert.equal((await post(`${gateway.base}/chat/completions`, body)).status, 200)
+    assert.equal(await gateway.stop(), 0)
+  }
+
+  test('is written by its end, and a start that finds it broken serves as well', async () => {
+    await serves({ NODE_COMPILE_CACHE: folder })
+    assert.ok(files().length > 100, `${files().length} files`)
+    for (const [index, file] of files().entries()) {
+      if (index % 2 === 0) truncateSync(file, 20)
+      else writeFileSync(file, 'x'.repeat(4096))
+    }
+    await serves({ NODE_COMPILE_CACHE: folder })
+  })
+
+  for (const [what, env] of [
+    ['where it cannot be written', { NODE_COMPILE_CACHE: '/dev/null/nowhere' }],
+    ['where it is switched off', { NODE_DISABLE_COMPILE_CACHE: '1' }],
+    ['where the process may write nothing', { NODE_OPTIONS: '--permission --allow-fs-read=*' }],
+  ] as const)
+    test(`${what}, it serves as well`, () => serves(env))
 })

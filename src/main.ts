@@ -9,8 +9,15 @@
  */
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
 import { workersWanted } from './edge/workers/wanted.ts'
 
+/**
+ * V8 makes objects of a literal in its old generation once most of those made there have outlived a collection, as those of
+ * the first requests may. From then on each, dead as it is, keeps its whole request alive until everything is collected: 4 KB
+ * a request were copied twice for nothing, an eighth of what a small one costs.
+ */
+setFlagsFromString('--no-allocation-site-pretenuring')
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const workers = workersWanted(process.env, process.cwd())
 // No static imports: all of those are loaded before the first line of any of them runs.

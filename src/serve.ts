@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Config } from './core/config.ts'
 import { fail } from './core/failure.ts'
+import { Members } from './core/members.ts'
 import type { Summary } from './core/summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
 import type { Loaded } from './edge/config/configure.ts'
@@ -102,7 +103,7 @@ const start = async (
   const world = realWorld({ dial: countingDial(signed.dial, load.held.change, room) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
-  const live = new Set<Stop>()
+  const live = new Members<Stop>()
   const tell = teller([(news) => log.news(news), (news) => metrics.news(news)], (error) => {
     process.stderr.write(`headgate: what happened could not be written down: ${error}\n`)
   })

@@ -7,6 +7,7 @@ import { fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
 import type { Fact } from '../core/exchange.ts'
 import type { Failure, Outcome } from '../core/failure.ts'
+import type { Members } from '../core/members.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
@@ -37,7 +38,7 @@ export type Gateway = Tools & {
   /** The providers' own lists of models, as last fetched, by instance. */
   readonly lists: () => ReadonlyMap<string, readonly string[]>
   /** Every request under way: how the process ends them all. */
-  readonly live: Set<Stop>
+  readonly live: Members<Stop>
   /** Answers that can be asked for again. */
   readonly responses: ResponseStore
   /** Those being answered in the background, by id. */

@@ -1,8 +1,10 @@
 import { type Failure, fail } from '../core/failure.ts'
+import type { Member } from '../core/members.ts'
 import type { Cancel, World } from '../core/world.ts'
 
 /** The one way a request is stopped from outside: its client left, its time is over, the process ends. The first reason stands. */
-export class Stop {
+export class Stop implements Member {
+  place = -1
   #reason: Failure | null = null
   #run: (reason: Failure) => void = () => {}
 

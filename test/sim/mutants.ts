@@ -2,7 +2,9 @@
  * Gateways with one fault each, put together from the real thing and a wrong part: what shows that an invariant can
  * break. Each names the invariants of which one has to, and soon.
  */
+
 import type { Reply } from '../../src/core/call.ts'
+import { Members } from '../../src/core/members.ts'
 import type { World } from '../../src/core/world.ts'
 import type { Ticket } from '../../src/gateway/board.ts'
 import type { InvariantNumber } from './invariants.ts'
@@ -14,6 +16,15 @@ export type Named = { readonly name: string; readonly breaks: readonly Invariant
 /** What a chat upstream says when it means that nothing is missing. */
 const FINISH = Buffer.from('\n\ndata: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
 
+/** A ticket that does everything as the given one does, but for this. */
+const butFor = (ticket: Ticket, change: Partial<Ticket>): Ticket => ({
+  commit: (ms) => ticket.commit(ms),
+  done: () => ticket.done(),
+  failed: (failure) => ticket.failed(failure),
+  release: () => ticket.release(),
+  ...change,
+})
+
 const nothing: Ticket = { commit() {}, done() {}, failed() {}, release() {} }
 
 /** A board whose tickets are another's. */
@@ -23,7 +34,7 @@ const withTickets =
     class extends Base {
       override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
         const answer = super.admit(...given)
-        return 'why' in answer ? answer : { ...answer, ...change(answer) }
+        return 'why' in answer ? answer : butFor(answer, change(answer))
       }
     }
 
@@ -79,7 +90,7 @@ export const MUTANTS: readonly Named[] = [
               if (failure.kind === 'auth') this.#dead.add(id)
               answer.failed(failure)
             }
-            return { ...answer, failed }
+            return butFor(answer, { failed })
           }
         },
     },
@@ -101,6 +112,10 @@ export const MUTANTS: readonly Named[] = [
     mutant: {
       board: (Base) =>
         class extends Base {
+          override refuses(...given: Parameters<InstanceType<BoardClass>['refuses']>) {
+            const answer = super.refuses(...given)
+            return answer?.why === 'circuit' ? null : answer
+          }
           override admit(...[target, settings, how]: Parameters<InstanceType<BoardClass>['admit']>) {
             const answer = super.admit(target, settings, how)
             return 'why' in answer && answer.why === 'circuit' ? super.admit(target, settings, 'ignore') : answer
@@ -137,6 +152,10 @@ export const MUTANTS: readonly Named[] = [
     mutant: {
       board: (Base) =>
         class extends Base {
+          override refuses(...given: Parameters<InstanceType<BoardClass>['refuses']>) {
+            const answer = super.refuses(...given)
+            return answer?.why === 'rate_limited' ? null : answer
+          }
           override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
             const answer = super.admit(...given)
             return 'why' in answer && answer.why === 'rate_limited' ? nothing : answer
@@ -162,7 +181,7 @@ export const MUTANTS: readonly Named[] = [
                 if (!('why' in other)) other.failed(failure)
               }
             }
-            return { ...answer, failed }
+            return butFor(answer, { failed })
           }
         },
     },
@@ -334,8 +353,8 @@ export const MUTANTS: readonly Named[] = [
     breaks: [24],
     mutant: {
       gateway: (gateway) => {
-        const live: typeof gateway.live = new Set()
-        live.add = () => live
+        const live: typeof gateway.live = new Members()
+        live.add = () => {}
         return { ...gateway, live }
       },
     },

@@ -1,8 +1,10 @@
 /** The whole path of a request without a socket: a gateway in a world that stands still, and a reply that remembers. */
+
 import type { Received, Reply } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config } from '../../src/core/config.ts'
 import type { News } from '../../src/core/exchange.ts'
+import { Members } from '../../src/core/members.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
@@ -64,7 +66,7 @@ export const bench = (
     catalogue,
     config: () => config,
     lists: () => new Map(),
-    live: new Set(),
+    live: new Members(),
     responses: memoryStore(1_000_000),
     jobs: new Map(),
   }

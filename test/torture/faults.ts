@@ -1,8 +1,10 @@
 /** A gateway of which one call to the outside fails, the one that is named: which there are, the first run says. */
+
 import type { Received } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
 import { type Failure, fail } from '../../src/core/failure.ts'
+import { Members } from '../../src/core/members.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { ResponseStore } from '../../src/core/stored.ts'
@@ -164,7 +166,7 @@ export const rig = (
     catalogue: () => undefined,
     config: () => config,
     lists: () => new Map(),
-    live: new Set(),
+    live: new Members(),
     responses,
     jobs: new Map(),
   }

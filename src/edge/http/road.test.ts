@@ -16,6 +16,7 @@ import {
 import type { Config } from '../../core/config.ts'
 import type { News } from '../../core/exchange.ts'
 import { fail } from '../../core/failure.ts'
+import { Members } from '../../core/members.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { Board } from '../../gateway/board.ts'
 import type { Gateway } from '../../gateway/handle.ts'
@@ -58,7 +59,7 @@ for (const front of ['own', 'node'] as const)
         catalogue: () => undefined,
         config: () => config,
         lists: () => new Map(),
-        live: new Set(),
+        live: new Members(),
         responses: memoryStore(1_000_000),
         jobs: new Map(),
       }

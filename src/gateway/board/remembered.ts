@@ -1,12 +1,15 @@
 /** So many names are remembered at most: clients choose model names, and memory is bounded. */
 const MOST = 10_000
 
-/** So many of the oldest are looked at for one that may be forgotten. */
-const LOOKS = 100
-
-/** What is kept by name. Keeps the newest names; what has not been set longest is forgotten first, save what matters still. */
+/**
+ * What is kept by name. The newest names are kept; of what has not been set for long only what matters still is.
+ *
+ * In two generations instead of in the order of setting: nothing is ever taken out of a map and put in again, for which
+ * V8 makes a new table every few times.
+ */
 export class Remembered<T> {
-  readonly #values = new Map<string, T>()
+  #newer = new Map<string, T>()
+  #older: ReadonlyMap<string, T> = new Map()
   readonly #matters: (value: T) => boolean
 
   constructor(matters: (value: T) => boolean = () => false) {
@@ -14,27 +17,23 @@ export class Remembered<T> {
   }
 
   get isEmpty(): boolean {
-    return this.#values.size === 0
+    return this.#newer.size === 0 && this.#older.size === 0
   }
 
   get(id: string): T | undefined {
-    return this.#values.get(id)
+    return this.#newer.get(id) ?? this.#older.get(id)
   }
 
   set(id: string, value: T): void {
-    this.#values.delete(id)
-    this.#values.set(id, value)
-    if (this.#values.size <= MOST) return
-    // Each is another: what matters goes behind all others, and is not looked at again before they have been.
-    let looks = 0
-    for (const [oldest, its] of this.#values) {
-      this.#values.delete(oldest)
-      if (++looks === LOOKS || !this.#matters(its)) return
-      this.#values.set(oldest, its)
-    }
+    this.#newer.set(id, value)
+    if (this.#newer.size < MOST / 2) return
+    const mattering = [...this.#older].filter(([id, its]) => !this.#newer.has(id) && this.#matters(its))
+    this.#older = this.#newer
+    this.#newer = new Map(mattering.slice(-MOST / 4))
   }
 
   delete(id: string): void {
-    this.#values.delete(id)
+    this.#newer.delete(id)
+    if (this.#older.has(id)) this.#older = new Map([...this.#older].filter(([name]) => name !== id))
   }
 }

@@ -101,7 +101,7 @@ export class Traffic {
   #seen(instance: Instance, model: string): void {
     const models = this.#asked.get(instance.id) ?? new Set()
     if (models.size === 0) this.#asked.set(instance.id, models)
-    models.delete(model)
+    if (models.has(model)) return
     models.add(model)
     if (models.size <= MOST_MODELS) return
     const [oldest] = models

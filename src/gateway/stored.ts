@@ -37,6 +37,15 @@ export const showResponse: Page = (gateway, received, reply, id) => {
     )
   const from = after === null ? -1 : Number(after)
   if (job) return pourEvents(gateway, reply, job, from, received.id)
+  // Another process that keeps its answers in the same place is at it, and its events are there until it is done.
+  if (stored?.status === 'queued' || stored?.status === 'in_progress')
+    return refuse(
+      received,
+      reply,
+      fail('busy', 'This response is being answered by another process, and can be told as a stream once it is done.', {
+        retryAfter: 1_000,
+      }),
+    )
   if (stored)
     pourEvents(
       gateway,

@@ -255,12 +255,16 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await gateway.stop()
   })
 
-  test('SIGHUP has all of them read the configuration again', async () => {
+  test('SIGHUP has all of them read the configuration again; one that is asked to end does so in order and is replaced', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
     gateway.child.kill('SIGHUP')
     for (const each of [1, 2])
       await gateway.line(({ event, worker }) => event === 'config_unchanged' && worker === each)
+    process.kill(pidOf(gateway, 2), 'SIGTERM')
+    const ended = await gateway.line(({ event }) => event === 'worker_ended')
+    assert.deepEqual([ended.worker, ended.why, ended.level], [2, 'exit code 0', 'info'])
+    await gateway.line(({ event, worker }) => event === 'worker_started' && worker === 2)
     assert.equal(await gateway.stop(), 0)
   })
 
@@ -374,6 +378,9 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       const at = `/v1/responses/${text(job.json.id)}`
       await until(() => upstream.seen.length > before)
       assert.match(String((await two.ask('GET', at)).json.status), /queued|in_progress/)
+      const events = await two.ask('GET', `${at}?stream=true`)
+      assert.equal(events.status, 503)
+      assert.match(events.text, /another process/)
       const gone = await two.ask(method, `${at}${path}`)
       assert.equal(gone.status, 200)
       assert.equal(gone.json.status, status)

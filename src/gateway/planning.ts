@@ -79,9 +79,11 @@ export const keyOrder = (
   const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0
   const affinity = question && settings.keyStrategy === 'sticky' ? affinityOf(question.request) : undefined
   return (candidate) => {
+    const { instance } = candidate
+    // There is nothing to draw, and a plan may have hundreds of candidates.
+    if (instance.keys.length < 2) return instance.keys
     const known = drawn.get(candidate)
     if (known) return known
-    const { instance } = candidate
     const view = {
       inFlight: (key: ProviderKey) => board.inFlight(instance, key),
       busy: () => board.busy(instance),

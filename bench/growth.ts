@@ -1,0 +1,609 @@
+/**
+ * How the cost of a request grows with what there is of something: `npm run growth -- [--only targets,keys] [--rounds 3]`.
+ * CPU time of a gateway alone on the first core; load and fake provider on the second. The gateways of a curve run side by
+ * side and are measured in turn, up and then down, so that a neighbour's hour is nobody's alone. Needs the load rig's
+ * `upstream` (see run.ts) and taskset. Figures go to bench/growth/*.json, plots beside them, the page to bench/GROWTH.md.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { closedLoop, request, streams } from './growth/client.ts'
+import { type Plot, type Point, svgOf } from './growth/plot.ts'
+import { type Gateway, moveToCore, startGateway, startUpstream } from './growth/process.ts'
+
+const root = join(import.meta.dirname, '..')
+const out = join(import.meta.dirname, 'growth')
+const { values: options } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    rounds: { type: 'string', default: '3' },
+    port: { type: 'string', default: '19600' },
+    /** Where results go: elsewhere for a comparison with older code (HEADGATE_SOURCE). */
+    out: { type: 'string', default: out },
+    page: { type: 'boolean', default: false },
+  },
+})
+const rounds = Number(options.rounds)
+const port = Number(options.port)
+
+/** `about`: what else the reader has to know. `flat`: that it should not grow at all. */
+type Curve = Plot & { readonly id: string; readonly about: string; readonly section: string }
+
+const UPSTREAM = `http://127.0.0.1:${port}`
+/** Nobody listens there. */
+const NOBODY = 'http://127.0.0.1:9'
+const CHAT = '/v1/chat/completions'
+const KEY = 'client-key-of-some-length-000000'
+
+const SENTENCE = 'Tell me of the gates, one by one, and of those who keep them. '
+const TEXT = SENTENCE.repeat(13)
+
+const chat = (model: string, size = 800, more: object = {}): string => {
+  const turns = Math.max(1, Math.round(size / 1000))
+  const content = SENTENCE.repeat(Math.ceil(size / turns / SENTENCE.length)).slice(0, Math.floor(size / turns))
+  const messages = Array.from({ length: turns }, (_, at) => ({ role: at % 2 === 0 ? 'user' : 'assistant', content }))
+  return JSON.stringify({ model, messages, temperature: 0.7, ...more })
+}
+
+const provider = (name: string, base = `${UPSTREAM}/${name}`, keys: readonly string[] = ['sk-bench'], style = 'chat') =>
+  `  ${name}: { kind: openai-compatible, baseUrl: "${base}/v1", models: [ m ], styles: [ ${style} ], keys: [ ${keys.join(', ')} ] }\n`
+const upTo = (count: number, line: (at: number) => string): string =>
+  Array.from({ length: count }, (_, at) => line(at)).join('')
+const padded = (at: number): string => String(at).padStart(6, '0')
+
+/** What is asked of a gateway, again and again; `n`: where on the x axis. */
+type Asked = {
+  readonly series: string
+  readonly n: number
+  readonly gateway: string
+  readonly ask: (at: number) => Buffer
+}
+type Requests = {
+  readonly title: string
+  readonly x: string
+  readonly section: string
+  readonly about: string
+  /** Configuration files by the names of their gateways. */
+  readonly gateways: Readonly<Record<string, string>>
+  readonly asked: readonly Asked[]
+  /** Connections at once. */
+  readonly connections?: number
+}
+
+const always = (model: string, more?: { size?: number; key?: string; stream?: boolean }) => {
+  const made = request(CHAT, chat(model, more?.size), more?.key ?? KEY)
+  return () => made
+}
+
+const TARGETS = [1, 5, 20, 50, 200]
+const MANY = [1, 10, 100, 1_000, 10_000]
+const KEYS = [1, 10, 100, 1_000]
+const SIZES = [1, 4, 16, 64, 256, 1_024]
+
+const targetsFile = (n: number, base: (at: number) => string | undefined): string => {
+  const names = Array.from({ length: n }, (_, at) => `p${at}`)
+  const list = names.map((name) => `${name}/m`).join(', ')
+  const routes = ['priority', 'weighted', 'latency', 'cost'].map(
+    (strategy) => `  ${strategy}: { strategy: ${strategy}, targets: [ ${list} ] }\n`,
+  )
+  return `providers:\n${names.map((name, at) => provider(name, base(at))).join('')}routes:\n${routes.join('')}retry: { maxAttempts: 100 }\ncircuit: { consecutiveFailures: 1 }\n`
+}
+
+const requestCurves: Readonly<Record<string, () => Requests>> = {
+  targets: () => ({
+    title: 'Targets of a model, all healthy',
+    x: 'targets of the route',
+    section: 'Targets',
+    about: 'A route over so many providers, by strategy; 800 bytes asked, 600 characters answered.',
+    gateways: Object.fromEntries(TARGETS.map((n) => [String(n), targetsFile(n, () => undefined)])),
+    asked: ['priority', 'weighted', 'latency', 'cost'].flatMap((series) =>
+      TARGETS.map((n) => ({ series, n, gateway: String(n), ask: always(series) })),
+    ),
+  }),
+  dead: () => ({
+    title: 'Targets of a model, all but the last dead',
+    x: 'targets of the route',
+    section: 'Targets',
+    about:
+      'Every provider but the last refuses connections and has an open circuit: each is passed over by every request.',
+    gateways: Object.fromEntries(
+      TARGETS.map((n) => [String(n), targetsFile(n, (at) => (at === n - 1 ? undefined : `${NOBODY}/p${at}`))]),
+    ),
+    asked: [
+      ...TARGETS.map((n) => ({ series: 'priority, 1 KB', n, gateway: String(n), ask: always('priority') })),
+      ...TARGETS.map((n) => ({
+        series: 'priority, 30 KB',
+        n,
+        gateway: String(n),
+        ask: always('priority', { size: 30_000 }),
+      })),
+    ],
+  }),
+  routes: () => ({
+    title: 'Routes',
+    x: 'routes',
+    section: 'Routes and keys',
+    about: 'So many routes of one target each: the last is asked for, or all in turn.',
+    gateways: Object.fromEntries(
+      MANY.map((n) => [
+        String(n),
+        `providers:\n${provider('p0')}${provider('p1')}routes:\n${upTo(n, (at) => `  r${padded(at)}: { targets: [ p${at % 2}/m ] }\n`)}`,
+      ]),
+    ),
+    asked: [
+      ...MANY.map((n) => ({ series: 'one asked', n, gateway: String(n), ask: always(`r${padded(n - 1)}`) })),
+      ...MANY.map((n) => ({
+        series: 'all in turn',
+        n,
+        gateway: String(n),
+        ask: (at: number) => request(CHAT, chat(`r${padded(at % n)}`), KEY),
+      })),
+    ],
+  }),
+  keys: () => ({
+    title: 'Client keys',
+    x: 'client keys (auth.keys)',
+    section: 'Routes and keys',
+    about: 'So many keys of which a client has to have one: the last is used, or all in turn.',
+    gateways: Object.fromEntries(
+      MANY.map((n) => [
+        String(n),
+        `providers:\n${provider('p0')}auth: { keys: [ ${Array.from({ length: n }, (_, at) => `client-key-of-some-length-${padded(at)}`).join(', ')} ] }\n`,
+      ]),
+    ),
+    asked: [
+      ...MANY.map((n) => ({
+        series: 'one used',
+        n,
+        gateway: String(n),
+        ask: always('m', { key: `client-key-of-some-length-${padded(n - 1)}` }),
+      })),
+      ...MANY.map((n) => ({
+        series: 'all in turn',
+        n,
+        gateway: String(n),
+        ask: (at: number) => request(CHAT, chat('m'), `client-key-of-some-length-${padded(at % n)}`),
+      })),
+    ],
+  }),
+  'provider-keys': () => ({
+    title: 'Keys of a provider',
+    x: 'keys of the provider',
+    section: 'Routes and keys',
+    about: 'One provider with so many keys, by `keyStrategy`.',
+    gateways: Object.fromEntries(
+      ['spread', 'sticky', 'round-robin'].flatMap((strategy) =>
+        KEYS.map((n) => [
+          `${strategy} ${n}`,
+          `providers:\n${provider(
+            'p0',
+            undefined,
+            Array.from({ length: n }, (_, at) => `sk-provider-${padded(at)}`),
+          )}keyStrategy: ${strategy}\n`,
+        ]),
+      ),
+    ),
+    asked: ['spread', 'sticky', 'round-robin'].flatMap((series) =>
+      KEYS.map((n) => ({
+        series,
+        n,
+        gateway: `${series} ${n}`,
+        // Each is another conversation: sticky keys are chosen by how it begins.
+        ask: (at: number) =>
+          request(CHAT, chat('m', 800, { messages: [{ role: 'user', content: `${at} ${TEXT}` }] }), KEY),
+      })),
+    ),
+  }),
+  body: () => ({
+    title: 'Bodies',
+    x: 'body of the request (KB)',
+    section: 'Bodies',
+    about: 'A history of messages of 1,000 characters; the upstream speaks the client’s format, or another one.',
+    gateways: {
+      same: `providers:\n${provider('p0')}`,
+      other: `providers:\n${provider('p0', undefined, undefined, 'responses')}`,
+    },
+    asked: ['same', 'other'].flatMap((gateway) =>
+      SIZES.map((n) => ({
+        series: gateway === 'same' ? 'chat as it came' : 'chat → responses',
+        n,
+        gateway,
+        ask: always('m', { size: n * 1_000 }),
+      })),
+    ),
+    connections: 16,
+  }),
+}
+
+const WARM_MS = 2_500
+const WINDOW_MS = 400
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN
+const upThenDown = <T>(items: readonly T[], round: number): readonly T[] =>
+  round % 2 === 0 ? items : [...items].reverse()
+
+/** CPU time a request while a gateway has as much to do as it can (µs). */
+const costOf = async (gateway: Gateway, { ask }: Asked, connections: number, ms: number): Promise<number> => {
+  const load = await closedLoop(gateway.port, connections, ask)
+  await pause(ms / 5)
+  const before = { cpu: gateway.cpu(), answered: load.answered() }
+  await pause(ms)
+  const [cpu, answered] = [gateway.cpu() - before.cpu, load.answered() - before.answered]
+  load.stop()
+  const [wrong] = load.wrong()
+  if (wrong !== undefined) throw new Error(`not answered as it should be: ${wrong}`)
+  if (answered === 0) throw new Error('nothing was answered')
+  return (cpu * 1000) / answered
+}
+
+/** Until the compiler has seen enough of it; until the circuits of the dead are open, requests may fail. */
+const warm = async (gateway: Gateway, { ask }: Asked, connections: number, ms: number): Promise<void> => {
+  const load = await closedLoop(gateway.port, connections, ask)
+  for (let tries = 0; tries === 0 || (load.answered() === 0 && tries < 10); tries++) await pause(ms)
+  load.stop()
+  if (load.answered() === 0) throw new Error(`nothing was answered: ${load.wrong()[0]}`)
+}
+
+const measureRequests = async (id: string, made: Requests): Promise<readonly Curve[]> => {
+  const { asked, connections = 32, gateways: files, title, x, section, about } = made
+  const gateways = new Map<string, Gateway>()
+  try {
+    for (const [at, [name, file]] of Object.entries(files).entries())
+      gateways.set(name, await startGateway(port + 1 + at, file))
+    const ofCase = ({ gateway }: Asked): Gateway => {
+      const found = gateways.get(gateway)
+      if (!found) throw new Error(`no gateway ${gateway}`)
+      return found
+    }
+    const share = asked.length / gateways.size
+    for (const one of asked) await warm(ofCase(one), one, connections, Math.max(500, WARM_MS / share))
+    const found = new Map(asked.map((one) => [one, [] as number[]]))
+    for (let round = 0; round < rounds; round++)
+      for (const one of upThenDown(asked, round))
+        found.get(one)?.push(await costOf(ofCase(one), one, connections, WINDOW_MS))
+    const names = [...new Set(asked.map(({ series }) => series))]
+    const series = names.map((name) => ({
+      name,
+      points: asked.flatMap((one): Point[] =>
+        one.series === name ? [{ n: one.n, value: rounded(median(found.get(one) ?? [])) }] : [],
+      ),
+    }))
+    return [{ id, title, x, y: 'CPU a request (µs)', section, about, series }]
+  } finally {
+    for (const gateway of gateways.values()) await gateway.stop()
+  }
+}
+
+/** Events of all streams together in a second, however many there are. */
+const RATE = 4_000
+const OPENING = 3_000
+
+const measureStreams = async (): Promise<readonly Curve[]> => {
+  const limit = Number(spawnSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).stdout)
+  // A stream is two descriptors of the gateway's.
+  const most = Math.min(10_000, Math.floor((limit - 200) / 2))
+  const counts = [10, 100, 1_000, most]
+  const env = { LIMIT_CONNECTIONS: '20000', LIMIT_CONCURRENT: '20000' }
+  const styles = [{ name: 'chat as it came', style: 'chat' }]
+  const cost: Record<string, Point[]> = {}
+  const memory: Record<string, Point[]> = {}
+  for (const { name, style } of styles) {
+    const gateways: Gateway[] = []
+    try {
+      const file = `providers:\n${provider('p0', undefined, undefined, style)}`
+      for (const at of counts.keys()) gateways.push(await startGateway(port + 1 + at, file, env))
+      const found = counts.map(() => [] as number[])
+      const held: number[] = []
+      for (let round = -1; round < rounds; round++)
+        for (const at of upThenDown([...counts.keys()], round)) {
+          const [n, gateway] = [counts[at] ?? 0, gateways[at]]
+          // At the beginning everything is compiled: more of it, at few streams.
+          const wide = round === -1 ? Math.min(n, 200) : n
+          const every = Math.round((wide / RATE) * 1e6)
+          const content = `[[bench nonce=0000010000000002,chunks=${Math.ceil(40e6 / every)},delay=${every}us]]`
+          const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content }] })
+          if (!gateway) continue
+          const before = gateway.memory()
+          const open = await streams(gateway.port, wide, OPENING, request(CHAT, body, KEY))
+          await pause(1_000 + every / 1000)
+          const start = { cpu: gateway.cpu(), events: open.events() }
+          await pause(round === -1 ? 2_500 : 1_500)
+          const used = gateway.cpu() - start.cpu
+          const events = open.events() - start.events
+          if (open.alive() !== wide) throw new Error(`${wide - open.alive()} of ${wide} streams were lost`)
+          if (round === 0) held[at] = gateway.memory() - before
+          open.stop()
+          if (round >= 0) found[at]?.push((used * 1000) / events)
+          await pause(300 + n / 8)
+        }
+      cost[name] = counts.map((n, at) => ({ n, value: rounded(median(found[at] ?? [])) }))
+      memory[name] = counts.map((n, at) => ({ n, value: rounded(((held[at] ?? 0) * 1024) / n) }))
+    } finally {
+      for (const gateway of gateways) await gateway.stop()
+    }
+  }
+  const lines = (of: Record<string, Point[]>) => Object.entries(of).map(([name, points]) => ({ name, points }))
+  const x = 'streams at once'
+  return [
+    {
+      id: 'streams',
+      title: 'Streams at once',
+      x,
+      y: 'CPU an event (µs)',
+      section: 'Streams',
+      about: `All of them together bring ${RATE.toLocaleString('en')} events a second, each of about 250 bytes.`,
+      series: lines(cost),
+    },
+    {
+      id: 'streams-memory',
+      title: 'Memory of a stream',
+      x,
+      y: 'memory a stream (KB)',
+      section: 'Streams',
+      about:
+        'By how much the process was larger once they ran, divided by their number; at few streams that is the heap’s own growth.',
+      series: lines(Object.fromEntries(Object.entries(memory).map(([name, points]) => [name, points.slice(1)]))),
+    },
+  ]
+}
+
+const measureConfig = async (): Promise<readonly Curve[]> => {
+  const file = (n: number, mark: string) =>
+    `providers:\n${provider('p0')}routes:\n${upTo(n, (at) => `  r${padded(at)}: { targets: [ p0/m ] }\n`)}auth: { keys: [ ${Array.from({ length: n }, (_, at) => `client-key-of-some-length-${padded(at)}`).join(', ')} ] }\nhosts: [ ${mark}.example ]\n`
+  const start: Point[] = []
+  const reload: Point[] = []
+  const stall: Point[] = []
+  const memory: Point[] = []
+  for (const n of MANY) {
+    const found = { start: [] as number[], reload: [] as number[], stall: [] as number[], memory: [] as number[] }
+    for (let round = 0; round < rounds; round++) {
+      const gateway = await startGateway(port + 1, file(n, 'before'))
+      try {
+        found.start.push(gateway.started.cpu)
+        found.memory.push(gateway.memory())
+        const before = gateway.cpu()
+        let longest = 0
+        let over = false
+        const look = (async () => {
+          while (!over) {
+            const began = performance.now()
+            await (await fetch(`http://127.0.0.1:${gateway.port}/health/live`)).text()
+            longest = Math.max(longest, performance.now() - began)
+            await pause(5)
+          }
+        })()
+        const began = performance.now()
+        await gateway.reload(file(n, 'after'))
+        const took = performance.now() - began
+        await pause(20)
+        const used = gateway.cpu() - before
+        over = true
+        await look
+        if (took > 20_000) throw new Error('the new configuration took too long')
+        found.reload.push(used)
+        found.stall.push(longest)
+      } finally {
+        await gateway.stop()
+      }
+    }
+    start.push({ n, value: rounded(median(found.start)) })
+    reload.push({ n, value: rounded(median(found.reload)) })
+    stall.push({ n, value: rounded(median(found.stall)) })
+    memory.push({ n, value: rounded(median(found.memory)) })
+  }
+  const x = 'routes, and as many client keys'
+  const section = 'Start and reload'
+  return [
+    {
+      id: 'config',
+      title: 'Start, and a change of the configuration',
+      x,
+      y: 'time (ms)',
+      section,
+      about:
+        'From source, on one core. CPU time until the first answer; CPU time of a reload, its two looks at the file included; and the longest that a request for health waited meanwhile.',
+      series: [
+        { name: 'start, CPU', points: start },
+        { name: 'reload, CPU', points: reload },
+        { name: 'reload, longest wait', points: stall },
+      ],
+    },
+    {
+      id: 'config-memory',
+      title: 'Memory after the start',
+      x,
+      y: 'memory (MB)',
+      section,
+      about: 'Of the process, before any request.',
+      series: [{ name: 'after the start', points: memory }],
+    },
+  ]
+}
+
+/** Names that clients think of: what they leave behind in memory and on the page of metrics, and what a request costs then. */
+const measureNames = async (): Promise<readonly Curve[]> => {
+  const steps = [1, 10, 100, 1_000, 3_000, 10_000, 30_000, 100_000]
+  const cost: Point[] = []
+  const memory: Point[] = []
+  const page: Point[] = []
+  const scrape: Point[] = []
+  const gateway = await startGateway(port + 1, `providers:\n${provider('p0')}retry: { maxAttempts: 1 }\n`)
+  try {
+    const one = { series: '', n: 1, gateway: '', ask: always('p0/m') }
+    await warm(gateway, one, 32, 4_000)
+    let named = 0
+    for (const n of steps) {
+      const load = await closedLoop(gateway.port, 32, () => request(CHAT, chat(`p0/name-${named++}`), KEY))
+      while (load.answered() < n - (cost.at(-1)?.n ?? 0)) await pause(1)
+      load.stop()
+      if (load.wrong().length > 0) throw new Error(load.wrong()[0])
+      await pause(200)
+      memory.push({ n, value: rounded(gateway.memory()) })
+      const values: number[] = []
+      for (let round = 0; round < rounds; round++)
+        values.push(
+          await costOf(gateway, { ...one, ask: () => request(CHAT, chat(`p0/name-${named++ % n}`), KEY) }, 32, 500),
+        )
+      cost.push({ n, value: rounded(median(values)) })
+      const before = gateway.cpu()
+      const text = await (await fetch(`http://127.0.0.1:${gateway.port}/metrics`)).text()
+      scrape.push({ n, value: rounded(gateway.cpu() - before) })
+      page.push({ n, value: rounded(text.length / 1024) })
+    }
+  } finally {
+    await gateway.stop()
+  }
+  const x = 'model names invented by clients'
+  const section = 'Names'
+  return [
+    {
+      id: 'names',
+      title: 'Invented model names: a request',
+      x,
+      y: 'CPU a request (µs)',
+      section,
+      about: 'Each request names another of so many models, with the provider in front, so that each goes there.',
+      series: [{ name: 'all in turn', points: cost }],
+    },
+    {
+      id: 'names-memory',
+      title: 'Invented model names: memory',
+      x,
+      y: 'memory (MB)',
+      section,
+      about: 'Of the process. What is remembered of a name is bounded; the heap fills until it is collected.',
+      series: [{ name: 'process', points: memory }],
+    },
+    {
+      id: 'metrics',
+      title: 'Invented model names: the page of metrics',
+      x,
+      y: 'KB, or ms of CPU',
+      section,
+      about: 'Beyond a thousand values of a label everything else is counted as `other`.',
+      series: [
+        { name: 'size (KB)', points: page },
+        { name: 'one reading (ms)', points: scrape },
+      ],
+    },
+  ]
+}
+
+const curves: Readonly<Record<string, () => Promise<readonly Curve[]>>> = {
+  streams: measureStreams,
+  ...Object.fromEntries(Object.entries(requestCurves).map(([id, made]) => [id, () => measureRequests(id, made())])),
+  config: measureConfig,
+  names: measureNames,
+}
+
+const rounded = (value: number): number => Number(value.toPrecision(3))
+
+/** How steep it is: the exponent of the power of n it grows with, over all of it and over its last step. */
+const slope = (points: readonly Point[]): number => {
+  const logs = points.filter(({ value }) => value > 0).map(({ n, value }) => ({ x: Math.log(n), y: Math.log(value) }))
+  const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length
+  const [x, y] = [mean(logs.map((one) => one.x)), mean(logs.map((one) => one.y))]
+  const spread = logs.reduce((sum, one) => sum + (one.x - x) ** 2, 0)
+  return spread === 0 ? 0 : logs.reduce((sum, one) => sum + (one.x - x) * (one.y - y), 0) / spread
+}
+
+const wordFor = (exponent: number): string =>
+  exponent < 0.08
+    ? 'flat'
+    : exponent < 0.5
+      ? 'nearly flat'
+      : exponent < 0.95
+        ? 'less than linear'
+        : exponent < 1.15
+          ? 'linear'
+          : 'more than linear'
+
+const shapeOf = ({ series }: Curve): string =>
+  series
+    .map(({ name, points }) => {
+      const last = slope(points.slice(-2))
+      return `${name}: ${wordFor(last)} at the end (n^${last.toFixed(2)}; over all n^${slope(points).toFixed(2)})`
+    })
+    .join('; ')
+
+const pageOf = (found: readonly Curve[]): string => {
+  const parts = [
+    '# How cost grows\n',
+    'Written by `npm run growth`; the figures are in `growth/*.json`. CPU time (user and system) of the gateway alone on one core of a shared machine with two, load and fake provider on the other, everything on (routing, circuits, metrics, a JSON log line a request). Sizes of one curve were measured in turn, up and down; medians of three. Compare along a line, not between pages of different days. The exponent k is of a fit to n^k: 0 is flat, 1 linear.\n',
+    `Node ${process.versions.node}, ${cpus()[0]?.model ?? 'unknown processor'}.\n`,
+  ]
+  for (const section of new Set(found.map((curve) => curve.section))) {
+    parts.push(`## ${section}\n`)
+    for (const curve of found.filter((one) => one.section === section)) {
+      const ns = [...new Set(curve.series.flatMap(({ points }) => points.map(({ n }) => n)))].sort((a, b) => a - b)
+      const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+      parts.push(
+        `### ${curve.title}\n`,
+        `${curve.about}\n`,
+        `![${curve.title}](growth/${curve.id}.svg)\n`,
+        `${[
+          row([`${curve.x} · ${curve.y}`, ...ns.map((n) => n.toLocaleString('en'))]),
+          row(['---', ...ns.map(() => '--:')]),
+          ...curve.series.map(({ name, points }) =>
+            row([name, ...ns.map((n) => points.find((point) => point.n === n)?.value.toLocaleString('en') ?? '')]),
+          ),
+        ].join('\n')}\n`,
+        `${shapeOf(curve)}.\n`,
+      )
+    }
+  }
+  return parts.join('\n')
+}
+
+const stop = (line: string): never => {
+  process.stderr.write(`growth: ${line}\n`)
+  process.exit(1)
+}
+
+const only = options.only?.split(',') ?? Object.keys(curves)
+for (const name of only)
+  if (!curves[name]) stop(`there is no curve ${name}; there are ${Object.keys(curves).join(', ')}`)
+if (!options.page) {
+  const command = join(root, '.cache', 'bench', 'upstream')
+  if (!existsSync(command)) stop('the load rig is not built: run `npm run bench` once')
+  if (spawnSync('sh', ['-c', 'command -v taskset']).status !== 0) stop('taskset is not installed')
+  mkdirSync(options.out, { recursive: true })
+  moveToCore(1)
+  const upstream = await startUpstream(command, port)
+  try {
+    for (const name of only)
+      for (const curve of (await curves[name]?.()) ?? []) {
+        writeFileSync(join(options.out, `${curve.id}.json`), `${JSON.stringify(curve, null, 2)}\n`)
+        writeFileSync(join(options.out, `${curve.id}.svg`), svgOf(curve))
+        process.stdout.write(`${curve.title} (${curve.y})\n`)
+        for (const { name, points } of curve.series)
+          process.stdout.write(`  ${name}: ${points.map(({ n, value }) => `${n} → ${value}`).join(', ')}\n`)
+      }
+  } finally {
+    await upstream.stop()
+  }
+}
+if (options.out === out) {
+  const ORDER = [
+    'streams',
+    'streams-memory',
+    'body',
+    'targets',
+    'dead',
+    'routes',
+    'keys',
+    'provider-keys',
+    'config',
+    'config-memory',
+    'names',
+    'names-memory',
+    'metrics',
+  ]
+  const there = new Set(readdirSync(out))
+  // What this program wrote itself.
+  const read = (id: string) => JSON.parse(readFileSync(join(out, `${id}.json`), 'utf8')) as Curve
+  writeFileSync(join(root, 'bench', 'GROWTH.md'), pageOf(ORDER.filter((id) => there.has(`${id}.json`)).map(read)))
+}

@@ -394,7 +394,12 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     'circuit:\n  timeout: ${WORD}',
     'headgate.yaml:2:12: circuit.timeout: found "${WORD}"; allowed: a whole number from 0 to 2147483647',
   ],
-  ['a name given twice', 'hosts: [a]\nhosts: [b]', /^headgate\.yaml:2:1: found text that is not YAML/],
+  [
+    'a name given twice',
+    'hosts: [a]\nhosts: [b]',
+    'headgate.yaml:2:1: found "hosts" a second time; allowed: a name once',
+  ],
+  ['a name given twice in braces', 'data: { dir: a, dir: b }', /^headgate\.yaml:1:17: found "dir" a second time/],
   ['a bracket left open', 'hosts: [a', /^headgate\.yaml:1:\d+: found text that is not YAML/],
   ['tabs', 'circuit:\n\ttimeout: 1', /^headgate\.yaml:2:1: found text that is not YAML .*[Tt]ab/],
   ['two documents', 'hosts: [a]\n---\nhosts: [b]', /^headgate\.yaml:2:1: found text that is not YAML/],

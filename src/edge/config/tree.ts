@@ -54,7 +54,14 @@ export const readTree: ReadTree = (text, file, env) => {
   }
   let document: Document
   try {
-    document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: false, strict: true })
+    document = parseDocument(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      stringKeys: false,
+      strict: true,
+      // It compares each name with all before it: 1.9 s for 10,000 routes. Below each is looked up.
+      uniqueKeys: false,
+    })
   } catch (error) {
     // The parser is recursive: only nesting without end makes it throw instead of reporting.
     const found = error instanceof RangeError ? 'brackets nested without end' : 'text that cannot be read'
@@ -133,6 +140,10 @@ export const readTree: ReadTree = (text, file, env) => {
           continue
         }
         const member = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value))
+        if (Object.hasOwn(out, member)) {
+          problems.push({ where: keyAt, found: `${quote(member)} a second time`, allowed: 'a name once' })
+          continue
+        }
         const converted = convert(value, [...path, member], keyAt)
         if (!places.has(pathKey([...path, member])))
           places.set(pathKey([...path, member]), { name: keyAt, value: keyAt, written: '', filled: false })

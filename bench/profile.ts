@@ -47,6 +47,7 @@ const WAITING = new Set(['(idle)'])
 
 const areaOf = (name: string, place: string): string => {
   if (place !== '') return AREAS.find(([pattern]) => pattern.test(place))?.[1] ?? 'other'
+  if (name.startsWith('RegExp: ')) return 'native: regular expressions'
   return ENGINE[name] ?? (KERNEL.test(name) ? 'kernel: writes' : 'native: the rest')
 }
 

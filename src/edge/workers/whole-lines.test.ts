@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { openLog } from '../observe/log.ts'
 import { WHOLE, wholeLines } from './whole-lines.ts'
 
 const line = (letter: string, bytes: number) => `${letter.repeat(bytes - 1)}\n`
@@ -79,3 +80,29 @@ test('whole lines: of three processes that fill one pipe no line is in another, 
   for (const one of lines) assert.match(one, /^([abc]) \d+ \1*$/)
   assert.ok(lines.some((one) => one.length > WHOLE - 200))
 })
+
+const fields = [
+  ['short', { id: 'req_1', message: 'x' }],
+  ['several long ones', { message: 'x'.repeat(9_000), stack: 'y'.repeat(9_000), detail: 'z'.repeat(9_000) }],
+  ['what takes six bytes for one', { message: '\u0001'.repeat(9_000) }],
+  ['many', Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`field${at}`, 'ä'.repeat(500)]))],
+  ['a list', { trail: Array.from({ length: 64 }, (_, at) => `${at}${'x'.repeat(200)}`), message: 'm'.repeat(2_000) }],
+] as const
+for (const [name, said] of fields)
+  test(`whole lines: a log line is one, with its worker: ${name}`, () => {
+    const calls: string[] = []
+    const out = wholeLines(1, (_fd, piece) => {
+      calls.push(piece.toString())
+      return piece.length
+    })
+    const log = openLog({ out, level: 'info', format: 'json', shared: { worker: 3, whole: WHOLE } })
+    log.info('told', said)
+    log.flush()
+    const [line = '', ...more] = calls
+    assert.equal(more.length, 0)
+    assert.ok(Buffer.byteLength(line) <= WHOLE, `${Buffer.byteLength(line)} bytes`)
+    const { worker, event, ...rest } = JSON.parse(line)
+    assert.deepEqual([worker, event], [3, 'told'])
+    for (const field of Object.keys(said)) assert.ok(field in rest, field)
+    if (name === 'short') assert.deepEqual({ ...rest, time: 0 }, { time: 0, level: 'info', ...said })
+  })

@@ -21,6 +21,8 @@ export const wholeLines = (fd: number, write: Write = writeSync): Out => {
   const held: Buffer[] = []
   let length = 0
   let timer: NodeJS.Timeout | undefined
+  /** The end of the process is listened to, since something had to wait. */
+  let ends = false
   const troubled = new Set<(error: Error) => void>()
 
   /** Writes until all is out or the reader has had enough. */
@@ -39,18 +41,22 @@ export const wholeLines = (fd: number, write: Write = writeSync): Out => {
       }
     }
   }
-  const again = (): void => {
-    timer = undefined
-    pour()
-    if (held.length > 0) timer = setTimeout(again, AGAIN)
-  }
   // Nothing else is left to run at the end of a process, so the thread itself may wait.
-  process.once('exit', () => {
+  const pourAtEnd = () => {
     for (let turn = 0; held.length > 0 && turn < PATIENCE; turn++) {
       pour()
       if (held.length > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
     }
-  })
+  }
+  const again = (): void => {
+    timer = undefined
+    pour()
+    if (held.length === 0) return
+    timer = setTimeout(again, AGAIN)
+    if (ends) return
+    ends = true
+    process.once('exit', pourAtEnd)
+  }
 
   return {
     write(text) {

@@ -27,6 +27,27 @@ test('remembered: where everything matters the oldest is forgotten all the same'
   assert.equal(left[0], MOST + 500 - left.length)
 })
 
+for (const [what, matters] of [
+  ['that matter', true],
+  ['that do not', false],
+] as const)
+  test(`remembered: of names ${what} as long as a request no more than a few are kept`, () => {
+    const kept = new Remembered<number>(() => matters)
+    const long = (n: number) => `${n}${'x'.repeat(100_000)}`
+    for (let n = 0; n < 500; n++) {
+      kept.set(long(n), n)
+      assert.equal(kept.get(long(n)), n)
+    }
+    const left = Array.from({ length: 500 }, (_, n) => n).filter((n) => kept.get(long(n)) !== undefined)
+    assert.ok(left.length <= 30, `${left.length} are left`)
+    kept.set('short', 1)
+    for (let n = 0; n < 9; n++) kept.delete(long(499 - n))
+    assert.equal(kept.get('short'), 1)
+    const longest = 'x'.repeat(3_000_000)
+    kept.set(longest, 2)
+    assert.equal(kept.get(longest), 2)
+  })
+
 const instanceOf = (id: string): Instance => ({
   id,
   provider: { name: id, title: id, order: 1, speaks: [{ protocol: 'openai-chat' }], auth: 'none' },

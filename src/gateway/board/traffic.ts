@@ -7,8 +7,9 @@ import { cost, type Ewma, observe, quantiles } from '../../policy/latency.ts'
 import { type Limit, leftOf, type Quota, quotaIn } from '../../policy/quota.ts'
 import { Remembered } from './remembered.ts'
 
-/** The status page shows so many models of a provider at most. */
+/** The status page shows so many models of a provider at most, with names of so many characters: clients choose them. */
 const MOST_MODELS = 200
+const LONGEST_NAME = 500
 
 /** The last so many times to first content are what the status page's quantiles are made of. */
 const SAMPLES = 256
@@ -99,6 +100,7 @@ export class Traffic {
   }
 
   #seen(instance: Instance, model: string): void {
+    if (model.length > LONGEST_NAME) return
     const models = this.#asked.get(instance.id) ?? new Set()
     if (models.size === 0) this.#asked.set(instance.id, models)
     if (models.has(model)) return

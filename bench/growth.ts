@@ -217,8 +217,8 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
   }),
 }
 
-const WARM_MS = 2_500
-const WINDOW_MS = 400
+const WARM_MS = 1_500
+const WINDOW_MS = 250
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN
@@ -259,7 +259,7 @@ const measureRequests = async (id: string, made: Requests): Promise<readonly Cur
       return found
     }
     const share = asked.length / gateways.size
-    for (const one of asked) await warm(ofCase(one), one, connections, Math.max(500, WARM_MS / share))
+    for (const one of asked) await warm(ofCase(one), one, connections, Math.max(350, WARM_MS / share))
     const found = new Map(asked.map((one) => [one, [] as number[]]))
     for (let round = 0; round < rounds; round++)
       for (const one of upThenDown(asked, round))
@@ -308,7 +308,8 @@ const measureStreams = async (): Promise<readonly Curve[]> => {
           if (!gateway) continue
           const before = gateway.memory()
           const open = await streams(gateway.port, wide, OPENING, request(CHAT, body, KEY))
-          await pause(1_000 + every / 1000)
+          for (let tries = 0; tries < 80 && open.alive() < wide; tries++) await pause(250)
+          await pause(500)
           const start = { cpu: gateway.cpu(), events: open.events() }
           await pause(round === -1 ? 2_500 : 1_500)
           const used = gateway.cpu() - start.cpu

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Exchange, Fact } from '../../core/exchange.ts'
 import { fail } from '../../core/failure.ts'
 import { createMetrics, type MetricsOptions } from './metrics.ts'
@@ -232,4 +234,24 @@ h_count 5
 g +Inf
 `,
   )
+})
+
+test('metrics: of a long value, or a piece of a long text, no more is kept than is shown', () => {
+  setFlagsFromString('--expose-gc')
+  const collect: unknown = runInNewContext('gc')
+  assert.ok(typeof collect === 'function')
+  const held = (): number => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const text = (n: number) => JSON.parse(`"${String(n).padStart(20, '0')}${'x'.repeat(1_000_000)}"`)
+  const counter = createRegistry().counter('named', '', ['model'])
+  const before = held()
+  for (let n = 0; n < 50; n++) {
+    counter.add({ model: text(n) })
+    counter.add({ model: text(1_000 + n).slice(0, 40) })
+  }
+  const kept = held() - before
+  assert.ok(kept < 20_000_000, `${kept} bytes are kept of 100 values`)
+  counter.add({ model: 'short' })
 })

@@ -1009,3 +1009,60 @@ test('responses: any stream is read, written and passed on', () =>
     ),
     { numRuns: 300 },
   ))
+
+test('responses stream: a step written from a template is what it would be written anew', () => {
+  const words = ['plain', '"quoted" \\ and "delta":""', 'é\u2028\n\u0000 \ud83d', '"sequence_number":0,', '']
+  const said = words.map((text): ChatEvent => ({ type: 'delta', text }))
+  const blocks = [
+    { type: 'reasoning' },
+    { type: 'reasoning', summary: true },
+    { type: 'text' },
+    { type: 'text' },
+    { type: 'refusal' },
+    { type: 'tool-call', id: 'c"1', name: 'n' },
+    { type: 'tool-call', id: 'c2', name: 'n', custom: true },
+    { type: 'text' },
+  ] as const
+  const probable: ChatEvent = {
+    type: 'delta',
+    text: 'so',
+    logprobs: [{ token: 'so', logprob: -1, bytes: [], top_logprobs: [] }],
+  }
+  const events: ChatEvent[] = [
+    { type: 'start' },
+    ...blocks.flatMap((block): ChatEvent[] => [
+      { type: 'open', block },
+      ...said,
+      ...(block.type === 'text' ? [probable] : []),
+      ...said,
+      { type: 'close' },
+    ]),
+    { type: 'finish', finish: { kind: 'stop', raw: null } },
+  ]
+  const stream = codec.encodeStream(context())
+  const frames = framesOf([...events.flatMap((event) => stream.push({ events: [event] })), ...stream.end()].join(''))
+  let open: unknown
+  let place = -1
+  let steps = 0
+  for (const [index, { event, data }] of frames.slice(0, -1).entries()) {
+    const told: JsonObject = JSON.parse(data)
+    assert.equal(data, JSON.stringify(told))
+    assert.equal(told.type, event)
+    assert.equal(told.sequence_number, index)
+    if (event === 'response.output_item.added') {
+      open = object(told.item)?.id
+      place++
+    }
+    if (!event?.endsWith('.delta')) continue
+    steps++
+    assert.equal(told.item_id, open)
+    assert.equal(told.output_index, place)
+  }
+  const expected = blocks.length * 2 * (words.length - 1) + blocks.filter(({ type }) => type === 'text').length
+  assert.equal(steps, expected)
+  const text = fold(run(codec.decodeStream(), frames))
+  assert.deepEqual(
+    text.blocks.map((block) => ('text' in block ? block.text : null)),
+    blocks.map(({ type }) => words.join('') + (type === 'text' ? 'so' : '') + words.join('')),
+  )
+})

@@ -97,12 +97,53 @@ const numbered = (event: WireEvent, sequence: number): string => {
   return writeFrame(type, JSON.stringify({ type, sequence_number: sequence, ...rest }))
 }
 
+/**
+ * Writes `numbered` events of which most differ from the one before in their number and their words alone: what stands
+ * around those is made once for each block.
+ */
+class Steps {
+  #last: WireEvent | null = null
+  #before = ''
+  #between = ''
+  #behind = ''
+
+  write(event: WireEvent, sequence: number): string {
+    const { delta, logprobs } = event
+    // With token probabilities there is more that differs.
+    if (typeof delta !== 'string' || (Array.isArray(logprobs) && logprobs.length > 0)) return numbered(event, sequence)
+    if (!this.#last || !isSamePlace(this.#last, event)) this.#learn(event)
+    return this.#last
+      ? this.#before + sequence + this.#between + JSON.stringify(delta) + this.#behind
+      : numbered(event, sequence)
+  }
+
+  #learn(event: WireEvent): void {
+    // Within a text no quote stands without its backslash: these are the members themselves.
+    const frame = numbered({ ...event, delta: '' }, 0)
+    const number = frame.indexOf('"sequence_number":0,')
+    const words = frame.indexOf('"delta":""')
+    this.#last = number === -1 || words < number ? null : event
+    this.#before = frame.slice(0, number + '"sequence_number":'.length)
+    this.#between = frame.slice(number + '"sequence_number":0'.length, words + '"delta":'.length)
+    this.#behind = frame.slice(words + '"delta":""'.length)
+  }
+}
+
+/** Of two steps: all else but their words is the same. An event of a type always has the same members. */
+const isSamePlace = (one: WireEvent, other: WireEvent): boolean =>
+  one.type === other.type &&
+  one.item_id === other.item_id &&
+  one.output_index === other.output_index &&
+  one.content_index === other.content_index &&
+  one.summary_index === other.summary_index
+
 /** Writes a responses stream from the events alone. */
 export const encodeStream = (context: AnswerContext): StreamWriter => {
   const writer = answerWriter(context)
+  const steps = new Steps()
   let sequence = 0
   const texts = (events: readonly WireEvent[], wasOver: boolean): string[] => {
-    const out = events.map((event) => numbered(event, sequence++))
+    const out = events.map((event) => steps.write(event, sequence++))
     if (writer.over && !wasOver) out.push(DONE)
     return out
   }

@@ -1015,11 +1015,13 @@ test('responses stream: a step written from a template is what it would be writt
   const said = words.map((text): ChatEvent => ({ type: 'delta', text }))
   const blocks = [
     { type: 'reasoning' },
+    { type: 'reasoning' },
     { type: 'reasoning', summary: true },
     { type: 'text' },
     { type: 'text' },
     { type: 'refusal' },
     { type: 'tool-call', id: 'c"1', name: 'n' },
+    { type: 'tool-call', id: 'c3', name: 'n' },
     { type: 'tool-call', id: 'c2', name: 'n', custom: true },
     { type: 'text' },
   ] as const

@@ -109,6 +109,11 @@ export class AnswerReader {
           break
         }
         case 'chunk-size': {
+          const plain = this.#plainSize(buffer, at)
+          if (plain !== 0) {
+            at = plain
+            break
+          }
           const end = buffer.indexOf(LF, at)
           const line = this.#held + buffer.toString('latin1', at, end === -1 ? buffer.length : end + 1)
           if (line.length > MOST.line) problem = unclear('the first line of a chunk is longer than anybody needs')
@@ -125,6 +130,11 @@ export class AnswerReader {
           break
         }
         case 'chunk-end': {
+          if (this.#left === 0 && buffer[at] === CR && buffer[at + 1] === LF) {
+            at += 2
+            this.#at = 'chunk-size'
+            break
+          }
           // `left` counts down from 0: first CR, then LF.
           if (buffer[at] !== (this.#left === 0 ? CR : LF)) problem = unclear('a chunk is not as long as it said')
           at++
@@ -158,6 +168,22 @@ export class AnswerReader {
     const room = to === from || this.#sink.bytes(buffer.subarray(from, to))
     if (problem) return problem
     return this.#at === 'done' ? 'done' : room ? 'more' : 'full'
+  }
+
+  /** The first line of a chunk that is all there and says no more than a size: where it ends, or 0. No text is made of it. */
+  #plainSize(buffer: Buffer, at: number): number {
+    if (this.#held !== '') return 0
+    let size = 0
+    let end = at
+    for (let digit = digitOf(buffer[end]); digit !== -1; digit = digitOf(buffer[end])) {
+      size = size * 16 + digit
+      end++
+    }
+    // As many digits as the slow reading takes.
+    if (end === at || end - at > 8 || buffer[end] !== CR || buffer[end + 1] !== LF) return 0
+    this.#left = size
+    this.#at = size === 0 ? 'trailer' : 'data'
+    return end + 2
   }
 
   /** The connection has ended: what is then missing, or null. */
@@ -234,6 +260,14 @@ export class AnswerReader {
     const seconds = /\btimeout=(\d{1,6})/i.exec(headers.get('keep-alive') ?? '')?.[1]
     this.#idle = seconds === undefined ? undefined : Number(seconds)
   }
+}
+
+/** Of a hexadecimal digit; -1: it is none. */
+const digitOf = (byte: number | undefined): number => {
+  if (byte === undefined || byte < 48) return -1
+  if (byte <= 57) return byte - 48
+  const letter = byte | 32
+  return letter >= 97 && letter <= 102 ? letter - 87 : -1
 }
 
 const STATUS = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: .*)?$/

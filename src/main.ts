@@ -12,12 +12,6 @@ import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { workersWanted } from './edge/workers/wanted.ts'
 
-/**
- * V8 makes objects of a literal in its old generation once most of those made there have outlived a collection, as those of
- * the first requests may. From then on each, dead as it is, keeps its whole request alive until everything is collected: 4 KB
- * a request were copied twice for nothing, an eighth of what a small one costs.
- */
-setFlagsFromString('--no-allocation-site-pretenuring')
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const workers = workersWanted(process.env, process.cwd())
 // No static imports: all of those are loaded before the first line of any of them runs.
@@ -30,7 +24,14 @@ if (workers > 1) {
   await serve()
 }
 
-/** ms until the first requests have been answered, which need code of their own. */
-const SETTLED = 3_000
-// Written at an orderly end as well; but who is to take over from this process begins while it still runs.
-setTimeout(() => flushCompileCache(), SETTLED).unref()
+// Now, and not at the end only: who is to take over from this process begins while it still runs.
+flushCompileCache()
+
+/**
+ * V8 makes objects of a literal in its old generation once most of those made there have outlived a collection, as those of
+ * the first requests may. From then on each, dead as it is, keeps its whole request alive until everything is collected: 4 KB
+ * a request were copied twice for nothing, an eighth of what a small one costs.
+ *
+ * Only now: what was compiled under other flags is no use to V8, neither what is kept here nor what comes with Node (10 ms).
+ */
+setFlagsFromString('--no-allocation-site-pretenuring')

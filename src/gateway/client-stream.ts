@@ -19,6 +19,9 @@ const HEAD = {
   'x-accel-buffering': 'no',
 }
 
+/** An answer that takes longer (ms) is one of few: of those many may be open at once. */
+const LONG = 5_000
+
 export class ClientStream implements Sink<readonly Passing[]> {
   readonly #world: World
   readonly #reply: Reply
@@ -51,7 +54,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
     this.#headers = headers
     this.#lastWrite = world.now()
     const { interval } = settings.keepAlive
-    if (interval > 0) this.#look(interval)
+    if (interval > 0) this.#look(Math.min(interval, LONG))
   }
 
   /** The head has gone out: from now on whatever happens is told in the stream. */

@@ -1,7 +1,7 @@
 /** So many names are remembered at most: clients choose model names, and memory is bounded. */
 const MOST = 10_000
 
-/** And so many characters of names: each may be as long as a request. 10,000 names of 100 KB were 6 GB. */
+/** And so many characters of names: each may be as long as a request. 3,600 names of 100 KB were 2.3 GB. */
 const MOST_CHARACTERS = 2_000_000
 
 /**

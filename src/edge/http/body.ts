@@ -12,7 +12,7 @@ export const bodyProblem = (headers: HeaderLookup, most: number): Failure | null
   // A few hundred bytes can unpack to a hundred million; nobody needs it for a prompt.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     return fail('media_type', 'The body is compressed. Send it as it is, without Content-Encoding.')
-  if (type !== undefined && !isJson(type))
+  if (type !== undefined && type !== 'application/json' && !isJson(type))
     return fail('media_type', 'The Content-Type must be application/json (in UTF-8), or be left out.')
   if (length !== undefined && Number(length) > most) return tooLarge(most)
   return null

@@ -11,10 +11,10 @@ export const refusalOf = (failure: Failure, requestId: string, path: string): Re
 }
 
 /** The headers that carry a request's id. Anthropic's clients look for it under a name of their own. */
-export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> => ({
-  'x-request-id': requestId,
-  ...(protocolAt(path) === 'anthropic-messages' && { 'request-id': requestId }),
-})
+export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> =>
+  protocolAt(path) === 'anthropic-messages'
+    ? { 'x-request-id': requestId, 'request-id': requestId }
+    : { 'x-request-id': requestId }
 
 /** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
 export const refusalText = ({ status, headers, body }: Refusal): string => {

@@ -132,7 +132,7 @@ export const findRoute = (path: string): Found | Failure => {
 }
 
 const spoken = [...exact].flatMap(([path, routes]) =>
-  routes.flatMap(({ protocol }) => (protocol ? [{ path, protocol }] : [])),
+  routes.flatMap(({ protocol }) => (protocol ? [{ path, below: `${path}/`, protocol }] : [])),
 )
 
 /**
@@ -140,7 +140,7 @@ const spoken = [...exact].flatMap(([path, routes]) =>
  * it, where there is nothing (`/v1/messages/batches`). OpenAI's everywhere else.
  */
 export const protocolAt = (path: string): ClientProtocolName =>
-  spoken.find((one) => path === one.path || path.startsWith(`${one.path}/`))?.protocol ?? 'openai-chat'
+  spoken.find((one) => path === one.path || path.startsWith(one.below))?.protocol ?? 'openai-chat'
 
 const decoded = (text: string): string | undefined => {
   try {

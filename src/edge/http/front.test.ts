@@ -1,0 +1,283 @@
+/** What a front owes whoever connects, and the house: the wire's own rules, without anything that is asked. */
+import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
+import { after, describe, test } from 'node:test'
+import { until } from '../../../test/support/upstream.ts'
+import type { Exchange, Front, FrontOptions, House, Line, OpenFront } from './front.ts'
+import { nodeFront } from './node-front.ts'
+import { ownFront } from './own-front.ts'
+
+type Given = {
+  readonly front: Front
+  readonly port: number
+  readonly served: Exchange[]
+  readonly failed: unknown[]
+  readonly left: Line[]
+  serve: (exchange: Exchange) => void
+}
+
+const FRONTS: readonly (readonly [name: string, open: OpenFront])[] = [
+  ['own', ownFront],
+  ['node', nodeFront],
+]
+const closers: (() => Promise<void>)[] = []
+after(async () => {
+  for (const close of closers) await close()
+})
+
+/** Answers 200 and the target, once the body is in. */
+const echo = (exchange: Exchange): void =>
+  exchange.take({ take() {}, end: () => exchange.answer(200, {}, exchange.target) })
+
+const given = async (
+  open: OpenFront,
+  { timing, ...options }: Partial<Omit<FrontOptions, 'timing'>> & { timing?: Partial<FrontOptions['timing']> } = {},
+): Promise<Given> => {
+  const lines = new Set<Line>()
+  const made: Omit<Given, 'front' | 'port'> = { served: [], failed: [], left: [], serve: echo }
+  const house: House<Line> = {
+    greet(line) {
+      lines.add(line)
+      return line
+    },
+    serve(_line, exchange) {
+      made.served.push(exchange)
+      made.serve(exchange)
+    },
+    grants: () => false,
+    upgrade() {},
+    broke: (line, problem) => line.bye(`HTTP/1.1 400 ${problem}\r\ncontent-length: 0\r\n\r\n`),
+    left(line) {
+      lines.delete(line)
+      made.left.push(line)
+    },
+    failed: (error) => void made.failed.push(error),
+  }
+  const front = open(house, {
+    timing: { head: 2_000, request: 2_000, check: 10, keepAlive: 2_000, linger: 100, ...timing },
+    headBytes: 16 * 1024,
+    requestsPerSocket: 1_000,
+    ...options,
+  })
+  const port = await front.listen({ port: 0, host: '127.0.0.1' })
+  closers.push(async () => {
+    const closed = front.close()
+    for (const line of lines) line.destroy()
+    await closed
+  })
+  return Object.assign(made, { front, port })
+}
+
+type Client = { readonly socket: Socket; text: string; closed: boolean }
+
+const client = async (port: number, ...pieces: readonly string[]): Promise<Client> => {
+  const socket = connect(port, '127.0.0.1')
+  const made: Client = { socket, text: '', closed: false }
+  socket.setEncoding('latin1')
+  socket.on('data', (text: string) => {
+    made.text += text
+  })
+  socket.on('error', () => {})
+  socket.on('close', () => {
+    made.closed = true
+  })
+  await new Promise((resolve) => socket.once('connect', resolve))
+  for (const piece of pieces) socket.write(piece, 'latin1')
+  return made
+}
+
+const get = (target: string, headers = '', version = '1.1') =>
+  `GET ${target} HTTP/${version}\r\nhost: localhost\r\n${headers}\r\n`
+const statuses = ({ text }: Client) => text.match(/HTTP\/1\.1 \d+/g)?.length ?? 0
+
+for (const [name, open] of FRONTS)
+  describe(`${name} front`, () => {
+    test('an answer carries its length, the time, and what becomes of the connection', async () => {
+      const { port } = await given(open)
+      const asker = await client(port, get('/a'))
+      await until('answered', () => asker.text.endsWith('/a'))
+      assert.match(asker.text, /^HTTP\/1\.1 200 OK\r\n/)
+      assert.match(asker.text, /\r\ncontent-length: 2\r\n/i)
+      assert.match(asker.text, /\r\nconnection: keep-alive\r\nkeep-alive: timeout=2\b/i)
+      const date = /\r\ndate: ([^\r]+)/i.exec(asker.text)?.[1] ?? ''
+      assert.ok(Math.abs(Date.parse(date) - Date.now()) < 30_000, date)
+      asker.socket.destroy()
+    })
+
+    test('an idle connection is kept for its time, and then closed without a word', async () => {
+      const { port } = await given(open, { timing: { keepAlive: 1_000 } })
+      const asker = await client(port, get('/a'))
+      await until('answered', () => statuses(asker) === 1)
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      asker.socket.write(get('/b'))
+      await until('answered again', () => statuses(asker) === 2)
+      await until('closed', () => asker.closed, 10_000)
+      assert.equal(statuses(asker), 2)
+    })
+
+    test('the last request a connection may have is answered with its end', async () => {
+      const { port } = await given(open, { requestsPerSocket: 3 })
+      const asker = await client(port)
+      for (const number of [1, 2, 3]) {
+        asker.socket.write(get('/a'))
+        await until('answered', () => statuses(asker) === number)
+      }
+      await until('closed', () => asker.closed)
+      assert.deepEqual(
+        asker.text
+          .match(/connection: [a-z-]+/gi)
+          ?.at(-1)
+          ?.toLowerCase(),
+        'connection: close',
+      )
+    })
+
+    for (const [what, version, headers, stays] of [
+      ['HTTP/1.1', '1.1', '', true],
+      ['HTTP/1.1 that says close', '1.1', 'connection: close\r\n', false],
+      ['HTTP/1.0', '1.0', '', false],
+      ['HTTP/1.0 that says keep-alive', '1.0', 'connection: keep-alive\r\n', true],
+    ] as const)
+      test(`${what}: the connection ${stays ? 'stays' : 'is closed'}`, async () => {
+        const { port } = await given(open)
+        const asker = await client(port, get('/a', headers, version))
+        await until('answered', () => asker.text.endsWith('/a'))
+        if (stays) {
+          asker.socket.write(get('/b', headers, version))
+          await until('answered again', () => asker.text.endsWith('/b'))
+        } else await until('closed', () => asker.closed)
+        asker.socket.destroy()
+      })
+
+    test('to HTTP/1.0 nothing is chunked, the end of the connection is the end of the answer', async () => {
+      const made = await given(open)
+      made.serve = (exchange) => {
+        exchange.begin(200, {})
+        exchange.write('one')
+        exchange.end('two')
+      }
+      const asker = await client(made.port, get('/a', 'connection: keep-alive\r\n', '1.0'))
+      await until('closed', () => asker.closed)
+      assert.match(asker.text, /\r\n\r\nonetwo$/)
+      assert.doesNotMatch(asker.text, /chunked|keep-alive/i)
+    })
+
+    test('to HEAD goes the head alone, of a whole answer and of a stream', async () => {
+      const made = await given(open)
+      made.serve = (exchange) => {
+        if (exchange.target === '/whole') return exchange.answer(200, {}, 'whole')
+        exchange.begin(200, {})
+        exchange.write('one')
+        exchange.end('two')
+      }
+      const asker = await client(made.port, get('/whole').replace('GET', 'HEAD'))
+      await until('answered', () => asker.text.includes('\r\n\r\n'))
+      assert.match(asker.text, /content-length: 5\r\n(?:.+\r\n)*\r\n$/i)
+      asker.socket.write(get('/stream').replace('GET', 'HEAD'))
+      await until('answered again', () => /chunked\r\n(?:.+\r\n)*\r\n/i.test(asker.text))
+      await new Promise((resolve) => setTimeout(resolve, 30))
+      assert.doesNotMatch(asker.text, /one|two|\r\n\r\n0/)
+      asker.socket.destroy()
+    })
+
+    for (const [what, header, body] of [
+      ['ASCII', 'plain', 'plain'],
+      ['letters of Latin-1 in a header', 'caf\xe9', 'plain'],
+      ['a body in UTF-8', 'plain', 'zwölf ☃ 😀'],
+      ['both', 'caf\xe9', 'zwölf ☃ 😀'],
+    ] as const)
+      for (const streamed of [false, true])
+        test(`bytes are what they should be, ${streamed ? 'streamed' : 'whole'}: ${what}`, async () => {
+          const made = await given(open)
+          made.serve = (exchange) => {
+            if (!streamed) return exchange.answer(200, { 'x-name': header }, body)
+            exchange.begin(200, { 'x-name': header })
+            exchange.write(body)
+            exchange.end(body)
+          }
+          const asker = await client(made.port, get('/', 'connection: close\r\n'))
+          await until('closed', () => asker.closed)
+          const bytes = Buffer.from(body)
+          const sent = bytes.toString('latin1')
+          // Node sends a head in the encoding of the body.
+          if (name === 'own' || header === 'plain') assert.ok(asker.text.includes(`x-name: ${header}\r\n`), asker.text)
+          const piece = `${bytes.length.toString(16)}\r\n${sent}\r\n`
+          assert.ok(asker.text.endsWith(`\r\n\r\n${streamed ? `${piece}${piece}0\r\n\r\n` : sent}`), asker.text)
+          if (!streamed) assert.match(asker.text, new RegExp(`content-length: ${bytes.length}\r\n`, 'i'))
+        })
+
+    test('a request whose answer does not wait for its body is followed by the next one', async () => {
+      const made = await given(open)
+      made.serve = (exchange) => exchange.answer(200, {}, exchange.target)
+      const post = 'POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n'
+      const asker = await client(made.port, post)
+      await until('answered', () => asker.text.endsWith('/a'))
+      asker.socket.write(`0123456789${get('/b')}`)
+      await until('answered again', () => asker.text.endsWith('/b'))
+      assert.equal(statuses(asker), 2)
+      asker.socket.destroy()
+    })
+
+    test('of an answer too large for the connection it is told when it has been taken', async () => {
+      const made = await given(open)
+      let finished = 0
+      const large = 'x'.repeat(20_000_000)
+      made.serve = (exchange) => {
+        exchange.hears = { drained() {}, finished: () => finished++ }
+        exchange.answer(200, {}, large)
+      }
+      const asker = await client(made.port)
+      asker.socket.pause()
+      asker.socket.write(get('/a'))
+      await until('asked', () => made.served.length === 1)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      assert.equal(finished, 0)
+      assert.ok((made.served[0]?.waiting ?? 0) > 0)
+      asker.socket.resume()
+      await until('finished', () => finished === 1, 20_000)
+      assert.equal(made.served[0]?.waiting, 0)
+      await until('read', () => asker.text.length > large.length, 20_000)
+      asker.socket.destroy()
+    })
+
+    test('whoever leaves is told of once, and who is idle can be hung up on', async () => {
+      const made = await given(open)
+      const asker = await client(made.port, get('/a'))
+      await until('answered', () => statuses(asker) === 1)
+      made.front.closeIdle()
+      await until('closed', () => asker.closed)
+      await until('told', () => made.left.length === 1)
+    })
+  })
+
+test('own front: what is sent ahead waits its turn, and no more of it is read than that', async () => {
+  const made = await given(ownFront)
+  made.serve = () => {}
+  const count = 500_000
+  const asker = await client(made.port, get('/first'))
+  await until('under way', () => made.served.length === 1)
+  asker.socket.write(get('/ahead').repeat(count))
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  assert.equal(made.served.length, 1)
+  assert.ok(asker.socket.writableLength > 0, 'the rest waits with the client')
+  made.serve = echo
+  made.served[0]?.answer(200, {}, '/first')
+  await until('all of it', () => statuses(asker) >= 999, 20_000)
+  await until('closed', () => asker.closed)
+  // A connection has its number of requests.
+  assert.equal(statuses(asker), 1_000)
+})
+
+test('own front: an error of the house is told, and the connection is cut', async () => {
+  const made = await given(ownFront)
+  made.serve = () => {
+    throw new Error('a bug')
+  }
+  const asker = await client(made.port, get('/a'))
+  await until('closed', () => asker.closed)
+  assert.deepEqual([asker.text, made.failed.map(String)], ['', ['Error: a bug']])
+  made.serve = echo
+  const next = await client(made.port, get('/b'))
+  await until('answered', () => next.text.endsWith('/b'))
+  next.socket.destroy()
+})

@@ -284,6 +284,8 @@ class Connection<Guest> implements Line, RequestSink {
 
   /** All of the answer has been written. */
   answered(exchange: OwnExchange): void {
+    // Nobody is there any more, which the connection's end tells.
+    if (!this.#socket.writable) return
     if (this.waiting === 0) this.#sent(exchange)
     else
       this.#socket.write('', (error) => {

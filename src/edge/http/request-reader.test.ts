@@ -164,6 +164,7 @@ const refused: readonly [name: string, wire: string, problem?: Problem][] = [
   ['a method nobody knows', 'BREW / HTTP/1.1\r\n\r\n'],
   ['a tunnel', 'CONNECT a:443 HTTP/1.1\r\n\r\n'],
   ['two blanks before the target', 'GET  / HTTP/1.1\r\n\r\n'],
+  ['two blanks before the version', 'GET /  HTTP/1.1\r\n\r\n'],
   ['a blank in the target', 'GET /a b HTTP/1.1\r\n\r\n'],
   ['a tab in the first line', 'GET\t/ HTTP/1.1\r\n\r\n'],
   ['letters beyond ASCII in the target', 'GET /\xe9 HTTP/1.1\r\n\r\n'],

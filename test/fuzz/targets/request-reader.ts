@@ -151,6 +151,10 @@ const STRICTER: readonly (readonly [why: string, is: (theirs: Request, text: str
     'methods that only WebDAV and the like know, and tunnels',
     ({ method }) => !/^(?:GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE)$/.test(method),
   ],
+  [
+    'more than one blank between the parts of the first line',
+    (_, text) => /(?:^|\n)[A-Z-]+(?: {2,}\S+ +| +\S+ {2,})HTTP\//.test(text),
+  ],
   ['versions there are no more, or not here', ({ version }) => !/^1\.[01]$/.test(version)],
   [
     'targets that are no path and no star, or in the name of another with more than its name and port',

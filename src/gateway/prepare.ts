@@ -195,20 +195,42 @@ export const headersFor = (
   key: ProviderKey,
   question: Question,
   prepared: Prepared,
-): Record<string, string> => {
-  const headers: Record<string, string> = {
-    'content-type': 'application/json',
-    accept: prepared.stream ? (prepared.protocol.framing ?? sse).mediaType : 'application/json',
-    ...prepared.protocol.headers,
-    ...ownHeaders(instance, key, prepared.auth),
+): Readonly<Record<string, string>> => {
+  const ours = oursFor(instance, key, prepared)
+  if (prepared.protocol.name !== question.protocol.name) return ours
+  let headers: Record<string, string> | null = null
+  for (const [name, isSane] of PASSED) {
+    const value = question.headers(name)
+    if (value === undefined || !isSane(value)) continue
+    headers ??= { ...ours }
+    headers[name] = value
   }
-  if (prepared.protocol.name === question.protocol.name)
-    for (const [name, isSane] of PASSED) {
-      const value = question.headers(name)
-      if (value !== undefined && isSane(value)) headers[name] = value
-    }
+  return headers ?? ours
+}
+
+/** The same object for the same kind of call with the same key: what is made of it further out is made once too. */
+const oursFor = (instance: Instance, key: ProviderKey, { protocol, stream, auth }: Prepared): Made['headers'] => {
+  const before = made.get(key) ?? []
+  for (const one of before)
+    if (one.instance === instance && one.protocol === protocol && one.stream === stream && one.auth === auth)
+      return one.headers
+  const headers: Made['headers'] = {
+    'content-type': 'application/json',
+    accept: stream ? (protocol.framing ?? sse).mediaType : 'application/json',
+    ...protocol.headers,
+    ...ownHeaders(instance, key, auth),
+  }
+  made.set(key, [...before.slice(-MOST_MADE + 1), { instance, protocol, stream, auth, headers }])
   return headers
 }
+
+/** So many kinds of calls with one key. */
+const MOST_MADE = 8
+type Made = Pick<Prepared, 'protocol' | 'stream' | 'auth'> & {
+  readonly instance: Instance
+  readonly headers: Readonly<Record<string, string>>
+}
+const made = new WeakMap<ProviderKey, readonly Made[]>()
 
 /** What every call to a provider carries, whatever it asks: its own headers and the credential. */
 export const ownHeaders = (

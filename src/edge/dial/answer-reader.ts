@@ -4,6 +4,7 @@
  * together in it and told at once, so that one read upstream is one write downstream.
  */
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { answerField, CONTROL, fieldOf, type Heads, noHeads } from './heads.ts'
 
 export type AnswerSink = {
   head(status: number, headers: HeaderLookup): void
@@ -22,6 +23,9 @@ const MOST = { head: 16 * 1024, line: 1024 }
 
 /** A server that keeps sending interim answers never gets to the real one. */
 export const MOST_INTERIM = 8
+
+/** The end of a head. */
+const BLANK = Buffer.from('\r\n\r\n')
 
 const CR = 13
 const LF = 10
@@ -42,9 +46,11 @@ export class AnswerReader {
   /** s the server keeps an idle connection, if it says. */
   #idle: number | undefined
   #sink: AnswerSink
+  readonly #heads: Heads
 
-  constructor(sink: AnswerSink) {
+  constructor(sink: AnswerSink, heads: Heads = noHeads()) {
     this.#sink = sink
+    this.#heads = heads
   }
 
   /** Ready for the next answer of the same connection. */
@@ -199,7 +205,8 @@ export class AnswerReader {
   /** Reads on in the head from `at`; answers where in the buffer what follows it begins. */
   #head(buffer: Buffer, at: number): number | AnswerProblem {
     const before = this.#held.length
-    const most = Math.min(buffer.length, at + MOST.head + 1 - before)
+    const blank = before === 0 ? buffer.indexOf(BLANK, at) : -1
+    const most = Math.min(blank === -1 ? buffer.length : blank + BLANK.length, at + MOST.head + 1 - before)
     const text = this.#held + buffer.toString('latin1', at, most)
     const end = text.indexOf('\r\n\r\n', Math.max(0, before - 3))
     if (end === -1) {
@@ -222,9 +229,9 @@ export class AnswerReader {
     const status = Number(line[2])
     const headers = new Map<string, string>()
     for (let at = 1; at < lines.length; at++) {
-      const field = fieldOf(lines[at] ?? '')
+      const field = answerField(this.#heads, at, lines[at] ?? '')
       if (!field) return unclear('a header is not readable')
-      const [name, value] = field
+      const { name, value } = field
       const known = headers.get(name)
       if (known !== undefined && (name === 'content-length' || name === 'transfer-encoding'))
         return unclear('it states its length twice')
@@ -275,23 +282,6 @@ const LENGTH = /^\d{1,15}$/
 /** A size of up to eight hexadecimal digits; extensions are not read. */
 const CHUNK = /^([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n$/
 const BARE = /(?:^|[^\r])\n|\r[^\n]/
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
-const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
-
-/** Name in lower case and value of one header line; undefined for what is none (a folded line, a blank before the colon). */
-const fieldOf = (line: string): readonly [name: string, value: string] | undefined => {
-  const colon = line.indexOf(':')
-  if (colon === -1) return undefined
-  const name = line.slice(0, colon)
-  if (!NAME.test(name) || CONTROL.test(line)) return undefined
-  let from = colon + 1
-  let to = line.length
-  while (from < to && isBlank(line.charCodeAt(from))) from++
-  while (to > from && isBlank(line.charCodeAt(to - 1))) to--
-  return [name.toLowerCase(), line.slice(from, to)]
-}
-const isBlank = (code: number): boolean => code === 32 || code === 9
 
 const unclear = (why: string): AnswerProblem => ({ problem: 'not_http', why })
 const tooLong: AnswerProblem = { problem: 'too_long', why: 'its head is larger than 16 KiB' }

@@ -2,6 +2,7 @@ import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'nod
 import type { SecureContext } from 'node:tls'
 import type { Failure } from '../../core/failure.ts'
 import { connectFailure, connectTimedOut } from './failures.ts'
+import { type Heads, noHeads } from './heads.ts'
 
 /** Where connections go, and what is remembered for the next one. */
 export type Place = {
@@ -12,6 +13,7 @@ export type Place = {
   readonly host: string
   readonly port: number
   readonly secure: boolean
+  readonly heads: Heads
   /** Certificates (PEM) trusted instead of the usual ones. */
   readonly ca?: string
   /** What every connection there trusts: made once, for it takes longer than a handshake's own work here. */
@@ -27,7 +29,15 @@ export const placeOf = (url: URL, ca: string | undefined): Place => {
   const secure = url.protocol === 'https:'
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   const port = Number(url.port || (secure ? 443 : 80))
-  return { origin: url.origin, authority: url.host, host, port, secure, ...(ca !== undefined && { ca }) }
+  return {
+    origin: url.origin,
+    authority: url.host,
+    host,
+    port,
+    secure,
+    heads: noHeads(),
+    ...(ca !== undefined && { ca }),
+  }
 }
 
 /**

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import {
   brotliCompressSync,
   constants,
@@ -11,6 +13,7 @@ import {
   zstdCompressSync,
 } from 'node:zlib'
 import { selfSigned } from '../../../test/support/certificate.ts'
+import type { SecureServer } from '../../../test/support/secure-server.ts'
 import { type Act, refusingUrl, type Script, startUpstream, until } from '../../../test/support/upstream.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
@@ -119,6 +122,31 @@ for (const client of ['own', 'undici'] as const)
       assert.equal(upstream.connections(), 1)
       await Promise.all([1, 2, 3].map(() => hear(dial, { url }).done))
       assert.equal(upstream.connections(), 3)
+    })
+
+    test('dial: connections over TLS serve call after call, however busy both sides are', async () => {
+      const server = new Worker(new URL('../../../test/support/secure-server.ts', import.meta.url))
+      // What that file posts first.
+      const [{ port, cert }]: [SecureServer] = (await once(server, 'message')) as [SecureServer]
+      const made = dialer({ line, ca: cert })
+      closers.push(async () => {
+        await made.close()
+        await server.terminate()
+      })
+      const many = 32
+      const one = async () => {
+        for (let call = 0; call < 40; call++) {
+          const heard = hear(made.dial, { url: `https://127.0.0.1:${port}/x`, body: 'x'.repeat(900) })
+          await heard.done
+          assert.equal(heard.status, 200)
+          // With the loop kept busy answers have come before Node says that their questions have gone out.
+          for (const until = performance.now() + 0.05; performance.now() < until; );
+        }
+      }
+      await Promise.all(Array.from({ length: many }, one))
+      server.postMessage('how many')
+      const [connections]: [number] = (await once(server, 'message')) as [number]
+      assert.ok(connections <= many + 2, `${connections} connections for ${many} at once`)
     })
 
     test('dial: a redirect is not followed', async () => {

@@ -8,6 +8,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
 import { callFailure, readFailure } from './failures.ts'
+import { type RequestHead, requestHead } from './heads.ts'
 import type { Hears, Keeper, Line, Message } from './line.ts'
 
 /** What the kernel has for any connection is read into this, and used up before the next is read. */
@@ -18,7 +19,7 @@ const NOBODY: AnswerSink = { head() {}, bytes: () => true }
 export class OwnLine implements Line {
   readonly #place: Place
   readonly #keeper: Keeper
-  readonly #reader = new AnswerReader(NOBODY)
+  readonly #reader: AnswerReader
   #socket: Socket | null = null
   #hears: Hears | null = null
   /** A call has been answered on it. */
@@ -31,13 +32,14 @@ export class OwnLine implements Line {
 
   constructor(place: Place, keeper: Keeper) {
     this.#place = place
+    this.#reader = new AnswerReader(NOBODY, place.heads)
     this.#keeper = keeper
   }
 
   send(message: Message, hears: Hears): void {
     this.#hears = hears
-    const problem = unwritable(message)
-    if (problem) return this.#broke(fail('internal', problem, { unsent: true }))
+    const head = this.#head(message)
+    if (typeof head === 'string') return this.#broke(fail('internal', head, { unsent: true }))
     this.#reader.again(hears)
     if (this.#socket && this.#settled) return this.#write(message)
     this.#waiting = message
@@ -46,6 +48,10 @@ export class OwnLine implements Line {
 
   settled(): void {
     this.#settled = true
+    // An answer may come before all of its question has gone out; what is still to go would stand before the next one.
+    // Asked for only now: over TLS what has gone out is known some time after the answer may have come.
+    if (this.#socket && this.#socket.writableLength > 0)
+      return this.#broke(fail('reset', 'The connection still held the end of an earlier call.', { unsent: true }), true)
     this.#writeWaiting()
   }
 
@@ -93,17 +99,22 @@ export class OwnLine implements Line {
     if (message && this.#hears) this.#write(message)
   }
 
-  #write({ method, path, headers, body }: Message): void {
-    let head = `${method} ${path} HTTP/1.1\r\nhost: ${this.#place.authority}\r\nconnection: keep-alive\r\n`
-    for (const field in headers) head += `${field}: ${headers[field]}\r\n`
-    if (body === undefined) this.#socket?.write(`${head}\r\n`, 'latin1')
-    else if (ASCII.test(head)) this.#socket?.write(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
-    else {
-      this.#socket?.cork()
-      this.#socket?.write(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n`, 'latin1')
-      this.#socket?.write(body)
-      this.#socket?.uncork()
-    }
+  #head(message: Message): RequestHead | string {
+    return requestHead(this.#place.heads, this.#place.authority, message)
+  }
+
+  #write(message: Message): void {
+    const head = this.#head(message)
+    const { body } = message
+    // What cannot be written was refused before.
+    if (typeof head === 'string') return
+    if (body === undefined) return void this.#socket?.write(`${head.text}\r\n`, 'latin1')
+    const length = `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
+    if (head.isAscii) return void this.#socket?.write(head.text + length + body)
+    this.#socket?.cork()
+    this.#socket?.write(head.text + length, 'latin1')
+    this.#socket?.write(body)
+    this.#socket?.uncork()
   }
 
   /** Answers whether more is wanted. */
@@ -143,8 +154,7 @@ export class OwnLine implements Line {
     this.#used = true
     this.#settled = false
     const { keeps, idle } = this.#reader
-    // An answer may come before all of the question has gone out; what is still to go would stand before the next one.
-    if (keeps && this.#socket?.writable && this.#socket.writableLength === 0) this.#keeper.rest(this, idle)
+    if (keeps && this.#socket?.writable) this.#keeper.rest(this, idle)
     else this.#end()
     hears.end()
   }
@@ -160,19 +170,4 @@ export class OwnLine implements Line {
     this.#keeper.gone(this)
     this.#socket?.destroy()
   }
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
-const ASCII = /^[\x00-\x7f]*$/
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-const TARGET = /^\/[\x21-\x7e]*$/
-
-/** Why a request cannot be written; never a header's value. */
-const unwritable = ({ path, headers }: Message): string | null => {
-  if (!TARGET.test(path)) return 'The request could not be written: its path is not one.'
-  for (const name in headers)
-    if (!NAME.test(name) || !VALUE.test(headers[name] ?? ''))
-      return `The request could not be written: the header ${JSON.stringify(name)} is not one.`
-  return null
 }

@@ -1,0 +1,72 @@
+/**
+ * Heads of requests and answers, as text. They repeat: with the same key all of a request's is the same but for its
+ * length, of an answer's all but a line or two. What was made of the last one at a place is kept there and used again
+ * where the text is the same (a tenth of a small request's cost, with the checks).
+ */
+import type { Message } from './line.ts'
+
+/** What the connections of one place know of its last heads. */
+export type Heads = {
+  /** The lines of the last answer's head, in their order. */
+  readonly fields: Field[]
+  request: RequestHead | null
+}
+
+export const noHeads = (): Heads => ({ fields: [], request: null })
+
+/** One line of a head; the name in lower case. */
+export type Field = { readonly line: string; readonly name: string; readonly value: string }
+
+/** All of a request's head but its length and the blank line. */
+export type RequestHead = Pick<Message, 'method' | 'path' | 'headers'> & {
+  readonly text: string
+  readonly isAscii: boolean
+}
+
+/** The head of this request, or why it cannot be written; never a header's value. */
+export const requestHead = (heads: Heads, authority: string, message: Message): RequestHead | string => {
+  const { method, path, headers } = message
+  const last = heads.request
+  // By identity: whoever asks with the same key again gives the same headers, and a changed one is another object.
+  if (last && last.headers === headers && last.path === path && last.method === method) return last
+  if (!TARGET.test(path)) return 'The request could not be written: its path is not one.'
+  let text = `${method} ${path} HTTP/1.1\r\nhost: ${authority}\r\nconnection: keep-alive\r\n`
+  for (const [name, value] of Object.entries(headers)) {
+    if (!NAME.test(name) || !VALUE.test(value))
+      return `The request could not be written: the header ${JSON.stringify(name)} is not one.`
+    text += `${name}: ${value}\r\n`
+  }
+  heads.request = { method, path, headers, text, isAscii: ASCII.test(text) }
+  return heads.request
+}
+
+/** One line of an answer's head, its `at`-th; undefined for what is none (a folded line, a blank before the colon). */
+export const answerField = (heads: Heads, at: number, line: string): Field | undefined => {
+  const last = heads.fields[at]
+  if (last?.line === line) return last
+  const field = fieldOf(line)
+  if (field) heads.fields[at] = field
+  return field
+}
+
+export const fieldOf = (line: string): Field | undefined => {
+  const colon = line.indexOf(':')
+  if (colon === -1) return undefined
+  const name = line.slice(0, colon)
+  if (!NAME.test(name) || CONTROL.test(line)) return undefined
+  let from = colon + 1
+  let to = line.length
+  while (from < to && isBlank(line.charCodeAt(from))) from++
+  while (to > from && isBlank(line.charCodeAt(to - 1))) to--
+  return { line, name: name.toLowerCase(), value: line.slice(from, to) }
+}
+
+const isBlank = (code: number): boolean => code === 32 || code === 9
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+export const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
+const ASCII = /^[\x00-\x7f]*$/
+const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+const TARGET = /^\/[\x21-\x7e]*$/

@@ -262,3 +262,19 @@ test('planning: of the names that clients think of the newest are remembered, an
   assert.deepEqual([ask('x'.repeat(201)), ask('x'.repeat(201))], ['new', 'new'])
   assert.deepEqual([ask('route-0'), ask('route-0')], ['new', 'known'])
 })
+
+test('planning: the more providers there are, the fewer names of clients are remembered', () => {
+  const gateway = planner()
+  // Each of them stands in every plan as a last resort.
+  const instances = Array.from({ length: 1_000 }, (_, n) => instance(`p${n}`, ['k1']))
+  const config = { ...routesNamed(1, 'priority'), instances }
+  const plans = (from: number, until: number) =>
+    Array.from({ length: until - from }, (_, n) => {
+      const made = planFor(gateway, config, `name-${from + n}`)
+      return made.ok ? made.value : assert.fail()
+    })
+  const first = plans(0, 300)
+  const again = plans(299, 300)
+  assert.equal(again[0], first[299], 'the newest is remembered')
+  assert.notEqual(plans(0, 1)[0], first[0], 'the oldest is not')
+})

@@ -26,11 +26,11 @@ type Kept = {
 type Drafting = (wanted: Wanted) => Outcome<Draft>
 const kept = new WeakMap<Config, Map<Drafting, Kept>>()
 
-/** So many names of so many characters are kept of those that clients choose; the oldest make room. */
+/** So many names of so many characters at most are kept of those that clients choose; the oldest make room. */
 const MOST_NAMES = 1_000
 const LONGEST_NAME = 200
 
-/** Every provider stands in every plan as a last resort: so many candidates are kept for routes, about 300 bytes each. */
+/** Every provider stands in every plan as a last resort: so many candidates are kept, up to 300 bytes each. */
 const MOST_CANDIDATES = 200_000
 
 /** `drafting`: by what kind of model is asked for. */
@@ -50,7 +50,8 @@ export const planFor = (gateway: Planner, config: Config, model: string, draftin
   const made = drafting({ model, config, lists, catalogue })
   if (!made.ok) return made
   const plan = settle(made.value, moment)
-  const most = isRoute ? MOST_CANDIDATES / Math.max(1, config.instances.length) : MOST_NAMES
+  const fitting = MOST_CANDIDATES / Math.max(1, config.instances.length)
+  const most = isRoute ? fitting : Math.min(MOST_NAMES, fitting)
   if (isRoute || model.length <= LONGEST_NAME) {
     names.set(model, { draft: made.value, plan: isSettled(made.value) ? plan : null })
     const [oldest] = names.size > most ? names.keys() : []

@@ -21,9 +21,9 @@ export const sourceOf = (value: unknown): string | undefined => {
   return (value as { rawJSON: string }).rawJSON
 }
 
-// Where a number can begin: behind a point a double is as exact as it was meant, and texts are full of digits.
 /** What a text without so many digits is told by in half the time. */
 const DIGITS = /[0-9]{16}/
+// Where a number can begin: behind a point a double is as exact as it was meant, and texts are full of digits.
 const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
 
 /**

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { AnswerReader, type Progress } from './answer-reader.ts'
+import { noHeads } from './heads.ts'
 
 type Read = {
   status?: number
@@ -222,4 +223,16 @@ test('how long the server keeps an idle connection', () => {
   assert.equal(idle('timeout=5, max=100'), 5)
   assert.equal(idle('max=100'), undefined)
   assert.equal(idle('timeout=-1'), undefined)
+})
+
+test('of heads with a thousand lines what is kept for the next one is little', () => {
+  const heads = noHeads()
+  const names: (string | undefined)[] = []
+  // Each has its own line at another place: what is kept of a line keeps all of its head.
+  for (let count = 1_000; count > 0; count--) {
+    const reader = new AnswerReader({ head: (_, headers) => names.push(headers('x-last')), bytes: () => true }, heads)
+    reader.push(whole(`${OK}${'a:b\r\n'.repeat(count)}x-last: of ${count}\r\ncontent-length: 0\r\n\r\n`))
+    assert.equal(names.at(-1), `of ${count}`)
+  }
+  assert.ok(heads.fields.length <= 100, `${heads.fields.length} lines are kept`)
 })

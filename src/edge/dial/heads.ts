@@ -5,9 +5,12 @@
  */
 import type { Message } from './line.ts'
 
+/** So many lines of a head are kept: each is a slice, which keeps all of the head it came in (16 KiB at most). */
+const MOST_KEPT = 64
+
 /** What the connections of one place know of its last heads. */
 export type Heads = {
-  /** The lines of the last answer's head, in their order. */
+  /** The first lines of the last answer's head, in their order. */
   readonly fields: Field[]
   request: RequestHead | null
 }
@@ -45,7 +48,7 @@ export const answerField = (heads: Heads, at: number, line: string): Field | und
   const last = heads.fields[at]
   if (last?.line === line) return last
   const field = fieldOf(line)
-  if (field) heads.fields[at] = field
+  if (field && at < MOST_KEPT) heads.fields[at] = field
   return field
 }
 

@@ -1,5 +1,11 @@
 import type { HeaderLookup } from './protocol.ts'
 
+/**
+ * A text and the bytes it was read from (UTF-8). What goes on unchanged goes on as these: writing a text with letters
+ * beyond Latin-1 anew, as most chats are, costs several times what reading it did.
+ */
+export type Source = { readonly text: string; readonly bytes: Uint8Array }
+
 /** A request as the edge received it: bounded, whole, its path looked at once. Nobody further in sees a socket. */
 export type Received = {
   /** Ours (`req_` and letters) or the client's own, if it was sane. */
@@ -11,6 +17,8 @@ export type Received = {
   readonly headers: HeaderLookup
   /** The body, valid UTF-8; empty when there was none. */
   readonly body: string
+  /** The same, where its bytes are at hand. */
+  readonly source?: Source
   /** Asked from this machine, without forwarding headers. */
   readonly local: boolean
   /** Who asks: a digest of the client's key; empty where none is needed. */
@@ -22,7 +30,8 @@ export type Reply = {
   head(status: number, headers: Readonly<Record<string, string>>): void
   /** Leaves in one write. Answering false: the client reads slower than we write; wait for `onDrain`. */
   write(text: string): boolean
-  end(text?: string): void
+  /** `source`: the text and its bytes, where they are at hand. */
+  end(text?: string, source?: Source): void
   /** Breaks the connection, so that nobody takes what was sent for complete. */
   cut(): void
   /** Calls once the client has taken what was written. One listener; a later one replaces it. */

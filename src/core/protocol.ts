@@ -1,3 +1,4 @@
+import type { Source } from './call.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
@@ -107,7 +108,13 @@ export type Counting = {
  * One step of an answer: the upstream's frame, if there was one, and the events it was decoded to. A step without a
  * frame is the gateway's own (a failure it found) or a whole answer, whose text is then in `whole`.
  */
-export type Passing = { readonly frame?: Frame; readonly whole?: string; readonly events: readonly ChatEvent[] }
+export type Passing = {
+  readonly frame?: Frame
+  readonly whole?: string
+  /** `whole` with its bytes, where they are at hand. */
+  readonly source?: Source
+  readonly events: readonly ChatEvent[]
+}
 
 /**
  * Steps in, wire text out, each event of the wire whole in one piece. After a `failure` event the in-band error has been

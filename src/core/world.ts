@@ -1,3 +1,4 @@
+import type { Source } from './call.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './protocol.ts'
 import type { Identity } from './provider.ts'
@@ -25,6 +26,8 @@ export type UpstreamCall = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
+  /** The same, where its bytes are at hand. */
+  readonly source?: Source
   /** Signed in by this machine's identity before it is sent; credentials that cannot be had are an `auth` failure, unsent. */
   readonly identity?: Identity
   /** ms to be connected in, TLS included; 0 is without limit. */

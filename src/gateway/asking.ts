@@ -97,6 +97,7 @@ export const askModel = (tools: Tools, { question, settings, turn }: Asked): Ask
         headers: headersFor(instance, target.key, question, prepared),
         identity: identityOf(instance, target.key, prepared.auth),
         body: prepared.body,
+        ...(prepared.raw && { source: prepared.raw }),
         protocol: prepared.protocol,
         quirks: instance.provider.quirks,
         key: target.key,

@@ -2,6 +2,7 @@
  * One attempt at one target: from the call upstream to the first content, and on to the end. It owns the clocks of its
  * phases and the one way to abort it. Callbacks push; there is one promise for the attempt and none for a chunk.
  */
+import type { Source } from '../core/call.ts'
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import type { HeaderLookup, Passing } from '../core/protocol.ts'
@@ -18,6 +19,8 @@ export type AttemptInput = {
   readonly headers: Readonly<Record<string, string>>
   readonly identity: Identity | undefined
   readonly body: string
+  /** The same, where its bytes are at hand. */
+  readonly source?: Source
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
@@ -46,6 +49,8 @@ export type Flow = {
   readonly status: number
   /** The answer's text, if it came as one JSON body. */
   readonly whole: string | null
+  /** The same, where its bytes are at hand. */
+  readonly source: Source | null
   /** The answer has been read to its end; only the body's own end may still be missing. */
   finished(): boolean
   /** The last record of tokens so far. */
@@ -99,6 +104,7 @@ export class Attempt implements UpstreamListener, Flow {
   /** 0 until its head has come. */
   status = 0
   whole: string | null = null
+  source: Source | null = null
   /** Steps not given out yet: of this read, or all while the choice is not made and there is no sink. */
   #held: Passing[] = []
   #heldSize = 0
@@ -118,7 +124,7 @@ export class Attempt implements UpstreamListener, Flow {
   #over: { readonly failure?: Failure } | null = null
 
   constructor(world: World, input: AttemptInput) {
-    const { url, headers, identity, body, once, stream, hold, forgiving, key, settings, textless } = input
+    const { url, headers, identity, body, source, once, stream, hold, forgiving, key, settings, textless } = input
     this.#world = world
     this.#asked = input
     this.#terms = { forgiving, hold, key, settings, stream, ...(textless && { textless }) }
@@ -132,7 +138,12 @@ export class Attempt implements UpstreamListener, Flow {
     if (stream) this.#clocks.limit('first', timeout.firstContent)
     const call = { method: 'POST', url, headers, body, connectTimeout: timeout.connect } as const
     const collected = stream && hold === Number.POSITIVE_INFINITY
-    const more = { ...(identity && { identity }), ...(once && { once }), ...(collected && { collected }) }
+    const more = {
+      ...(source && { source }),
+      ...(identity && { identity }),
+      ...(once && { once }),
+      ...(collected && { collected }),
+    }
     this.#call = world.dial({ ...call, ...more }, this)
   }
 
@@ -320,8 +331,14 @@ export class Attempt implements UpstreamListener, Flow {
   }
 
   #openAsFlow(): void {
-    this.whole = this.#held[0]?.whole ?? null
+    this.#keepWhole()
     this.#open({ ok: true, flow: this })
+  }
+
+  #keepWhole(): void {
+    const [first] = this.#held
+    this.whole = first?.whole ?? null
+    this.source = first?.source ?? null
   }
 
   /** The choice is made, or the attempt has failed while another could still be tried. */
@@ -353,7 +370,7 @@ export class Attempt implements UpstreamListener, Flow {
       (this.#usage?.output ?? 0) === 0
     if (!empty) return this.#openAsFlow()
     const nothing = fail('empty', 'the model answered with nothing', { status: this.status })
-    this.whole = this.#held[0]?.whole ?? null
+    this.#keepWhole()
     this.#open({ ok: false, failure: nothing, flow: this })
   }
 

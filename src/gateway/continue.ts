@@ -7,6 +7,7 @@
  * or a thought that is sealed cannot be gone on with by another. So only text in, text out, one choice, and no sequence
  * that ends an answer, of which half may stand on either side of the seam.
  */
+import type { Source } from '../core/call.ts'
 import type { ChatEvent, ChatRequest, Usage } from '../core/chat.ts'
 import { type Failure, fail, rowOf } from '../core/failure.ts'
 import type { Passing } from '../core/protocol.ts'
@@ -87,6 +88,7 @@ type Next = {
 export class ContinuedFlow implements Flow {
   readonly status: number
   readonly whole: string | null
+  readonly source: Source | null
   readonly #asked: InputCount
   readonly #next: Next
   readonly #pieces: string[] = []
@@ -107,6 +109,7 @@ export class ContinuedFlow implements Flow {
     this.#next = next
     this.status = won.flow.status
     this.whole = won.flow.whole
+    this.source = won.flow.source
   }
 
   /** Who answers now. */

@@ -77,7 +77,11 @@ const serve = async (
   if (begun?.ok === false) return refuseAndRecord(protocol, client, record, begun.failure, null)
   const turn = begun?.value
   const reply = turn?.keeping(client) ?? client
-  const question = { ...(turn?.question ?? asked.value), query: received.query }
+  const question = {
+    ...(turn?.question ?? asked.value),
+    query: received.query,
+    ...(received.source && { raw: received.source }),
+  }
   const plan = planFor(gateway, config, request.model)
   if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
 
@@ -216,7 +220,9 @@ const whole = async (
   record.used(usedBy(won.flow, new InputCount(question.request)))
   record.begun = true
   reply.head(200, { 'content-type': 'application/json', ...record.headers() })
-  reply.end(body)
+  const { source } = won.flow
+  if (source && source.text === body) reply.end(body, source)
+  else reply.end(body)
   record.end('answered', 200)
 }
 

@@ -1,4 +1,5 @@
 /** What one candidate would be sent: which format, which body, which headers, and what cannot be carried there. */
+import type { Source } from '../core/call.ts'
 import type { ChatRequest, UpstreamProtocolName } from '../core/chat.ts'
 import type { ModelFacts } from '../core/config.ts'
 import { type JsonObject, list, object } from '../core/json.ts'
@@ -20,6 +21,8 @@ export type Question = {
   /** As it came, and parsed; `members` says where in the text each outermost member lies. */
   readonly source: string
   readonly body: JsonObject
+  /** `source` with its bytes, where they are at hand. */
+  readonly raw?: Source
   readonly members: readonly Span[]
   readonly headers: HeaderLookup
   /** What stood behind the path's question mark. */
@@ -52,6 +55,8 @@ export type Prepared = {
   readonly url: string
   readonly auth: Auth
   readonly body: string
+  /** The same, where its bytes are at hand. */
+  readonly raw?: Source
   /** A stream is asked for. */
   readonly stream: boolean
   /** Client paths of what was given up. */
@@ -122,7 +127,8 @@ const prepareAs = (
     const body = rewrite(question.source, question.members, question.body, after)
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''
-    return { protocol, url: url + query, auth, body, stream, ...sorted(given, question) }
+    const raw = question.raw?.text === body ? question.raw : undefined
+    return { protocol, url: url + query, auth, body, ...(raw && { raw }), stream, ...sorted(given, question) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const mended = mend(encoded.body)

@@ -36,7 +36,13 @@ export type Dialect = {
 }
 
 /** Largest of each kind, in bytes: one event of a stream (some repeat the question, or carry an image), an answer, a stream, an error's body. */
-const MOST = { event: 8 * 1024 * 1024, whole: 32 * 1024 * 1024, stream: 64 * 1024 * 1024, error: 1024 * 1024 }
+const MOST = {
+  event: 8 * 1024 * 1024,
+  whole: 32 * 1024 * 1024,
+  kept: 64 * 1024,
+  stream: 64 * 1024 * 1024,
+  error: 1024 * 1024,
+}
 
 export const readerFor = (head: Head, dialect: Dialect): Reader => {
   const type = head.headers('content-type') ?? ''
@@ -120,11 +126,11 @@ class StreamReader implements Reader {
 }
 
 const wholeReader = (head: Head, dialect: Dialect): Reader =>
-  collecting(MOST.whole, (text) => {
+  collecting(MOST.whole, (text, bytes) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
     const events = dialect.protocol.decodeAnswer(body)
-    return { whole: text, events: mender(head, dialect)?.(events) ?? events }
+    return { whole: text, ...(bytes && { source: { text, bytes } }), events: mender(head, dialect)?.(events) ?? events }
   })
 
 const unreadable = (text: string, status: number): Failure => {
@@ -149,23 +155,34 @@ const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dial
 }
 
 /** Keeps the body until its end and reads it then; `beyond`: what is made of one beyond the limit, by what fitted. */
-const collecting = (most: number, read: (text: string) => Passing, beyond?: (text: string) => Passing): Reader => {
+const collecting = (
+  most: number,
+  read: (text: string, bytes: Uint8Array | null) => Passing,
+  beyond?: (text: string) => Passing,
+): Reader => {
   const text = utf8()
   const pieces: string[] = []
   let size = 0
+  /** The answer's bytes, if it comes in one piece. */
+  let only: Uint8Array | null = null
   return {
     push(chunk) {
       size += chunk.length
       if (size > most) return beyond ? [beyond(pieces.join(''))] : tooLarge(most)
+      only = size === chunk.length && size <= MOST.kept ? new Uint8Array(chunk) : null
       pieces.push(...text.push(chunk))
       return []
     },
     end() {
       pieces.push(...text.end())
-      return [read(pieces.join(''))]
+      const whole = pieces.join('')
+      return [read(whole, only && isTheSame(whole, only) ? only : null)]
     },
   }
 }
+
+/** Neither a mark was left out of the text nor anything that is no UTF-8 replaced in it. */
+const isTheSame = (text: string, bytes: Uint8Array): boolean => bytes[0] !== 0xef && !text.includes('\ufffd')
 
 const tooLarge = (most: number): Passing[] => [
   { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },

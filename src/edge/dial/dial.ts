@@ -192,8 +192,9 @@ class Call implements Hears, Ongoing {
   #starting = false
 
   constructor(call: UpstreamCall, { origin, path }: Road, listener: UpstreamListener, mostDecoded: number) {
-    const { method, headers, body, connectTimeout, once = false } = call
-    this.#message = { method, path, headers, connectTimeout, ...(body !== undefined && { body }) }
+    const { method, headers, body, source, connectTimeout, once = false } = call
+    const what = { ...(body !== undefined && { body }), ...(source && { source }) }
+    this.#message = { method, path, headers, connectTimeout, ...what }
     this.#origin = origin
     this.#listener = listener
     this.#mostDecoded = mostDecoded

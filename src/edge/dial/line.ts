@@ -5,7 +5,9 @@ import type { UpstreamCall } from '../../core/world.ts'
 import type { Place } from './connect.ts'
 
 /** A call as it is written: `path` with its query. */
-export type Message = Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'connectTimeout'> & { readonly path: string }
+export type Message = Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'source' | 'connectTimeout'> & {
+  readonly path: string
+}
 
 /** One connection, used by one call at a time. It makes itself when it is first used. */
 export type Line = {

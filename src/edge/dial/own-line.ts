@@ -5,6 +5,7 @@
  */
 import type { Socket } from 'node:net'
 import { type Failure, fail } from '../../core/failure.ts'
+import { withHead } from '../with-head.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
 import { callFailure, readFailure } from './failures.ts'
@@ -13,6 +14,9 @@ import type { Hears, Keeper, Line, Message } from './line.ts'
 
 /** What the kernel has for any connection is read into this, and used up before the next is read. */
 const READ = Buffer.allocUnsafeSlow(64 * 1024)
+
+/** A request of so many bytes is put together and leaves in one write; of a longer one the parts leave as they are. */
+const COPIED = 64 * 1024
 
 const NOBODY: AnswerSink = { head() {}, bytes: () => true }
 
@@ -105,15 +109,17 @@ export class OwnLine implements Line {
 
   #write(message: Message): void {
     const head = this.#head(message)
-    const { body } = message
+    const { body, source } = message
     // What cannot be written was refused before.
     if (typeof head === 'string') return
     if (body === undefined) return void this.#socket?.write(`${head.text}\r\n`, 'latin1')
-    const length = `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
-    if (head.isAscii) return void this.#socket?.write(head.text + length + body)
+    const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
+    if (source && source.bytes.length <= COPIED)
+      return void this.#socket?.write(withHead(head.text + length, source.bytes))
+    if (head.isAscii && !source) return void this.#socket?.write(head.text + length + body)
     this.#socket?.cork()
     this.#socket?.write(head.text + length, 'latin1')
-    this.#socket?.write(body)
+    this.#socket?.write(source?.bytes ?? body)
     this.#socket?.uncork()
   }
 

@@ -47,7 +47,7 @@ class UndiciLine implements Line {
     ;(this.#client as EventEmitter).on('error', () => {})
   }
 
-  send({ method, path, headers, body, connectTimeout }: Message, hears: Hears): void {
+  send({ method, path, headers, body, source, connectTimeout }: Message, hears: Hears): void {
     this.#failure = null
     this.#call = new UndiciCall(hears, connectTimeout, {
       isFresh: () => this.#fresh,
@@ -66,7 +66,7 @@ class UndiciLine implements Line {
         path,
         method,
         headers,
-        ...(body !== undefined && { body }),
+        ...(body !== undefined && { body: source?.bytes ?? body }),
         // A POST is not sent twice by undici of its own accord; when it may be is decided elsewhere.
         idempotent: false,
       },

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import type { Source } from '../../core/call.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { tooDear } from './dear.ts'
@@ -42,7 +43,7 @@ export const collect = (
   exchange: Exchange,
   most: number,
   takes: (bytes: number) => Failure | null,
-  done: (body: Outcome<string>) => void,
+  done: (body: Outcome<Source>) => void,
 ): void => {
   const parts: Buffer[] = []
   let size = 0
@@ -60,12 +61,14 @@ export const collect = (
     const [first] = parts
     const whole = parts.length === 1 && first ? first : Buffer.concat(parts, size)
     if (!isUtf8(whole)) return done(bad(fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')))
-    const text = withoutMark(whole.toString('utf8'))
+    const bytes = withoutMark(whole)
+    const text = bytes.toString('utf8')
     const problem = tooDear(text)
-    done(problem ? bad(problem) : good(text))
+    done(problem ? bad(problem) : good({ text, bytes }))
   }
   exchange.take({ take, end })
 }
 
 /** Some Windows tools put a byte order mark before JSON (RFC 8259, section 8.1: parsers may ignore it). */
-const withoutMark = (text: string): string => (text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
+const withoutMark = (bytes: Buffer): Buffer =>
+  bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes

@@ -3,6 +3,7 @@
  * asked; the house decides what becomes of a request and never sees a socket, but for one that is to speak WebSocket.
  */
 import type { ListenOptions, Socket } from 'node:net'
+import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 
 export type Headers = Readonly<Record<string, string>>
@@ -48,7 +49,7 @@ export type Exchange = RequestHead & {
   /** The connection ends behind this answer. */
   last(): void
   /** A whole answer; null for one that has no body by its status. Throws where a header cannot be written. */
-  answer(status: number, headers: Headers, body: string | null): void
+  answer(status: number, headers: Headers, body: string | null, source?: Source): void
   /** Throws where a header cannot be written. The head leaves with the first of the body. */
   begin(status: number, headers: Headers): void
   /** Leaves in one write. False: the client reads slower than we write; `drained` tells when it has caught up. */

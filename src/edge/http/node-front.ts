@@ -1,5 +1,6 @@
 /** HTTP/1.1 by `node:http`, whose parser and protocol limits are kept as strict as they come. */
 import type { AddressInfo, Socket } from 'node:net'
+import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import {
   closeBehind,
@@ -189,7 +190,7 @@ class NodeExchange implements Exchange {
     this.#res.shouldKeepAlive = false
   }
 
-  answer(status: number, headers: Headers, body: string | null): void {
+  answer(status: number, headers: Headers, body: string | null, source?: Source): void {
     const { socket } = this.#req
     // `res.socket` is set once the answers to earlier requests on the connection have gone out.
     if (!this.#res.shouldKeepAlive && !this.complete && this.#res.socket === socket && body !== null) {
@@ -198,8 +199,11 @@ class NodeExchange implements Exchange {
       closeBehind(socket, refusalText({ status, headers, body }), this.#linger)
       return
     }
-    this.#res.writeHead(status, listed(headers, body === null ? [] : ['content-length', `${Buffer.byteLength(body)}`]))
-    this.#res.end(body ?? '')
+    this.#res.writeHead(
+      status,
+      listed(headers, body === null ? [] : ['content-length', `${source?.bytes.length ?? Buffer.byteLength(body)}`]),
+    )
+    this.#res.end(source?.bytes ?? body ?? '')
     if (this.waiting > 0) this.#listen()
   }
 

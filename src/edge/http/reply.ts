@@ -1,4 +1,4 @@
-import type { Reply } from '../../core/call.ts'
+import type { Reply, Source } from '../../core/call.ts'
 import type { Exchange, Headers, Hears } from './front.ts'
 
 /**
@@ -55,7 +55,7 @@ export class HttpReply implements Reply, Hears {
     return room
   }
 
-  end(text = ''): void {
+  end(text = '', source?: Source): void {
     if (this.#over) return
     if (this.#gone) {
       this.#over = true
@@ -67,7 +67,7 @@ export class HttpReply implements Reply, Hears {
     } else {
       const bare = this.#status === 204 || this.#status === 304
       // What cannot be written throws, and then another answer still can be.
-      this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bare ? null : text)
+      this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bare ? null : text, source)
       this.#over = true
     }
     const { waiting } = this.#exchange

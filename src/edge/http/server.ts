@@ -3,7 +3,7 @@
  * inwards nobody sees a connection: a request is a `Received`, an answer a `Reply`.
  */
 import { isIP, type Socket } from 'node:net'
-import type { Received } from '../../core/call.ts'
+import type { Received, Source } from '../../core/call.ts'
 import { bad, type Failure, fail, good } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
@@ -242,14 +242,15 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const shed = route.model ? (guest.crowd ?? load.shedding(calls, settings.limit)) : null
     if (shed) return refuse(turnedAway(shed), {}, shed)
 
-    const enter = (body: string) => {
+    const enter = (source: Source | null) => {
       const received: Received = {
         id,
         method,
         path,
         query: queryOf(target),
         headers,
-        body,
+        body: source?.text ?? '',
+        ...(source && { source }),
         local,
         client: settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(presentedKey(headers)) : '',
       }
@@ -276,7 +277,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       }
     }
 
-    if (route.method !== 'POST') return enter('')
+    if (route.method !== 'POST') return enter(null)
     const unfit = bodyProblem(headers, settings.limit.body)
     if (unfit) return refuse(unfit)
     if (exchange.expects === 'continue') exchange.proceed()

@@ -14,6 +14,9 @@ import { statusLine } from './status.ts'
 /** Bytes a client may send ahead while a request of it is answered; from there on it is not read. */
 const MOST_AHEAD = 64 * 1024
 
+/** Times its own size that a part of a body may keep in memory. */
+const MOST_SPREAD = 4
+
 const NOTHING = Buffer.alloc(0)
 
 export const ownFront: OpenFront = (house, options) => {
@@ -203,7 +206,9 @@ class Connection<Guest> implements Line, RequestSink {
   }
 
   bytes(part: Buffer): void {
-    this.#exchange?.hear(part)
+    // It is the taker's to keep, and a few bytes of a large read, the rest of which was framing, would keep all of it.
+    const spread = part.length * MOST_SPREAD < part.buffer.byteLength
+    this.#exchange?.hear(spread ? Buffer.from(part) : part)
   }
 
   end(): void {

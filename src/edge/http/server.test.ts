@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { until } from '../../../test/support/upstream.ts'
 import type { Received, Reply } from '../../core/call.ts'
@@ -20,6 +22,14 @@ type Given = {
   settings: Settings
   /** What every handler does. */
   answer: (call: Call) => void | Promise<void>
+}
+
+setFlagsFromString('--expose-gc')
+/** Bytes in buffers that somebody still refers to. */
+const held = (): number => {
+  // What V8 puts there; its types do not say so.
+  ;(runInNewContext('gc') as () => void)()
+  return process.memoryUsage().arrayBuffers
 }
 
 /** Everything here holds for both fronts: each is the other's oracle. */
@@ -374,6 +384,22 @@ for (const front of ['own', 'node'] as const)
       socket.destroy()
       await ask(server.port, 'POST', CHAT, {}, '\ufeff{}')
       assert.equal(calls[1]?.received.body, '{}')
+    })
+
+    test('http: of a body that comes thinly spread, no more is kept than is counted', async () => {
+      const { server } = await given()
+      const socket = connect(server.port, '127.0.0.1')
+      socket.on('error', () => {})
+      const before = held()
+      socket.write(request('POST', CHAT, { 'transfer-encoding': 'chunked' }))
+      // A byte of every thousand counts; kept as they came, the parts would keep all that came beside them.
+      const spread = `1;${'x'.repeat(1_000)}\r\n \r\n`.repeat(1_000)
+      for (let at = 0; at < 48; at++) await new Promise((resolve) => socket.write(spread, resolve))
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      assert.equal(server.live(), 1)
+      const grown = held() - before
+      assert.ok(grown < 8_000_000, `${grown} bytes are kept for 48 000`)
+      socket.destroy()
     })
 
     test('http: Expect: 100-continue is told to go on, unless the request is refused anyhow', async () => {

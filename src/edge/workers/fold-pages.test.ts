@@ -70,3 +70,16 @@ test('pages: of a process that is gone its counts stay, and its states do not', 
   assert.match(foldPages([], [page, now]), /^requests_total\{.*\} 4$/m)
   assert.doesNotMatch(foldPages([], [page]), /headgate_in_flight/)
 })
+
+test('pages: of processes that come and go, each with names of its own, the counts of no more than a few are kept', () => {
+  const page = (life: number) => {
+    const named = Array.from({ length: 20_000 }, (_, at) => `named_total{model="${life}-${at}"} 1`)
+    return `# HELP named_total N.\n# TYPE named_total counter\n${named.join('\n')}\nnamed_total{model="all"} 1\n`
+  }
+  let past = ''
+  for (let life = 0; life < 8; life++) past = foldPages([], [past, page(life)])
+  assert.ok(lines(past).length <= 70_000, `${lines(past).length} lines`)
+  // What is known already never falls.
+  assert.match(past, /^named_total\{model="all"\} 8$/m)
+  assert.match(past, /^named_total\{model="0-0"\} 1$/m)
+})

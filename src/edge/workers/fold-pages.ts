@@ -16,24 +16,33 @@ const FOLDS: { readonly [gauge: string]: (a: number, b: number) => number } = {
 }
 const add = (a: number, b: number): number => a + b
 
+/**
+ * A family of so many lines takes no more of the past: a process has 20,000 at most, of names that clients choose, and
+ * any number of processes may have come and gone.
+ */
+const MOST_LINES = 50_000
+
 /** `current`: pages of now. `past`: pages of which only what never falls still counts. */
 export const foldPages = (current: readonly string[], past: readonly string[] = []): string => {
   const families = new Map<string, Family>()
-  for (const page of current) fold(families, page, () => true)
-  for (const page of past) fold(families, page, (kind) => kind !== 'gauge')
+  for (const page of current) fold(families, page, 'current')
+  for (const page of past) fold(families, page, 'past')
   return [...families.values()].map(textOf).join('')
 }
 
-const fold = (families: Map<string, Family>, page: string, counts: (kind: string) => boolean): void => {
+const fold = (families: Map<string, Family>, page: string, time: 'current' | 'past'): void => {
   let help = ''
+  let isFull = false
   let family: Family | undefined
   let join = add
   for (const line of page.split('\n')) {
     if (line.startsWith('# HELP ')) help = line
     else if (line.startsWith('# TYPE ')) {
       const [, , name = '', kind = ''] = line.split(' ')
-      family = counts(kind) ? (families.get(name) ?? { head: [help, line], kind, series: new Map() }) : undefined
+      const counts = time === 'current' || kind !== 'gauge'
+      family = counts ? (families.get(name) ?? { head: [help, line], kind, series: new Map() }) : undefined
       if (family) families.set(name, family)
+      isFull = time === 'past' && family !== undefined && family.series.size >= MOST_LINES
       join = (kind === 'gauge' ? FOLDS[name] : undefined) ?? add
     } else if (family && line !== '') {
       // A label's value may have spaces in it; the number behind the last one has none.
@@ -41,7 +50,8 @@ const fold = (families: Map<string, Family>, page: string, counts: (kind: string
       const name = line.slice(0, at)
       const value = Number(line.slice(at + 1))
       const before = family.series.get(name)
-      family.series.set(name, before === undefined ? value : join(before, value))
+      if (before !== undefined) family.series.set(name, join(before, value))
+      else if (!isFull) family.series.set(name, value)
     }
   }
 }

@@ -40,7 +40,7 @@ test('built: nothing is started, and no text becomes code', () => {
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
   // A module's name is never made of what came from outside but the folder of providers, read at start.
   const computed = [...source].filter(([, text]) => /import\((?!\s*'[^']+'\s*\))/.test(text)).map(([file]) => file)
-  assert.deepEqual(computed, ['edge/load-providers.ts'])
+  assert.deepEqual(computed, ['edge/provider-files.ts'])
 })
 
 test('built: the parsers are as strict as they come, and certificates are looked at', () => {

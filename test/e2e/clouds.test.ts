@@ -437,6 +437,8 @@ describe('clouds: Google', () => {
       { ...setup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
       async (stage) => {
         assert.deepEqual(heard(await stage.ask()), ok)
+        // Signed anew it would say another second.
+        await sleep(1_100)
         assert.deepEqual(heard(await stage.ask()), ok)
         const [first, second] = stage.upstream.seen
         assert.equal(first?.headers.authorization, second?.headers.authorization)

@@ -42,10 +42,11 @@ const headersOf = async (auth: GoogleAuth): Promise<Fetched<Headers>> => {
   const client = await auth.getClient()
   const headers = Object.fromEntries(await client.getRequestHeaders())
   if (!headers.authorization) throw new Error('no token')
-  return { value: headers, expires: client.credentials.expiry_date ?? endOf(headers.authorization) }
+  // For a token that it signs itself the library says an end of its own (1 ms after 1970).
+  return { value: headers, expires: endOf(headers.authorization) || (client.credentials.expiry_date ?? 0) }
 }
 
-/** Of what a service account signs itself only the token says when it ends (RFC 7519, `exp`). Unknown: it is used once. */
+/** Of what a service account signs itself only the token says when it ends (RFC 7519, `exp`; ms since 1970). 0: it does not say. */
 const endOf = (authorization: string): number => {
   const [, claims = ''] = authorization.split('.')
   try {

@@ -28,13 +28,15 @@ const drip = async (port: number, first: string, rest: string): Promise<Drip> =>
   const byte = () => {
     if (socket.writable) socket.write(rest[at++ % rest.length] ?? 'x')
   }
-  const timer = setInterval(() => setImmediate(byte), 1_000)
+  let timer: NodeJS.Timeout | undefined
   socket.on('close', () => {
     closed = true
     clearInterval(timer)
   })
+  // To be connected may take longer than a second, and what is written before then leaves first.
   await new Promise((resolve) => socket.once('connect', resolve))
   socket.write(first)
+  timer = setInterval(() => setImmediate(byte), 1_000)
   return { socket, closed: () => closed, text: () => text }
 }
 

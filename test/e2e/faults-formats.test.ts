@@ -577,7 +577,7 @@ describe('faults of formats', () => {
       fallback: 'same-model',
       circuit: { timeout: 1_500, minRequests: 100, consecutiveFailures: 0 },
       retry: { maxAttempts: 2, budgetPercent: 0 },
-      timeout: { connect: 5_000, firstContent: 1_800, idle: 1_500 },
+      timeout: { connect: 5_000, firstContent: 3_000, idle: 1_500 },
       keepAlive: { interval: 0 },
       providers: {
         ...Object.fromEntries(CASES.map((one) => [one.id, placeOf(one)])),

@@ -85,7 +85,7 @@ export const watchConfig = ({
       pause = { timer, wake }
     })
 
-  /** The texts once two looks in a row agree; the last look if they never do. */
+  /** The texts once two looks in a row agree; the last look if they never do. A file is empty when a writer begins: that is looked at longest. */
   const readSettled = async (): Promise<{ read: Read; hash: string }> => {
     let read = await readTexts(place)
     let hash = hashOf(read)
@@ -93,7 +93,7 @@ export const watchConfig = ({
       await wait(settle)
       read = await readTexts(place)
       const next = hashOf(read)
-      if (next === hash) break
+      if (next === hash && read.file?.text !== '') break
       hash = next
     }
     return { read, hash }

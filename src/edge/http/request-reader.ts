@@ -232,9 +232,9 @@ export class RequestReader {
   }
 }
 
-/** What RFC 9110 and 5789 define, without CONNECT: nobody gets a tunnel here. */
+/** What RFC 9110, 5789 and the draft of QUERY define, without CONNECT: nobody gets a tunnel here. */
 const REQUEST =
-  /^(GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE) (\/[\x21-\x7e]*|\*|[A-Za-z]+:\/\/[A-Za-z0-9.:-]+(?:\/[\x21-\x7e]*)?) HTTP\/(1\.[01])$/
+  /^(GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE|QUERY) (\/[\x21-\x7e]*|\*|[A-Za-z]+:\/\/[A-Za-z0-9.:-]+(?:\/[\x21-\x7e]*)?) HTTP\/(1\.[01])$/
 /** What has come so far can still become one. */
 const BEGINS = /^[A-Z]{1,7}(?:$| )/
 /** What a head may not have anywhere: control characters, and ends of lines that are not CR LF. */

@@ -149,7 +149,7 @@ const asked = async (open: OpenFront, bytes: Buffer, names: readonly string[]): 
 const STRICTER: readonly (readonly [why: string, is: (theirs: Request, text: string) => boolean])[] = [
   [
     'methods that only WebDAV and the like know, and tunnels',
-    ({ method }) => !/^(?:GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE)$/.test(method),
+    ({ method }) => !/^(?:GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE|QUERY)$/.test(method),
   ],
   [
     'more than one blank between the parts of the first line',

@@ -171,12 +171,12 @@ const writerFor = (
 const pour = async (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => {
   const { stream, writer, more, asked, record } = pouring
   const flow = more ?? pouring.flow
-  stop.means((reason) => {
-    if (reason.kind === 'client_gone') stream.left(reason)
-    else flow.giveUp(reason)
-  })
-  record.begun = true
   try {
+    stop.means((reason) => {
+      if (reason.kind === 'client_gone') stream.left(reason)
+      else flow.giveUp(reason)
+    })
+    record.begun = true
     const failure = await stream.pour(writer, flow, record.headers(), () => asked.letGo())
     const { ticket } = more?.won ?? pouring
     if (failure && failure.kind !== 'client_gone') ticket.failed(failure)

@@ -112,4 +112,27 @@ describe('slow readers', () => {
     assert.equal(await gauge(gateway, 'headgate_client_aborts_total'), 1)
     socket.destroy()
   })
+
+  test('a client that takes nothing of a whole answer is hung up on', async (t) => {
+    // More than the kernel keeps for a connection.
+    const upstream = await on.upstream((asked) => say(asked, { text: 'w'.repeat(12 * MEGABYTE) }))
+    const gateway = await on.gateway({
+      timeout: { clientWrite: 1_000 },
+      providers: { a: { baseUrl: `${upstream.url}/v1` } },
+    })
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    t.after(() => socket.destroy())
+    socket.on('error', () => {})
+    socket.pause()
+    socket.write(rawRequest(PATH, JSON.stringify(bodyFor('chat', 'm', false))))
+    const inFlight = () => gauge(gateway, 'headgate_in_flight')
+    const held = () => gauge(gateway, 'headgate_buffered_bytes')
+    const large = (bytes: number) => bytes > MEGABYTE
+    const ended = async () => (callsOf(upstream)[0]?.ended === 'finished' ? 1 : 0)
+    assert.equal(await settles(ended, (one) => one === 1), 1)
+    assert.ok(large(await settles(held, large)))
+    assert.equal(await settles(held, (bytes) => bytes === 0), 0)
+    assert.equal(await settles(inFlight, (calls) => calls === 0), 0)
+  })
 })

@@ -240,6 +240,57 @@ for (const [name, open] of FRONTS)
       asker.socket.destroy()
     })
 
+    for (const streamed of [false, true]) {
+      const what = streamed ? 'the end of a stream' : 'a whole answer'
+      const large = 'x'.repeat(streamed ? 10_000_000 : 20_000_000)
+      const patient = async (patience: number) => {
+        const made = await given(open, { timing: { keepAlive: 60_000 } })
+        made.serve = (exchange) => {
+          exchange.patience = patience
+          const body = exchange.target === '/small' ? exchange.target : large
+          if (!streamed) return exchange.answer(200, {}, body)
+          exchange.begin(200, {})
+          exchange.write(body)
+          exchange.end(body)
+        }
+        return made
+      }
+
+      for (const [behind, sent] of [
+        ['', get('/a')],
+        [', behind a small one', get('/small') + get('/a')],
+        [', with another one behind it', get('/a') + get('/small')],
+      ] as const)
+        test(`whoever takes nothing of ${what}${behind} is hung up on`, async (t) => {
+          const made = await patient(300)
+          const deaf = await client(made.port)
+          t.after(() => deaf.socket.destroy())
+          deaf.socket.pause()
+          deaf.socket.write(sent)
+          await until('hung up on', () => made.left.length === 1, 10_000)
+          assert.ok(made.served.length > 0)
+        })
+
+      test(`whoever takes ${what} slowly is not hung up on, nor is who has taken it`, async (t) => {
+        const made = await patient(800)
+        const slow = await client(made.port)
+        t.after(() => slow.socket.destroy())
+        // A part each 100 ms, so that all of it takes several times the patience.
+        slow.socket.removeAllListeners('data')
+        let taken = 0
+        const turns = setInterval(() => {
+          const part: string | null = slow.socket.read(500_000) ?? slow.socket.read()
+          taken += part?.length ?? 0
+        }, 100)
+        t.after(() => clearInterval(turns))
+        slow.socket.on('readable', () => {})
+        slow.socket.write(get('/a'))
+        await until('read', () => taken > 20_000_000 || slow.closed, 40_000)
+        await new Promise((resolve) => setTimeout(resolve, 1_700))
+        assert.deepEqual([taken > 20_000_000, slow.closed, made.left.length], [true, false, 0])
+      })
+    }
+
     test('whoever leaves is told of once, and who is idle can be hung up on', async () => {
       const made = await given(open)
       const asker = await client(made.port, get('/a'))

@@ -42,6 +42,11 @@ export type Exchange = RequestHead & {
   readonly waiting: number
   /** Who is told what becomes of the answer; to be set before anything is answered. */
   hears: Hears
+  /**
+   * ms; 0: for ever. A client that has taken nothing for so long (and up to twice that) of an answer that was given to
+   * its end is hung up on. To be set before anything is answered.
+   */
+  patience: number
   /** Tells a client that waits for it to send its body. */
   proceed(): void
   /** The body goes there from now on, beginning with what has come; null: nobody wants it. */

@@ -140,6 +140,7 @@ class NodeExchange implements Exchange {
   readonly headers: HeaderLookup
   readonly expects: Exchange['expects']
   hears = NOBODY
+  patience = 0
   /** Chunks are framed here (RFC 9112, section 7.1). */
   #frames = false
   #drains = false
@@ -205,6 +206,7 @@ class NodeExchange implements Exchange {
     )
     this.#res.end(source?.bytes ?? body ?? '')
     if (this.waiting > 0) this.#listen()
+    this.#wait()
   }
 
   /**
@@ -225,10 +227,25 @@ class NodeExchange implements Exchange {
 
   end(text: string): void {
     this.#res.end(this.#frames ? `${text === '' ? '' : chunk(text)}0\r\n\r\n` : text)
+    this.#wait()
   }
 
   cut(): void {
     this.#res.destroy()
+  }
+
+  /** Node hangs up itself on a connection whose time is over; while the system's queue becomes shorter that begins anew. */
+  #wait(): void {
+    const res = this.#res
+    if (this.waiting === 0) return
+    const begin = (socket: Socket) => {
+      socket.setTimeout(this.patience)
+      // Before Node sets its own for an idle connection.
+      res.prependOnceListener('finish', () => socket.setTimeout(0))
+    }
+    // The answers to earlier requests on the connection go out before it has one.
+    if (res.socket) begin(res.socket)
+    else res.once('socket', begin)
   }
 
   #listen(): void {

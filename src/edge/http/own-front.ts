@@ -299,10 +299,17 @@ class Connection<Guest> implements Line, RequestSink {
     // Nobody is there any more, which the connection's end tells.
     if (!this.#socket.writable) return
     if (this.waiting === 0) this.#sent(exchange)
-    else
+    else {
+      // Node looks at the system's queue before it says so: while that becomes shorter the time begins anew. What the
+      // client sends begins it anew too, but one that wants to stay need only read a little.
+      const giveUp = () => this.destroy()
+      this.#socket.setTimeout(exchange.patience, giveUp)
       this.#socket.write('', (error) => {
-        if (!error) this.#sent(exchange)
+        if (error) return
+        this.#socket.setTimeout(0, giveUp)
+        this.#sent(exchange)
       })
+    }
   }
 
   #sent(exchange: OwnExchange): void {
@@ -336,6 +343,7 @@ class OwnExchange implements Exchange {
   readonly #read: ReadHead
   #taker: Taker | null = null
   hears = NOBODY
+  patience = 0
   begun = false
   /** All of the answer has been sent. */
   over = false

@@ -18,7 +18,8 @@ export const idHeaders = (path: string, requestId: string): Readonly<Record<stri
 
 /** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
 export const refusalText = ({ status, headers, body }: Refusal): string => {
-  const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), connection: 'close' }
+  const date = new Date().toUTCString()
+  const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), date, connection: 'close' }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
   return `${statusLine(status)}${lines.join('')}\r\n${body}`
 }

@@ -85,6 +85,7 @@ const taken: readonly [name: string, wire: string, requests: readonly Partial<Re
   ['empty lines before', `\r\n\r\n${GET}\r\n${GET}`, [{ line: 'GET /y 1.1' }, { line: 'GET /y 1.1' }]],
   ['HTTP/1.0', `GET / HTTP/1.0\r\n\r\n`, [{ line: 'GET / 1.0', keeps: false }]],
   ['HTTP/1.0 that stays', `GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n`, [{ keeps: true }]],
+  ['HTTP/1.0 that says both', `GET / HTTP/1.0\r\nconnection: close, keep-alive\r\n\r\n`, [{ keeps: false }]],
   ['that it closes, among others', `GET / HTTP/1.1\r\n${HOST}connection: x, Close\r\n\r\n`, [{ keeps: false }]],
   ['a name that only looks like it', `GET / HTTP/1.1\r\n${HOST}connection: closely\r\n\r\n`, [{ keeps: true }]],
   ['that it waits', `${POST}expect: 100-Continue\r\ncontent-length: 1\r\n\r\na`, [{ expects: 'continue', body: 'a' }]],

@@ -223,7 +223,7 @@ export class RequestReader {
       hosts,
       lines,
       expects: expect === undefined ? 'nothing' : expect.toLowerCase() === '100-continue' ? 'continue' : 'other',
-      keeps: connection === undefined ? modern : modern ? !CLOSE.test(connection) : KEEP.test(connection),
+      keeps: connection === undefined ? modern : !CLOSE.test(connection) && (modern || KEEP.test(connection)),
       upgrade:
         modern && this.#at === 'done' && connection !== undefined && UPGRADE.test(connection)
           ? values.get('upgrade')

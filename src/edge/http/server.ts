@@ -199,6 +199,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const live: Live = { exchange, reply, path, model: false, held: 0 }
     guest.here.push(live)
     busy++
+    exchange.patience = settings.timeout.clientWrite
     if (draining || guest.crowd) exchange.last()
 
     const refuse = (failure: Failure, more: Headers = {}, why?: Shed) => {

@@ -174,6 +174,10 @@ const STRICTER: readonly (readonly [why: string, is: (theirs: Request, text: str
     'codings beside chunked',
     ({ headers }) => (headers['transfer-encoding'] ?? '').toLowerCase() !== 'chunked' && chunked(headers),
   ],
+  [
+    'what comes behind a request of HTTP/1.0 that says both close and keep-alive',
+    (_, text) => / HTTP\/1\.0\r\n/.test(text) && /close/i.test(text) && /keep-alive/i.test(text),
+  ],
   ['chunks in HTTP/1.0', ({ headers, version }) => version === '1.0' && chunked(headers)],
   [
     'lines before a request that are not CR LF, or more than a few',
@@ -195,6 +199,7 @@ const SEEDS = [
   `${CHUNKED}1A;a;b="c d"\r\n${'x'.repeat(26)}\r\n0;last\r\nx-sum: 1\r\n\r\n`,
   `${CHUNKED}0\r\n\r\n${VALID[0]}`,
   'GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /x HTTP/1.0\r\n\r\n',
+  'GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\nGET /x HTTP/1.0\r\n\r\n',
   'PUT /v1?a=b#c HTTP/1.1\r\nhost:localhost\r\nCookie: a=1\r\ncookie: b=2\r\nX: 1\r\nx: 2\r\nAuthorization: a\r\nauthorization: b\r\ncontent-length: 3\r\n\r\nabc',
   '\r\n\r\nGET / HTTP/1.1\r\nhost: \t localhost \t\r\nx-empty:\r\nconnection: x, Close\r\n\r\n',
 ]

@@ -1,7 +1,7 @@
 /**
  * Heads of requests and answers, as text. They repeat: with the same key all of a request's is the same but for its
  * length, of an answer's all but a line or two. What was made of the last one at a place is kept there and used again
- * where the text is the same (a tenth of a small request's cost, with the checks).
+ * where the text is the same.
  */
 import type { Message } from './line.ts'
 

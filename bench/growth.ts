@@ -364,7 +364,7 @@ const measureConfig = async (): Promise<readonly Curve[]> => {
     for (let round = 0; round < rounds; round++) {
       const gateway = await startGateway(port + 1, file(n, 'before'))
       try {
-        found.start.push(gateway.started.cpu)
+        found.start.push(gateway.started)
         found.memory.push(gateway.memory())
         const before = gateway.cpu()
         let longest = 0

@@ -23,6 +23,16 @@ export const family = (pid: number): readonly number[] => {
   return found
 }
 
+/**
+ * User and system time of the threads it has now, without those that ended. ms, to the ns
+ * (Documentation/scheduler/sched-stats.rst). Throws when the process is gone.
+ */
+export const threadsTimeOf = (pid: number): number =>
+  readdirSync(`/proc/${pid}/task`).reduce(
+    (sum, task) => sum + Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]) / 1e6,
+    0,
+  )
+
 /** User and system time so far. µs, in steps of ten thousand */
 export const timeOf = (pid: number): number => {
   const all = fields(pid)

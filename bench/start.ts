@@ -9,13 +9,14 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from '../scripts/build.ts'
+import { threadsTimeOf } from './proc.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const GATEWAY = '0'
@@ -47,14 +48,6 @@ export type Starts = { readonly name: string; readonly times: readonly StartTime
 
 /** The middle one, or the higher of the two in the middle. */
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
-
-/** ns, by thread (Documentation/scheduler/sched-stats.rst). */
-const cpuOf = (pid: number): number => {
-  let sum = 0
-  for (const task of readdirSync(`/proc/${pid}/task`))
-    sum += Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0])
-  return sum / 1e6
-}
 
 /** The first connection that is taken. Asks once a ms; that costs the other core. */
 const connected = (port: number, until: number): Promise<Socket> =>
@@ -127,7 +120,7 @@ const startOnce = async ({ file, kept }: Contestant, folder: string, upstream: n
     const socket = await connected(port, from + MOST)
     await ask(socket)
     const wall = performance.now() - from
-    const cpu = cpuOf(child.pid ?? 0)
+    const cpu = threadsTimeOf(child.pid ?? 0)
     socket.destroy()
     return { wall, cpu }
   } finally {

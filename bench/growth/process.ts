@@ -1,9 +1,10 @@
 /** A gateway of its own on the first core, and what the system says it used. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { threadsTimeOf } from '../proc.ts'
 
 const FILE = 'headgate.yaml'
 const main = join(process.env.HEADGATE_SOURCE ?? join(import.meta.dirname, '..', '..'), 'src', 'main.ts')
@@ -23,16 +24,15 @@ export type Process = {
   readonly pid: number
   /** CPU time of all its threads, user and system, in ms. */
   readonly cpu: () => number
-  /** Memory in MB: now, and the most it was. */
+  /** Memory it has now, in MB. */
   readonly memory: () => number
-  readonly peak: () => number
   readonly stop: () => Promise<void>
 }
 
 export type Gateway = Process & {
   readonly port: number
-  /** ms from its start to its first answer, and the CPU time used for it. */
-  readonly started: { readonly wall: number; readonly cpu: number }
+  /** CPU time from its start to its first answer, in ms. */
+  readonly started: number
   /** Writes another configuration and asks for it; resolves when it is in force. */
   readonly reload: (file: string) => Promise<void>
 }
@@ -40,18 +40,10 @@ export type Gateway = Process & {
 const looked = (child: ChildProcess): Omit<Process, 'stop'> => {
   const { pid } = child
   if (pid === undefined) throw new Error('it did not start')
-  const status = (name: string) =>
-    Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
   return {
     pid,
-    // Nanoseconds, where /proc/<pid>/stat counts in hundredths of a second.
-    cpu: () =>
-      readdirSync(`/proc/${pid}/task`).reduce(
-        (sum, task) => sum + Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]) / 1e6,
-        0,
-      ),
-    memory: () => status('VmRSS'),
-    peak: () => status('VmHWM'),
+    cpu: () => threadsTimeOf(pid),
+    memory: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024,
   }
 }
 
@@ -89,7 +81,6 @@ export const startGateway = async (
 ): Promise<Gateway> => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-growth-'))
   writeFileSync(join(folder, FILE), file, { mode: 0o600 })
-  const began = performance.now()
   const child = spawn(...onCore(0, process.execPath, main), {
     cwd: folder,
     env: { PATH: process.env.PATH ?? '', PORT: String(port), LOG_FORMAT: 'json', LIMIT_EVENT_LOOP_DELAY: '0', ...env },
@@ -100,7 +91,7 @@ export const startGateway = async (
   const look = looked(child)
   try {
     await answers(child, port, '/health/live')
-    const started = { wall: performance.now() - began, cpu: look.cpu() }
+    const started = look.cpu()
     await settled(look.cpu)
     return {
       ...look,

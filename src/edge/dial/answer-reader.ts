@@ -4,6 +4,7 @@
  * together in it and told at once, so that one read upstream is one write downstream.
  */
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { LENGTH } from '../header-line.ts'
 import { answerField, CONTROL, fieldOf, type Heads, noHeads } from './heads.ts'
 
 export type AnswerSink = {
@@ -278,7 +279,6 @@ const digitOf = (byte: number | undefined): number => {
 }
 
 const STATUS = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: .*)?$/
-const LENGTH = /^\d{1,15}$/
 /** A size of up to eight hexadecimal digits; extensions are not read. */
 const CHUNK = /^([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n$/
 const BARE = /(?:^|[^\r])\n|\r[^\n]/

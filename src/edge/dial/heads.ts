@@ -3,6 +3,7 @@
  * length, of an answer's all but a line or two. What was made of the last one at a place is kept there and used again
  * where the text is the same.
  */
+import { NAME, VALUE, valueIn } from '../header-line.ts'
 import type { Message } from './line.ts'
 
 /** So many lines of a head are kept: each is a slice, which keeps all of the head it came in (16 KiB at most). */
@@ -57,19 +58,11 @@ export const fieldOf = (line: string): Field | undefined => {
   if (colon === -1) return undefined
   const name = line.slice(0, colon)
   if (!NAME.test(name) || CONTROL.test(line)) return undefined
-  let from = colon + 1
-  let to = line.length
-  while (from < to && isBlank(line.charCodeAt(from))) from++
-  while (to > from && isBlank(line.charCodeAt(to - 1))) to--
-  return { line, name: name.toLowerCase(), value: line.slice(from, to) }
+  return { line, name: name.toLowerCase(), value: valueIn(line, colon + 1, line.length) }
 }
-
-const isBlank = (code: number): boolean => code === 32 || code === 9
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
 export const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
 const ASCII = /^[\x00-\x7f]*$/
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const TARGET = /^\/[\x21-\x7e]*$/

@@ -6,6 +6,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { NAME, VALUE } from '../header-line.ts'
 import { withHead } from '../with-head.ts'
 import type { Exchange, FrontOptions, Headers, Hears, House, Line, OpenFront, RequestHead, Taker } from './front.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
@@ -468,9 +469,6 @@ class OwnExchange implements Exchange {
     return this.#wire.write(head, chunk, bytes === text.length)
   }
 }
-
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 const known = new Set<string>()
 const MOST_KNOWN = 256

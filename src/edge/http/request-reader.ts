@@ -3,6 +3,7 @@
  * calls out; it knows no socket. One request at a time: it stops behind each, and what follows is given to it again.
  */
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { LENGTH, NAME, valueIn } from '../header-line.ts'
 import type { Exchange, Problem, RequestHead } from './front.ts'
 
 /** A head, and what it means for the connection. */
@@ -240,11 +241,9 @@ const BEGINS = /^[A-Z]{1,7}(?:$| )/
 /** What a head may not have anywhere: control characters, and ends of lines that are not CR LF. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
 const AMISS = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n/g
-const LENGTH = /^\d{1,15}$/
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i
 const KEEP = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i
 const UPGRADE = /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 /** A size of up to eight hexadecimal digits, and extensions (RFC 9112, section 7.1.1), which are not read. */
 const CHUNK =
   /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t !\x23-\x5b\x5d-\x7e]*"))?)*\r\n$/
@@ -269,11 +268,7 @@ const fieldsIn = (text: string, at: number, end: number): Fields | null => {
     if (colon === -1 || colon > next) return null
     const name = nameOf(text.slice(at, colon))
     if (name === undefined) return null
-    let from = colon + 1
-    let to = next
-    while (from < to && isBlank(text.charCodeAt(from))) from++
-    while (to > from && isBlank(text.charCodeAt(to - 1))) to--
-    const value = text.slice(from, to)
+    const value = valueIn(text, colon + 1, next)
     if (name === 'host') hosts.push(value)
     const known = values.get(name)
     if (known === undefined) values.set(name, value)
@@ -284,8 +279,6 @@ const fieldsIn = (text: string, at: number, end: number): Fields | null => {
   }
   return { values, hosts, lines }
 }
-
-const isBlank = (code: number): boolean => code === 32 || code === 9
 
 /** Of these the first line counts, as with `node:http`: they are no lists. */
 const SINGLE = new Set(

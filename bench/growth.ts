@@ -4,7 +4,6 @@
  * side and are measured in turn, up and then down, so that a neighbour's hour is nobody's alone. Needs the load rig's
  * `upstream` (see run.ts) and taskset. Figures go to bench/growth/*.json, plots beside them, the page to bench/GROWTH.md.
  */
-import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +11,7 @@ import { parseArgs } from 'node:util'
 import { closedLoop, request, streams } from './growth/client.ts'
 import { type Plot, type Point, svgOf } from './growth/plot.ts'
 import { type Gateway, moveToCore, startGateway, startUpstream } from './growth/process.ts'
+import { descriptors, has, sleep } from './rig.ts'
 
 const root = join(import.meta.dirname, '..')
 const out = join(import.meta.dirname, 'growth')
@@ -28,7 +28,7 @@ const { values: options } = parseArgs({
 const rounds = Number(options.rounds)
 const port = Number(options.port)
 
-/** `about`: what else the reader has to know. `flat`: that it should not grow at all. */
+/** `about`: what else the reader has to know. */
 type Curve = Plot & { readonly id: string; readonly about: string; readonly section: string }
 
 const UPSTREAM = `http://127.0.0.1:${port}`
@@ -72,7 +72,7 @@ type Requests = {
   readonly connections?: number
 }
 
-const always = (model: string, more?: { size?: number; key?: string; stream?: boolean }) => {
+const always = (model: string, more?: { size?: number; key?: string }) => {
   const made = request(CHAT, chat(model, more?.size), more?.key ?? KEY)
   return () => made
 }
@@ -219,7 +219,6 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
 
 const WARM_MS = 1_500
 const WINDOW_MS = 250
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN
 const upThenDown = <T>(items: readonly T[], round: number): readonly T[] =>
@@ -228,10 +227,10 @@ const upThenDown = <T>(items: readonly T[], round: number): readonly T[] =>
 /** CPU time a request while a gateway has as much to do as it can (µs). */
 const costOf = async (gateway: Gateway, { ask }: Asked, connections: number, ms: number): Promise<number> => {
   const load = await closedLoop(gateway.port, connections, ask)
-  await pause(ms / 5)
+  await sleep(ms / 5)
   const before = { cpu: gateway.cpu(), answered: load.answered() }
   // Large bodies take their time.
-  for (let tries = 0; tries === 0 || (load.answered() - before.answered < 20 && tries < 20); tries++) await pause(ms)
+  for (let tries = 0; tries === 0 || (load.answered() - before.answered < 20 && tries < 20); tries++) await sleep(ms)
   const [cpu, answered] = [gateway.cpu() - before.cpu, load.answered() - before.answered]
   load.stop()
   const [wrong] = load.wrong()
@@ -243,7 +242,7 @@ const costOf = async (gateway: Gateway, { ask }: Asked, connections: number, ms:
 /** Until the compiler has seen enough of it; until the circuits of the dead are open, requests may fail. */
 const warm = async (gateway: Gateway, { ask }: Asked, connections: number, ms: number): Promise<void> => {
   const load = await closedLoop(gateway.port, connections, ask)
-  for (let tries = 0; tries === 0 || (load.answered() === 0 && tries < 10); tries++) await pause(ms)
+  for (let tries = 0; tries === 0 || (load.answered() === 0 && tries < 10); tries++) await sleep(ms)
   load.stop()
   if (load.answered() === 0) throw new Error(`nothing was answered: ${load.wrong()[0]}`)
 }
@@ -283,51 +282,47 @@ const RATE = 4_000
 const OPENING = 3_000
 
 const measureStreams = async (): Promise<readonly Curve[]> => {
-  const limit = Number(spawnSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).stdout)
   // A stream is two descriptors of the gateway's.
-  const most = Math.min(10_000, Math.floor((limit - 200) / 2))
+  const most = Math.min(10_000, Math.floor((descriptors() - 200) / 2))
   const counts = [10, 100, 1_000, most]
   const env = { LIMIT_CONNECTIONS: '20000', LIMIT_CONCURRENT: '20000' }
-  const styles = [{ name: 'chat as it came', style: 'chat' }]
-  const cost: Record<string, Point[]> = {}
-  const memory: Record<string, Point[]> = {}
-  for (const { name, style } of styles) {
-    const gateways: Gateway[] = []
-    try {
-      const file = `providers:\n${provider('p0', undefined, undefined, style)}`
-      for (const at of counts.keys()) gateways.push(await startGateway(port + 1 + at, file, env))
-      const found = counts.map(() => [] as number[])
-      const held: number[] = []
-      for (let round = -1; round < rounds; round++)
-        for (const at of upThenDown([...counts.keys()], round)) {
-          const [n, gateway] = [counts[at] ?? 0, gateways[at]]
-          // At the beginning everything is compiled: more of it, at few streams.
-          const wide = round === -1 ? Math.min(n, 200) : n
-          const every = Math.round((wide / RATE) * 1e6)
-          const content = `[[bench nonce=0000010000000002,chunks=${Math.ceil(40e6 / every)},delay=${every}us]]`
-          const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content }] })
-          if (!gateway) continue
-          const before = gateway.memory()
-          const open = await streams(gateway.port, wide, OPENING, request(CHAT, body, KEY))
-          for (let tries = 0; tries < 80 && open.alive() < wide; tries++) await pause(250)
-          await pause(500)
-          const start = { cpu: gateway.cpu(), events: open.events() }
-          await pause(round === -1 ? 2_500 : 1_500)
-          const used = gateway.cpu() - start.cpu
-          const events = open.events() - start.events
-          if (open.alive() !== wide) throw new Error(`${wide - open.alive()} of ${wide} streams were lost`)
-          if (round === 0) held[at] = gateway.memory() - before
-          open.stop()
-          if (round >= 0) found[at]?.push((used * 1000) / events)
-          await pause(300 + n / 8)
-        }
-      cost[name] = counts.map((n, at) => ({ n, value: rounded(median(found[at] ?? [])) }))
-      memory[name] = counts.map((n, at) => ({ n, value: rounded(((held[at] ?? 0) * 1024) / n) }))
-    } finally {
-      for (const gateway of gateways) await gateway.stop()
-    }
+  const found = counts.map(() => [] as number[])
+  const held: number[] = []
+  const gateways: Gateway[] = []
+  try {
+    const file = `providers:\n${provider('p0')}`
+    for (const at of counts.keys()) gateways.push(await startGateway(port + 1 + at, file, env))
+    for (let round = -1; round < rounds; round++)
+      for (const at of upThenDown([...counts.keys()], round)) {
+        const [n, gateway] = [counts[at] ?? 0, gateways[at]]
+        // At the beginning everything is compiled: more of it, at few streams.
+        const wide = round === -1 ? Math.min(n, 200) : n
+        const every = Math.round((wide / RATE) * 1e6)
+        const content = `[[bench nonce=0000010000000002,chunks=${Math.ceil(40e6 / every)},delay=${every}us]]`
+        const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content }] })
+        if (!gateway) continue
+        const before = gateway.memory()
+        const open = await streams(gateway.port, wide, OPENING, request(CHAT, body, KEY))
+        for (let tries = 0; tries < 80 && open.alive() < wide; tries++) await sleep(250)
+        await sleep(500)
+        const start = { cpu: gateway.cpu(), events: open.events() }
+        await sleep(round === -1 ? 2_500 : 1_500)
+        const used = gateway.cpu() - start.cpu
+        const events = open.events() - start.events
+        if (open.alive() !== wide) throw new Error(`${wide - open.alive()} of ${wide} streams were lost`)
+        if (round === 0) held[at] = gateway.memory() - before
+        open.stop()
+        if (round >= 0) found[at]?.push((used * 1000) / events)
+        await sleep(300 + n / 8)
+      }
+  } finally {
+    for (const gateway of gateways) await gateway.stop()
   }
-  const lines = (of: Record<string, Point[]>) => Object.entries(of).map(([name, points]) => ({ name, points }))
+  const line = (read: (n: number, at: number) => number) => ({
+    name: 'chat as it came',
+    points: counts.map((n, at) => ({ n, value: rounded(read(n, at)) })),
+  })
+  const memory = line((n, at) => ((held[at] ?? 0) * 1024) / n)
   const x = 'streams at once'
   return [
     {
@@ -337,7 +332,7 @@ const measureStreams = async (): Promise<readonly Curve[]> => {
       y: 'CPU an event (µs)',
       section: 'Streams',
       about: `All of them together bring ${RATE.toLocaleString('en')} events a second, each of about 250 bytes. 10,000, or as many as the limit of descriptors allows (two a stream; 20,000 gave 9,900).`,
-      series: lines(cost),
+      series: [line((_, at) => median(found[at] ?? []))],
     },
     {
       id: 'streams-memory',
@@ -347,7 +342,7 @@ const measureStreams = async (): Promise<readonly Curve[]> => {
       section: 'Streams',
       about:
         'By how much the process was larger once they ran, divided by their number; at few streams that is the heap’s own growth.',
-      series: lines(Object.fromEntries(Object.entries(memory).map(([name, points]) => [name, points.slice(1)]))),
+      series: [{ ...memory, points: memory.points.slice(1) }],
     },
   ]
 }
@@ -374,13 +369,13 @@ const measureConfig = async (): Promise<readonly Curve[]> => {
             const began = performance.now()
             await (await fetch(`http://127.0.0.1:${gateway.port}/health/live`)).text()
             longest = Math.max(longest, performance.now() - began)
-            await pause(5)
+            await sleep(5)
           }
         })()
         const began = performance.now()
         await gateway.reload(file(n, 'after'))
         const took = performance.now() - began
-        await pause(20)
+        await sleep(20)
         const used = gateway.cpu() - before
         over = true
         await look
@@ -439,10 +434,10 @@ const measureNames = async (): Promise<readonly Curve[]> => {
     let named = 0
     for (const n of steps) {
       const load = await closedLoop(gateway.port, 32, () => request(CHAT, chat(`p0/name-${named++}`), KEY))
-      while (load.answered() < n - (cost.at(-1)?.n ?? 0)) await pause(1)
+      while (load.answered() < n - (cost.at(-1)?.n ?? 0)) await sleep(1)
       load.stop()
       if (load.wrong().length > 0) throw new Error(load.wrong()[0])
-      await pause(200)
+      await sleep(200)
       memory.push({ n, value: rounded(gateway.memory()) })
       const values: number[] = []
       for (let round = 0; round < rounds; round++)
@@ -573,7 +568,7 @@ for (const name of only)
 if (!options.page) {
   const command = join(root, '.cache', 'bench', 'upstream')
   if (!existsSync(command)) stop('the load rig is not built: run `npm run bench` once')
-  if (spawnSync('sh', ['-c', 'command -v taskset']).status !== 0) stop('taskset is not installed')
+  if (!has('taskset')) stop('taskset is not installed')
   mkdirSync(options.out, { recursive: true })
   moveToCore(1)
   const upstream = await startUpstream(command, port)

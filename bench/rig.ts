@@ -50,7 +50,7 @@ type Start = {
 type Running = { readonly name: string; readonly child: ChildProcess; readonly log: string }
 const running = new Set<Running>()
 
-const has = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
+export const has = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** The children end with this process even when it is killed in a way that it cannot hear. */

@@ -30,7 +30,7 @@ export class OwnLine implements Line {
   #used = false
   #settled = true
   /** Given before it was connected, or had settled. */
-  #waiting: Message | null = null
+  #waiting: { readonly head: RequestHead; readonly message: Message } | null = null
   #error: Error | null = null
   #ended: (() => void)[] = []
 
@@ -42,11 +42,11 @@ export class OwnLine implements Line {
 
   send(message: Message, hears: Hears): void {
     this.#hears = hears
-    const head = this.#head(message)
+    const head = requestHead(this.#place.heads, this.#place.authority, message)
     if (typeof head === 'string') return this.#broke(fail('internal', head, { unsent: true }))
     this.#reader.again(hears)
-    if (this.#socket && this.#settled) return this.#write(message)
-    this.#waiting = message
+    if (this.#socket && this.#settled) return this.#write(head, message)
+    this.#waiting = { head, message }
     if (!this.#socket) this.#connect(message.connectTimeout)
   }
 
@@ -98,20 +98,12 @@ export class OwnLine implements Line {
   }
 
   #writeWaiting(): void {
-    const message = this.#waiting
+    const waiting = this.#waiting
     this.#waiting = null
-    if (message && this.#hears) this.#write(message)
+    if (waiting && this.#hears) this.#write(waiting.head, waiting.message)
   }
 
-  #head(message: Message): RequestHead | string {
-    return requestHead(this.#place.heads, this.#place.authority, message)
-  }
-
-  #write(message: Message): void {
-    const head = this.#head(message)
-    const { body, source } = message
-    // What cannot be written was refused before.
-    if (typeof head === 'string') return
+  #write(head: RequestHead, { body, source }: Message): void {
     if (body === undefined) return void this.#socket?.write(`${head.text}\r\n`, 'latin1')
     const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
     if (source && source.bytes.length <= COPIED)

@@ -1,15 +1,10 @@
-import { createHash, hash, randomBytes } from 'node:crypto'
-
-const digest = (value: string): Buffer => createHash('sha256').update(value).digest()
+import { hash, randomBytes } from 'node:crypto'
 
 /** Who asks, where client keys are needed: no key can be found from it. */
-export const clientOf = (presented: string | undefined): string =>
-  digest(presented ?? '')
-    .toString('hex')
-    .slice(0, 32)
+export const clientOf = (presented: string | undefined): string => hash('sha256', presented ?? '', 'hex').slice(0, 32)
 
 /** Stands for a text of any length. */
-export const fingerprint = (value: string): string => digest(value).toString('base64')
+export const fingerprint = (value: string): string => hash('sha256', value, 'base64')
 
 /**
  * Whether a presented credential is one of these, in the same time however many there are. What is looked up is a digest

@@ -238,7 +238,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       return refuse(fail('method_not_allowed', `${path} takes ${taken}, not ${method}.`), { allow: allowed(routes) })
     }
     const local = isLocal(guest, headers)
-    const stranger = access(settings, route, presentedKey(headers), local)
+    const key = presentedKey(headers)
+    const stranger = access(settings, route, key, local)
     if (stranger) return refuse(stranger, { 'www-authenticate': 'Bearer' })
     const shed = route.model ? (guest.crowd ?? load.shedding(calls, settings.limit)) : null
     if (shed) return refuse(turnedAway(shed), {}, shed)
@@ -253,7 +254,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         body: source?.text ?? '',
         ...(source && { source }),
         local,
-        client: settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(presentedKey(headers)) : '',
+        client: settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(key) : '',
       }
       if (route.model) {
         live.model = true

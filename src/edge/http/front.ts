@@ -2,7 +2,7 @@
  * The seam between the wire and the house. A front speaks HTTP/1.1 with whoever connects and knows nothing of what is
  * asked; the house decides what becomes of a request and never sees a socket, but for one that is to speak WebSocket.
  */
-import type { ListenOptions, Socket } from 'node:net'
+import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 
@@ -71,6 +71,8 @@ export type Hears = {
   finished(): void
 }
 
+export const NOBODY: Hears = { drained() {}, finished() {} }
+
 /** A part is the taker's to keep. */
 export type Taker = { take(part: Buffer): void; end(): void }
 
@@ -125,6 +127,19 @@ export type Front = {
 }
 
 export type OpenFront = <Guest>(house: House<Guest>, options: FrontOptions) => Front
+
+/** Answers the port; rejects with Node's error. `failed` is told of what happens to the listening socket from then on. */
+export const listenOn = (server: Server, where: ListenOptions, failed: (error: unknown) => void): Promise<number> =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(where, () => {
+      server.off('error', reject)
+      // With nobody listening an error of the listening socket (no descriptors left) would end the process.
+      server.on('error', failed)
+      // A server on a port has an address with one.
+      resolve((server.address() as AddressInfo).port)
+    })
+  })
 
 /** Says the last words on a connection, and closes it only once the other side has had time to read them. */
 export const closeBehind = (socket: Socket, text: string, linger: number): void => {

@@ -1,5 +1,5 @@
 /** HTTP/1.1 by `node:http`, whose parser and protocol limits are kept as strict as they come. */
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import {
@@ -7,8 +7,9 @@ import {
   type Exchange,
   type FrontOptions,
   type Headers,
-  type Hears,
   type Line,
+  listenOn,
+  NOBODY,
   type OpenFront,
   type Problem,
   type RequestHead,
@@ -75,16 +76,7 @@ export const nodeFront: OpenFront = (house, options) => {
   })
 
   return {
-    listen: (where) =>
-      new Promise((resolve, reject) => {
-        server.once('error', reject)
-        server.listen(where, () => {
-          server.off('error', reject)
-          // With nobody listening an error of the listening socket (no descriptors left) would end the process.
-          server.on('error', (error) => house.failed(error))
-          resolve((server.address() as AddressInfo).port)
-        })
-      }),
+    listen: (where) => listenOn(server, where, (error) => house.failed(error)),
     most(connections) {
       server.maxConnections = connections
     },
@@ -127,8 +119,6 @@ const hostsOf = (req: IncomingMessage): readonly string[] => {
     if (req.rawHeaders[at]?.toLowerCase() === 'host') hosts.push(req.rawHeaders[at + 1] ?? '')
   return hosts
 }
-
-const NOBODY: Hears = { drained() {}, finished() {} }
 
 class NodeExchange implements Exchange {
   readonly #req: Incoming

@@ -3,12 +3,23 @@
  * connection are handed on one after the other; what a client sends ahead waits. `node:http` stays beside it as a switch
  * and as its oracle (every test of this folder runs on both).
  */
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { NAME, VALUE } from '../header-line.ts'
 import { withHead } from '../with-head.ts'
-import type { Exchange, FrontOptions, Headers, Hears, House, Line, OpenFront, RequestHead, Taker } from './front.ts'
+import {
+  type Exchange,
+  type FrontOptions,
+  type Headers,
+  type House,
+  type Line,
+  listenOn,
+  NOBODY,
+  type OpenFront,
+  type RequestHead,
+  type Taker,
+} from './front.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
 import { statusLine } from './status.ts'
 
@@ -37,18 +48,9 @@ export const ownFront: OpenFront = (house, options) => {
 
   return {
     listen: (where) =>
-      new Promise((resolve, reject) => {
-        server.once('error', (error) => {
-          clearInterval(sweep)
-          reject(error)
-        })
-        server.listen(where, () => {
-          server.removeAllListeners('error')
-          // With nobody listening an error of the listening socket (no descriptors left) would end the process.
-          server.on('error', (error) => house.failed(error))
-          // A server on a port has an address with one.
-          resolve((server.address() as AddressInfo).port)
-        })
+      listenOn(server, where, (error) => house.failed(error)).catch((error) => {
+        clearInterval(sweep)
+        throw error
       }),
     most(count) {
       server.maxConnections = count
@@ -336,8 +338,6 @@ class Connection<Guest> implements Line, RequestSink {
 
 /** What an exchange needs of its connection. */
 type Wire = Pick<Connection<unknown>, 'complete' | 'waiting' | 'tail' | 'write' | 'writeBytes' | 'answered' | 'destroy'>
-
-const NOBODY: Hears = { drained() {}, finished() {} }
 
 class OwnExchange implements Exchange {
   readonly #wire: Wire

@@ -4,6 +4,7 @@ import { rowOf } from '../../core/failure.ts'
 import { type Summary, summarize } from '../../core/summary.ts'
 import type { CostOf } from './news-lines.ts'
 import { createRegistry, type Labels } from './registry.ts'
+import { addUsage, attempt, type Usage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -26,7 +27,7 @@ export type MetricsOptions = {
   readonly readings?: () => Iterable<Reading>
   readonly costOf?: CostOf
   /** What the process uses; may throw, as it does when no file can be opened any more. */
-  readonly usage?: () => { readonly rss: number; readonly heap: number; readonly cpu: number }
+  readonly usage?: () => Usage
 }
 
 // The bounds the OpenTelemetry GenAI conventions state: seconds doubling from 10 ms, tokens quadrupling from 1.
@@ -34,21 +35,6 @@ const SECONDS = Array.from({ length: 14 }, (_, power) => Math.round(0.01 * 2 ** 
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
 // What we add ourselves is far below what a model takes.
 const OVERHEAD = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-
-const processUsage = () => {
-  const { rss, heapUsed } = process.memoryUsage()
-  const { user, system } = process.cpuUsage()
-  return { rss, heap: heapUsed, cpu: (user + system) / 1e6 }
-}
-
-/** Runs what may fail for want of file handles; then its part of the page is missing, not the page. */
-const attempt = <T>(run: () => T): T | undefined => {
-  try {
-    return run()
-  } catch {
-    return undefined
-  }
-}
 
 /** `openai#a1f3/gpt-x` is openai: who took over from whom is told by provider, keys and models would make it long. */
 const providerIn = (target: string): string => target.split(/[#/]/, 1)[0] ?? target
@@ -67,7 +53,7 @@ export const createMetrics = ({
   started,
   readings = () => [],
   costOf = () => undefined,
-  usage = processUsage,
+  usage,
 }: MetricsOptions): Metrics => {
   const registry = createRegistry()
   const target = ['provider', 'model']
@@ -220,13 +206,7 @@ export const createMetrics = ({
   const moment = (): string => {
     const now = createRegistry()
     now.gauge('headgate_info', 'The version that runs.', ['version']).set({ version }, 1)
-    now.gauge('process_start_time_seconds', 'When the process began, in s since 1970.', []).set({}, started)
-    const used = attempt(usage)
-    if (used) {
-      now.counter('process_cpu_seconds_total', 'CPU time used.', []).add({}, used.cpu)
-      now.gauge('process_resident_memory_bytes', 'Memory held.', []).set({}, used.rss)
-      now.gauge('nodejs_heap_size_used_bytes', 'Memory of objects.', []).set({}, used.heap)
-    }
+    addUsage(now, started, usage)
     const gauges = new Map<string, ReturnType<typeof now.gauge>>()
     for (const { name, help, labels, value } of attempt(() => [...readings()]) ?? []) {
       const gauge = gauges.get(name) ?? now.gauge(`headgate_${name}`, help, Object.keys(labels))

@@ -10,6 +10,7 @@ import { doubled } from '../../policy/backoff.ts'
 import { colours, noPaint, wantsColour } from '../observe/colour.ts'
 import { type Log, openLog } from '../observe/log.ts'
 import { createRegistry } from '../observe/registry.ts'
+import { addUsage } from '../observe/usage.ts'
 import { foldPages } from './fold-pages.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import { MARK } from './wanted.ts'
@@ -264,12 +265,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
       answered,
     )
     registry.counter('headgate_worker_restarts_total', 'Workers started anew.', []).add({}, restarts)
-    const { user, system } = process.cpuUsage()
-    const { rss, heapUsed } = process.memoryUsage()
-    gauge('process_start_time_seconds', 'When the process began, in s since 1970.', started)
-    registry.counter('process_cpu_seconds_total', 'CPU time used.', []).add({}, (user + system) / 1e6)
-    gauge('process_resident_memory_bytes', 'Memory held.', rss)
-    gauge('nodejs_heap_size_used_bytes', 'Memory of objects.', heapUsed)
+    addUsage(registry, started)
     return registry.text()
   }
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { planOf } from '../../test/support/plan.ts'
 import type { Config, Route, RouteTarget } from '../core/config.ts'
 import type { Instance, Provider } from '../core/provider.ts'
 import { defaultSettings, type Settings } from '../core/settings.ts'
-import { planEmbeddings } from './plan-embeddings.ts'
+import { draftEmbeddings } from './plan-embeddings.ts'
 import { statusOf } from './verdict.ts'
 
 const provider = (name: string, embeds: readonly string[] | null, more: Partial<Provider> = {}): Provider => ({
@@ -36,6 +37,11 @@ const demo = instance('demo', provider('demo', ['embed'], { builtin: true }))
 
 const lists = new Map([['my-llm', ['qwen', 'bge', 'nomic-embed-text']]])
 
+const planFor = (model: string, config: Config) => {
+  const moment = { catalogue: () => undefined, view: { latency: () => 0 }, random: () => 0 }
+  return planOf({ model, config, lists, ...moment }, draftEmbeddings)
+}
+
 const target = (provider: string, model?: string): RouteTarget => ({ provider, weight: 1, ...(model && { model }) })
 const routes: readonly Route[] = [
   {
@@ -59,14 +65,7 @@ const planned = (
     instances,
     routes: new Map(routes.map((route) => [route.name, route])),
   }
-  const plan = planEmbeddings({
-    model,
-    config,
-    lists,
-    catalogue: () => undefined,
-    view: { latency: () => 0 },
-    random: () => 0,
-  })
+  const plan = planFor(model, config)
   if (!plan.ok) return `${statusOf(plan.failure)} ${plan.failure.kind}: ${plan.failure.message}`
   return plan.value.candidates.map((one) => `${one.instance.id}:${one.model}`)
 }
@@ -138,14 +137,7 @@ const told = (
     instances,
     routes: new Map([...routes, ...more].map((route) => [route.name, route])),
   }
-  const plan = planEmbeddings({
-    model,
-    config,
-    lists,
-    catalogue: () => undefined,
-    view: { latency: () => 0 },
-    random: () => 0,
-  })
+  const plan = planFor(model, config)
   assert.ok(plan.ok, model)
   const { by, candidates, skipped } = plan.value
   return {
@@ -215,14 +207,7 @@ test('plan of embeddings: a route says who of it is out, and why', () =>
 test('plan of embeddings: what is refused names the member, and what could be meant', () => {
   const refusal = (model: string, instances: readonly Instance[], settings: Partial<Settings> = {}) => {
     const config: Config = { settings: { ...defaultSettings, ...settings }, instances, routes: new Map() }
-    const plan = planEmbeddings({
-      model,
-      config,
-      lists,
-      catalogue: () => undefined,
-      view: { latency: () => 0 },
-      random: () => 0,
-    })
+    const plan = planFor(model, config)
     assert.ok(!plan.ok)
     assert.equal(plan.failure.param, 'model')
     return plan.failure.message

@@ -9,23 +9,7 @@ import { nearest } from '../core/nearest.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Candidate, Plan, Skipped } from '../core/target.ts'
 import { has, headOf, instancesNamed, type Knowledge, usable } from './models.ts'
-import {
-  AUTO,
-  candidate,
-  type Draft,
-  drafted,
-  leadsNowhere,
-  type PlanInput,
-  quoted,
-  settle,
-  unconfigured,
-  type Wanted,
-} from './plan.ts'
-
-export const planEmbeddings = (input: PlanInput): Outcome<Plan> => {
-  const made = draftEmbeddings(input)
-  return made.ok ? good(settle(made.value, input)) : made
-}
+import { AUTO, candidate, type Draft, drafted, leadsNowhere, quoted, unconfigured, type Wanted } from './plan.ts'
 
 export const draftEmbeddings = (input: Wanted): Outcome<Draft> => {
   const { config, model } = input

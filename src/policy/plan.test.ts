@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { planOf } from '../../test/support/plan.ts'
 import type { Catalogue, Config, ModelFacts, Route, RouteTarget } from '../core/config.ts'
 import type { Instance, Provider } from '../core/provider.ts'
 import { defaultSettings, type Settings } from '../core/settings.ts'
 import type { Candidate } from '../core/target.ts'
 import { listModels } from './models.ts'
-import { explain, plan } from './plan.ts'
+import { explain } from './plan.ts'
 
 const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
   name,
@@ -78,7 +79,7 @@ const configOf = (given: Given): Config => ({
   routes: new Map((given.routes ?? routes).map((one) => [one.name, one])),
 })
 const planFor = (model: string, given: Given = {}) =>
-  plan({
+  planOf({
     model,
     config: configOf(given),
     lists,
@@ -436,7 +437,7 @@ test('models: routes, then with the provider in front, then without; each once a
 test('models: every name listed leads to its owner first', () => {
   const config = configOf({ instances: [openai, east, gemini, router, local] })
   for (const { id, owner } of listModels(config, lists, catalogue)) {
-    const made = plan({ model: id, config, lists, catalogue, view: { latency: () => 0 }, random: () => 0.5 })
+    const made = planOf({ model: id, config, lists, catalogue, view: { latency: () => 0 }, random: () => 0.5 })
     assert.ok(made.ok)
     if (owner === 'headgate') assert.equal(made.value.by, 'route')
     else assert.equal(made.value.candidates[0]?.instance.id, owner, id)

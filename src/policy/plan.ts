@@ -25,8 +25,6 @@ export type Moment = Pick<Knowledge, 'catalogue'> & {
   readonly random: () => number
 }
 
-export type PlanInput = Wanted & Moment
-
 /** Asks for whatever the gateway finds best. */
 export const AUTO = 'auto'
 
@@ -44,11 +42,6 @@ export type Draft = {
 
 /** Candidates of equal claim, to be put in order by a strategy. */
 type Group = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
-
-export const plan = (input: PlanInput): Outcome<Plan> => {
-  const made = draft(input)
-  return made.ok ? good(settle(made.value, input)) : made
-}
 
 /** Where a request of this name may go. */
 export const draft = (wanted: Wanted): Outcome<Draft> => {

@@ -192,14 +192,8 @@ const pour = async (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => 
   }
 }
 
-/** A whole answer: nothing has been sent before all of it was here. */
-const whole = async (
-  reply: Reply,
-  won: Won,
-  question: Question,
-  context: AnswerContext,
-  record: Recorder,
-): Promise<void> => {
+/** A whole answer: nothing has been sent before all of it was here, so that it is given out at once. */
+const whole = (reply: Reply, won: Won, question: Question, context: AnswerContext, record: Recorder): void => {
   const { protocol } = question
   const same = sameFormat(protocol, won.prepared.protocol)
   const steps: Passing[] = []

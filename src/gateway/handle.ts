@@ -87,10 +87,10 @@ const serve = async (
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
   const limit = turn?.kept.background ? 0 : settings.timeout.request
-  const ends: Ends = { timer: stop.after(world, limit), stream: null, won: null }
+  const timer = stop.after(world, limit)
   const ours = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(world, reply, settings, ours, stop) : null
-  ends.stream = stream
+  const ends: Ends = { timer, stream, won: null }
   const keysOf = keyOrder(gateway, config, question)
   let lasts = false
   try {
@@ -132,7 +132,11 @@ const serve = async (
 }
 
 /** What is to be let go of at a call's end, however it comes. */
-type Ends = { readonly timer: Cancel; stream: ClientStream | null; won: Pick<Won, 'flow' | 'ticket'> | null }
+type Ends = {
+  readonly timer: Cancel
+  readonly stream: ClientStream | null
+  won: Pick<Won, 'flow' | 'ticket'> | null
+}
 
 const end = ({ timer, stream, won }: Ends): void => {
   timer()

@@ -9,7 +9,6 @@ import type { Json } from '../core/json.ts'
 import type { HeaderLookup, UpstreamProtocol } from '../core/protocol.ts'
 import type { Auth, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
-import type { World } from '../core/world.ts'
 import { Attempt } from './attempt.ts'
 import { firstToOpen, type Lost, type Trying, type Won } from './first-to-open.ts'
 import { type Fitness, identityOf } from './prepare.ts'
@@ -82,7 +81,9 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
       settings,
       heard: (lookup) => heard(target, lookup),
     })
-  const { deadline, cancel } = endIn(settings.timeout.request, world, stop)
+  const limit = settings.timeout.request
+  const deadline = limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY
+  const cancel = stop.after(world, limit)
   try {
     const opened = await firstToOpen(
       tools,
@@ -95,13 +96,6 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
   } finally {
     cancel()
   }
-}
-
-/** Stops everything after so many ms; 0 is never. */
-const endIn = (limit: number, world: World, stop: Stop) => {
-  if (limit === 0) return { deadline: Number.POSITIVE_INFINITY, cancel: () => {} }
-  const late = fail('deadline', `The answer was not complete within ${limit / 1000} s.`)
-  return { deadline: world.now() + limit, cancel: world.later(limit, () => stop.now(late)) }
 }
 
 /** The answer as events, which is what an attempt understands: how much it cost, and that it is complete. */

@@ -282,7 +282,7 @@ export class Attempt implements UpstreamListener, Flow {
   #maybeOpen(): void {
     const { hold } = this.#terms
     if (hold === Number.POSITIVE_INFINITY) return
-    if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#openAsFlow()
+    if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#open({ ok: true, flow: this })
   }
 
   #hear(text: string): void {
@@ -318,7 +318,7 @@ export class Attempt implements UpstreamListener, Flow {
       case 'first':
         return this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
       case 'hold':
-        return this.#openAsFlow()
+        return this.#open({ ok: true, flow: this })
       case 'grace':
         return this.end()
       case 'bytes':
@@ -330,20 +330,14 @@ export class Attempt implements UpstreamListener, Flow {
     }
   }
 
-  #openAsFlow(): void {
-    this.#keepWhole()
-    this.#open({ ok: true, flow: this })
-  }
-
-  #keepWhole(): void {
+  /** The choice is made, or the attempt has failed while another could still be tried. */
+  #open(opened: Opened): void {
+    if (!this.#settle) return
+    // An answer that came as one body is the only step there is.
     const [first] = this.#held
     this.whole = first?.whole ?? null
     this.source = first?.source ?? null
-  }
-
-  /** The choice is made, or the attempt has failed while another could still be tried. */
-  #open(opened: Opened): void {
-    this.#settle?.(opened)
+    this.#settle(opened)
     this.#settle = null
   }
 
@@ -368,9 +362,8 @@ export class Attempt implements UpstreamListener, Flow {
       this.#contentAt === null &&
       this.#finish?.finish.kind === 'stop' &&
       (this.#usage?.output ?? 0) === 0
-    if (!empty) return this.#openAsFlow()
+    if (!empty) return this.#open({ ok: true, flow: this })
     const nothing = fail('empty', 'the model answered with nothing', { status: this.status })
-    this.#keepWhole()
     this.#open({ ok: false, failure: nothing, flow: this })
   }
 

@@ -82,8 +82,8 @@ export class Board {
 
   /** A claim on the target, or why it may not be tried now. Cool-downs always hold. */
   admit(target: Target, { circuit }: Settings, how: Admission): Ticket | Refusal {
-    const shut = this.#gates.shut(target)
-    if (shut) return refusalBy(shut)
+    const shut = this.#shut(target)
+    if (shut) return shut
     const claims = this.#circuits.claim(target, circuit, how)
     if ('why' in claims) return claims
     this.#gates.begin(target)
@@ -152,14 +152,17 @@ export class Board {
 
   /** What is known to keep `admit` from giving a claim, without taking one; null: it has to be asked. */
   refuses(target: Target, { circuit }: Settings, how: Admission): Refusal | null {
-    const shut = this.#gates.shut(target)
-    return shut ? refusalBy(shut) : this.#circuits.refuses(target, circuit, how)
+    return this.#shut(target) ?? this.#circuits.refuses(target, circuit, how)
   }
 
   /** What `admit` would say when nobody else is left, without claiming anything: for plans that are only explained and for the status page. */
   peek(target: Target, { circuit }: Settings): Refusal | null {
-    const shut = this.#gates.shut(target)
-    return shut ? refusalBy(shut) : this.#circuits.peek(target, circuit)
+    return this.#shut(target) ?? this.#circuits.peek(target, circuit)
+  }
+
+  #shut(target: Target): Refusal | null {
+    const gate = this.#gates.shut(target)
+    return gate ? refusalBy(gate) : null
   }
 
   /** The first attempt of a request at a provider: what its repeats are measured against. */

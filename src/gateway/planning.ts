@@ -62,11 +62,10 @@ export const planFor = (gateway: Planner, config: Config, model: string, draftin
 
 const keptFor = (config: Config, drafting: Drafting, lists: Kept['lists'], catalogue: Kept['catalogue']): Kept => {
   const kinds = kept.get(config) ?? new Map<Drafting, Kept>()
-  kept.set(config, kinds)
   const known = kinds.get(drafting)
   if (known && known.lists === lists && known.catalogue === catalogue) return known
   const fresh: Kept = { lists, catalogue, routes: new Map(), others: new Map() }
-  kinds.set(drafting, fresh)
+  kept.set(config, kinds.set(drafting, fresh))
   return fresh
 }
 

@@ -21,7 +21,7 @@ export type Question = {
   /** As it came, and parsed; `members` says where in the text each outermost member lies. */
   readonly source: string
   readonly body: JsonObject
-  /** `source` with its bytes, where they are at hand. */
+  /** What the client sent, with its bytes, where they are at hand: `source` itself, unless that was written anew. */
   readonly raw?: Source
   readonly members: readonly Span[]
   readonly headers: HeaderLookup

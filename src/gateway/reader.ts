@@ -35,7 +35,10 @@ export type Dialect = {
   readonly date: number
 }
 
-/** Largest of each kind, in bytes: one event of a stream (some repeat the question, or carry an image), an answer, a stream, an error's body. */
+/**
+ * Largest of each kind, in bytes: one event of a stream (some repeat the question, or carry an image), an answer, one that
+ * is kept as its bytes beside its text, a stream, an error's body.
+ */
 const MOST = {
   event: 8 * 1024 * 1024,
   whole: 32 * 1024 * 1024,

@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from '../scripts/build.ts'
+import { freePorts } from '../test/support/ports.ts'
 import { threadsTimeOf } from './proc.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -86,19 +87,9 @@ const ask = (socket: Socket): Promise<void> =>
     asked.end(QUESTION)
   })
 
-/** A port nobody listens on now. */
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo // it listens on a port
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 /** One start, from exec on. Ended by SIGTERM, so that what it has compiled is kept. */
 const startOnce = async ({ file, kept }: Contestant, folder: string, upstream: number): Promise<StartTime> => {
-  const port = await freePort()
+  const [port = 0] = await freePorts(1)
   const env = {
     PATH: process.env.PATH ?? '',
     PORT: String(port),

@@ -2,9 +2,10 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePorts } from '../../support/ports.ts'
 
 /** Debian installs it where only root's PATH looks. */
 const env = { PATH: `${process.env.PATH ?? ''}:/usr/sbin:/usr/local/sbin` }
@@ -79,20 +80,5 @@ const accepts = (port: number): Promise<boolean> =>
     })
     socket.once('error', () => resolve(false))
   })
-
-/** Ports nobody listens on now, all different. */
-export const freePorts = async (count: number): Promise<readonly number[]> => {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer()
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-      return server
-    }),
-  )
-  // A server that listens on TCP has an address and a port.
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
-}
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

@@ -2,9 +2,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePorts } from '../../support/ports.ts'
 
 export type Front = { readonly url: string; stop(): Promise<void> }
 
@@ -81,7 +82,7 @@ export const startFront = async (name: keyof typeof FRONTS, to: string): Promise
   const path = FOLDERS.map((folder) => join(folder, program)).find(existsSync)
   if (path === undefined) return null
   const folder = await mkdtemp(join(tmpdir(), 'headgate-front-'))
-  const port = await freePort()
+  const [port = 0] = await freePorts(1)
   const file = join(folder, 'conf')
   await writeFile(file, config(port, Number(new URL(to).port), folder))
   const child = spawn(path, args(file, folder), { stdio: ['ignore', 'ignore', 'pipe'] })
@@ -100,15 +101,6 @@ export const startFront = async (name: keyof typeof FRONTS, to: string): Promise
   if (await listens(port, child)) return { url: `http://127.0.0.1:${port}`, stop }
   await stop()
   throw new Error(`${name} did not start:\n${said}`)
-}
-
-const freePort = async (): Promise<number> => {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  // It listens on TCP.
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 const listens = async (port: number, child: ChildProcess): Promise<boolean> => {

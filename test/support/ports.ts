@@ -1,0 +1,17 @@
+/** Ports for programs that have to be told theirs. */
+import { type AddressInfo, createServer } from 'node:net'
+
+/** Ports nobody listens on now, all different. */
+export const freePorts = async (count: number): Promise<readonly number[]> => {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer()
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      return server
+    }),
+  )
+  // A server that listens on TCP has an address and a port.
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}

@@ -21,7 +21,7 @@ import {
   startUpstream,
   tlsConnections,
 } from './rig.ts'
-import { startTimes } from './start-times.ts'
+import { startTimes } from './start-row.ts'
 
 export type Bench = {
   readonly rounds: number
@@ -345,7 +345,7 @@ const isWorkload = (row: RowName): row is WorkloadName => row in WORKLOADS
 export const measure = (bench: Bench, row: RowName): Promise<Outcome> =>
   isWorkload(row) ? measureWorkload(bench, row) : SPECIAL[row](bench)
 
-/** Percent of the time between two looks at the processor: samples are half a millisecond apart. */
+/** Between two looks of the profiler at what is running. µs */
 const EVERY_US = 500
 
 /** One run under V8's profiler: the profile, and the window of the load in µs of the monotonic clock. */

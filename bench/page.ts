@@ -46,7 +46,7 @@ export const END = '<!-- /measured -->'
 
 const cell = (words: string): string => words.replaceAll('|', '\\|')
 const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`
-const markdown = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+export const markdown = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 
 /** Three digits that count; whole from a hundred on, with commas. */

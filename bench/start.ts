@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from '../scripts/build.ts'
 import { freePorts } from '../test/support/ports.ts'
+import { markdown } from './page.ts'
 import { threadsTimeOf } from './proc.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -43,9 +44,9 @@ const QUESTION = JSON.stringify({ model: 'm', messages: [{ role: 'user', content
 type Contestant = { readonly name: string; readonly file: string; readonly kept: string | null }
 
 /** ms from exec to the first answer, and ms of processor time of all threads until then. */
-export type StartTime = { readonly wall: number; readonly cpu: number }
+type StartTime = { readonly wall: number; readonly cpu: number }
 
-export type Starts = { readonly name: string; readonly times: readonly StartTime[] }
+type Starts = { readonly name: string; readonly times: readonly StartTime[] }
 
 /** The middle one, or the higher of the two in the middle. */
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
@@ -166,11 +167,11 @@ export const measureStarts = async (rounds: number, say: (line: string) => void)
 }
 
 /** A table of medians and least values: a busy machine adds to a time, and never takes from it. */
-export const startsTable = (all: readonly Starts[]): string => {
+const startsTable = (all: readonly Starts[]): string => {
   const ms = (values: readonly number[]): string => `${Math.round(median(values))} (${Math.round(Math.min(...values))})`
   const rows = all.map(({ name, times }) => [name, ms(times.map(({ wall }) => wall)), ms(times.map(({ cpu }) => cpu))])
   const head = ['start', 'exec to first answer, ms: median (least)', 'processor time, ms: median (least)']
-  return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+  return markdown(head, rows)
 }
 
 if (import.meta.main) {

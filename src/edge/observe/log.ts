@@ -5,6 +5,7 @@
 import { writeSync } from 'node:fs'
 import type { News } from '../../core/exchange.ts'
 import { noPaint, type Paint } from './colour.ts'
+import { isFull, PATIENCE, waitTurn } from './full-pipe.ts'
 import { type Fields, jsonLine, jsonLineWithin, LEVELS, type Level, type Line } from './line.ts'
 import { type CostOf, toldBy } from './news-lines.ts'
 import { prettyLine } from './pretty.ts'
@@ -44,8 +45,6 @@ export type LogOptions = {
 }
 
 const MOST = 4_194_304
-/** Turns of waiting for a full pipe at the very end, a millisecond each. */
-const PATIENCE = 200
 
 /** Writes to a file descriptor although it may be a pipe that is full at the moment. */
 const writeOut = (fd: number, text: string): void => {
@@ -54,9 +53,8 @@ const writeOut = (fd: number, text: string): void => {
     try {
       bytes = bytes.subarray(writeSync(fd, bytes))
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return
-      // Nothing else is left to run at the end of a process, so the thread itself may wait.
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+      if (!isFull(error)) return
+      waitTurn()
     }
 }
 

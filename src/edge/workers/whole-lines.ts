@@ -4,6 +4,7 @@
  * written goes out in pieces of whole lines, none longer than that, each in a call of its own.
  */
 import { writeSync } from 'node:fs'
+import { isFull, PATIENCE, waitTurn } from '../observe/full-pipe.ts'
 import type { Out } from '../observe/log.ts'
 
 /** PIPE_BUF of Linux, in bytes. */
@@ -11,8 +12,6 @@ export const WHOLE = 4096
 
 /** ms until a pipe that was full is tried again. */
 const AGAIN = 5
-/** Turns of waiting for a full pipe at the very end, a millisecond each. */
-const PATIENCE = 200
 const NEWLINE = 0x0a
 
 type Write = (fd: number, piece: Buffer) => number
@@ -34,18 +33,17 @@ export const wholeLines = (fd: number, write: Write = writeSync): Out => {
         if (written < piece.length) held[0] = piece.subarray(written)
         else held.shift()
       } catch (error) {
-        if (codeOf(error) === 'EAGAIN') return
+        if (isFull(error)) return
         held.length = 0
         length = 0
         for (const run of troubled) run(error instanceof Error ? error : new Error(String(error)))
       }
     }
   }
-  // Nothing else is left to run at the end of a process, so the thread itself may wait.
   const pourAtEnd = () => {
     for (let turn = 0; held.length > 0 && turn < PATIENCE; turn++) {
       pour()
-      if (held.length > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+      if (held.length > 0) waitTurn()
     }
   }
   const again = (): void => {
@@ -86,5 +84,3 @@ const piecesOf = (bytes: Buffer): Buffer[] => {
   }
   return pieces
 }
-
-const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)

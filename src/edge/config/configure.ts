@@ -3,6 +3,7 @@ import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
 import { type Settings, settingsSchema } from '../../core/settings.ts'
+import { parseDotenv } from './dotenv.ts'
 import { type Env, type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
 import { commaList, emptyFile, type FileContent, type RouteEntry, readFile } from './file.ts'
 import { instanceName, keyless } from './ids.ts'
@@ -47,8 +48,7 @@ export type Texts = {
 /** The environment with what `.env` adds; the real one wins, also where it says that something is empty. */
 export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
   if (dotenv === undefined) return env
-  // Asked for and not imported: the import of `node:util` loads what workers need as well.
-  const added = process.getBuiltinModule('node:util').parseEnv(dotenv.replace(/^\ufeff/, ''))
+  const added = parseDotenv(dotenv)
   const joined: Record<string, string | undefined> = Object.create(null)
   for (const [name, value] of [...Object.entries(added), ...Object.entries(env)])
     if (value !== undefined) joined[name] = value

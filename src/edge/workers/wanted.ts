@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseDotenv } from '../config/dotenv.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -24,10 +25,7 @@ export const workersWanted = (env: Env, folder: string): number => {
 const inDotenv = (folder: string): string | undefined => {
   try {
     const dotenv = readFileSync(join(folder, '.env'), 'utf8')
-    // Asked for and not imported: an import of `node:util` loads what threads need as well.
-    return dotenv.includes('WORKERS')
-      ? process.getBuiltinModule('node:util').parseEnv(dotenv.replace(/^\ufeff/, '')).WORKERS
-      : undefined
+    return dotenv.includes('WORKERS') ? parseDotenv(dotenv).WORKERS : undefined
   } catch {
     // None, or one that cannot be read: whoever reads all of the configuration says so.
     return undefined

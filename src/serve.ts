@@ -18,7 +18,7 @@ import { type Server, startServer } from './edge/http/server.ts'
 import { signing } from './edge/identity/signing.ts'
 import { loadProviders } from './edge/load-providers.ts'
 import { banner, readyFields } from './edge/observe/banner.ts'
-import { colours, noPaint, wantsColour } from './edge/observe/colour.ts'
+import { paintFor } from './edge/observe/colour.ts'
 import { openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
 import { loadReadings, readingsOf } from './edge/observe/readings.ts'
@@ -41,6 +41,7 @@ const HOME = new URL('../', import.meta.url)
 const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
 const { env } = process
 const terminal = process.stdout.isTTY === true
+const paint = paintFor(env, terminal)
 
 const refuseToStart = (lines: readonly string[]): never => {
   process.stderr.write(lines.map((line) => `headgate: ${line}\n`).join(''))
@@ -88,7 +89,7 @@ const start = async (
     level: launch.logLevel,
     format: logFormat,
     shared: seat && { worker: seat.number, whole: seat.whole },
-    paint: wantsColour(env, terminal) ? colours : noPaint,
+    paint,
     costOf,
   })
   const dial = dialer({ line: await lineFor(launch.httpClient) })
@@ -172,8 +173,7 @@ const start = async (
       warnings,
       workers: seat?.of,
     }
-    if (terminal && launch.logFormat !== 'json')
-      process.stdout.write(`${banner(facts, wantsColour(env, terminal) ? colours : noPaint)}\n`)
+    if (terminal && launch.logFormat !== 'json') process.stdout.write(`${banner(facts, paint)}\n`)
     else {
       for (const warning of warnings) log.warn('config', { message: warning })
       log.info('ready', readyFields(facts))

@@ -27,3 +27,6 @@ export const wantsColour = (env: Readonly<Record<string, string | undefined>>, t
     return env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false'
   return terminal && env.TERM !== 'dumb'
 }
+
+export const paintFor = (env: Readonly<Record<string, string | undefined>>, terminal: boolean): Paint =>
+  wantsColour(env, terminal) ? colours : noPaint

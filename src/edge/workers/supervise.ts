@@ -7,7 +7,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { isatty } from 'node:tty'
 import { doubled } from '../../policy/backoff.ts'
-import { colours, noPaint, wantsColour } from '../observe/colour.ts'
+import { paintFor } from '../observe/colour.ts'
 import { type Log, openLog } from '../observe/log.ts'
 import { createRegistry } from '../observe/registry.ts'
 import { addUsage } from '../observe/usage.ts'
@@ -57,6 +57,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     return { number: at + 1, child: null, since: null, deaths: 0, page: '', timer: null }
   })
   const started = Math.floor(Date.now() / 1000)
+  const terminal = isatty(1)
   /** What the first worker found out for all of them. */
   let facts: Listening | null = null
   let log: Log | null = null
@@ -74,13 +75,14 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     if (child?.connected) child.send(message, () => {})
   }
   const serving = () => workers.filter(({ since }) => since !== null)
-  const after = (worker: Worker, ms: number, run: () => void) => {
-    clearTimeout(worker.timer ?? undefined)
-    worker.timer = setTimeout(run, ms)
-  }
+  const allGone = () => workers.every(({ child }) => child === null)
   const nothingAwaited = (worker: Worker) => {
     clearTimeout(worker.timer ?? undefined)
     worker.timer = null
+  }
+  const after = (worker: Worker, ms: number, run: () => void) => {
+    nothingAwaited(worker)
+    worker.timer = setTimeout(run, ms)
   }
 
   const launch = (worker: Worker): void => {
@@ -127,12 +129,11 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     if (complete) return log?.info('worker_started', { worker: worker.number, pid: worker.child?.pid })
     if (facts === null) {
       facts = message
-      const terminal = isatty(1)
       log = openLog({
         out: wholeLines(1),
         level: message.logLevel,
         format: message.logFormat,
-        paint: wantsColour(env, terminal) ? colours : noPaint,
+        paint: paintFor(env, terminal),
       })
       for (const other of workers) if (other !== worker) launch(other)
       return
@@ -151,7 +152,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     for (const answered of [...asks.values()]) answered(worker, null)
     if (times > 0) {
       if (since !== null && code !== 0) failed = true
-      if (workers.every(({ child }) => child === null)) finish()
+      if (allGone()) finish()
       return
     }
     if (!complete) return giveUpStart(why, code)
@@ -170,7 +171,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     if (code !== 1 && !failed) process.stderr.write(`headgate: a worker ended before all of them served (${why})\n`)
     failed = true
     for (const { child } of workers) child?.kill('SIGKILL')
-    if (workers.every(({ child }) => child === null)) process.exit(1)
+    if (allGone()) process.exit(1)
   }
 
   // ── The end ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +193,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
       if (worker.child) endOf(worker, signal)
       else nothingAwaited(worker)
     }
-    if (workers.every(({ child }) => child === null)) finish()
+    if (allGone()) finish()
   }
 
   const finish = (): void => {
@@ -202,7 +203,6 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
   }
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => end(signal))
-  const terminal = isatty(1)
   // A reload, or, where the terminal itself is gone, the end.
   process.on('SIGHUP', () => {
     if (terminal && !isatty(1)) end('SIGHUP')

@@ -48,92 +48,126 @@ type Asked = {
   readonly turn?: Pick<Turn, 'questionFor' | 'forgotten' | 'kept'> | undefined
 }
 
-export const askModel = (tools: Tools, { question, settings, turn }: Asked): Asking<Prepared> => {
-  const { world, board } = tools
-  const bodies = new Map<Question, Map<Candidate, Prepared | null>>()
+export const askModel = (tools: Tools, asked: Asked): Asking<Prepared> => new ModelAsking(tools, asked)
+
+/** What a candidate would be sent, and what it was made of: the question may come to be put otherwise. */
+type Made = { readonly question: Question; readonly prepared: Prepared | null }
+
+class ModelAsking implements Asking<Prepared> {
+  readonly hedging?: Hedging
+  readonly #tools: Tools
+  readonly #question: Question
+  readonly #settings: Settings
+  readonly #turn: Asked['turn']
+  readonly #made = new Map<Candidate, Made>()
   /** For providers that do not know the seals in the conversation: the question without them. */
-  const unsealed = new Map<string, Question>()
-  let short: Question | null = null
+  #unsealed = NOT_ASKED
+  #short: Question | null = null
   /** Formats that this request has found missing where a provider should have them. */
-  const missing = new Map<Instance, Set<UpstreamProtocolName>>()
-  const lackingAt = (instance: Instance): ReadonlySet<UpstreamProtocolName> => {
-    const known = board.lacking(instance)
-    const found = missing.get(instance)
-    return known.length === 0 ? (found ?? NONE) : new Set([...known, ...(found ?? [])])
+  #missing = NOT_MISSING
+
+  constructor(tools: Tools, { question, settings, turn }: Asked) {
+    this.#tools = tools
+    this.#question = question
+    this.#settings = settings
+    this.#turn = turn
+    // Nobody waits for what is answered in the background.
+    if (settings.hedge.percent > 0 && mayAskTwo(question.request) && !turn?.kept.background)
+      this.hedging = hedging(tools.board, settings, question)
   }
-  /** Whether a failure says that the format is not spoken at this address, and another may be. */
-  const isAbsent = (target: Target, failure: Failure): boolean => {
+
+  prepare(target: Target): Prepared | null {
     const { candidate } = target
-    const { instance } = candidate
-    const asked = bodies.get(askedOf(target))?.get(candidate)?.protocol.name
-    const found = missing.get(instance) ?? new Set()
-    const isLast = lackingAt(instance).size + 1 >= instance.speaks.length
-    if (!asked || isLast || found.has(asked) || !tellsOfPath(failure)) return false
-    missing.set(instance, found.add(asked))
-    // What speaks of a model may be about the model: that is seen in the other format.
-    if (!/model/i.test(failure.upstream?.message ?? '')) board.lacks(instance, asked)
-    for (const made of bodies.values()) made.delete(candidate)
+    const { instance, model } = candidate
+    const question = this.#askedOf(target)
+    const before = this.#made.get(candidate)
+    if (before?.question === question) return before.prepared
+    const facts = factsOf(this.#tools.catalogue, instance, model)
+    const prepared = prepare(asAsked(question, instance), candidate, facts, this.#lackingAt(instance))
+    this.#made.set(candidate, { question, prepared })
+    return prepared
+  }
+
+  begin(target: Target, prepared: Prepared): Attempt {
+    const { world, board } = this.#tools
+    const { instance } = target.candidate
+    const question = this.#question
+    const { protocol, auth, url, body, raw, stream } = prepared
+    return new Attempt(world, {
+      url,
+      headers: headersFor(instance, target.key, question, prepared),
+      identity: identityOf(instance, target.key, auth),
+      body,
+      ...(raw && { source: raw }),
+      protocol,
+      quirks: instance.provider.quirks,
+      key: target.key,
+      translated: protocol.name === question.protocol.name && !this.#askedOf(target).anew ? null : question.request,
+      stream,
+      ...(hasEffects(question.request) && { once: true }),
+      hold: question.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
+      forgiving: protocol.looseEvents === true && isPlainText(question),
+      settings: this.#settings,
+      heard: (headers) => board.heard(target, headers),
+    })
+  }
+
+  otherwise(target: Target, failure: Failure): boolean {
+    const { id } = target.candidate.instance
+    if (this.#turn?.forgotten(this.#askedOf(target), failure) || this.#isAbsent(target, failure)) return true
+    if (failure.kind !== 'unknown_proof' || this.#unsealed.has(id)) return false
+    const open = withoutProofs(this.#short ?? this.#question)
+    if (open) this.#unsealed = new Map(this.#unsealed).set(id, open)
+    return open !== null
+  }
+
+  less(failure: Failure): boolean {
+    const less = failure.kind === 'context_length' ? shortened(this.#short ?? this.#question) : null
+    if (!less) return false
+    this.#short = less
+    this.#unsealed = NOT_ASKED
     return true
   }
-  const askedOf = (target: Target): Question =>
-    unsealed.get(target.candidate.instance.id) ?? short ?? turn?.questionFor(target) ?? question
-  return {
-    prepare: (target) => {
-      const { candidate } = target
-      const asked = askedOf(target)
-      const made = bodies.get(asked) ?? new Map<Candidate, Prepared | null>()
-      bodies.set(asked, made)
-      const known = made.get(candidate)
-      if (known !== undefined) return known
-      const facts = factsOf(tools.catalogue, candidate.instance, candidate.model)
-      const body = prepare(asAsked(asked, candidate.instance), candidate, facts, lackingAt(candidate.instance))
-      made.set(candidate, body)
-      return body
-    },
-    begin: (target, prepared) => {
-      const { instance } = target.candidate
-      return new Attempt(world, {
-        url: prepared.url,
-        headers: headersFor(instance, target.key, question, prepared),
-        identity: identityOf(instance, target.key, prepared.auth),
-        body: prepared.body,
-        ...(prepared.raw && { source: prepared.raw }),
-        protocol: prepared.protocol,
-        quirks: instance.provider.quirks,
-        key: target.key,
-        translated:
-          prepared.protocol.name === question.protocol.name && !askedOf(target).anew ? null : question.request,
-        stream: prepared.stream,
-        ...(hasEffects(question.request) && { once: true }),
-        hold: question.request.stream ? settings.stream.holdback : Number.POSITIVE_INFINITY,
-        forgiving: prepared.protocol.looseEvents === true && isPlainText(question),
-        settings,
-        heard: (headers) => board.heard(target, headers),
-      })
-    },
-    otherwise: (target, failure) => {
-      const { id } = target.candidate.instance
-      if (turn?.forgotten(askedOf(target), failure) || isAbsent(target, failure)) return true
-      if (failure.kind !== 'unknown_proof' || unsealed.has(id)) return false
-      const open = withoutProofs(short ?? question)
-      if (open) unsealed.set(id, open)
-      return open !== null
-    },
-    less: (failure) => {
-      const less = failure.kind === 'context_length' ? shortened(short ?? question) : null
-      if (!less) return false
-      short = less
-      unsealed.clear()
-      return true
-    },
-    mayGoElsewhere: (failure) => mayAskElsewhere(question.request, failure),
-    // Nobody waits for what is answered in the background.
-    ...(settings.hedge.percent > 0 &&
-      mayAskTwo(question.request) &&
-      !turn?.kept.background && { hedging: hedging(board, settings, question) }),
+
+  mayGoElsewhere(failure: Failure): boolean {
+    return mayAskElsewhere(this.#question.request, failure)
+  }
+
+  /** The question as it is put there. */
+  #askedOf(target: Target): Question {
+    return (
+      this.#unsealed.get(target.candidate.instance.id) ??
+      this.#short ??
+      this.#turn?.questionFor(target) ??
+      this.#question
+    )
+  }
+
+  #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
+    const known = this.#tools.board.lacking(instance)
+    const found = this.#missing.get(instance) ?? NONE
+    return known.length === 0 ? found : new Set([...known, ...found])
+  }
+
+  /** Whether a failure says that the format is not spoken at this address, and another may be. */
+  #isAbsent(target: Target, failure: Failure): boolean {
+    const { candidate } = target
+    const { instance } = candidate
+    const made = this.#made.get(candidate)
+    const asked = made?.question === this.#askedOf(target) ? made.prepared?.protocol.name : undefined
+    const found = this.#missing.get(instance) ?? NONE
+    const isLast = this.#lackingAt(instance).size + 1 >= instance.speaks.length
+    if (!asked || isLast || found.has(asked) || !tellsOfPath(failure)) return false
+    this.#missing = new Map(this.#missing).set(instance, new Set(found).add(asked))
+    // What speaks of a model may be about the model: that is seen in the other format.
+    if (!/model/i.test(failure.upstream?.message ?? '')) this.#tools.board.lacks(instance, asked)
+    this.#made.delete(candidate)
+    return true
   }
 }
 
+const NOT_ASKED: ReadonlyMap<string, Question> = new Map()
+const NOT_MISSING: ReadonlyMap<Instance, ReadonlySet<UpstreamProtocolName>> = new Map()
 const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 
 const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {

@@ -7,6 +7,7 @@ import type { Catalogue, Config } from '../core/config.ts'
 import type { Fact, News } from '../core/exchange.ts'
 import { type Failure, rowOf } from '../core/failure.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
+import type { Settings } from '../core/settings.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { factsOf } from '../policy/models.ts'
@@ -105,66 +106,119 @@ const leftOutBy = ({ why, until }: Refusal, now: number): LeftOut => ({
   wait: until === null ? null : until - now,
 })
 
-export const firstToOpen = async <Ready extends Fitness>(
+export const firstToOpen = <Ready extends Fitness>(
   tools: Trying,
   errand: Errand,
   asking: Asking<Ready>,
-): Promise<Won<Ready> | Lost> => {
-  const { world, board, tell } = tools
-  const { client, config, plan, stop, note } = errand
-  const { settings } = config
-  const factsIn = ({ instance, model }: Candidate) => factsOf(tools.catalogue, instance, model)
-  const windowOf = (candidate: Candidate) => factsIn(candidate)?.contextWindow
-  /** Providers this request has been tried at: a further attempt there is a repetition. */
-  const triedAt = new Set<string>(errand.triedAt)
-  const failures: Failure[] = []
-  let history = nothingMet
-  let attempts = 0
-  let counted = 0
-  let last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null = null
-  let repeated = false
-  let empty: Won<Ready> | null = null
-  /** The last provider that was left out for the budget of repeats alone. */
-  let starved: string | null = null
-  /** Attempts that have neither opened nor failed, with how they will: one, or two while a hedge is among them. */
-  const underWay = new Map<Running<Ready>, Promise<Settled<Ready>>>()
-  /** It has had its chance of a hedge. */
-  let hedged = false
+): Promise<Won<Ready> | Lost> => new Search(tools, errand, asking).run()
 
-  const mayRepeat = (instance: Instance): boolean => {
-    const allowed = board.mayRepeat(instance, settings, client)
-    if (!allowed) starved = instance.id
+/** One request's search for who answers it, and what it has met on its way. */
+class Search<Ready extends Fitness> {
+  readonly #tools: Trying
+  readonly #errand: Errand
+  readonly #asking: Asking<Ready>
+  readonly #settings: Settings
+  /** Attempts that have neither opened nor failed, in the order they began: one, or two while a hedge is among them. */
+  readonly #underWay: Running<Ready>[] = []
+  /** Providers this request has been tried at: a further attempt there is a repetition. */
+  readonly #triedAt: string[]
+  readonly #failures: Failure[] = []
+  #history = nothingMet
+  #attempts = 0
+  #counted = 0
+  #last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null = null
+  #repeated = false
+  #empty: Won<Ready> | null = null
+  /** The last provider that was left out for the budget of repeats alone. */
+  #starved: string | null = null
+  /** It has had its chance of a hedge. */
+  #hedged = false
+
+  constructor(tools: Trying, errand: Errand, asking: Asking<Ready>) {
+    this.#tools = tools
+    this.#errand = errand
+    this.#asking = asking
+    this.#settings = errand.config.settings
+    this.#triedAt = [...(errand.triedAt ?? [])]
+  }
+
+  async run(): Promise<Won<Ready> | Lost> {
+    const { stop } = this.#errand
+    this.#asking.hedging?.begun()
+    try {
+      for (;;) {
+        if (this.#underWay.length === 0) {
+          if (stop.reason) return { ok: false, failure: stop.reason, soonest: 0 }
+          const allowed = this.#counted < this.#settings.retry.maxAttempts
+          const { choice: found, leftOut } = allowed ? this.#chooseOrProbe() : NOBODY
+          const choice = found ?? (allowed ? await this.#again(leftOut) : null)
+          if (stop.reason) continue
+          if (!choice) {
+            if (this.#empty) return this.#empty
+            if (allowed && this.#last && this.#asking.less?.(this.#last.failure)) {
+              this.#history = nothingMet
+              continue
+            }
+            return this.#lost(leftOut)
+          }
+          this.#tellFallback(choice.target)
+          this.#start(choice, false)
+        }
+        const happened = await this.#next()
+        if (!happened) this.#hedge()
+        else if (happened.opened.ok) return this.#won(happened.running, happened.opened.flow)
+        else {
+          const empty = this.#failed(happened.running, happened.opened)
+          if (empty) return empty
+        }
+      }
+    } finally {
+      for (const running of this.#underWay) this.#letGo(running)
+    }
+  }
+
+  // ── Whom to ask ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #windowOf({ instance, model }: Candidate): number | undefined {
+    return factsOf(this.#tools.catalogue, instance, model)?.contextWindow
+  }
+
+  #mayRepeat({ candidate: { instance } }: Target): boolean {
+    if (!this.#triedAt.includes(instance.id)) return true
+    const allowed = this.#tools.board.mayRepeat(instance, this.#settings, this.#errand.client)
+    if (!allowed) this.#starved = instance.id
     return allowed
   }
 
   /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
-  const choose = (how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> => {
+  #choose(how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> {
+    const { board, world } = this.#tools
+    const { plan, keysOf } = this.#errand
     const leftOut: LeftOut[] = []
     /** Those that may not be tried now, by their places there: what they would be sent is only written if nobody is found. */
     const shut: (readonly [at: number, target: Target])[] = []
     let next: Grade | null = null
-    for (const target of remaining(plan, history, errand.keysOf, windowOf)) {
-      const { instance } = target.candidate
-      if (among?.(instance) === false) continue
-      const refused = board.refuses(target, settings, how)
+    for (const target of remaining(plan, this.#history, keysOf, (candidate) => this.#windowOf(candidate))) {
+      if (among?.(target.candidate.instance) === false) continue
+      const refused = board.refuses(target, this.#settings, how)
       if (refused) {
         shut.push([leftOut.length, target])
         leftOut.push(leftOutBy(refused, world.now()))
         continue
       }
-      const whole = asking.prepare(target)
+      const whole = this.#asking.prepare(target)
       if (!whole || exceeds(whole, grade)) {
         next = lesser(next, whole)
         leftOut.push(unfitBy(whole))
         continue
       }
       const prepared = sparing(whole)
-      const ticket = board.admit(target, settings, how)
+      const ticket = board.admit(target, this.#settings, how)
       if ('why' in ticket) {
         leftOut.push(leftOutBy(ticket, world.now()))
         continue
       }
-      if (triedAt.has(instance.id) && !mayRepeat(instance)) {
+      if (!this.#mayRepeat(target)) {
         ticket.release()
         leftOut.push({ why: 'budget', wait: 1_000 })
         continue
@@ -172,7 +226,7 @@ export const firstToOpen = async <Ready extends Fitness>(
       return { choice: { target, prepared, ticket }, leftOut, next }
     }
     for (const [at, target] of shut) {
-      const whole = asking.prepare(target)
+      const whole = this.#asking.prepare(target)
       if (whole && !exceeds(whole, grade)) continue
       next = lesser(next, whole)
       leftOut[at] = unfitBy(whole)
@@ -181,107 +235,116 @@ export const firstToOpen = async <Ready extends Fitness>(
   }
 
   /** One that has just recovered is given more than it can bear yet only where nobody else may be asked. */
-  const chooseAt = (grade: Grade): Chosen<Ready> => {
-    const chosen = choose('normal', grade)
-    return chosen.choice || !chosen.leftOut.some(({ why }) => why === 'warming') ? chosen : choose('warm', grade)
+  #chooseAt(grade: Grade): Chosen<Ready> {
+    const chosen = this.#choose('normal', grade)
+    return chosen.choice || !chosen.leftOut.some(({ why }) => why === 'warming') ? chosen : this.#choose('warm', grade)
   }
 
   /** When nothing else is left, more is put up with, which beats no answer; then past every open circuit, if the settings allow it. */
-  const chooseOrProbe = (): Chosen<Ready> => {
+  #chooseOrProbe(): Chosen<Ready> {
     let grade: Grade = 0
-    let normal = chooseAt(grade)
+    let normal = this.#chooseAt(grade)
     while (!normal.choice && normal.next !== null) {
       grade = normal.next
-      normal = chooseAt(grade)
+      normal = this.#chooseAt(grade)
     }
-    const { whenAllOpen } = settings.circuit
+    if (normal.choice) return normal
+    const { whenAllOpen } = this.#settings.circuit
     const closedByCircuit = normal.leftOut.some(({ why }) => why === 'circuit')
-    if (normal.choice || !closedByCircuit || whenAllOpen === 'fail') return normal
-    return choose(whenAllOpen === 'try' ? 'ignore' : 'early', grade)
+    if (!closedByCircuit || whenAllOpen === 'fail') return normal
+    return this.#choose(whenAllOpen === 'try' ? 'ignore' : 'early', grade)
   }
 
   /** Where everybody who could answer is at a limit: whoever is first to be below it again, if that is soon and was said. */
-  const soonestLimited = (): Wish<Ready> | null => {
-    if (failures.some(({ kind }) => kind !== 'rate_limited')) return null
+  #soonestLimited(): Wish<Ready> | null {
+    if (this.#failures.some(({ kind }) => kind !== 'rate_limited')) return null
+    const { board, world } = this.#tools
+    const { plan, keysOf, deadline } = this.#errand
     let first: Wish<Ready> | null = null
     for (const candidate of plan.candidates)
-      for (const key of errand.keysOf(candidate)) {
+      for (const key of keysOf(candidate)) {
         const target = { candidate, key }
-        const refusal = board.peek(target, settings)
+        const refusal = board.peek(target, this.#settings)
         if (refusal?.why !== 'rate_limited' || !refusal.told || refusal.until === null) continue
         const wait = refusal.until - world.now()
-        if ((first && first.wait <= wait) || !isSoon(wait, errand.deadline - world.now())) continue
-        const whole = asking.prepare(target)
+        if ((first && first.wait <= wait) || !isSoon(wait, deadline - world.now())) continue
+        const whole = this.#asking.prepare(target)
         if (whole && whole.unfit.length === 0) first = { target, prepared: sparing(whole), wait }
       }
     return first
   }
 
   /** The same target, when it is the only one and its failure may be over in a moment. */
-  const same = (leftOut: readonly LeftOut[]): Wish<Ready> | null => {
-    if (!last || leftOut.length > 0 || attempts !== 1) return null
-    const { target, prepared, failure } = last
-    const once = onceMore(failure, errand.deadline - world.now(), world.random)
+  #same(leftOut: readonly LeftOut[]): Wish<Ready> | null {
+    if (!this.#last || leftOut.length > 0 || this.#attempts !== 1) return null
+    const { target, prepared, failure } = this.#last
+    const { board, world } = this.#tools
+    const once = onceMore(failure, this.#errand.deadline - world.now(), world.random)
     // What the circuit or the key will not allow then is not worth waiting for.
-    return once && !board.peek(target, settings) ? { target, prepared, wait: once.wait } : null
+    return once && !board.peek(target, this.#settings) ? { target, prepared, wait: once.wait } : null
   }
 
   /** When nobody is left to be asked at once, somebody after a wait; once. */
-  const again = async (leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> => {
-    if (repeated || history.over) return null
-    const wish = soonestLimited() ?? same(leftOut)
+  async #again(leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> {
+    if (this.#repeated || this.#history.over) return null
+    const wish = this.#soonestLimited() ?? this.#same(leftOut)
     if (!wish) return null
     const { target, prepared, wait } = wish
-    const { instance } = target.candidate
-    if (triedAt.has(instance.id) && !mayRepeat(instance)) return null
-    repeated = true
+    if (!this.#mayRepeat(target)) return null
+    this.#repeated = true
+    const { stop } = this.#errand
+    const { board, world } = this.#tools
     await stop.sleep(world, wait)
     if (stop.reason) return null
-    const ticket = board.admit(target, settings, 'normal')
+    const ticket = board.admit(target, this.#settings, 'normal')
     return 'why' in ticket ? null : { target, prepared, ticket }
   }
 
+  // ── Asking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
   /** What failed last is gone on from. */
-  const tellFallback = (to: Target): void => {
-    if (last) tell(fallback(errand.id, last.target, to, last.failure))
+  #tellFallback(to: Target): void {
+    if (this.#last) this.#tools.tell(fallback(this.#errand.id, this.#last.target, to, this.#last.failure))
   }
 
   /** From now on it is one of those under way. */
-  const start = ({ target, prepared, ticket }: Choice<Ready>, hedge: boolean): void => {
+  #start({ target, prepared, ticket }: Choice<Ready>, hedge: boolean): void {
+    const { board, world } = this.#tools
+    const { note, stop } = this.#errand
     const { instance, model } = target.candidate
-    const first = !triedAt.has(instance.id)
-    if (first) board.firstTry(instance)
-    triedAt.add(instance.id)
-    const number = attempts++
+    const first = !this.#triedAt.includes(instance.id)
+    if (first) {
+      board.firstTry(instance)
+      this.#triedAt.push(instance.id)
+    }
+    const number = this.#attempts++
     const began = world.now()
     note({ type: 'attempt', at: began, provider: instance.id, model, key: target.key.id, ...(hedge && { hedge }) })
-    const attempt = asking.begin(target, prepared)
-    const running: Running<Ready> = { target, prepared, ticket, attempt, number, began, first }
-    underWay.set(
-      running,
-      attempt.opened.then((opened) => ({ running, opened })),
-    )
+    const attempt = this.#asking.begin(target, prepared)
+    this.#underWay.push({ target, prepared, ticket, attempt, number, began, first })
     stop.means((reason) => {
-      for (const { attempt } of underWay.keys()) attempt.giveUp(reason)
+      for (const { attempt } of this.#underWay) attempt.giveUp(reason)
     })
   }
 
   /** Another was quicker, or what a later one was begun for is over. That is no verdict on it. */
-  const letGo = ({ attempt, ticket, number }: Running<Ready>): void => {
+  #letGo({ attempt, ticket, number }: Running<Ready>): void {
     attempt.abort()
     ticket.release()
-    note({ type: 'abandoned', at: world.now(), attempt: number })
+    this.#errand.note({ type: 'abandoned', at: this.#tools.world.now(), attempt: number })
   }
 
   /** What happens next to those under way: one has opened or failed; or, null, the only one of them is late. */
-  const next = (): Promise<Settled<Ready> | null> => {
-    const [only] = underWay
-    if (hedged || !asking.hedging || !only) return Promise.race(underWay.values())
-    const [{ target }, settled] = only
-    const after = asking.hedging.after(target.candidate)
+  #next(): Promise<Settled<Ready> | null> {
+    const settled = this.#underWay.map((running) => running.attempt.opened.then((opened) => ({ running, opened })))
+    const [running] = this.#underWay
+    const [only = NEVER, other] = settled
+    if (other) return Promise.race(settled)
+    const { hedging } = this.#asking
+    if (this.#hedged || !hedging || !running) return only
     return new Promise((resolve) => {
-      const cancel = world.later(after, () => resolve(null))
-      void settled.then((one) => {
+      const cancel = this.#tools.world.later(hedging.after(running.target.candidate), () => resolve(null))
+      void only.then((one) => {
         cancel()
         resolve(one)
       })
@@ -289,91 +352,81 @@ export const firstToOpen = async <Ready extends Fitness>(
   }
 
   /** Asks another provider as well, if one may be asked at once and it can be paid for. A request has one chance of that. */
-  const hedge = (): void => {
-    hedged = true
-    const [late] = underWay.keys()
-    if (!late || stop.reason || counted + underWay.size >= settings.retry.maxAttempts) return
-    const { choice } = choose('normal', 0, (instance) => !triedAt.has(instance.id))
+  #hedge(): void {
+    this.#hedged = true
+    const [late] = this.#underWay
+    const tries = this.#counted + this.#underWay.length
+    if (!late || this.#errand.stop.reason || tries >= this.#settings.retry.maxAttempts) return
+    const { choice } = this.#choose('normal', 0, ({ id }) => !this.#triedAt.includes(id))
     if (!choice) return
-    if (asking.hedging?.allowed(late.target.candidate.instance, client)) start(choice, true)
+    if (this.#asking.hedging?.allowed(late.target.candidate.instance, this.#errand.client)) this.#start(choice, true)
     else choice.ticket.release()
   }
 
-  asking.hedging?.begun()
-  try {
-    for (;;) {
-      if (underWay.size === 0) {
-        if (stop.reason) return { ok: false, failure: stop.reason, soonest: 0 }
-        const allowed = counted < settings.retry.maxAttempts
-        const { choice: found, leftOut } = allowed ? chooseOrProbe() : { choice: null, leftOut: [] }
-        const choice = found ?? (allowed ? await again(leftOut) : null)
-        if (stop.reason) continue
-        if (!choice) {
-          if (empty) return empty
-          if (allowed && last && asking.less?.(last.failure)) {
-            history = nothingMet
-            continue
-          }
-          if (starved) note({ type: 'budget_spent', at: world.now(), provider: starved })
-          return { ok: false, failure: verdict(failures, leftOut), soonest: soonest(tools, errand) }
-        }
-        tellFallback(choice.target)
-        start(choice, false)
-      }
+  // ── What became of it ──────────────────────────────────────────────────────────────────────────────────────────
 
-      const happened = await next()
-      if (!happened) {
-        hedge()
-        continue
-      }
-      const { running, opened } = happened
-      const { target, prepared, ticket, number } = running
-      underWay.delete(running)
-      if (opened.ok) {
-        ticket.commit(running.attempt.age)
-        asking.hedging?.opened(target.candidate, world.now() - running.began)
-        note({ type: 'committed', at: world.now(), attempt: number, status: opened.flow.status })
-        return { ok: true, target, prepared, flow: opened.flow, ticket }
-      }
-      const { failure } = opened
-      if (asking.otherwise?.(target, failure)) {
-        // Nothing is wrong with anybody.
-        ticket.release()
-        note({ type: 'failed', at: world.now(), attempt: number, failure })
-        continue
-      }
-      ticket.failed(failure)
-      note({ type: 'failed', at: world.now(), attempt: number, failure })
-      if (stop.reason) continue
-      if (opened.flow) {
-        const answer: Won<Ready> = { ok: true, target, prepared, flow: opened.flow, ticket }
-        // Nothing, twice: then nothing is the answer.
-        if (empty) return answer
-        empty = answer
-      }
-      // A key found dead says nothing of the request: it is not one of its attempts, and the next key is no repetition.
-      // What another key met before it there is still to be paid for.
-      if (rowOf(failure).condemns !== 'key') counted++
-      else if (running.first) triedAt.delete(target.candidate.instance.id)
-      failures.push(failure)
-      history = met(history, target, failure, windowOf(target.candidate))
-      last = { target, prepared, failure }
-      // The hedge that is already there takes over.
-      const [other] = underWay.keys()
-      if (other && other.number > number) tellFallback(other.target)
-      if (asking.mayGoElsewhere?.(failure) === false) history = { ...history, over: true }
-      // What nobody else may be asked any more, nobody else was asked: what a model refuses is not had from another.
-      if (history.over)
-        for (const later of underWay.keys())
-          if (later.number > number) {
-            underWay.delete(later)
-            letGo(later)
-          }
+  #over(running: Running<Ready>): void {
+    this.#underWay.splice(this.#underWay.indexOf(running), 1)
+  }
+
+  #won(running: Running<Ready>, flow: Flow): Won<Ready> {
+    const { target, prepared, ticket, attempt, number, began } = running
+    const { world } = this.#tools
+    this.#over(running)
+    ticket.commit(attempt.age)
+    this.#asking.hedging?.opened(target.candidate, world.now() - began)
+    this.#errand.note({ type: 'committed', at: world.now(), attempt: number, status: flow.status })
+    return { ok: true, target, prepared, flow, ticket }
+  }
+
+  /** Somebody else is to be asked, unless there is an answer at last: an empty one. */
+  #failed(running: Running<Ready>, { failure, flow }: Extract<Opened, { readonly ok: false }>): Won<Ready> | null {
+    const { target, prepared, ticket, number } = running
+    const { note, stop } = this.#errand
+    const { candidate } = target
+    const asksOtherwise = this.#asking.otherwise?.(target, failure)
+    this.#over(running)
+    // Asked for otherwise, nothing is wrong with anybody.
+    if (asksOtherwise) ticket.release()
+    else ticket.failed(failure)
+    note({ type: 'failed', at: this.#tools.world.now(), attempt: number, failure })
+    if (asksOtherwise || stop.reason) return null
+    if (flow) {
+      const answer: Won<Ready> = { ok: true, target, prepared, flow, ticket }
+      // Nothing, twice: then nothing is the answer.
+      if (this.#empty) return answer
+      this.#empty = answer
     }
-  } finally {
-    for (const running of underWay.keys()) letGo(running)
+    // A key found dead says nothing of the request: it is not one of its attempts, and the next key is no repetition.
+    // What another key met before it there is still to be paid for.
+    if (rowOf(failure).condemns !== 'key') this.#counted++
+    else if (running.first) this.#triedAt.splice(this.#triedAt.indexOf(candidate.instance.id), 1)
+    this.#failures.push(failure)
+    this.#history = met(this.#history, target, failure, this.#windowOf(candidate))
+    this.#last = { target, prepared, failure }
+    // The hedge that is already there takes over.
+    const [other] = this.#underWay
+    if (other && other.number > number) this.#tellFallback(other.target)
+    if (this.#asking.mayGoElsewhere?.(failure) === false) this.#history = { ...this.#history, over: true }
+    // What nobody else may be asked any more, nobody else was asked: what a model refuses is not had from another.
+    if (this.#history.over)
+      for (const later of this.#underWay.filter((one) => one.number > number)) {
+        this.#over(later)
+        this.#letGo(later)
+      }
+    return null
+  }
+
+  #lost(leftOut: readonly LeftOut[]): Lost {
+    const { world } = this.#tools
+    if (this.#starved) this.#errand.note({ type: 'budget_spent', at: world.now(), provider: this.#starved })
+    return { ok: false, failure: verdict(this.#failures, leftOut), soonest: soonest(this.#tools, this.#errand) }
   }
 }
+
+/** Of a request that may not be tried any more. */
+const NOBODY = { choice: null, leftOut: [] } as const
+const NEVER = new Promise<never>(() => {})
 
 const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[] => [
   ...unfit,

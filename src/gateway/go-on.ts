@@ -65,13 +65,13 @@ const askOnce = async (
   if (!question || made >= settings.retry.maxAttempts || deadline <= tools.world.now()) return null
   const plan: Plan = { ...errand.plan, candidates }
   const once = { ...config, settings: { ...settings, retry: { ...settings.retry, maxAttempts: 1 } } }
-  const { prepare, begin } = askModel(tools, { question, settings })
+  const asked = askModel(tools, { question, settings })
   const asking: Asking<Prepared> = {
     prepare: (target) => {
-      const ready = prepare(target)
+      const ready = asked.prepare(target)
       return ready && [ready.unfit, ready.onlyWithout, ready.doubts].every(({ length }) => length === 0) ? ready : null
     },
-    begin,
+    begin: (target, ready) => asked.begin(target, ready),
   }
   const opened = await firstToOpen(
     tools,

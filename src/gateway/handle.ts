@@ -198,22 +198,7 @@ const pour = async (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => 
 
 /** A whole answer: nothing has been sent before all of it was here, so that it is given out at once. */
 const whole = (reply: Reply, won: Won, question: Question, context: AnswerContext, record: Recorder): void => {
-  const { protocol } = question
-  const same = sameFormat(protocol, won.prepared.protocol)
-  const steps: Passing[] = []
-  won.flow.pour({
-    push: (some) => {
-      append(steps, some)
-      return true
-    },
-    end: () => {},
-  })
-  const theirs = same ? (won.flow.whole ?? same.gather(steps.flatMap(({ frame }) => frame ?? []))) : null
-  // What passes as it came is not put together from its events as well.
-  const body =
-    theirs !== null
-      ? (same?.passAnswer?.(theirs, context) ?? theirs)
-      : JSON.stringify(protocol.encodeAnswer(fold(steps.flatMap(({ events }) => events)), context))
+  const body = bodyOf(won, question, context)
   won.ticket.done()
   record.used(usedBy(won.flow, new InputCount(question.request)))
   record.begun = true
@@ -222,6 +207,23 @@ const whole = (reply: Reply, won: Won, question: Question, context: AnswerContex
   if (source && source.text === body) reply.end(body, source)
   else reply.end(body)
   record.end('answered', 200)
+}
+
+/** The upstream's own words if it speaks the client's format, otherwise written anew from what it said. */
+const bodyOf = ({ flow, prepared }: Won, { protocol }: Question, context: AnswerContext): string => {
+  const same = sameFormat(protocol, prepared.protocol)
+  if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context) ?? flow.whole
+  const steps: Passing[] = []
+  flow.pour({
+    push: (some) => {
+      append(steps, some)
+      return true
+    },
+    end: () => {},
+  })
+  const theirs = same?.gather(steps.flatMap(({ frame }) => frame ?? [])) ?? null
+  if (theirs !== null) return same?.passAnswer?.(theirs, context) ?? theirs
+  return JSON.stringify(protocol.encodeAnswer(fold(steps.flatMap(({ events }) => events)), context))
 }
 
 /** The client is gone: whatever was opened for it is let go, and it is nobody's failure. */

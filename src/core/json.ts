@@ -21,8 +21,8 @@ export const sourceOf = (value: unknown): string | undefined => {
   return (value as { rawJSON: string }).rawJSON
 }
 
-/** What a text without so many digits is told by in half the time. */
-const DIGITS = /[0-9]{16}/
+/** Digits in a row that a double may not hold. */
+const MANY = 16
 // Where a number can begin: behind a point a double is as exact as it was meant, and texts are full of digits.
 const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
 
@@ -32,8 +32,21 @@ const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
  */
 export const parseJson = (source: string): unknown => {
   const value: unknown = JSON.parse(source)
-  return DIGITS.test(source) && MANY_DIGITS.test(source) ? withDigits(source, value) : value
+  return hasManyDigits(source) && MANY_DIGITS.test(source) ? withDigits(source, value) : value
 }
+
+/** Looks at every sixteenth letter only: a row of so many digits has one there. */
+const hasManyDigits = (source: string): boolean => {
+  for (let at = MANY - 1; at < source.length; at += MANY) {
+    let [first, end] = [at, at]
+    while (end < source.length && isDigit(source.charCodeAt(end))) end++
+    while (end > at && first > 0 && isDigit(source.charCodeAt(first - 1))) first--
+    if (end - first >= MANY) return true
+  }
+  return false
+}
+
+const isDigit = (code: number): boolean => code >= 48 && code <= 57
 
 /** The object in this text, with every digit; undefined where it is no JSON or no object. */
 export const parseObject = (source: string): JsonObject | undefined => {

@@ -225,6 +225,40 @@ test('how long the server keeps an idle connection', () => {
   assert.equal(idle('timeout=-1'), undefined)
 })
 
+test('an answer reads the same whichever came before it', () => {
+  const heads = [
+    'date: 1\r\nx-one: a\r\n',
+    'date: 2\r\nx-one: a\r\n',
+    'date: 2\r\nx-one:  b\r\n',
+    'date: 2\r\nx-one: b\r\nx-many: c\r\n',
+    'x-one: b\r\ndate: 2\r\nx-many: c\r\n',
+    'X-One: b\r\ndate: 2\r\nx-many: c\r\n',
+    'x-one: b\r\ndate: 2\r\nx-one: c\r\n',
+    'date: 2\r\nx-one: b\r\nx-one: b\r\n',
+    'x-one: b\r\n',
+    'date: x-one: b\r\n',
+    'date: 1\nx-one: a\r\n',
+    'date: 1\r\n x-one: a\r\n',
+    'x-many : c\r\n',
+    'content-length: 0\r\n',
+    '',
+  ]
+  const read = (known: ReturnType<typeof noHeads>, head: string) => {
+    const told: unknown[] = []
+    const reader = new AnswerReader(
+      { head: (_, headers) => told.push(...['date', ...NAMES].map(headers)), bytes: () => true },
+      known,
+    )
+    return [reader.push(whole(`${OK}${head}content-length: 0\r\n\r\n`)), ...told]
+  }
+  for (const before of heads)
+    for (const head of heads) {
+      const known = noHeads()
+      read(known, before)
+      assert.deepEqual(read(known, head), read(noHeads(), head), `${before} then ${head}`)
+    }
+})
+
 test('of heads with a thousand lines what is kept for the next one is little', () => {
   const heads = noHeads()
   const names: (string | undefined)[] = []
@@ -234,5 +268,6 @@ test('of heads with a thousand lines what is kept for the next one is little', (
     reader.push(whole(`${OK}${'a:b\r\n'.repeat(count)}x-last: of ${count}\r\ncontent-length: 0\r\n\r\n`))
     assert.equal(names.at(-1), `of ${count}`)
   }
-  assert.ok(heads.fields.length <= 100, `${heads.fields.length} lines are kept`)
+  const { lines = [] } = heads.answer ?? {}
+  assert.ok(lines.length <= 100, `${lines.length} lines are kept`)
 })

@@ -5,7 +5,7 @@
  */
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { LENGTH } from '../header-line.ts'
-import { answerField, CONTROL, fieldOf, type Heads, noHeads } from './heads.ts'
+import { answerHead, CONTROL, fieldOf, type Heads, noHeads } from './heads.ts'
 
 export type AnswerSink = {
   head(status: number, headers: HeaderLookup): void
@@ -219,29 +219,27 @@ export class AnswerReader {
       return most
     }
     this.#held = ''
-    const problem = this.#begin(text.slice(0, end))
+    const problem = this.#begin(text, end)
     return problem ?? at + end + 4 - before
   }
 
-  #begin(head: string): AnswerProblem | null {
-    const lines = head.split('\r\n')
-    const line = STATUS.exec(lines[0] ?? '')
+  /** `end`: where the line that ends it begins its own CR LF. */
+  #begin(text: string, end: number): AnswerProblem | null {
+    const first = text.indexOf('\r\n')
+    const line = STATUS.exec(text.slice(0, first))
     if (!line || CONTROL.test(line[0])) return unclear('its first line is not one')
     const status = Number(line[2])
-    const headers = new Map<string, string>()
-    for (let at = 1; at < lines.length; at++) {
-      const field = answerField(this.#heads, at, lines[at] ?? '')
-      if (!field) return unclear('a header is not readable')
-      const { name, value } = field
-      const known = headers.get(name)
-      if (known !== undefined && (name === 'content-length' || name === 'transfer-encoding'))
-        return unclear('it states its length twice')
-      headers.set(name, known === undefined ? value : `${known}, ${value}`)
+    const head = answerHead(this.#heads, text, first + 2, end + 2)
+    if (typeof head === 'string') return unclear(head)
+    const { values, places } = head
+    const headers: HeaderLookup = (name) => {
+      const place = places.get(name)
+      return place === undefined ? undefined : values[place]
     }
     if (status === 101) return unclear('it changes to another protocol')
     if (status < 200) return ++this.#interim > MOST_INTERIM ? unclear('only interim answers come') : null
-    const length = headers.get('content-length')
-    const coding = headers.get('transfer-encoding')
+    const length = headers('content-length')
+    const coding = headers('transfer-encoding')
     if (length !== undefined && (coding !== undefined || !LENGTH.test(length)))
       return unclear('its length is not clear')
     if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || line[1] === '0'))
@@ -258,14 +256,15 @@ export class AnswerReader {
       this.#left = Number(length)
       this.#at = this.#left === 0 ? 'done' : 'data'
     }
-    this.#sink.head(status, (name) => headers.get(name))
+    this.#sink.head(status, headers)
     return null
   }
 
-  #persist(modern: boolean, headers: ReadonlyMap<string, string>): void {
-    const connection = headers.get('connection')?.toLowerCase()
-    this.#keeps = modern && (connection === undefined || !/\bclose\b/.test(connection))
-    const seconds = /\btimeout=(\d{1,6})/i.exec(headers.get('keep-alive') ?? '')?.[1]
+  #persist(modern: boolean, headers: HeaderLookup): void {
+    const connection = headers('connection')
+    this.#keeps = modern && (connection === undefined || !/\bclose\b/i.test(connection))
+    const kept = headers('keep-alive')
+    const seconds = kept === undefined ? undefined : /\btimeout=(\d{1,6})/i.exec(kept)?.[1]
     this.#idle = seconds === undefined ? undefined : Number(seconds)
   }
 }

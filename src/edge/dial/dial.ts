@@ -192,13 +192,11 @@ class Call implements Hears, Ongoing {
   #starting = false
 
   constructor(call: UpstreamCall, { origin, path }: Road, listener: UpstreamListener, mostDecoded: number) {
-    const { method, headers, body, source, connectTimeout, once = false } = call
-    const what = { ...(body !== undefined && { body }), ...(source && { source }) }
-    this.#message = { method, path, headers, connectTimeout, ...what }
+    this.#message = { call, path }
     this.#origin = origin
     this.#listener = listener
     this.#mostDecoded = mostDecoded
-    this.#once = once
+    this.#once = call.once === true
   }
 
   start(): this {

@@ -5,7 +5,8 @@ import type { UpstreamCall } from '../../core/world.ts'
 import type { Place } from './connect.ts'
 
 /** A call as it is written: `path` with its query. */
-export type Message = Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'source' | 'connectTimeout'> & {
+export type Message = {
+  readonly call: Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'source' | 'connectTimeout'>
   readonly path: string
 }
 

@@ -47,7 +47,7 @@ export class OwnLine implements Line {
     this.#reader.again(hears)
     if (this.#socket && this.#settled) return this.#write(head, message)
     this.#waiting = { head, message }
-    if (!this.#socket) this.#connect(message.connectTimeout)
+    if (!this.#socket) this.#connect(message.call.connectTimeout)
   }
 
   settled(): void {
@@ -103,7 +103,7 @@ export class OwnLine implements Line {
     if (waiting && this.#hears) this.#write(waiting.head, waiting.message)
   }
 
-  #write(head: RequestHead, { body, source }: Message): void {
+  #write(head: RequestHead, { call: { body, source } }: Message): void {
     if (body === undefined) return void this.#socket?.write(`${head.text}\r\n`, 'latin1')
     const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
     if (source && source.bytes.length <= COPIED)

@@ -47,7 +47,8 @@ class UndiciLine implements Line {
     ;(this.#client as EventEmitter).on('error', () => {})
   }
 
-  send({ method, path, headers, body, source, connectTimeout }: Message, hears: Hears): void {
+  send({ call, path }: Message, hears: Hears): void {
+    const { method, headers, body, source, connectTimeout } = call
     this.#failure = null
     this.#call = new UndiciCall(hears, connectTimeout, {
       isFresh: () => this.#fresh,

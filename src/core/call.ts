@@ -18,7 +18,7 @@ export type Received = {
   /** The body, valid UTF-8; empty when there was none. */
   readonly body: string
   /** The same, where its bytes are at hand. */
-  readonly source?: Source
+  readonly source?: Source | undefined
   /** Asked from this machine, without forwarding headers. */
   readonly local: boolean
   /** Who asks: a digest of the client's key; empty where none is needed. */

@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import type { Source } from '../../core/call.ts'
-import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { tooDear } from './dear.ts'
-import type { Exchange } from './front.ts'
+import type { Exchange, Taker } from './front.ts'
 
 /** What a request's headers say against reading its body as JSON; null: nothing. */
 export const bodyProblem = (headers: HeaderLookup, most: number): Failure | null => {
@@ -35,39 +35,56 @@ const tooLarge = (most: number): Failure =>
 const inUnits = (bytes: number): string =>
   bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 
-/**
- * Reads a body to its end, counting as it comes; calls `done` once, or never if the client leaves first. `takes`: told of
- * each part before it is kept; whoever has no room for it says why.
- */
-export const collect = (
-  exchange: Exchange,
-  most: number,
-  takes: (bytes: number) => Failure | null,
-  done: (body: Outcome<Source>) => void,
-): void => {
-  const parts: Buffer[] = []
-  let size = 0
-  const take = (part: Buffer) => {
-    size += part.length
-    const problem = size > most ? tooLarge(most) : takes(part.length)
+/** Who waits for a body. */
+export type Waiting = {
+  /** Told of each part before it is kept; whoever has no room for it says why. */
+  keeps(bytes: number): Failure | null
+  /** Once, or never if the client leaves first. */
+  enter(body: Source): void
+  refuse(failure: Failure): void
+}
+
+/** Reads a body to its end, counting as it comes. */
+export const collect = (exchange: Exchange, most: number, waiting: Waiting): void =>
+  exchange.take(new Body(exchange, most, waiting))
+
+class Body implements Taker {
+  readonly #exchange: Exchange
+  readonly #most: number
+  readonly #waiting: Waiting
+  readonly #parts: Buffer[] = []
+  #size = 0
+
+  constructor(exchange: Exchange, most: number, waiting: Waiting) {
+    this.#exchange = exchange
+    this.#most = most
+    this.#waiting = waiting
+  }
+
+  take(part: Buffer): void {
+    this.#size += part.length
+    const problem = this.#size > this.#most ? tooLarge(this.#most) : this.#waiting.keeps(part.length)
     if (!problem) {
-      parts.push(part)
+      this.#parts.push(part)
       return
     }
-    exchange.take(null)
-    done(bad(problem))
+    this.#exchange.take(null)
+    this.#waiting.refuse(problem)
   }
-  const end = () => {
-    const [first] = parts
-    const whole = parts.length === 1 && first ? first : Buffer.concat(parts, size)
-    if (!isUtf8(whole)) return done(bad(fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')))
+
+  end(): void {
+    const [first] = this.#parts
+    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
+    if (!isUtf8(whole)) return this.#waiting.refuse(NOT_UTF8)
     const bytes = withoutMark(whole)
     const text = bytes.toString('utf8')
     const problem = tooDear(text)
-    done(problem ? bad(problem) : good({ text, bytes }))
+    if (problem) this.#waiting.refuse(problem)
+    else this.#waiting.enter({ text, bytes })
   }
-  exchange.take({ take, end })
 }
+
+const NOT_UTF8 = fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')
 
 /** Some Windows tools put a byte order mark before JSON (RFC 8259, section 8.1: parsers may ignore it). */
 const withoutMark = (bytes: Buffer): Buffer =>

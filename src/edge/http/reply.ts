@@ -1,6 +1,14 @@
 import type { Reply, Source } from '../../core/call.ts'
 import type { Exchange, Headers, Hears } from './front.ts'
 
+/** Who keeps count of an answer. */
+export type Books = {
+  /** So many bytes more wait for a slow client, or fewer. */
+  held(by: number): void
+  /** All of it has been sent. */
+  done(): void
+}
+
 /**
  * An answer to a client. The head leaves together with what is first written. Once the client has gone, whatever is
  * written is dropped in silence: the one who writes learns it from `onGone`.
@@ -15,17 +23,14 @@ export class HttpReply implements Reply, Hears {
   #over = false
   #onGone: () => void = () => {}
   #onDrain: () => void = () => {}
-  readonly #held: (by: number) => void
-  readonly #done: () => void
+  readonly #books: Books
   /** Bytes the client has not taken, as they were last counted. */
   #waiting = 0
 
-  /** `held`: told of bytes that wait for a slow client, and of their going. `done`: called when all of it has been sent. */
-  constructor(exchange: Exchange, common: Headers, held: (by: number) => void, done: () => void) {
+  constructor(exchange: Exchange, common: Headers, books: Books) {
     this.#exchange = exchange
     this.#common = common
-    this.#held = held
-    this.#done = done
+    this.#books = books
     exchange.hears = this
   }
 
@@ -97,12 +102,12 @@ export class HttpReply implements Reply, Hears {
 
   finished(): void {
     this.#count(0)
-    this.#done()
+    this.#books.done()
   }
 
   #count(waiting: number): void {
     if (waiting === this.#waiting) return
-    this.#held(waiting - this.#waiting)
+    this.#books.held(waiting - this.#waiting)
     this.#waiting = waiting
   }
 }

@@ -44,6 +44,8 @@ export class RequestReader {
   #trailed = 0
   #blanks = 0
   #problem: Problem | null = null
+  /** Of the last head. */
+  #shape: Shape | null = null
 
   /** `mostHead`: bytes of a head. */
   constructor(sink: RequestSink, mostHead: number) {
@@ -190,18 +192,17 @@ export class RequestReader {
   }
 
   #begin(text: string, end: number): void {
-    const first = text.indexOf('\r\n')
-    const line = REQUEST.exec(text.slice(0, first))
-    const fields = line ? fieldsIn(text, first + 2, end) : null
+    const first = text.indexOf('\r')
+    const line = requestLine(text.slice(0, first))
+    const fields = line && this.#fields(text, first + 2, end + 2)
     if (!line || !fields) {
       this.#problem = 'not_http'
       return
     }
-    const [, method = '', target = '', version = ''] = line
-    const { values, hosts, lines } = fields
-    const headers: HeaderLookup = (name) => values.get(name)
-    const length = values.get('content-length')
-    const coding = values.get('transfer-encoding')
+    const { method, target, version } = line
+    const { headers, hosts, lines } = fields
+    const length = headers('content-length')
+    const coding = headers('transfer-encoding')
     const modern = version === '1.1'
     if (
       (length !== undefined && (coding !== undefined || !LENGTH.test(length))) ||
@@ -214,8 +215,8 @@ export class RequestReader {
     this.#left = Number(length ?? 0)
     // Known before it is told: who is told asks whether all has come.
     this.#at = this.#chunked ? 'chunk-size' : this.#left === 0 ? 'done' : 'data'
-    const connection = values.get('connection')
-    const expect = modern ? values.get('expect') : undefined
+    const connection = headers('connection')
+    const expect = modern ? headers('expect') : undefined
     this.#sink.head({
       method,
       target,
@@ -227,9 +228,19 @@ export class RequestReader {
       keeps: connection === undefined ? modern : !CLOSE.test(connection) && (modern || KEEP.test(connection)),
       upgrade:
         modern && this.#at === 'done' && connection !== undefined && UPGRADE.test(connection)
-          ? values.get('upgrade')
+          ? headers('upgrade')
           : undefined,
     })
+  }
+
+  /** The header lines from `at` to `end`, each with its CR LF; null: one is none, or a length is said twice. */
+  #fields(text: string, at: number, end: number): Fields | null {
+    const shape = this.#shape
+    const ends = shape && endsIn(text, at, end, shape)
+    if (shape && ends) return fieldsOf(text, at, shape, ends)
+    const fields = fieldsIn(text, at, end)
+    if (fields?.shape) this.#shape = fields.shape
+    return fields
   }
 }
 
@@ -252,33 +263,110 @@ const TRAILER =
   /^(?!(?:content-length|transfer-encoding|host):)[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/i
 
 type Fields = {
-  readonly values: ReadonlyMap<string, string>
+  readonly headers: HeaderLookup
   readonly hosts: readonly string[]
   readonly lines: number
+  readonly shape?: Shape | undefined
 }
 
-/** The header lines from `at` to `end`; null: one is none (a folded line, a blank before the colon) or a length is said twice. */
+/**
+ * The names of a head's lines in their order, which all heads of a client have in common. What they said is not kept: it
+ * is read where it is asked for.
+ */
+type Shape = {
+  /** As they were written, each with its colon. */
+  readonly starts: readonly string[]
+  /** Where each is, in lower case; none comes twice. */
+  readonly places: ReadonlyMap<string, number>
+}
+
+/** Where each line ends in a head of this shape; null: it has another. */
+const endsIn = (text: string, at: number, end: number, { starts }: Shape): number[] | null => {
+  const ends: number[] = []
+  for (const start of starts) {
+    if (!text.startsWith(start, at)) return null
+    const next = text.indexOf('\r', at)
+    ends.push(next)
+    at = next + 2
+  }
+  return at === end ? ends : null
+}
+
+const fieldsOf = (text: string, from: number, { starts, places }: Shape, ends: readonly number[]): Fields => {
+  const headers: HeaderLookup = (name) => {
+    const place = places.get(name)
+    if (place === undefined) return undefined
+    const begin = place === 0 ? from : (ends[place - 1] ?? 0) + 2
+    return valueIn(text, begin + (starts[place]?.length ?? 0), ends[place] ?? 0)
+  }
+  const host = headers('host')
+  return { headers, hosts: host === undefined ? [] : [host], lines: starts.length }
+}
+
+/** The same of any head. */
 const fieldsIn = (text: string, at: number, end: number): Fields | null => {
   const values = new Map<string, string>()
   const hosts: string[] = []
-  let lines = 0
+  const written: string[] = []
   while (at < end) {
-    const next = text.indexOf('\r\n', at)
+    const next = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
+    // A folded line, a blank before the colon.
     if (colon === -1 || colon > next) return null
-    const name = nameOf(text.slice(at, colon))
+    const as = text.slice(at, colon)
+    const name = nameOf(as)
     if (name === undefined) return null
+    written.push(as)
     const value = valueIn(text, colon + 1, next)
     if (name === 'host') hosts.push(value)
     const known = values.get(name)
     if (known === undefined) values.set(name, value)
     else if (name === 'content-length' || name === 'transfer-encoding') return null
     else if (!SINGLE.has(name)) values.set(name, `${known}${name === 'cookie' ? '; ' : ', '}${value}`)
-    lines++
     at = next + 2
   }
-  return { values, hosts, lines }
+  const shape = values.size === written.length ? shapeOf(written, [...values.keys()]) : undefined
+  return { headers: (name) => values.get(name), hosts, lines: written.length, shape }
 }
+
+/** Shared by all connections whose heads have it. */
+const shapes = new Map<string, Shape>()
+const MOST_SHAPES = 256
+const LONGEST_SHAPE = 1_024
+
+const shapeOf = (written: readonly string[], names: readonly string[]): Shape | undefined => {
+  const key = written.join(':')
+  const known = shapes.get(key)
+  if (known || shapes.size >= MOST_SHAPES || key.length > LONGEST_SHAPE) return known
+  const shape = {
+    starts: written.map((name) => `${copied(name)}:`),
+    places: new Map(names.map((name, place) => [copied(name), place])),
+  }
+  shapes.set(copied(key), shape)
+  return shape
+}
+
+/** The first line of a head, looked at once where it says no more than a path. */
+type RequestLine = Pick<RequestHead, 'method' | 'target' | 'version'>
+const requestLines = new Map<string, RequestLine>()
+const MOST_REQUEST_LINES = 256
+const LONGEST_REQUEST_LINE = 128
+
+const requestLine = (written: string): RequestLine | null => {
+  const known = requestLines.get(written)
+  if (known) return known
+  const found = REQUEST.exec(written)
+  if (!found) return null
+  const [, method = '', target = '', version = ''] = found
+  const line = { method, target, version }
+  // What stands in a query may be meant for nobody else.
+  if (requestLines.size < MOST_REQUEST_LINES && written.length <= LONGEST_REQUEST_LINE && !target.includes('?'))
+    requestLines.set(copied(written), { method: copied(method), target: copied(target), version: copied(version) })
+  return line
+}
+
+/** Of its own: a piece of a text keeps all of it, and that is somebody's request. */
+const copied = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
 /** Of these the first line counts, as with `node:http`: they are no lists. */
 const SINGLE = new Set(
@@ -297,10 +385,6 @@ const nameOf = (written: string): string | undefined => {
   if (known !== undefined) return known
   if (!NAME.test(written)) return undefined
   const name = written.toLowerCase()
-  // A copy of its own: a piece of a text keeps all of it, and that is somebody's request.
-  if (names.size < MOST_NAMES && written.length <= LONGEST_NAME) {
-    const copy = Buffer.from(written, 'latin1').toString('latin1')
-    names.set(copy, copy.toLowerCase())
-  }
+  if (names.size < MOST_NAMES && written.length <= LONGEST_NAME) names.set(copied(written), copied(name))
   return name
 }

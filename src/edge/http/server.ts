@@ -10,7 +10,7 @@ import type { Settings } from '../../core/settings.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../policy/access.ts'
 import { mostHeld, neighbourhood, type Shed, turnedAway } from '../../policy/shed.ts'
 import { statusOf } from '../../policy/verdict.ts'
-import { bodyProblem, collect } from './body.ts'
+import { bodyProblem, collect, type Waiting } from './body.ts'
 import {
   closeBehind,
   type Exchange,
@@ -25,7 +25,7 @@ import { clientOf, keyRing } from './keys.ts'
 import { type LoadMeter, measureLoad } from './load.ts'
 import { ownFront } from './own-front.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
-import { HttpReply } from './reply.ts'
+import { type Books, HttpReply } from './reply.ts'
 import { requestId } from './request-id.ts'
 import { allowed, findRoute, type Handlers, isModelPath, type Route, takes } from './routes.ts'
 import { type AnswerTurn, SOCKET_TIMING, type SocketTiming, webSockets } from './web-socket.ts'
@@ -95,10 +95,8 @@ type Live = {
   readonly exchange: Exchange
   readonly reply: HttpReply
   readonly path: string
-  /** It counts towards the limit. */
-  model: boolean
-  /** Bytes of its body. */
-  held: number
+  /** It is one no longer. */
+  done(): void
 }
 
 /** Whoever is at the other end of a connection. */
@@ -178,129 +176,176 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       timing: { ...SOCKET_TIMING, ...options.socketTiming },
     })
 
-  const done = (guest: Guest, live: Live): void => {
-    const at = guest.here.indexOf(live)
-    if (at === -1) return
-    guest.here.splice(at, 1)
-    busy--
-    if (live.model) calls--
-    held.change(-live.held)
-  }
+  /** A request under way: an object with methods, where a function for each would be made anew with every request. */
+  class Visit implements Live, Waiting, Books {
+    readonly exchange: Exchange
+    readonly reply: HttpReply
+    readonly path: string
+    readonly #guest: Guest
+    readonly #settings: Settings
+    readonly #entrance: Door
+    readonly #id: string
+    #route: Route | null = null
+    /** What the path's `{…}` stood for. */
+    #rest = ''
+    #local = false
+    #key: string | undefined
+    /** It counts towards the limit. */
+    #counts = false
+    /** Bytes of its body. */
+    #bytes = 0
+    /** There was no room for all of it. */
+    #full: Shed | undefined
 
-  const serve = (guest: Guest, exchange: Exchange): void => {
-    const { method, target, headers } = exchange
-    const settings = options.settings()
-    const id = requestId(headers('x-request-id'))
-    const path = pathOf(target)
-    const origin = headers('origin')
-    const entrance = doorFor(settings)
-    const common = { ...idHeaders(path, id), ...corsHeaders(origin, entrance) }
-    const reply = new HttpReply(exchange, common, held.change, () => done(guest, live))
-    const live: Live = { exchange, reply, path, model: false, held: 0 }
-    guest.here.push(live)
-    busy++
-    exchange.patience = settings.timeout.clientWrite
-    if (draining || guest.crowd) exchange.last()
+    constructor(guest: Guest, exchange: Exchange) {
+      const { target, headers } = exchange
+      this.exchange = exchange
+      this.path = pathOf(target)
+      this.#guest = guest
+      this.#settings = options.settings()
+      this.#entrance = doorFor(this.#settings)
+      this.#id = requestId(headers('x-request-id'))
+      const common = { ...idHeaders(this.path, this.#id), ...corsHeaders(headers('origin'), this.#entrance) }
+      this.reply = new HttpReply(exchange, common, this)
+      exchange.patience = this.#settings.timeout.clientWrite
+      if (draining || guest.crowd) exchange.last()
+      guest.here.push(this)
+      busy++
+    }
 
-    const refuse = (failure: Failure, more: Headers = {}, why?: Shed) => {
-      const made = refusalOf(failure, id, path)
+    begin(): void {
+      const { exchange, path } = this
+      const { method, target, headers } = exchange
+      const settings = this.#settings
+      const entrance = this.#entrance
+      const origin = headers('origin')
+      const problem = headProblem(exchange) ?? mayEnter(doorstep(exchange), entrance)
+      if (problem) return this.refuse(problem)
+      if (exchange.expects === 'other') return this.refuse(NO_MIRACLES)
+      if (ending)
+        return this.refuse(fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 }))
+      if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
+        return this.#answerEmpty(preflightHeaders(origin, entrance))
+      if (target === '*') return this.#answerEmpty({ allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
+
+      const found = findRoute(path)
+      if ('kind' in found) return this.refuse(found)
+      const { routes, rest } = found
+      if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
+        exchange.last()
+        return this.refuse(fail('upgrade_required', 'This path speaks HTTP, not WebSocket. Send a POST.'))
+      }
+      if (method === 'OPTIONS') return this.#answerEmpty({ allow: allowed(routes) })
+      const route = routes.find((one) => takes(one, method))
+      if (!route) {
+        const taken = routes.map((one) => one.method).join(' or ')
+        const failure = fail('method_not_allowed', `${path} takes ${taken}, not ${method}.`)
+        return this.refuse(failure, { allow: allowed(routes) })
+      }
+      this.#route = route
+      this.#rest = rest
+      this.#local = isLocal(this.#guest, headers)
+      this.#key = presentedKey(headers)
+      const stranger = access(settings, route, this.#key, this.#local)
+      if (stranger) return this.refuse(stranger, { 'www-authenticate': 'Bearer' })
+      const shed = route.model ? (this.#guest.crowd ?? load.shedding(calls, settings.limit)) : null
+      if (shed) return this.refuse(turnedAway(shed), {}, shed)
+
+      if (route.method !== 'POST') return this.#answer(route, null)
+      const unfit = bodyProblem(headers, settings.limit.body)
+      if (unfit) return this.refuse(unfit)
+      if (exchange.expects === 'continue') exchange.proceed()
+      collect(exchange, settings.limit.body, this)
+    }
+
+    keeps(bytes: number): Failure | null {
+      if (this.#route?.model && held.bytes() + bytes > mostHeld(options.settings().limit)) {
+        this.#full = 'buffered'
+        return turnedAway(this.#full)
+      }
+      this.#bytes += bytes
+      held.change(bytes)
+      return null
+    }
+
+    enter(body: Source): void {
+      const route = this.#route
+      if (!route) return
+      // While the body was on its way others may have come in.
+      if (route.model && calls >= options.settings().limit.concurrent)
+        return this.refuse(turnedAway('concurrent'), {}, 'concurrent')
+      this.#answer(route, body)
+    }
+
+    #answer(route: Route, source: Source | null): void {
+      const { method, target, headers } = this.exchange
+      const received: Received = {
+        id: this.#id,
+        method,
+        path: this.path,
+        query: queryOf(target),
+        headers,
+        body: source?.text ?? '',
+        source: source ?? undefined,
+        local: this.#local,
+        client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
+      }
+      if (route.model) {
+        this.#counts = true
+        calls++
+      }
+      try {
+        options.handlers[route.name](received, this.reply, this.#rest)?.catch((error) => this.#broke(error))
+      } catch (error) {
+        this.#broke(error)
+      }
+    }
+
+    #broke(error: unknown): void {
+      options.onError(error, this.#id)
+      if (this.reply.begun) return this.reply.cut()
+      const made = refusalOf(
+        fail('internal', 'The gateway made a mistake of its own; its log has it under this id.'),
+        this.#id,
+        this.path,
+      )
+      this.reply.head(made.status, made.headers)
+      this.reply.end(made.body)
+    }
+
+    refuse(failure: Failure, more: Headers = {}, why: Shed | undefined = this.#full): void {
+      const { exchange, path, reply } = this
+      const made = refusalOf(failure, this.#id, path)
       // Every model call says how often it was tried, one that got no further than the door too.
       const tried = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
-      options.onRefused?.({ id, method, path, status: statusOf(failure), failure, ...(why && { why }) })
+      const { method } = exchange
+      options.onRefused?.({ id: this.#id, method, path, status: statusOf(failure), failure, ...(why && { why }) })
       if (unclearAfter(exchange, made.status)) exchange.last()
       reply.head(made.status, { ...tried, ...made.headers, ...more })
       reply.end(made.body)
     }
-    const answerEmpty = (more: Headers) => {
-      reply.head(204, more)
-      reply.end()
+
+    #answerEmpty(more: Headers): void {
+      this.reply.head(204, more)
+      this.reply.end()
     }
 
-    const problem = headProblem(exchange) ?? mayEnter(doorstep(exchange), entrance)
-    if (problem) return refuse(problem)
-    if (exchange.expects === 'other') return refuse(NO_MIRACLES)
-    if (ending) return refuse(fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 }))
-    if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
-      return answerEmpty(preflightHeaders(origin, entrance))
-    if (target === '*') return answerEmpty({ allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
-
-    const found = findRoute(path)
-    if ('kind' in found) return refuse(found)
-    const { routes, rest } = found
-    if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
-      exchange.last()
-      return refuse(fail('upgrade_required', 'This path speaks HTTP, not WebSocket. Send a POST.'))
-    }
-    if (method === 'OPTIONS') return answerEmpty({ allow: allowed(routes) })
-    const route = routes.find((one) => takes(one, method))
-    if (!route) {
-      const taken = routes.map((one) => one.method).join(' or ')
-      return refuse(fail('method_not_allowed', `${path} takes ${taken}, not ${method}.`), { allow: allowed(routes) })
-    }
-    const local = isLocal(guest, headers)
-    const key = presentedKey(headers)
-    const stranger = access(settings, route, key, local)
-    if (stranger) return refuse(stranger, { 'www-authenticate': 'Bearer' })
-    const shed = route.model ? (guest.crowd ?? load.shedding(calls, settings.limit)) : null
-    if (shed) return refuse(turnedAway(shed), {}, shed)
-
-    const enter = (source: Source | null) => {
-      const received: Received = {
-        id,
-        method,
-        path,
-        query: queryOf(target),
-        headers,
-        body: source?.text ?? '',
-        ...(source && { source }),
-        local,
-        client: settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(key) : '',
-      }
-      if (route.model) {
-        live.model = true
-        calls++
-      }
-      const broken = (error: unknown) => {
-        options.onError(error, id)
-        if (reply.begun) return reply.cut()
-        const made = refusalOf(
-          fail('internal', 'The gateway made a mistake of its own; its log has it under this id.'),
-          id,
-          path,
-        )
-        reply.head(made.status, made.headers)
-        reply.end(made.body)
-      }
-      try {
-        const working = options.handlers[route.name](received, reply, rest)
-        if (working) working.catch(broken)
-      } catch (error) {
-        broken(error)
-      }
+    held(by: number): void {
+      held.change(by)
     }
 
-    if (route.method !== 'POST') return enter(null)
-    const unfit = bodyProblem(headers, settings.limit.body)
-    if (unfit) return refuse(unfit)
-    if (exchange.expects === 'continue') exchange.proceed()
-    let full: Shed | undefined
-    const keeps = (bytes: number) => {
-      if (route.model && held.bytes() + bytes > mostHeld(options.settings().limit)) {
-        full = 'buffered'
-        return turnedAway(full)
-      }
-      live.held += bytes
-      held.change(bytes)
-      return null
+    done(): void {
+      const { here } = this.#guest
+      const at = here.indexOf(this)
+      if (at === -1) return
+      here.splice(at, 1)
+      busy--
+      if (this.#counts) calls--
+      held.change(-this.#bytes)
     }
-    collect(exchange, settings.limit.body, keeps, (body) => {
-      if (!body.ok) return refuse(body.failure, {}, full)
-      // While the body was on its way others may have come in.
-      if (route.model && calls >= options.settings().limit.concurrent)
-        return refuse(turnedAway('concurrent'), {}, 'concurrent')
-      enter(body.value)
-    })
   }
+
+  const serve = (guest: Guest, exchange: Exchange): void => new Visit(guest, exchange).begin()
 
   const upgrade = (guest: Guest, head: RequestHead, socket: Socket, first: Buffer): void => {
     const { target, headers } = head
@@ -395,7 +440,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         if (left > 0) addresses.set(guest.neighbourhood, left)
         else addresses.delete(guest.neighbourhood)
         for (const live of [...guest.here]) {
-          done(guest, live)
+          live.done()
           live.reply.left()
         }
       },

@@ -114,8 +114,13 @@ test('summarize: what answered, when, and what it took', () => {
       totalMs: 412,
       overheadMs: 5,
       usage: { input: 9, output: 58, cacheRead: 4 },
+      estimated: undefined,
+      failure: undefined,
       dropped: ['logprobs', 'tools[2]'],
       droppedEvents: 0,
+      hedge: undefined,
+      budgetSpentAt: undefined,
+      shared: undefined,
       trail: 'openai#a1f3:500, groq#09be:200',
     },
   )

@@ -16,10 +16,10 @@ export type Attempt = {
   readonly settled: number | undefined
   readonly end: 'failed' | 'committed' | 'broken' | 'abandoned' | 'pending'
   /** When it broke off and another went on. */
-  readonly broke?: number
+  readonly broke: number | undefined
   /** The upstream's status, if it gave one. */
   readonly status: number | null
-  readonly failure?: Failure
+  readonly failure: Failure | undefined
 }
 
 /** A whole exchange in the words of the log. Times in ms. */
@@ -30,9 +30,9 @@ export type Summary = {
   readonly model: string
   readonly stream: boolean
   /** What answered, or what was tried last. */
-  readonly provider?: string
-  readonly upstreamModel?: string
-  readonly key?: string
+  readonly provider: string | undefined
+  readonly upstreamModel: string | undefined
+  readonly key: string | undefined
   readonly status: number
   readonly outcome: 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'open'
   readonly attempts: readonly Attempt[]
@@ -41,19 +41,19 @@ export type Summary = {
   readonly totalMs: number
   /** Time during which no attempt was under way: reading, planning, waiting. */
   readonly overheadMs: number
-  readonly usage?: Usage
+  readonly usage: Usage | undefined
   /** The upstream did not count those tokens, or the answer was not heard to its end. */
-  readonly estimated?: true
-  readonly failure?: Failure
+  readonly estimated: true | undefined
+  readonly failure: Failure | undefined
   readonly dropped: readonly string[]
   /** Events of the answer that could not be read and were left out. */
   readonly droppedEvents: number
   /** A second provider was asked while the first kept the client waiting, and whether its answer was the one given. */
-  readonly hedge?: 'won' | 'lost'
+  readonly hedge: 'won' | 'lost' | undefined
   /** Where it was not tried again only because the budget of repeats was spent. */
-  readonly budgetSpentAt?: string
+  readonly budgetSpentAt: string | undefined
   /** Whose answer it was: that of another request, whose id is `with`; or its own, which went on without its client (`left`). */
-  readonly shared?: { readonly how: Sharing; readonly with: string }
+  readonly shared: { readonly how: Sharing; readonly with: string } | undefined
   readonly trail: string
 }
 
@@ -66,35 +66,55 @@ const find = <T extends Fact['type']>(exchange: Exchange, type: T): Extract<Fact
 
 /** The attempts of an exchange in the order they began, each with how it ended as far as is known. */
 export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
-  const attempts: Attempt[] = []
-  const settle = (index: number, end: Partial<Attempt>) => {
-    const attempt = attempts[index]
-    if (attempt) attempts[index] = { ...attempt, ...end }
-  }
+  const attempts: { -readonly [name in keyof Attempt]: Attempt[name] }[] = []
   for (const fact of exchange)
     switch (fact.type) {
-      case 'attempt': {
-        const { provider, model, key, at, hedge = false } = fact
-        attempts.push({ provider, model, key, hedge, began: at, settled: undefined, end: 'pending', status: null })
-        break
-      }
-      case 'failed':
-        settle(fact.attempt, {
-          end: 'failed',
-          settled: fact.at,
-          status: fact.failure.status ?? null,
-          failure: fact.failure,
+      case 'attempt':
+        attempts.push({
+          provider: fact.provider,
+          model: fact.model,
+          key: fact.key,
+          began: fact.at,
+          hedge: fact.hedge === true,
+          settled: undefined,
+          end: 'pending',
+          broke: undefined,
+          status: null,
+          failure: undefined,
         })
         break
-      case 'committed':
-        settle(fact.attempt, { end: 'committed', settled: fact.at, status: fact.status })
+      case 'failed': {
+        const attempt = attempts[fact.attempt]
+        if (!attempt) break
+        attempt.end = 'failed'
+        attempt.settled = fact.at
+        attempt.status = fact.failure.status ?? null
+        attempt.failure = fact.failure
         break
-      case 'continued':
-        settle(fact.attempt, { end: 'broken', broke: fact.at, failure: fact.failure })
+      }
+      case 'committed': {
+        const attempt = attempts[fact.attempt]
+        if (!attempt) break
+        attempt.end = 'committed'
+        attempt.settled = fact.at
+        attempt.status = fact.status
         break
-      case 'abandoned':
-        settle(fact.attempt, { end: 'abandoned', settled: fact.at })
+      }
+      case 'continued': {
+        const attempt = attempts[fact.attempt]
+        if (!attempt) break
+        attempt.end = 'broken'
+        attempt.broke = fact.at
+        attempt.failure = fact.failure
         break
+      }
+      case 'abandoned': {
+        const attempt = attempts[fact.attempt]
+        if (!attempt) break
+        attempt.end = 'abandoned'
+        attempt.settled = fact.at
+        break
+      }
       case 'budget_spent':
       case 'received':
       case 'dropped':
@@ -157,31 +177,27 @@ const busyIn = (attempts: readonly Attempt[], end: number): number => {
 
 const nobody: Received = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
 
-/** Of exchanges that are over: the log and the metrics both ask, and nothing is added any more. */
-const known = new WeakMap<Exchange, Summary>()
-
-/** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
-export const summarize = (exchange: Exchange): Summary => {
-  const before = known.get(exchange)
-  if (before) return before
-  const summary = summaryOf(exchange)
-  if (exchange.at(-1)?.type === 'ended') known.set(exchange, summary)
-  return summary
-}
-
 /** One fact of each kind that comes once, the last where it may come again; `dropped` and `droppedEvents` are sums. */
 type Found = {
   received: Received
-  ended?: Ended
-  usage?: Extract<Fact, { type: 'usage' }>
-  budgetSpentAt?: string
-  shared?: Extract<Fact, { type: 'shared' }>
+  ended: Ended | undefined
+  usage: Extract<Fact, { type: 'usage' }> | undefined
+  budgetSpentAt: string | undefined
+  shared: Extract<Fact, { type: 'shared' }> | undefined
   dropped: readonly string[]
   droppedEvents: number
 }
 
 const foundIn = (exchange: Exchange): Found => {
-  const found: Found = { received: nobody, dropped: [], droppedEvents: 0 }
+  const found: Found = {
+    received: nobody,
+    ended: undefined,
+    usage: undefined,
+    budgetSpentAt: undefined,
+    shared: undefined,
+    dropped: [],
+    droppedEvents: 0,
+  }
   for (const fact of exchange)
     switch (fact.type) {
       case 'received':
@@ -211,7 +227,8 @@ const foundIn = (exchange: Exchange): Found => {
   return found
 }
 
-const summaryOf = (exchange: Exchange): Summary => {
+/** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
+export const summarize = (exchange: Exchange): Summary => {
   const { received, ended, usage: told, budgetSpentAt, shared, dropped, droppedEvents } = foundIn(exchange)
   const attempts = attemptsIn(exchange)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
@@ -225,7 +242,9 @@ const summaryOf = (exchange: Exchange): Summary => {
     style: received.style,
     model: received.model,
     stream: received.stream,
-    ...(last && { provider: last.provider, upstreamModel: last.model, key: last.key }),
+    provider: last?.provider,
+    upstreamModel: last?.model,
+    key: last?.key,
     status: ended?.status ?? 0,
     outcome: ended?.how ?? 'open',
     attempts,
@@ -234,14 +253,14 @@ const summaryOf = (exchange: Exchange): Summary => {
     totalMs,
     // Who reads another's answer waits for that one's attempts.
     overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busyIn(attempts, end)),
-    ...(usage && { usage }),
-    ...(estimated && { estimated }),
-    ...(ended?.failure && { failure: ended.failure }),
+    usage,
+    estimated,
+    failure: ended?.failure,
     dropped,
     droppedEvents,
-    ...(hedge && { hedge: hedge.end === 'committed' ? 'won' : 'lost' }),
-    ...(budgetSpentAt !== undefined && { budgetSpentAt }),
-    ...(shared && { shared: { how: shared.how, with: shared.with } }),
+    hedge: hedge && (hedge.end === 'committed' ? 'won' : 'lost'),
+    budgetSpentAt,
+    shared: shared && { how: shared.how, with: shared.with },
     trail: trailOf(attempts, ended),
   }
 }

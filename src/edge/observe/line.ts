@@ -61,13 +61,16 @@ const SIMPLE = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const jsonText = (text: string): string =>
   SIMPLE.test(text) ? `"${text}"` : JSON.stringify(text).replace(HARMFUL, escaped)
 
-/** Names of fields as JSON with their colon. They are ours, so they are few; the ceiling is for one who forgets that. */
+/**
+ * Names of fields as JSON with a comma before and a colon behind; empty for those that are not written, since a field never
+ * takes the place of the three that every line has. They are ours, so they are few; the ceiling is for one who forgets that.
+ */
 const names = new Map<string, string>()
 const MOST_NAMES = 1_000
 const jsonName = (name: string): string => {
   const known = names.get(name)
   if (known !== undefined) return known
-  const made = `${jsonText(name)}:`
+  const made = WRITTEN_FIRST.has(name) ? '' : `,${jsonText(name)}:`
   if (names.size < MOST_NAMES) names.set(name, made)
   return made
 }
@@ -92,8 +95,8 @@ export const jsonLine = ({ level, event, at, fields, worker }: Line, longest = L
   if (worker !== undefined) line += `,"worker":${worker}`
   for (const name of Object.keys(fields)) {
     const field = fields[name]
-    // A field never takes the place of the three that every line has.
-    if (field !== undefined && !WRITTEN_FIRST.has(name)) line += `,${jsonName(name)}${jsonField(field, longest)}`
+    const written = field === undefined ? '' : jsonName(name)
+    if (written !== '') line += written + jsonField(field, longest)
   }
   return `${line}}`
 }

@@ -1,9 +1,10 @@
 /** The metrics page: counts and times folded from the news, and the state of things at the moment it is asked for. */
 import type { News } from '../../core/exchange.ts'
 import { rowOf } from '../../core/failure.ts'
-import { type Summary, summarize } from '../../core/summary.ts'
+import type { Summary } from '../../core/summary.ts'
 import type { CostOf } from './news-lines.ts'
 import { createRegistry, type Labels } from './registry.ts'
+import { summaryOf } from './summary-of.ts'
 import { addUsage, attempt, type Usage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -35,6 +36,18 @@ const SECONDS = Array.from({ length: 14 }, (_, power) => Math.round(0.01 * 2 ** 
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
 // What we add ourselves is far below what a model takes.
 const OVERHEAD = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+/** So many kinds of requests have what they are counted in at hand; those that came first are found again by name. */
+const MOST_KINDS = 64
+
+/** Made when it is first asked for: a series that nothing was counted in is not on the page. */
+const once = <T>(make: () => T): (() => T) => {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
 
 /** `openai#a1f3/gpt-x` is openai: who took over from whom is told by provider, keys and models would make it long. */
 const providerIn = (target: string): string => target.split(/[#/]/, 1)[0] ?? target
@@ -124,6 +137,7 @@ export const createMetrics = ({
     [],
     OVERHEAD,
   )
+  const overheads = overhead.of({})
   const genAi = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model']
   const duration = registry.histogram(
     'gen_ai_server_request_duration_seconds',
@@ -152,54 +166,87 @@ export const createMetrics = ({
     }
   }
 
-  const countRequest = (summary: Summary) => {
-    const {
-      provider = '',
-      upstreamModel = '',
-      style,
-      stream,
-      outcome,
-      status,
-      failure,
-      usage,
-      firstContentMs,
-    } = summary
+  /** What is counted of every request of a kind, found once. */
+  const kindOf = ({ provider = '', upstreamModel: model = '', style, stream, outcome, status, failure }: Summary) => {
     const reason = failure ? rowOf(failure).code : ''
-    requests.add({ style, stream: String(stream), outcome, status, provider })
+    // The model is the one asked of the upstream: the client's own word may be anything it can think of.
+    const target = { provider, model }
+    const names = { gen_ai_operation_name: 'chat', gen_ai_provider_name: provider, gen_ai_request_model: model }
+    const type = (type: string) => once(() => tokens.of({ ...target, type }))
+    const counted = (type: string) => once(() => tokenUsage.of({ ...names, gen_ai_token_type: type }))
+    return {
+      ...{ provider, model, style, stream, outcome, status, reason },
+      requests: requests.of({ style, stream: String(stream), outcome, status, provider }),
+      duration: once(() => duration.of({ ...names, error_type: reason })),
+      first: once(() => first.of(target)),
+      firstToken: once(() => firstToken.of(names)),
+      tokens: {
+        input: type('input'),
+        output: type('output'),
+        cacheRead: type('cache_read'),
+        cacheWrite: type('cache_write'),
+        reasoning: type('reasoning'),
+      },
+      counted: { input: counted('input'), output: counted('output') },
+      cost: once(() => cost.of(target)),
+    }
+  }
+  const kinds: ReturnType<typeof kindOf>[] = []
+
+  const kindLike = (summary: Summary) => {
+    const { provider = '', upstreamModel = '', style, stream, outcome, status, failure } = summary
+    const reason = failure ? rowOf(failure).code : ''
+    for (const kind of kinds)
+      if (
+        kind.model === upstreamModel &&
+        kind.provider === provider &&
+        kind.style === style &&
+        kind.stream === stream &&
+        kind.outcome === outcome &&
+        kind.status === status &&
+        kind.reason === reason
+      )
+        return kind
+    const kind = kindOf(summary)
+    kinds.unshift(kind)
+    if (kinds.length > MOST_KINDS) kinds.pop()
+    return kind
+  }
+
+  const countRequest = (summary: Summary) => {
+    const { provider = '', upstreamModel = '', style, stream, outcome, failure, usage, firstContentMs } = summary
+    const kind = kindLike(summary)
+    kind.requests.add()
     countAttempts(summary)
-    if (outcome === 'interrupted') interrupted.add({ provider, model: upstreamModel, reason })
+    if (outcome === 'interrupted') interrupted.add({ provider, model: upstreamModel, reason: kind.reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
-    if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: reason })
+    if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: kind.reason })
     if (summary.hedge) hedges.add({ won: String(summary.hedge === 'won') })
     if (summary.budgetSpentAt !== undefined) budgetSpent.add({ provider: summary.budgetSpentAt })
     if (summary.shared) shared.add({ style, how: summary.shared.how })
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)
-    overhead.record({}, summary.overheadMs / 1000)
-    // The model is the one asked of the upstream: the client's own word may be anything it can think of.
+    overheads.record(summary.overheadMs / 1000)
     if (!summary.provider) return
-    const names = {
-      gen_ai_operation_name: 'chat',
-      gen_ai_provider_name: provider,
-      gen_ai_request_model: upstreamModel,
-    }
-    duration.record({ ...names, error_type: reason }, summary.totalMs / 1000)
+    kind.duration().record(summary.totalMs / 1000)
     if (firstContentMs !== null) {
-      first.record({ provider, model: upstreamModel }, firstContentMs / 1000)
-      if (stream) firstToken.record(names, firstContentMs / 1000)
+      kind.first().record(firstContentMs / 1000)
+      if (stream) kind.firstToken().record(firstContentMs / 1000)
     }
     if (!usage) return
     const { input, output, cacheRead, cacheWrite, reasoning } = usage
-    const counts = { input, output, cache_read: cacheRead, cache_write: cacheWrite, reasoning }
-    for (const [type, count] of Object.entries(counts))
-      if (count !== undefined) tokens.add({ provider, model: upstreamModel, type }, count)
+    kind.tokens.input().add(input)
+    kind.tokens.output().add(output)
+    if (cacheRead !== undefined) kind.tokens.cacheRead().add(cacheRead)
+    if (cacheWrite !== undefined) kind.tokens.cacheWrite().add(cacheWrite)
+    if (reasoning !== undefined) kind.tokens.reasoning().add(reasoning)
     // OpenTelemetry's measure is of what was counted.
     if (!summary.estimated) {
-      tokenUsage.record({ ...names, gen_ai_token_type: 'input' }, input)
-      tokenUsage.record({ ...names, gen_ai_token_type: 'output' }, output)
+      kind.counted.input().record(input)
+      kind.counted.output().record(output)
     }
     const dollars = costOf(summary)
-    if (dollars !== undefined) cost.add({ provider, model: upstreamModel }, dollars)
+    if (dollars !== undefined) kind.cost().add(dollars)
   }
 
   /** States are read anew each time, so that what has gone is gone. */
@@ -220,7 +267,7 @@ export const createMetrics = ({
     news(news) {
       switch (news.event) {
         case 'request':
-          return countRequest(summarize(news.exchange))
+          return countRequest(summaryOf(news.exchange))
         case 'fallback':
           return failovers.add({ from: providerIn(news.from), to: providerIn(news.to), class: news.kind })
         case 'circuit':

@@ -1,7 +1,8 @@
 /** What is told of the requests served, as log lines: a fold of each piece of news. No prompt, no answer, no secret. */
 import type { News } from '../../core/exchange.ts'
-import { type Summary, summarize } from '../../core/summary.ts'
+import type { Summary } from '../../core/summary.ts'
 import { cut, type Field, type Fields, type Level } from './line.ts'
+import { summaryOf } from './summary-of.ts'
 
 export type Told = { readonly level: Level; readonly event: string; readonly fields: Fields }
 
@@ -63,7 +64,7 @@ export const errorFields = (error: unknown): Fields => {
 export const toldBy = (news: News, costOf: CostOf): Told => {
   switch (news.event) {
     case 'request': {
-      const summary = summarize(news.exchange)
+      const summary = summaryOf(news.exchange)
       return { level: levelOf(summary), event: 'request', fields: requestFields(summary, costOf(summary)) }
     }
     case 'fallback': {

@@ -6,13 +6,16 @@
 export type Labels = { readonly [name: string]: string | number }
 
 type Kind = 'counter' | 'gauge' | 'histogram'
-type Series = { readonly values: readonly string[]; value: number; buckets: number[] }
 
 type Level = Map<string | number | undefined, Level | Series>
 
-export type Counter = { add(labels: Labels, by?: number): void }
+/** `of`: the series with these labels, for whoever counts in it often: to find it is most of what counting costs. */
+export type Counter = { add(labels: Labels, by?: number): void; of(labels: Labels): { add(by?: number): void } }
 export type Gauge = { set(labels: Labels, value: number): void }
-export type Histogram = { record(labels: Labels, value: number): void }
+export type Histogram = {
+  record(labels: Labels, value: number): void
+  of(labels: Labels): { record(value: number): void }
+}
 
 export type Registry = {
   counter(name: string, help: string, labels: readonly string[]): Counter
@@ -47,6 +50,31 @@ const escapeHelp = (value: string): string => value.replace(/\\/g, '\\\\').repla
 
 const numberText = (value: number): string =>
   value === Number.POSITIVE_INFINITY ? '+Inf' : value === Number.NEGATIVE_INFINITY ? '-Inf' : String(value)
+
+class Series {
+  readonly values: readonly string[]
+  readonly buckets: number[]
+  value = 0
+  readonly #bounds: readonly number[]
+
+  constructor(values: readonly string[], bounds: readonly number[]) {
+    this.values = values
+    this.buckets = [...bounds.map(() => 0), 0]
+    this.#bounds = bounds
+  }
+
+  add(by = 1): void {
+    if (by >= 0 && Number.isFinite(by)) this.value += by
+  }
+
+  record(value: number): void {
+    if (!Number.isFinite(value)) return
+    this.value += value
+    let at = 0
+    while (at < this.#bounds.length && value > (this.#bounds[at] ?? 0)) at++
+    this.buckets[at] = (this.buckets[at] ?? 0) + 1
+  }
+}
 
 class Metric {
   readonly name: string
@@ -123,7 +151,7 @@ class Metric {
     const key = values.join(JOINT)
     const known = this.#series.get(key)
     if (known) return known
-    const made: Series = { values, value: 0, buckets: this.bounds.map(() => 0) }
+    const made = new Series(values, this.bounds)
     this.#series.set(key, made)
     return made
   }
@@ -165,9 +193,8 @@ export const createRegistry = (): Registry => {
     counter(name, help, labels) {
       const metric = make(name, help, 'counter', labels)
       return {
-        add(given, by = 1) {
-          if (by >= 0 && Number.isFinite(by)) metric.series(given).value += by
-        },
+        add: (given, by) => metric.series(given).add(by),
+        of: (given) => metric.series(given),
       }
     },
     gauge(name, help, labels) {
@@ -181,14 +208,8 @@ export const createRegistry = (): Registry => {
     histogram(name, help, labels, bounds) {
       const metric = make(name, help, 'histogram', labels, bounds)
       return {
-        record(given, value) {
-          if (!Number.isFinite(value)) return
-          const series = metric.series(given)
-          series.value += value
-          const found = bounds.findIndex((bound) => value <= bound)
-          const at = found === -1 ? bounds.length : found
-          series.buckets[at] = (series.buckets[at] ?? 0) + 1
-        },
+        record: (given, value) => metric.series(given).record(value),
+        of: (given) => metric.series(given),
       }
     },
     text: () => `${metrics.flatMap((metric) => metric.lines()).join('\n')}\n`,

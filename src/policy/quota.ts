@@ -1,6 +1,6 @@
 /** What an upstream's headers say is left of a key's limits, and until when that is true. Pure; the caller stores what was heard. */
-import type { HeaderLookup } from '../core/protocol.ts'
-import { LIMIT_HEADERS } from './limit-headers.ts'
+import type { HeaderLookup, HeaderNames } from '../core/protocol.ts'
+import { LIMIT_HEADERS, type LimitHeaders } from './limit-headers.ts'
 import { resetIn } from './wait.ts'
 
 /** One limit, as it was told: the share of it that is left, from 1 to 0. From `until` on (ms of the monotonic clock) it is whole again. */
@@ -17,7 +17,7 @@ const LONGEST = 24 * 3_600_000
 /** Everything these headers say; undefined: nothing. `dateMs`: now, since 1970. */
 export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quota | undefined => {
   const limits: Limit[] = []
-  for (const row of LIMIT_HEADERS) {
+  for (const row of rowsIn(headers.names)) {
     const left = count(headers(row.left))
     if (left === undefined) continue
     const share = shareOf(left, count(headers(row.whole)))
@@ -27,6 +27,17 @@ export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quo
   }
   return limits.length === 0 ? undefined : limits
 }
+
+/** Of the many limits there are an upstream tells a few or none, and the same each time. */
+const rowsIn = (names: HeaderNames | undefined): readonly LimitHeaders[] => {
+  if (!names) return LIMIT_HEADERS
+  const before = told.get(names)
+  if (before) return before
+  const rows = LIMIT_HEADERS.filter(({ left }) => names.has(left))
+  told.set(names, rows)
+  return rows
+}
+const told = new WeakMap<HeaderNames, readonly LimitHeaders[]>()
 
 /** The scarcest of the limits that still stand; undefined: none does, as when nothing was said. Nothing left: until all that are used up are whole again. */
 export const leftOf = (quota: Quota, now: number): Limit | undefined => {

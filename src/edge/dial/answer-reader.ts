@@ -232,10 +232,11 @@ export class AnswerReader {
     const head = answerHead(this.#heads, text, first + 2, end + 2)
     if (typeof head === 'string') return unclear(head)
     const { values, places } = head
-    const headers: HeaderLookup = (name) => {
+    const headers = (name: string) => {
       const place = places.get(name)
       return place === undefined ? undefined : values[place]
     }
+    headers.names = places
     if (status === 101) return unclear('it changes to another protocol')
     if (status < 200) return ++this.#interim > MOST_INTERIM ? unclear('only interim answers come') : null
     const length = headers('content-length')

@@ -23,8 +23,6 @@ export const sourceOf = (value: unknown): string | undefined => {
 
 /** Digits in a row that a double may not hold. */
 const MANY = 16
-// Where a number can begin: behind a point a double is as exact as it was meant, and texts are full of digits.
-const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
 
 /**
  * Parses JSON and loses no digit: an integer that a double cannot hold stays as it was written and is written so again.
@@ -32,20 +30,28 @@ const MANY_DIGITS = /(?:^|[[:,\s])-?[0-9]{16}/
  */
 export const parseJson = (source: string): unknown => {
   const value: unknown = JSON.parse(source)
-  return hasManyDigits(source) && MANY_DIGITS.test(source) ? withDigits(source, value) : value
+  return hasManyDigits(source) ? withDigits(source, value) : value
 }
 
-/** Looks at every sixteenth letter only: a row of so many digits has one there. */
+/**
+ * Whether a number may have so many digits before its point; behind it a double is as exact as it was meant. Looks at every
+ * sixteenth letter only: a row of so many digits has one there.
+ */
 const hasManyDigits = (source: string): boolean => {
   for (let at = MANY - 1; at < source.length; at += MANY) {
     let [first, end] = [at, at]
     while (end < source.length && isDigit(source.charCodeAt(end))) end++
     while (end > at && first > 0 && isDigit(source.charCodeAt(first - 1))) first--
-    if (end - first >= MANY) return true
+    if (end - first < MANY) continue
+    const sign = source[first - 1] === '-' ? first - 1 : first
+    // Texts are full of digits; a number stands behind one of these.
+    if (sign === 0 || BEFORE_A_NUMBER.has(source.charCodeAt(sign - 1))) return true
+    at = end
   }
   return false
 }
 
+const BEFORE_A_NUMBER = new Set([...'[:, \t\r\n'].map((letter) => letter.charCodeAt(0)))
 const isDigit = (code: number): boolean => code >= 48 && code <= 57
 
 /** The object in this text, with every digit; undefined where it is no JSON or no object. */

@@ -35,21 +35,16 @@ const MOST_CANDIDATES = 200_000
 
 /** `drafting`: by what kind of model is asked for. */
 export const planFor = (gateway: Planner, config: Config, model: string, drafting: Drafting = draft): Outcome<Plan> => {
-  const { catalogue, board, world } = gateway
+  const { catalogue } = gateway
   const lists = gateway.lists()
   const { routes, others } = keptFor(config, drafting, lists, catalogue)
   const isRoute = config.routes.has(model)
   const names = isRoute ? routes : others
-  const moment: Moment = {
-    catalogue,
-    view: { latency: (candidate) => board.slowness(candidate) },
-    random: world.random,
-  }
   const known = names.get(model)
-  if (known) return good(known.plan ?? settle(known.draft, moment))
+  if (known) return good(known.plan ?? settle(known.draft, momentOf(gateway)))
   const made = drafting({ model, config, lists, catalogue })
   if (!made.ok) return made
-  const plan = settle(made.value, moment)
+  const plan = settle(made.value, momentOf(gateway))
   const fitting = MOST_CANDIDATES / Math.max(1, config.instances.length)
   const most = isRoute ? fitting : Math.min(MOST_NAMES, fitting)
   if (isRoute || model.length <= LONGEST_NAME) {
@@ -59,6 +54,12 @@ export const planFor = (gateway: Planner, config: Config, model: string, draftin
   }
   return good(plan)
 }
+
+const momentOf = ({ catalogue, board, world }: Planner): Moment => ({
+  catalogue,
+  view: { latency: (candidate) => board.slowness(candidate) },
+  random: world.random,
+})
 
 const keptFor = (config: Config, drafting: Drafting, lists: Kept['lists'], catalogue: Kept['catalogue']): Kept => {
   const kinds = kept.get(config) ?? new Map<Drafting, Kept>()

@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net'
 import { type Failure, fail } from '../../core/failure.ts'
-import { withHead } from '../with-head.ts'
+import { Sheet, withHead } from '../with-head.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
 import { callFailure, readFailure } from './failures.ts'
@@ -17,6 +17,9 @@ const READ = Buffer.allocUnsafeSlow(64 * 1024)
 
 /** A request of so many bytes is put together and leaves in one write; of a longer one the parts leave as they are. */
 const COPIED = 64 * 1024
+
+/** For requests to plain sockets; what TLS has been given it has not sent when it returns. */
+const sheet = new Sheet()
 
 const NOBODY: AnswerSink = { head() {}, bytes: () => true }
 
@@ -104,15 +107,17 @@ export class OwnLine implements Line {
   }
 
   #write(head: RequestHead, { call: { body, source } }: Message): void {
-    if (body === undefined) return void this.#socket?.write(`${head.text}\r\n`, 'latin1')
+    const socket = this.#socket
+    if (!socket) return
+    if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
+    if (!this.#place.secure && sheet.send(socket, head.text, source?.bytes ?? body)) return
     const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
-    if (source && source.bytes.length <= COPIED)
-      return void this.#socket?.write(withHead(head.text + length, source.bytes))
-    if (head.isAscii && !source) return void this.#socket?.write(head.text + length + body)
-    this.#socket?.cork()
-    this.#socket?.write(head.text + length, 'latin1')
-    this.#socket?.write(source?.bytes ?? body)
-    this.#socket?.uncork()
+    if (source && source.bytes.length <= COPIED) return void socket.write(withHead(head.text + length, source.bytes))
+    if (head.isAscii && !source) return void socket.write(head.text + length + body)
+    socket.cork()
+    socket.write(head.text + length, 'latin1')
+    socket.write(source?.bytes ?? body)
+    socket.uncork()
   }
 
   /** Answers whether more is wanted. */

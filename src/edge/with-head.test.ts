@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Sheet, withHead } from './with-head.ts'
+
+/** A socket that takes what it is given at once, or keeps it. */
+const socket = (keeps: boolean) => {
+  const given: Uint8Array[] = []
+  return {
+    given,
+    write: (bytes: Uint8Array) => given.push(keeps ? bytes : Buffer.from(bytes)),
+    get writableLength() {
+      return keeps ? given.reduce((sum, { length }) => sum + length, 0) : 0
+    },
+  }
+}
+const said = ({ given }: ReturnType<typeof socket>) => given.map((bytes) => Buffer.from(bytes).toString('utf8'))
+const LINES = 'POST / HTTP/1.1\r\n'
+
+test('withHead: one piece', () => {
+  assert.equal(withHead('é\r\n', Buffer.from('{"a":1}')).toString('latin1'), 'é\r\n{"a":1}')
+})
+
+const bodies = [
+  ['nothing', '', 0],
+  ['ASCII', '{"a":1}', 7],
+  ['two, three and four bytes a letter', 'é€😀', 9],
+  ['half a pair, as UTF-8 has it', '\ud83d', 3],
+  ['the widest it takes', '€'.repeat(64 * 1024), 3 * 64 * 1024],
+] as const
+
+for (const [name, body, length] of bodies)
+  test(`sheet: ${name}, as a text and as bytes`, () => {
+    const wire = socket(false)
+    const bytes = Buffer.from(body)
+    const sheet = new Sheet()
+    assert.equal(sheet.send(wire, LINES, body), true)
+    assert.equal(sheet.send(wire, LINES, bytes), bytes.length <= 64 * 1024)
+    for (const one of said(wire))
+      assert.equal(one, `${LINES}content-length: ${length}\r\n\r\n${bytes.toString('utf8')}`)
+  })
+
+test('sheet: a head in Latin-1', () => {
+  const wire = socket(false)
+  new Sheet().send(wire, 'x: é\r\n', '{}')
+  assert.equal(Buffer.concat(wire.given).toString('latin1'), 'x: é\r\ncontent-length: 2\r\n\r\n{}')
+})
+
+test('sheet: what has no room is not written', () => {
+  const wire = socket(false)
+  assert.equal(new Sheet().send(wire, LINES, 'a'.repeat(64 * 1024 + 1)), false)
+  assert.equal(new Sheet().send(wire, 'x'.repeat(16 * 1024), ''), false)
+  assert.deepEqual(wire.given, [])
+})
+
+test('sheet: what a socket still holds is not written over by the next message', () => {
+  const [slow, other] = [socket(true), socket(false)]
+  const sheet = new Sheet()
+  for (const body of ['one', 'two', 'three']) {
+    sheet.send(slow, LINES, body)
+    sheet.send(other, LINES, body.toUpperCase())
+  }
+  assert.deepEqual(
+    said(slow).map((one) => one.split('\r\n').at(-1)),
+    ['one', 'two', 'three'],
+  )
+  assert.deepEqual(
+    said(other).map((one) => one.split('\r\n').at(-1)),
+    ['ONE', 'TWO', 'THREE'],
+  )
+})

@@ -3,6 +3,7 @@ import type { Extra, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { argumentsOf } from '../arguments.ts'
 import { toBase64 } from '../media.ts'
+import { plainMessage } from '../plain-message.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
 import { proofIn } from './proof.ts'
 
@@ -21,7 +22,10 @@ export const decodeSystem = (fields: Fields, problems: Problems): readonly Messa
 }
 
 /** One message of the wire. The results of calls in a user's turn become messages of their own. */
-export const decodeMessage = (message: Json, at: string, problems: Problems): readonly Message[] => {
+export const decodeMessage = (message: Json, index: number, problems: Problems): readonly Message[] => {
+  const plain = plainMessage(message, 'messages', index)
+  if (plain) return [plain]
+  const at = `messages[${index}]`
   const fields = fieldsOf(isObject(message) ? message : {}, at, problems)
   const role = fields.string('role')
   const content = fields.any('content')

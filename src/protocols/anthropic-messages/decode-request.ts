@@ -20,7 +20,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   if (!list) fields.missing('messages', 'a list of messages')
   else if (list.length === 0) fields.wrong('messages', 'a list with at least one message')
   const system = decodeSystem(fields, problems)
-  const messages = (list ?? []).flatMap((message, index) => decodeMessage(message, `messages[${index}]`, problems))
+  const messages = (list ?? []).flatMap((message, index) => decodeMessage(message, index, problems))
   const tools = (fields.list('tools') ?? []).flatMap((tool, index) => decodeTool(tool, `tools[${index}]`, problems))
   const { settings, extras } = decodeSettings(fields)
   const stream = fields.flag('stream') ?? false

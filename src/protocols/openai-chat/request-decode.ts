@@ -15,6 +15,7 @@ import type {
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
 import { sourceOfUrl } from '../openai-responses/media.ts'
+import { plainMessage } from '../plain-message.ts'
 import { append, type Fields, fieldsOf, found, madeId, type Problems } from '../shared.ts'
 import { detailsOf, readDetails } from './reasoning.ts'
 
@@ -334,24 +335,14 @@ const readMessages = (fields: Fields, problems: Reading): Message[] => {
   const called: Called = { byName: new Map(), unnamed: [] }
   const messages: Message[] = []
   for (const [index, entry] of entries.entries()) {
-    const at = `messages[${index}]`
-    const plain = plainMessage(entry, at)
+    const plain = plainMessage(entry, 'messages', index)
     if (plain) messages.push(plain)
     else {
-      const message = entryOf(entry, at, problems)
+      const message = entryOf(entry, `messages[${index}]`, problems)
       if (message) append(messages, readMessage(message, index, called, problems))
     }
   }
   return messages
-}
-
-/** A text of the user's or the model's, with nothing beside it: most of every conversation is such, and read at once. */
-const plainMessage = (entry: Json, at: string): Message | undefined => {
-  if (!isObject(entry)) return undefined
-  const { role, content } = entry
-  if (typeof content !== 'string' || content === '' || (role !== 'user' && role !== 'assistant')) return undefined
-  for (const name in entry) if (name !== 'role' && name !== 'content') return undefined
-  return { role, at, content: [{ type: 'text', at: `${at}.content`, text: content }] }
 }
 
 /** Ids made here for calls that have none, for what they gave to be found by. */

@@ -1,5 +1,6 @@
 import type { Extra, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { plainMessage } from '../plain-message.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
 import { compactedMessage } from './compaction.ts'
 import { sourceOfUrl } from './media.ts'
@@ -10,7 +11,7 @@ import { reasoningTexts, unseal } from './proof.ts'
  * The items of `input` as messages. Neighbours the model said in one turn (its messages, reasoning and calls) become
  * one message: parallel calls in separate turns are refused by other formats. Each part keeps its own path.
  */
-export const decodeInput = (items: readonly Json[], path: string, names: ToolNames, problems: Problems): Message[] => {
+export const decodeInput = (items: readonly Json[], names: ToolNames, problems: Problems): Message[] => {
   const messages: Message[] = []
   let turn: { at: string; content: Part[]; extras: Extra[] } | undefined
   const endTurn = () => {
@@ -18,7 +19,18 @@ export const decodeInput = (items: readonly Json[], path: string, names: ToolNam
     turn = undefined
   }
   for (const [index, value] of items.entries()) {
-    const at = `${path}[${index}]`
+    const plain = plainMessage(value, 'input', index)
+    if (plain?.role === 'user') {
+      endTurn()
+      messages.push(plain)
+      continue
+    }
+    if (plain) {
+      turn ??= { at: plain.at, content: [], extras: [] }
+      turn.content.push(plain.content[0])
+      continue
+    }
+    const at = `input[${index}]`
     const item = isObject(value) ? (compactedMessage(value) ?? value) : undefined
     if (!item) {
       fieldsOf({ [at]: value }, '', problems).wrong(at, 'an object')

@@ -80,7 +80,7 @@ const decodeMessages = (fields: Fields, elsewhere: boolean, names: ToolNames, pr
   const input = fields.any('input')
   const at = fields.path('input')
   if (typeof input === 'string') messages.push({ role: 'user', at, content: [{ type: 'text', at, text: input }] })
-  else if (isList(input)) for (const message of decodeInput(input, at, names, problems)) messages.push(message)
+  else if (isList(input)) for (const message of decodeInput(input, names, problems)) messages.push(message)
   else if (input !== undefined) fields.wrong('input', 'a string or a list of items')
   if (!elsewhere && input === undefined) fields.missing('input', 'a string or a list of items')
   if (!elsewhere && isList(input) && input.length === 0)

@@ -12,15 +12,31 @@ export const wiresFor = (
   model: string,
   lacking: ReadonlySet<ProtocolName> = NONE,
 ): readonly Wire[] => {
-  const named = speaks.filter(({ models }) => models?.test(model))
-  const known = named.length > 0 ? named : speaks.filter(({ models }) => models === undefined)
-  const there = lacking.size === 0 ? known : known.filter(({ protocol }) => !lacking.has(protocol))
-  const fit = there.length > 0 ? there : known
-  const isOwn = ({ protocol }: Wire): boolean => protocol === client
-  return fit.length < 2 ? fit : [...fit.filter(isOwn), ...fit.filter((wire) => !isOwn(wire))]
+  const { wires, byModel } = ownFirst(client, speaks)
+  if (!byModel && lacking.size === 0) return wires
+  const named = wires.filter(({ models }) => models?.test(model))
+  const known = named.length > 0 ? named : wires.filter(({ models }) => models === undefined)
+  const there = known.filter(({ protocol }) => !lacking.has(protocol))
+  return there.length > 0 ? there : known
 }
 
 const NONE: ReadonlySet<ProtocolName> = new Set()
+
+/** `byModel`: not every model is spoken of in each. */
+type Ordered = { readonly wires: readonly Wire[]; readonly byModel: boolean }
+
+/** What an instance speaks stays the same, and every attempt asks. */
+const ownFirst = (client: ProtocolName, speaks: readonly Wire[]): Ordered => {
+  const known = ordered.get(speaks) ?? new Map<ProtocolName, Ordered>()
+  const before = known.get(client)
+  if (before) return before
+  const isOwn = ({ protocol }: Wire): boolean => protocol === client
+  const wires = [...speaks.filter(isOwn), ...speaks.filter((wire) => !isOwn(wire))]
+  const made = { wires, byModel: speaks.some(({ models }) => models !== undefined) }
+  ordered.set(speaks, known.set(client, made))
+  return made
+}
+const ordered = new WeakMap<readonly Wire[], Map<ProtocolName, Ordered>>()
 
 /** Whether what it has answered can be continued there, by its own memory. */
 export const keepsResponses = ({ speaks }: Instance): boolean =>

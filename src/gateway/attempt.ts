@@ -105,8 +105,12 @@ export class Attempt implements UpstreamListener, Flow {
   status = 0
   whole: string | null = null
   source: Source | null = null
-  /** Steps not given out yet: of this read, or all while the choice is not made and there is no sink. */
-  #held: Passing[] = []
+  /**
+   * Steps not given out yet: of this read, or all while the choice is not made and there is no sink. Null between two reads:
+   * an empty list that waits grows old, and dead it keeps what was put into it alive, every chunk of a slow stream, until
+   * V8 collects everything.
+   */
+  #held: Passing[] | null = null
   #heldSize = 0
   #sink: Sink<readonly Passing[]> | null = null
   /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
@@ -190,8 +194,8 @@ export class Attempt implements UpstreamListener, Flow {
   }
 
   pour(sink: Sink<readonly Passing[]>): void {
-    const room = sink.push(this.#held)
-    this.#held = []
+    const room = sink.push(this.#held ?? [])
+    this.#held = null
     if (this.#over) return sink.end(this.#over.failure)
     this.#sink = sink
     if (!room) this.#pause()
@@ -270,6 +274,7 @@ export class Attempt implements UpstreamListener, Flow {
       else if (event.type === 'finish') this.#finished(event)
     }
     if (this.#over) return
+    this.#held ??= []
     this.#held.push(passing)
     if (this.#sink) return
     this.#heldSize += passing.frame?.data.length ?? 0
@@ -334,7 +339,7 @@ export class Attempt implements UpstreamListener, Flow {
   #open(opened: Opened): void {
     if (!this.#settle) return
     // An answer that came as one body is the only step there is.
-    const [first] = this.#held
+    const first = this.#held?.[0]
     this.whole = first?.whole ?? null
     this.source = first?.source ?? null
     this.#settle(opened)
@@ -372,16 +377,16 @@ export class Attempt implements UpstreamListener, Flow {
    * read well from another. Whoever called hears of it too.
    */
   #mistaken(error: unknown): never {
-    this.#held = []
+    this.#held = null
     this.#end(this.#sink ? mistake : unread)
     throw error
   }
 
   /** What one read brought leaves at once: a write of its own for each event is the dearest part of a burst. */
   #giveOut(): void {
-    if (!this.#sink || this.#held.length === 0) return
     const steps = this.#held
-    this.#held = []
+    if (!this.#sink || !steps) return
+    this.#held = null
     if (!this.#sink.push(steps)) this.#pause()
   }
 

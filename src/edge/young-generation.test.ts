@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { test } from 'node:test'
+import { MOST_YOUNG } from './young-generation.ts'
+
+/** A process in which much outlives a collection, for a second and a half: the most its young generation had, in bytes. */
+const PROGRAM = `
+import { getHeapSpaceStatistics } from 'node:v8'
+import { keepYoungSmall } from ${JSON.stringify(new URL('young-generation.ts', import.meta.url).href)}
+if (process.argv[2] === 'small') keepYoungSmall()
+const kept = []
+let most = 0
+let next = 0
+const end = performance.now() + 1_500
+const some = () => {
+  // About 100 MB a second, as under full load; all of it lives for a while.
+  for (let at = 0; at < 10_000; at++) kept[next++ % 300_000] = { at, of: [at] }
+  for (const space of getHeapSpaceStatistics()) if (space.space_name === 'new_space') most = Math.max(most, space.space_size)
+  if (performance.now() < end) setTimeout(some, 10)
+  else console.log(most)
+}
+some()
+`
+
+const most = (how: string): number =>
+  Number(execFileSync(process.execPath, ['--input-type=module', '-e', PROGRAM, '-', how], { encoding: 'utf8' }))
+
+test('the young generation stays within its limit where it would not by itself', () => {
+  assert.ok(most('any') > MOST_YOUNG, 'V8 does not grow it so far any more, and nothing is needed')
+  assert.ok(most('small') <= MOST_YOUNG)
+})

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import { say } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
-import { post, start } from './support/process.ts'
+import { post, start, USUAL } from './support/process.ts'
 
 /** Packages that may be there: the settings are defined with it. */
 const PACKAGES = ['zod']
@@ -41,6 +41,7 @@ describe('a start is lean', () => {
   const loaded = async (env: Readonly<Record<string, string>> = {}, files: Readonly<Record<string, string>> = {}) => {
     await using gateway = await start({
       env: {
+        ...USUAL,
         OPENAI_API_KEY: 'sk-0123456789',
         OPENAI_BASE_URL: `${upstream.url}/v1`,
         OPENAI_MODELS: 'm',

@@ -10,7 +10,7 @@ import { build } from '../../scripts/build.ts'
 import { say } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
-import { post, run, type Started, start } from './support/process.ts'
+import { post, run, type Started, start, USUAL } from './support/process.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const { dependencies, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -99,7 +99,7 @@ describe('the package', () => {
   })
 
   test('needs one large file and no package for its first answer', async () => {
-    await using gateway = await begin(COUNTED)
+    await using gateway = await begin({ ...USUAL, ...COUNTED })
     assert.equal((await ask(gateway)).status, 200)
     const { files, packages } = await loadedBy(gateway)
     // All of it lies below a node_modules of its own.

@@ -43,6 +43,9 @@ const speakers = {
   ...(HTTP_SERVER !== undefined && { HTTP_SERVER }),
 }
 
+/** For what is to be seen of a usual start, whatever the suite is run over. */
+export const USUAL = { HTTP_CLIENT: 'own', HTTP_SERVER: 'own' } as const
+
 export type Run = {
   readonly child: ChildProcess
   readonly folder: string

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { isObject, type JsonObject, parseJson } from './json.ts'
-import { excess, rewrite, survey } from './json-text.ts'
+import { excess, rewrite, rewriteSource, survey } from './json-text.ts'
 
 const parse = (source: string): JsonObject => {
   const value = parseJson(source)
@@ -99,6 +99,51 @@ test('rewrite: reads back as what was meant', () => {
       const before = parse(source)
       const after = { ...before, [key]: JSON.parse(JSON.stringify(value)) }
       assert.deepEqual(JSON.parse(rewrite(source, walk.members, before, after)), JSON.parse(JSON.stringify(after)))
+    }),
+  )
+})
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+const sources = [
+  ['the model first', '{"model":"é","messages":["—€😀"],"n":1}'],
+  ['the model last', '{ "messages" : ["—€😀"] , "é":"ü" , "model" : "x" }'],
+  ['the model alone', '{"model":"€"}'],
+  ['nothing', '{}'],
+] as const
+const edits = [
+  ['changed', model],
+  ['and another added', (body: JsonObject) => ({ ...body, model: 'ñ', more: { é: '€' } })],
+  ['gone', ({ model: _, ...rest }: JsonObject) => rest],
+  ['all new', () => ({ model: '€', other: 1 })],
+  ['none of it', () => ({})],
+] as const
+
+for (const [name, text] of sources)
+  for (const [how, edit] of edits)
+    test(`rewriteSource: ${name}, ${how}`, () => {
+      const walk = survey(text, 64)
+      assert.ok(walk.ok)
+      const before = parse(text)
+      const after = edit(before)
+      const made = rewriteSource({ text, bytes: bytesOf(text) }, walk.members, before, after)
+      assert.equal(made.text, rewrite(text, walk.members, before, after))
+      assert.deepEqual(made.bytes, bytesOf(made.text))
+    })
+
+test('rewriteSource: the bytes are those of the text, whatever the object', () => {
+  const names = fc.string({ unit: 'binary' })
+  fc.assert(
+    fc.property(fc.dictionary(names, fc.jsonValue({ stringUnit: 'binary' })), names, names, (object, gone, key) => {
+      const text = JSON.stringify(object)
+      const walk = survey(text, 10_000)
+      if (!walk.ok || Object.hasOwn(object, '__proto__') || key === '__proto__') return
+      const before = parse(text)
+      const { [gone]: _, ...rest } = before
+      const after = { ...rest, [key]: key }
+      const made = rewriteSource({ text, bytes: bytesOf(text) }, walk.members, before, after)
+      assert.equal(made.text, rewrite(text, walk.members, before, after))
+      assert.deepEqual(made.bytes, bytesOf(made.text))
     }),
   )
 })

@@ -2,6 +2,7 @@
  * Looking at and changing JSON as text, so that what is not changed stays byte for byte: unknown members, the digits
  * of large numbers, escapes, white space.
  */
+import type { Source } from './call.ts'
 import type { Json, JsonObject } from './json.ts'
 
 /** A member of the outermost object: where its key begins and where its value lies. */
@@ -143,18 +144,69 @@ export const isNumberPart = (code: number): boolean =>
  */
 export const rewrite = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): string => {
   if (before === after) return source
-  const kept: string[] = []
+  return joined(pieces(source, members, before, after))
+}
+
+/**
+ * The same of a text and its bytes, and the bytes of what was written: those of the longest member that stays are
+ * copied. It is nearly all there is, and to write letters beyond Latin-1 anew takes 40 to 80 µs for 30 KB.
+ */
+export const rewriteSource = (
+  source: Source,
+  members: readonly Span[],
+  before: JsonObject,
+  after: JsonObject,
+): Source => {
+  if (before === after) return source
+  const all = pieces(source.text, members, before, after)
+  let longest: Piece | null = null
+  for (const piece of all) if (piece.kept && piece.text.length > (longest?.text.length ?? 0)) longest = piece
+  if (!longest?.kept) {
+    const text = joined(all)
+    return { text, bytes: utf8.encode(text) }
+  }
+  const at = all.indexOf(longest)
+  const front = `{${all
+    .slice(0, at)
+    .map(({ text }) => `${text},`)
+    .join('')}`
+  const back = `${all
+    .slice(at + 1)
+    .map(({ text }) => `,${text}`)
+    .join('')}}`
+  const { start, end } = longest.kept
+  const from = utf8.encode(source.text.slice(0, start)).length
+  const to = source.bytes.length - utf8.encode(source.text.slice(end)).length
+  const parts = [utf8.encode(front), source.bytes.subarray(from, to), utf8.encode(back)]
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let place = 0
+  for (const part of parts) {
+    bytes.set(part, place)
+    place += part.length
+  }
+  return { text: front + longest.text + back, bytes }
+}
+
+const utf8 = new TextEncoder()
+
+/** A member as it is to be written; `kept`: as it was, and where that stands. */
+type Piece = { readonly text: string; readonly kept: Span | null }
+
+const pieces = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): Piece[] => {
+  const all: Piece[] = []
   const written = new Set<string>()
   for (const span of members) {
     // Of its own: a member may be called `constructor`, and be gone.
     const now = Object.hasOwn(after, span.key) ? after[span.key] : undefined
     if (now === undefined) continue
     written.add(span.key)
-    if (now === before[span.key]) kept.push(source.slice(span.start, span.end))
-    else kept.push(source.slice(span.start, span.value) + JSON.stringify(now))
+    if (now === before[span.key]) all.push({ text: source.slice(span.start, span.end), kept: span })
+    else all.push({ text: source.slice(span.start, span.value) + JSON.stringify(now), kept: null })
   }
   for (const [key, value] of Object.entries(after))
     if (value !== undefined && !written.has(key))
-      kept.push(`${JSON.stringify(key)}:${JSON.stringify(value satisfies Json)}`)
-  return `{${kept.join(',')}}`
+      all.push({ text: `${JSON.stringify(key)}:${JSON.stringify(value satisfies Json)}`, kept: null })
+  return all
 }
+
+const joined = (all: readonly Piece[]): string => `{${all.map(({ text }) => text).join(',')}}`

@@ -3,7 +3,7 @@ import type { Source } from '../core/call.ts'
 import type { ChatRequest, UpstreamProtocolName } from '../core/chat.ts'
 import type { ModelFacts } from '../core/config.ts'
 import { type JsonObject, list, object } from '../core/json.ts'
-import { rewrite, type Span } from '../core/json-text.ts'
+import { rewrite, rewriteSource, type Span } from '../core/json-text.ts'
 import { pathStep } from '../core/path-step.ts'
 import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol } from '../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
@@ -124,11 +124,15 @@ const prepareAs = (
   if (same) {
     const asked = question.asStream ? { ...question.body, stream: true } : question.body
     const after = mend(same.adaptRequest(asked, target))
-    const body = rewrite(question.source, question.members, question.body, after)
+    const { source, members, raw } = question
+    // Of ASCII alone, the bytes are as quickly made as copied.
+    const wide = raw?.text === source && raw.bytes.length > source.length
+    const rewritten = wide ? rewriteSource(raw, members, question.body, after) : null
+    const body = rewritten?.text ?? rewrite(source, members, question.body, after)
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''
-    const raw = question.raw?.text === body ? question.raw : undefined
-    return { protocol, url: url + query, auth, body, ...(raw && { raw }), stream, ...sorted(given, question) }
+    const sent = rewritten ?? (raw?.text === body ? raw : null)
+    return { protocol, url: url + query, auth, body, ...(sent && { raw: sent }), stream, ...sorted(given, question) }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const mended = mend(encoded.body)

@@ -133,7 +133,7 @@ export class Attempt implements UpstreamListener, Flow {
     this.#asked = input
     this.#terms = { forgiving, hold, key, settings, stream, ...(textless && { textless }) }
     this.#started = world.now()
-    this.#clocks = new Clocks(world, (clock) => this.#ring(clock))
+    this.#clocks = new Clocks(world, this)
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
@@ -315,7 +315,7 @@ export class Attempt implements UpstreamListener, Flow {
   }
 
   /** A time is over. */
-  #ring(clock: Clock): void {
+  ring(clock: Clock): void {
     const { circuit, timeout } = this.#terms.settings
     switch (clock) {
       case 'life':
@@ -412,7 +412,7 @@ const NEVER = Number.POSITIVE_INFINITY
  */
 class Clocks {
   readonly #world: World
-  readonly #ring: (clock: Clock) => void
+  readonly #owner: { ring(clock: Clock): void }
   /** When each is over, in ms of the monotonic clock. */
   readonly #until: Record<Clock, number> = {
     life: NEVER,
@@ -431,9 +431,9 @@ class Clocks {
   #timer: Cancel | null = null
   #set = NEVER
 
-  constructor(world: World, ring: (clock: Clock) => void) {
+  constructor(world: World, owner: { ring(clock: Clock): void }) {
     this.#world = world
-    this.#ring = ring
+    this.#owner = owner
   }
 
   /** Rings once after so many ms; 0 is never. */
@@ -507,7 +507,7 @@ class Clocks {
     for (const clock of CLOCKS)
       if (this.#untilOf(clock) <= now) {
         this.#until[clock] = NEVER
-        this.#ring(clock)
+        this.#owner.ring(clock)
       }
     this.#arm()
   }

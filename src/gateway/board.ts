@@ -115,14 +115,13 @@ export class Board {
     readonly #board: Board
     readonly #target: Target
     readonly #claims: Claims
-    readonly #leave: () => void
     #over = false
 
     constructor(board: Board, target: Target, claims: Claims) {
       this.#board = board
       this.#target = target
       this.#claims = claims
-      this.#leave = board.#traffic.begin(target)
+      board.#traffic.begin(target)
     }
 
     commit(ms: number): void {
@@ -145,7 +144,7 @@ export class Board {
     #end(how: Failure | 'done' | undefined): void {
       if (this.#over) return
       this.#over = true
-      this.#leave()
+      this.#board.#traffic.end(this.#target)
       this.#board.#ended(this.#target, this.#claims, how)
     }
   }

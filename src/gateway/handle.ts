@@ -124,8 +124,9 @@ const serve = async (
     if (!stream) return whole(reply, opened, question, context, record)
     const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
     const writer = writerFor(question, opened, more, context)
+    const poured = pour({ stream, writer, flow, ticket, more, asked: new InputCount(request), record }, ends, stop)
     lasts = true
-    return pour({ stream, writer, flow, ticket, more, asked: new InputCount(request), record }, ends, stop)
+    return poured
   } finally {
     if (!lasts) end(ends)
   }
@@ -172,22 +173,34 @@ const writerFor = (
   return same ? same.passStream(context) : protocol.encodeStream(context)
 }
 
-const pour = async (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => {
+const pour = (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => {
   const { stream, writer, more, asked, record } = pouring
   const flow = more ?? pouring.flow
+  stop.means((reason) => {
+    if (reason.kind === 'client_gone') stream.left(reason)
+    else flow.giveUp(reason)
+  })
+  record.begun = true
+  const said = stream.pour(writer, flow, record.headers(), () => asked.letGo())
+  // Not awaited: a function that waits keeps half a KB for it, and thousands of answers may be on their way.
+  return said.then(
+    (failure) => poured(pouring, ends, failure),
+    (error) => {
+      end(ends)
+      throw error
+    },
+  )
+}
+
+/** All has been said, or the answer has broken off. */
+const poured = ({ flow, ticket, more, asked, record }: Pouring, ends: Ends, failure: Failure | null): void => {
   try {
-    stop.means((reason) => {
-      if (reason.kind === 'client_gone') stream.left(reason)
-      else flow.giveUp(reason)
-    })
-    record.begun = true
-    const failure = await stream.pour(writer, flow, record.headers(), () => asked.letGo())
-    const { ticket } = more?.won ?? pouring
-    if (failure && failure.kind !== 'client_gone') ticket.failed(failure)
-    else if (failure) ticket.release()
-    else ticket.done()
+    const held = more?.won.ticket ?? ticket
+    if (failure && failure.kind !== 'client_gone') held.failed(failure)
+    else if (failure) held.release()
+    else held.done()
     record.used(more?.used() ?? usedBy(flow, asked))
-    const skipped = flow.droppedEvents()
+    const skipped = (more ?? flow).droppedEvents()
     if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
     if (!failure) return record.end('answered', 200)
     record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)

@@ -208,15 +208,22 @@ const mending = (
   headers: HeaderLookup,
   restore: Stage<ChatEvent, ChatEvent> | undefined,
 ): Mend => {
-  const meant = (event: ChatEvent): ChatEvent => {
-    if (usage && event.type === 'usage') return { type: 'usage', usage: usage(event.usage) }
-    if (event.type === 'failure') return { type: 'failure', failure: inDialect(event.failure, errors, headers) }
-    return event
-  }
-  const needless = (event: ChatEvent) => event.type !== 'failure' && (!usage || event.type !== 'usage')
-  return (events) =>
+  // The one function that is kept with the answer: others are made where there is something to mend.
+  return (events) => {
     // Nearly every event of a stream: nothing is made anew for it.
-    !restore && events.every(needless) ? events : events.map(meant).flatMap((event) => restore?.push(event) ?? [event])
+    if (!restore && !asksToMend(events, usage !== undefined)) return events
+    const meant = events.map((event): ChatEvent => {
+      if (usage && event.type === 'usage') return { type: 'usage', usage: usage(event.usage) }
+      if (event.type === 'failure') return { type: 'failure', failure: inDialect(event.failure, errors, headers) }
+      return event
+    })
+    return restore ? meant.flatMap((event) => restore.push(event)) : meant
+  }
+}
+
+const asksToMend = (events: readonly ChatEvent[], usage: boolean): boolean => {
+  for (const { type } of events) if (type === 'failure' || (usage && type === 'usage')) return true
+  return false
 }
 
 const NO_HEADERS: HeaderLookup = () => undefined

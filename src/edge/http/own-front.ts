@@ -31,6 +31,8 @@ const MOST_SPREAD = 4
 
 const NOTHING = Buffer.alloc(0)
 
+const ignored = (): void => {}
+
 export const ownFront: OpenFront = (house, options) => {
   const { timing } = options
   type Guest = ReturnType<typeof house.greet>
@@ -124,8 +126,9 @@ class Connection<Guest> implements Line, RequestSink {
     socket.on('data', (part: Buffer) => this.#hear(part))
     socket.on('end', () => this.#eof())
     // Its end follows.
-    socket.on('error', () => {})
-    socket.once('close', () => {
+    socket.on('error', ignored)
+    // It comes once; `once` would keep more for it.
+    socket.on('close', () => {
       shared.connections.delete(this)
       shared.house.left(this.#guest)
     })
@@ -339,9 +342,23 @@ class Connection<Guest> implements Line, RequestSink {
 /** What an exchange needs of its connection. */
 type Wire = Pick<Connection<unknown>, 'complete' | 'waiting' | 'tail' | 'write' | 'writeBytes' | 'answered' | 'destroy'>
 
+/** A request's head once its answer has begun, of which it may be minutes to the end: nobody asks for it any more. */
+const FORGOTTEN: ReadHead = {
+  method: '',
+  target: '',
+  version: '',
+  headers: () => undefined,
+  hosts: [],
+  lines: 0,
+  expects: 'nothing',
+  keeps: false,
+  upgrade: undefined,
+}
+
 class OwnExchange implements Exchange {
   readonly #wire: Wire
-  readonly #read: ReadHead
+  readonly method: string
+  #read: ReadHead
   #taker: Taker | null = null
   hears = NOBODY
   patience = 0
@@ -356,12 +373,9 @@ class OwnExchange implements Exchange {
 
   constructor(wire: Wire, read: ReadHead, keeps: boolean) {
     this.#wire = wire
+    this.method = read.method
     this.#read = read
     this.keeps = keeps
-  }
-
-  get method(): string {
-    return this.#read.method
   }
 
   get target(): string {
@@ -443,6 +457,7 @@ class OwnExchange implements Exchange {
     this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#wire.tail(this.keeps)}`
     this.#frames = frames
     this.begun = true
+    this.#read = FORGOTTEN
   }
 
   write(text: string): boolean {

@@ -9,20 +9,23 @@ export type Books = {
   done(): void
 }
 
+const NONE: Headers = {}
+const nothing = (): void => {}
+
 /**
  * An answer to a client. The head leaves together with what is first written. Once the client has gone, whatever is
  * written is dropped in silence: the one who writes learns it from `onGone`.
  */
 export class HttpReply implements Reply, Hears {
   readonly #exchange: Exchange
-  /** Every answer carries these. */
-  readonly #common: Headers
+  /** Every answer carries these. Until its head is out, as those of its own. */
+  #common: Headers
   #status = 0
-  #headers: Headers = {}
+  #headers = NONE
   #gone = false
   #over = false
-  #onGone: () => void = () => {}
-  #onDrain: () => void = () => {}
+  #onGone = nothing
+  #onDrain = nothing
   readonly #books: Books
   /** Bytes the client has not taken, as they were last counted. */
   #waiting = 0
@@ -53,11 +56,18 @@ export class HttpReply implements Reply, Hears {
 
   write(text: string): boolean {
     if (this.#over || this.#gone || text === '') return true
-    if (!this.#exchange.begun) this.#exchange.begin(this.#status, { ...this.#common, ...this.#headers })
+    if (!this.#exchange.begun) this.#begin()
     const room = this.#exchange.write(text)
     // The client is slower than we are. Only then is anything counted: a write that leaves at once costs nothing here.
     if (!room) this.#count(this.#exchange.waiting)
     return room
+  }
+
+  /** A stream may last for minutes: what its head said is not kept for it. */
+  #begin(): void {
+    this.#exchange.begin(this.#status, { ...this.#common, ...this.#headers })
+    this.#common = NONE
+    this.#headers = NONE
   }
 
   end(text = '', source?: Source): void {
@@ -82,7 +92,7 @@ export class HttpReply implements Reply, Hears {
   cut(): void {
     if (this.#over) return
     this.#over = true
-    this.#onGone = () => {}
+    this.#onGone = nothing
     this.#exchange.cut()
   }
 

@@ -107,7 +107,7 @@ type Guest = {
   /** One beyond a limit: it is told so, once, in the answer to a model call. */
   crowd: Shed | null
   /** What it has asked and is not answered yet: one request, or several where a front hands them on ahead. */
-  readonly here: Live[]
+  here: readonly Live[]
 }
 
 type Drain = {
@@ -209,7 +209,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       this.reply = new HttpReply(exchange, common, this)
       exchange.patience = this.#settings.timeout.clientWrite
       if (draining || guest.crowd) exchange.last()
-      guest.here.push(this)
+      // A list of its length: one that is pushed to has room for seventeen, for as long as a stream lasts.
+      guest.here = guest.here.concat(this)
       busy++
     }
 
@@ -290,6 +291,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         local: this.#local,
         client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
       }
+      this.#key = undefined
       if (route.model) {
         this.#counts = true
         calls++
@@ -335,10 +337,9 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     }
 
     done(): void {
-      const { here } = this.#guest
-      const at = here.indexOf(this)
-      if (at === -1) return
-      here.splice(at, 1)
+      const guest = this.#guest
+      if (!guest.here.includes(this)) return
+      guest.here = guest.here.filter((one) => one !== this)
       busy--
       if (this.#counts) calls--
       held.change(-this.#bytes)
@@ -439,7 +440,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         const left = (addresses.get(guest.neighbourhood) ?? 1) - 1
         if (left > 0) addresses.set(guest.neighbourhood, left)
         else addresses.delete(guest.neighbourhood)
-        for (const live of [...guest.here]) {
+        for (const live of guest.here) {
           live.done()
           live.reply.left()
         }

@@ -35,8 +35,8 @@ export class Traffic {
     this.#world = world
   }
 
-  /** A request is under way until what comes back is called. */
-  begin({ candidate: { instance, model }, key }: Target): () => void {
+  /** A request is under way until its end is told. */
+  begin({ candidate: { instance, model }, key }: Target): void {
     this.#seen(instance, model)
     const id = keyId(instance, key)
     const load = this.#load.get(id) ?? { inFlight: 0, requests: 0 }
@@ -44,10 +44,12 @@ export class Traffic {
     load.inFlight++
     load.requests++
     this.#busy.set(instance.id, this.busy(instance) + 1)
-    return () => {
-      load.inFlight--
-      this.#busy.set(instance.id, this.busy(instance) - 1)
-    }
+  }
+
+  end({ candidate: { instance }, key }: Target): void {
+    const load = this.#load.get(keyId(instance, key))
+    if (load) load.inFlight--
+    this.#busy.set(instance.id, this.busy(instance) - 1)
   }
 
   /** Its first content came after `ms`. */

@@ -1,17 +1,17 @@
 /**
  * Heads of requests and answers, as text. They repeat: with the same key all of a request's is the same but for its
- * length, of an answer's all but a line or two. What was made of the last one at a place is kept there and used again
- * where the text is the same.
+ * length, of an answer's all but a line or two. What was made of one at a place is kept there and used again where the text
+ * is the same.
  */
 import { NAME, VALUE, valueIn } from '../header-line.ts'
 import type { Message } from './line.ts'
 
-/** Of longer heads nothing is kept. A line is a slice, which keeps all of the head it came in (16 KiB at most). */
+/** Of longer heads nothing is kept. */
 const MOST_KEPT = 64
 
-/** What the connections of one place know of its last heads. */
+/** What the connections of one place know of the heads there. */
 export type Heads = {
-  answer: AnswerHead | null
+  answer: KnownHead | null
   request: RequestHead | null
 }
 
@@ -20,13 +20,15 @@ export const noHeads = (): Heads => ({ answer: null, request: null })
 /** One line of a head; the name in lower case. */
 type Field = { readonly line: string; readonly name: string; readonly value: string }
 
-/** The lines of an answer's head. Of answers with the same names in the same order `places` is one and the same. */
+/** What the lines of an answer's head say. */
 export type AnswerHead = {
-  readonly lines: readonly string[]
   readonly values: readonly string[]
   /** Where the value of each name is. */
   readonly places: ReadonlyMap<string, number>
 }
+
+/** A head to compare others with: none of its names comes twice. */
+type KnownHead = AnswerHead & { readonly lines: readonly string[] }
 
 /** All of a request's head but its length and the blank line. */
 export type RequestHead = Pick<Message['call'], 'method' | 'headers'> & {
@@ -54,17 +56,27 @@ export const requestHead = (heads: Heads, authority: string, { call, path }: Mes
 
 /** The lines of an answer's head that stand from `from` to `end`, each with its CR LF; or why they are none. */
 export const answerHead = (heads: Heads, text: string, from: number, end: number): AnswerHead | string => {
-  const known = heads.answer && likeLast(heads.answer, text, from, end)
-  const head = known ?? anyHead(text, from, end)
-  if (typeof head !== 'string' && head.lines.length === head.places.size && head.lines.length <= MOST_KEPT)
-    heads.answer = head
+  const like = heads.answer && likeOne(heads.answer, text, from, end)
+  if (like) return like
+  const head = anyHead(text, from, end)
+  if (typeof head === 'string') return head
+  const { lines, values, places } = head
+  if (lines.length === places.size && lines.length <= MOST_KEPT)
+    heads.answer = {
+      lines: lines.map(copied),
+      values: values.map(copied),
+      places: new Map([...places.keys()].map((name, place) => [copied(name), place])),
+    }
   return head
 }
 
+/** Of its own: a slice keeps all of the head it came in (16 KiB at most), and is dearer to compare. */
+const copied = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
+
 /** Null: it has other names, or has them in another order. */
-const likeLast = (last: AnswerHead, text: string, from: number, end: number): AnswerHead | null => {
-  const { places } = last
-  let { lines, values } = last
+const likeOne = (one: KnownHead, text: string, from: number, end: number): AnswerHead | null => {
+  const { lines, places } = one
+  let { values } = one
   let at = from
   for (let index = 0; index < lines.length; index++) {
     const line = lines[index] ?? ''
@@ -75,15 +87,14 @@ const likeLast = (last: AnswerHead, text: string, from: number, end: number): An
     }
     const field = fieldAt(text, at)
     if (!field || places.get(field.name) !== index) return null
-    lines = lines.with(index, field.line)
     values = values.with(index, field.value)
     at += field.line.length
   }
   if (at !== end) return null
-  return lines === last.lines ? last : { lines, values, places }
+  return values === one.values ? one : { values, places }
 }
 
-const anyHead = (text: string, from: number, end: number): AnswerHead | string => {
+const anyHead = (text: string, from: number, end: number): KnownHead | string => {
   const lines: string[] = []
   const values: string[] = []
   const places = new Map<string, number>()

@@ -174,7 +174,7 @@ export class RequestReader {
     const text = end === -1 ? come : come.slice(0, end + END.length)
     // A line that ends otherwise would be waited for until the head is too long.
     AMISS.lastIndex = Math.max(0, before - 1)
-    if (AMISS.test(text) || !BEGINS.test(text)) {
+    if ((end === -1 ? AMISS.test(text) : !WHOLE.test(text)) || !BEGINS.test(text)) {
       this.#problem = 'not_http'
       return most
     }
@@ -252,6 +252,8 @@ const BEGINS = /^[A-Z]{1,7}(?:$| )/
 /** What a head may not have anywhere: control characters, and ends of lines that are not CR LF. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
 const AMISS = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n/g
+/** A head without any of that. The same of one that is all there, in half the time. */
+const WHOLE = /^(?:[\t\x20-\x7e\x80-\xff]*\r\n)+$/
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i
 const KEEP = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i
 const UPGRADE = /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i

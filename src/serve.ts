@@ -21,6 +21,7 @@ import { banner, readyFields } from './edge/observe/banner.ts'
 import { paintFor } from './edge/observe/colour.ts'
 import { openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
+import { onceEach } from './edge/observe/once-each.ts'
 import { loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { teller } from './edge/observe/teller.ts'
 import { lazyResponses } from './edge/store/lazy.ts'
@@ -76,13 +77,13 @@ const start = async (
     new URL('data/catalogue.json', HOME),
   )
   /** Dollars, from the catalogue's nano-dollars; undefined where a price is not known. */
-  const costOf = ({ provider, upstreamModel, usage }: Summary): number | undefined => {
+  const costOf = onceEach(({ provider, upstreamModel, usage }: Summary): number | undefined => {
     const instance = config.instances.find(({ id }) => id === provider)
     if (!instance || upstreamModel === undefined || !usage) return undefined
     if (instance.provider.builtin) return 0
     const nano = cost(usage, factsOf(catalogue, instance, upstreamModel))
     return nano === undefined ? undefined : nano / 1e9
-  }
+  })
   const logFormat = launch.logFormat ?? (terminal ? 'pretty' : 'json')
   const log = openLog({
     out: seat?.out ?? process.stdout,

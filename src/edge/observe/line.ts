@@ -61,18 +61,31 @@ const SIMPLE = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const jsonText = (text: string): string =>
   SIMPLE.test(text) ? `"${text}"` : JSON.stringify(text).replace(HARMFUL, escaped)
 
-/**
- * Names of fields as JSON with a comma before and a colon behind; empty for those that are not written, since a field never
- * takes the place of the three that every line has. They are ours, so they are few; the ceiling is for one who forgets that.
- */
-const names = new Map<string, string>()
+/** A field's name as JSON with a comma before and a colon behind, and the last short value it had, with its text. */
+type Known = { readonly name: string; value: Field; text: string }
+
+/** Names are ours, so they are few; the ceiling is for one who forgets that. */
+const names = new Map<string, Known>()
 const MOST_NAMES = 1_000
-const jsonName = (name: string): string => {
-  const known = names.get(name)
-  if (known !== undefined) return known
-  const made = WRITTEN_FIRST.has(name) ? '' : `,${jsonText(name)}:`
-  if (names.size < MOST_NAMES) names.set(name, made)
-  return made
+
+/** Characters of a value that is kept until the next line; a longer one may be a slice, which keeps all of a request in memory. */
+const SHORT = 12
+
+/** Most of a line is as in the line before: what is short is written once, and leaves in one piece. */
+const jsonMember = (name: string, field: Field, longest: number): string => {
+  const known = names.get(name) ?? newName(name)
+  if (known.value === field) return known.text
+  if (typeof field === 'object' ? field !== null : typeof field === 'string' && field.length > SHORT)
+    return known.name + jsonField(field, longest)
+  known.value = field
+  known.text = known.name + jsonField(field, LONGEST)
+  return known.text
+}
+
+const newName = (name: string): Known => {
+  const known = { name: `,${jsonText(name)}:`, value: undefined, text: '' }
+  if (names.size < MOST_NAMES) names.set(name, known)
+  return known
 }
 
 const jsonField = (field: Field, longest: number): string => {
@@ -93,10 +106,10 @@ const timeText = (at: number): string => {
 export const jsonLine = ({ level, event, at, fields, worker }: Line, longest = LONGEST): string => {
   let line = `{"time":"${timeText(at)}","level":"${level}","event":${jsonText(event)}`
   if (worker !== undefined) line += `,"worker":${worker}`
-  for (const name of Object.keys(fields)) {
+  for (const name in fields) {
     const field = fields[name]
-    const written = field === undefined ? '' : jsonName(name)
-    if (written !== '') line += written + jsonField(field, longest)
+    // A field never takes the place of the three that every line has.
+    if (field !== undefined && !WRITTEN_FIRST.has(name)) line += jsonMember(name, field, longest)
   }
   return `${line}}`
 }

@@ -318,7 +318,7 @@ test('log: the lines of a turn leave in one write', async () => {
 })
 
 test('log: a reader that does not keep up costs lines, which are counted', async () => {
-  const { out, log } = logOn({ most: 10_000 })
+  const { out, log } = logOn({ most: 10_000, pace: 0 })
   for (let count = 0; count < 1000; count++) log.info('x', { count })
   await turn()
   const first = out.writes.join('')
@@ -335,6 +335,25 @@ test('log: a reader that does not keep up costs lines, which are counted', async
   assert.doesNotMatch(later, /"event":"y"/)
   assert.match(later, /"event":"z"/)
   assert.match(later, /"event":"log_dropped","lines":7/)
+})
+
+test('log: lines leave at once, those that keep coming together, and many of them at once', async () => {
+  const { out, log } = logOn({ pace: 200 })
+  log.info('first')
+  await turn()
+  assert.equal(out.writes.length, 1)
+  for (let count = 0; count < 5; count++) {
+    log.info('more')
+    await turn()
+  }
+  assert.equal(out.writes.length, 1)
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  assert.equal(out.writes.length, 2)
+  assert.equal(out.writes[1]?.split('\n').length, 6)
+  log.info('large', { text: 'x'.repeat(2_000), more: 'x'.repeat(2_000) })
+  for (let count = 0; count < 5; count++) log.info('large', { text: 'x'.repeat(2_000), more: 'x'.repeat(2_000) })
+  await turn()
+  assert.equal(out.writes.length, 3)
 })
 
 test('log: a reader that went away ends nothing', async () => {

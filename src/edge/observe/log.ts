@@ -1,6 +1,7 @@
 /**
- * The one writer of log lines. Lines of one turn of the event loop leave in one write; a reader that does not keep up
- * costs lines (counted, and said), never memory; what is held is written out when the process ends.
+ * The one writer of log lines. Lines leave at the end of a turn of the event loop, and where they keep coming a few ms later,
+ * many in one write; a reader that does not keep up costs lines (counted, and said), never memory; what is held is written
+ * out when the process ends.
  */
 import { writeSync } from 'node:fs'
 import type { News } from '../../core/exchange.ts'
@@ -42,9 +43,17 @@ export type LogOptions = {
   readonly shared?: { readonly worker: number; readonly whole: number } | undefined
   /** Characters held, by us and by the stream, beyond which lines are dropped. */
   readonly most?: number
+  /** ms between two writes while lines keep coming. */
+  readonly pace?: number
 }
 
 const MOST = 4_194_304
+
+/** A turn of a busy event loop has few lines, and a write for them costs as much as making them. */
+const PACE = 5
+
+/** So many characters leave at the end of the turn whatever the pace: a pipe takes 64 KiB at once. */
+const MANY = 16_384
 
 /** Writes to a file descriptor although it may be a pipe that is full at the moment. */
 const writeOut = (fd: number, text: string): void => {
@@ -67,11 +76,13 @@ export const openLog = ({
   costOf = () => undefined,
   shared,
   most = MOST,
+  pace = PACE,
 }: LogOptions): Log => {
   const least = LEVELS.indexOf(level)
   let held: string[] = []
   let length = 0
-  let scheduled = false
+  let scheduled: 'no' | 'soon' | 'now' = 'no'
+  let flushed = Number.NEGATIVE_INFINITY
   let dropped = 0
   let broken = false
   let closed = false
@@ -99,7 +110,8 @@ export const openLog = ({
   }
 
   const flush = () => {
-    scheduled = false
+    scheduled = 'no'
+    flushed = performance.now()
     if (closed || broken || (held.length === 0 && dropped === 0)) return
     out.write(take())
   }
@@ -113,9 +125,15 @@ export const openLog = ({
     const text = textOf(line)
     held.push(text)
     length += text.length
-    if (scheduled) return
-    scheduled = true
-    setImmediate(flush)
+    if (length > MANY && scheduled !== 'now') {
+      scheduled = 'now'
+      setImmediate(flush)
+    } else if (scheduled === 'no') {
+      scheduled = 'soon'
+      const left = flushed + pace - performance.now()
+      if (left > 0) setTimeout(flush, left)
+      else setImmediate(flush)
+    }
   }
 
   const say =

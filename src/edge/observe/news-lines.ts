@@ -2,7 +2,7 @@
 import type { News } from '../../core/exchange.ts'
 import type { Summary } from '../../core/summary.ts'
 import { cut, type Field, type Fields, type Level } from './line.ts'
-import { summaryOf } from './summary-of.ts'
+import { summaryOf } from './once-each.ts'
 
 export type Told = { readonly level: Level; readonly event: string; readonly fields: Fields }
 

@@ -68,3 +68,18 @@ test('sheet: what a socket still holds is not written over by the next message',
     ['ONE', 'TWO', 'THREE'],
   )
 })
+
+test('sheet: a complete head and bytes, as long as there is room', () => {
+  const [wire, slow] = [socket(false), socket(true)]
+  const sheet = new Sheet({ head: 4, body: 4 })
+  assert.equal(sheet.write(wire, 'é\r\n', Buffer.from('12345678901234')), false)
+  for (const body of ['1234567890123', 'abc']) {
+    assert.equal(sheet.write(slow, 'é\r\n', Buffer.from(body)), true)
+    assert.equal(sheet.write(wire, 'X\r\n', Buffer.from(body.toUpperCase())), true)
+  }
+  assert.deepEqual(
+    slow.given.map((bytes) => Buffer.from(bytes).toString('latin1')),
+    ['é\r\n1234567890123', 'é\r\nabc'],
+  )
+  assert.deepEqual(said(wire), ['X\r\n1234567890123', 'X\r\nABC'])
+})

@@ -7,7 +7,7 @@ import { createServer, type Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { NAME, VALUE } from '../header-line.ts'
-import { withHead } from '../with-head.ts'
+import { Sheet, withHead } from '../with-head.ts'
 import {
   type Exchange,
   type FrontOptions,
@@ -30,6 +30,9 @@ const MOST_AHEAD = 64 * 1024
 const MOST_SPREAD = 4
 
 const NOTHING = Buffer.alloc(0)
+
+/** For answers of up to 16 KiB, which are most. */
+const sheet = new Sheet({ head: 4 * 1024, body: 4 * 1024 })
 
 const ignored = (): void => {}
 
@@ -297,7 +300,7 @@ class Connection<Guest> implements Line, RequestSink {
 
   writeBytes(head: string, body: Uint8Array): void {
     if (!this.#socket.writable) return
-    this.#socket.write(withHead(head, body))
+    if (!sheet.write(this.#socket, head, body)) this.#socket.write(withHead(head, body))
   }
 
   /** All of the answer has been written. */

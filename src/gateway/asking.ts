@@ -50,7 +50,7 @@ type Asked = {
 
 export const askModel = (tools: Tools, asked: Asked): Asking<Prepared> => new ModelAsking(tools, asked)
 
-/** What a candidate would be sent, and what it was made of: the question may come to be put otherwise. */
+/** What a candidate would be sent, and what it was made of: a question may be put otherwise to some, or later on. */
 type Made = { readonly question: Question; readonly prepared: Prepared | null }
 
 class ModelAsking implements Asking<Prepared> {
@@ -59,12 +59,12 @@ class ModelAsking implements Asking<Prepared> {
   readonly #question: Question
   readonly #settings: Settings
   readonly #turn: Asked['turn']
-  readonly #made = new Map<Candidate, Made>()
+  readonly #made = new Map<Candidate, Made[]>()
   /** For providers that do not know the seals in the conversation: the question without them. */
-  #unsealed = NOT_ASKED
+  #unsealed: Map<string, Question> | null = null
   #short: Question | null = null
   /** Formats that this request has found missing where a provider should have them. */
-  #missing = NOT_MISSING
+  #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
   constructor(tools: Tools, { question, settings, turn }: Asked) {
     this.#tools = tools
@@ -80,11 +80,13 @@ class ModelAsking implements Asking<Prepared> {
     const { candidate } = target
     const { instance, model } = candidate
     const question = this.#askedOf(target)
-    const before = this.#made.get(candidate)
-    if (before?.question === question) return before.prepared
+    const made = this.#made.get(candidate) ?? []
+    const before = made.find((one) => one.question === question)
+    if (before) return before.prepared
     const facts = factsOf(this.#tools.catalogue, instance, model)
     const prepared = prepare(asAsked(question, instance), candidate, facts, this.#lackingAt(instance))
-    this.#made.set(candidate, { question, prepared })
+    made.push({ question, prepared })
+    this.#made.set(candidate, made)
     return prepared
   }
 
@@ -115,17 +117,19 @@ class ModelAsking implements Asking<Prepared> {
   otherwise(target: Target, failure: Failure): boolean {
     const { id } = target.candidate.instance
     if (this.#turn?.forgotten(this.#askedOf(target), failure) || this.#isAbsent(target, failure)) return true
-    if (failure.kind !== 'unknown_proof' || this.#unsealed.has(id)) return false
+    if (failure.kind !== 'unknown_proof' || this.#unsealed?.has(id)) return false
     const open = withoutProofs(this.#short ?? this.#question)
-    if (open) this.#unsealed = new Map(this.#unsealed).set(id, open)
-    return open !== null
+    if (!open) return false
+    this.#unsealed ??= new Map()
+    this.#unsealed.set(id, open)
+    return true
   }
 
   less(failure: Failure): boolean {
     const less = failure.kind === 'context_length' ? shortened(this.#short ?? this.#question) : null
     if (!less) return false
     this.#short = less
-    this.#unsealed = NOT_ASKED
+    this.#unsealed = null
     return true
   }
 
@@ -136,7 +140,7 @@ class ModelAsking implements Asking<Prepared> {
   /** The question as it is put there. */
   #askedOf(target: Target): Question {
     return (
-      this.#unsealed.get(target.candidate.instance.id) ??
+      this.#unsealed?.get(target.candidate.instance.id) ??
       this.#short ??
       this.#turn?.questionFor(target) ??
       this.#question
@@ -145,7 +149,7 @@ class ModelAsking implements Asking<Prepared> {
 
   #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
     const known = this.#tools.board.lacking(instance)
-    const found = this.#missing.get(instance) ?? NONE
+    const found = this.#missing?.get(instance) ?? NONE
     return known.length === 0 ? found : new Set([...known, ...found])
   }
 
@@ -153,21 +157,19 @@ class ModelAsking implements Asking<Prepared> {
   #isAbsent(target: Target, failure: Failure): boolean {
     const { candidate } = target
     const { instance } = candidate
-    const made = this.#made.get(candidate)
-    const asked = made?.question === this.#askedOf(target) ? made.prepared?.protocol.name : undefined
-    const found = this.#missing.get(instance) ?? NONE
+    const question = this.#askedOf(target)
+    const asked = this.#made.get(candidate)?.find((one) => one.question === question)?.prepared?.protocol.name
+    const found = this.#missing?.get(instance) ?? new Set()
     const isLast = this.#lackingAt(instance).size + 1 >= instance.speaks.length
     if (!asked || isLast || found.has(asked) || !tellsOfPath(failure)) return false
-    this.#missing = new Map(this.#missing).set(instance, new Set(found).add(asked))
+    this.#missing ??= new Map()
+    this.#missing.set(instance, found.add(asked))
     // What speaks of a model may be about the model: that is seen in the other format.
     if (!/model/i.test(failure.upstream?.message ?? '')) this.#tools.board.lacks(instance, asked)
     this.#made.delete(candidate)
     return true
   }
 }
-
-const NOT_ASKED: ReadonlyMap<string, Question> = new Map()
-const NOT_MISSING: ReadonlyMap<Instance, ReadonlySet<UpstreamProtocolName>> = new Map()
 const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 
 const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {

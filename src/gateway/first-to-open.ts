@@ -336,14 +336,14 @@ class Search<Ready extends Fitness> {
 
   /** What happens next to those under way: one has opened or failed; or, null, the only one of them is late. */
   #next(): Promise<Settled<Ready> | null> {
-    const settled = this.#underWay.map((running) => running.attempt.opened.then((opened) => ({ running, opened })))
-    const [running] = this.#underWay
-    const [only = NEVER, other] = settled
-    if (other) return Promise.race(settled)
+    const [first, second] = this.#underWay
+    if (!first) throw new Error('nobody has been asked')
+    if (second) return Promise.race(this.#underWay.map(settled))
+    const only = settled(first)
     const { hedging } = this.#asking
-    if (this.#hedged || !hedging || !running) return only
+    if (this.#hedged || !hedging) return only
     return new Promise((resolve) => {
-      const cancel = this.#tools.world.later(hedging.after(running.target.candidate), () => resolve(null))
+      const cancel = this.#tools.world.later(hedging.after(first.target.candidate), () => resolve(null))
       void only.then((one) => {
         cancel()
         resolve(one)
@@ -426,7 +426,11 @@ class Search<Ready extends Fitness> {
 
 /** Of a request that may not be tried any more. */
 const NOBODY = { choice: null, leftOut: [] } as const
-const NEVER = new Promise<never>(() => {})
+
+const settled = async <Ready>(running: Running<Ready>): Promise<Settled<Ready>> => ({
+  running,
+  opened: await running.attempt.opened,
+})
 
 const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[] => [
   ...unfit,

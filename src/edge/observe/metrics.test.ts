@@ -236,22 +236,51 @@ g +Inf
   )
 })
 
-test('metrics: of a long value, or a piece of a long text, no more is kept than is shown', () => {
+const held = (): number => {
   setFlagsFromString('--expose-gc')
   const collect: unknown = runInNewContext('gc')
   assert.ok(typeof collect === 'function')
-  const held = (): number => {
-    collect()
-    return process.memoryUsage().heapUsed
-  }
-  const text = (n: number) => JSON.parse(`"${String(n).padStart(20, '0')}${'x'.repeat(1_000_000)}"`)
+  collect()
+  return process.memoryUsage().heapUsed
+}
+const longText = (n: number): string => JSON.parse(`"${String(n).padStart(20, '0')}${'x'.repeat(1_000_000)}"`)
+
+test('metrics: of a long value, or a piece of a long text, no more is kept than is shown', () => {
   const counter = createRegistry().counter('named', '', ['model'])
   const before = held()
   for (let n = 0; n < 50; n++) {
-    counter.add({ model: text(n) })
-    counter.add({ model: text(1_000 + n).slice(0, 40) })
+    counter.add({ model: longText(n) })
+    counter.add({ model: longText(1_000 + n).slice(0, 40) })
   }
   const kept = held() - before
   assert.ok(kept < 20_000_000, `${kept} bytes are kept of 100 values`)
   counter.add({ model: 'short' })
+})
+
+test('metrics: nor of requests for models with long names', () => {
+  const metrics = createMetrics({ version: '', started: 0 })
+  const before = held()
+  for (let n = 0; n < 100; n++) {
+    const model = n % 2 === 0 ? longText(n) : longText(n).slice(0, 40)
+    metrics.news({
+      event: 'request',
+      exchange: [
+        { type: 'received', at: 0, id: 'r', style: 's', model, stream: false },
+        { type: 'attempt', at: 1, provider: 'p', model, key: 'k' },
+        { type: 'committed', at: 2, attempt: 0, status: 200 },
+        { type: 'ended', at: 3, how: 'answered', status: 200 },
+      ],
+    })
+  }
+  const kept = held() - before
+  assert.ok(kept < 20_000_000, `${kept} bytes are kept of 100 requests`)
+  assert.match(metrics.text(), /outcome="answered"/)
+})
+
+test('metrics: what cannot be counted makes no series, nor does what was not counted yet', () => {
+  const registry = createRegistry()
+  registry.counter('c', '', ['x']).add({ x: 'a' }, -1)
+  registry.histogram('h', '', ['x'], [1]).record({ x: 'a' }, Number.NaN)
+  assert.doesNotMatch(registry.text(), /x="a"/)
+  assert.doesNotMatch(createMetrics({ version: '', started: 0 }).text(), /^headgate_gateway_overhead_seconds_count/m)
 })

@@ -4,7 +4,7 @@ import { rowOf } from '../../core/failure.ts'
 import type { Summary } from '../../core/summary.ts'
 import type { CostOf } from './news-lines.ts'
 import { summaryOf } from './once-each.ts'
-import { createRegistry, type Labels } from './registry.ts'
+import { copied, createRegistry, type Labels, LONGEST_VALUE } from './registry.ts'
 import { addUsage, attempt, type Usage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -137,7 +137,7 @@ export const createMetrics = ({
     [],
     OVERHEAD,
   )
-  const overheads = overhead.of({})
+  const overheads = once(() => overhead.of({}))
   const genAi = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model']
   const duration = registry.histogram(
     'gen_ai_server_request_duration_seconds',
@@ -167,25 +167,33 @@ export const createMetrics = ({
   }
 
   /** What is counted of every request of a kind, found once. */
-  const kindOf = ({ provider = '', upstreamModel: model = '', style, stream, outcome, status, failure }: Summary) => {
+  const kindOf = ({ provider = '', upstreamModel = '', style, stream, outcome, status, failure }: Summary) => {
     const reason = failure ? rowOf(failure).code : ''
-    // The model is the one asked of the upstream: the client's own word may be anything it can think of.
+    // The model is the one asked of the upstream: the client's own word may be anything it can think of. Even that may be
+    // a piece of the client's body, all of which it would keep.
+    const model = copied(upstreamModel)
     const target = { provider, model }
     const names = { gen_ai_operation_name: 'chat', gen_ai_provider_name: provider, gen_ai_request_model: model }
-    const type = (type: string) => once(() => tokens.of({ ...target, type }))
+    const told = (type: string) => once(() => tokens.of({ ...target, type }))
     const counted = (type: string) => once(() => tokenUsage.of({ ...names, gen_ai_token_type: type }))
     return {
-      ...{ provider, model, style, stream, outcome, status, reason },
+      provider,
+      model,
+      style,
+      stream,
+      outcome,
+      status,
+      reason,
       requests: requests.of({ style, stream: String(stream), outcome, status, provider }),
       duration: once(() => duration.of({ ...names, error_type: reason })),
       first: once(() => first.of(target)),
       firstToken: once(() => firstToken.of(names)),
       tokens: {
-        input: type('input'),
-        output: type('output'),
-        cacheRead: type('cache_read'),
-        cacheWrite: type('cache_write'),
-        reasoning: type('reasoning'),
+        input: told('input'),
+        output: told('output'),
+        cacheRead: told('cache_read'),
+        cacheWrite: told('cache_write'),
+        reasoning: told('reasoning'),
       },
       counted: { input: counted('input'), output: counted('output') },
       cost: once(() => cost.of(target)),
@@ -208,6 +216,7 @@ export const createMetrics = ({
       )
         return kind
     const kind = kindOf(summary)
+    if (upstreamModel.length > LONGEST_VALUE) return kind
     kinds.unshift(kind)
     if (kinds.length > MOST_KINDS) kinds.pop()
     return kind
@@ -226,7 +235,7 @@ export const createMetrics = ({
     if (summary.shared) shared.add({ style, how: summary.shared.how })
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)
-    overheads.record(summary.overheadMs / 1000)
+    overheads().record(summary.overheadMs / 1000)
     if (!summary.provider) return
     kind.duration().record(summary.totalMs / 1000)
     if (firstContentMs !== null) {

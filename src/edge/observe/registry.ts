@@ -28,7 +28,8 @@ export type Registry = {
 const MOST_VALUES = 1000
 /** Lines of one metric on the page; a histogram's series has one for each bucket. */
 const MOST_LINES = 20_000
-const LONGEST_VALUE = 200
+/** Characters of a label's value; of a longer one the rest is left out. */
+export const LONGEST_VALUE = 200
 const OTHER = 'other'
 // Cannot be in a label's value after cleaning, so values joined by it cannot be confused.
 const JOINT = '\u0000'
@@ -43,7 +44,7 @@ const clean = (value: string | number): string =>
   )
 
 /** V8's slices keep alive what they are of: 500 names of a megabyte were held whole, for 200 characters of each. */
-const copied = (value: string): string => Buffer.from(value, 'utf16le').toString('utf16le')
+export const copied = (value: string): string => Buffer.from(value, 'utf16le').toString('utf16le')
 
 const escapeLabel = (value: string): string => value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n')
 const escapeHelp = (value: string): string => value.replace(/\\/g, '\\\\').replace(/\n/g, '\\n')
@@ -64,7 +65,7 @@ class Series {
   }
 
   add(by = 1): void {
-    if (by >= 0 && Number.isFinite(by)) this.value += by
+    if (isCount(by)) this.value += by
   }
 
   record(value: number): void {
@@ -75,6 +76,8 @@ class Series {
     this.buckets[at] = (this.buckets[at] ?? 0) + 1
   }
 }
+
+const isCount = (by = 1): boolean => by >= 0 && Number.isFinite(by)
 
 class Metric {
   readonly name: string
@@ -193,7 +196,10 @@ export const createRegistry = (): Registry => {
     counter(name, help, labels) {
       const metric = make(name, help, 'counter', labels)
       return {
-        add: (given, by) => metric.series(given).add(by),
+        add(given, by) {
+          // What cannot be counted makes no series either.
+          if (isCount(by)) metric.series(given).add(by)
+        },
         of: (given) => metric.series(given),
       }
     },
@@ -208,7 +214,9 @@ export const createRegistry = (): Registry => {
     histogram(name, help, labels, bounds) {
       const metric = make(name, help, 'histogram', labels, bounds)
       return {
-        record: (given, value) => metric.series(given).record(value),
+        record(given, value) {
+          if (Number.isFinite(value)) metric.series(given).record(value)
+        },
         of: (given) => metric.series(given),
       }
     },

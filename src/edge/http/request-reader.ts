@@ -339,11 +339,13 @@ const LONGEST_SHAPE = 1_024
 const shapeOf = (written: readonly string[], names: readonly string[]): Shape | undefined => {
   const key = written.join(':')
   const known = shapes.get(key)
-  if (known || shapes.size >= MOST_SHAPES || key.length > LONGEST_SHAPE) return known
+  if (known || key.length > LONGEST_SHAPE) return known
   const shape = {
     starts: written.map((name) => `${copied(name)}:`),
     places: new Map(names.map((name, place) => [copied(name), place])),
   }
+  // Who fills it with nonsense has it emptied, and the others are known again with their next request.
+  if (shapes.size >= MOST_SHAPES) shapes.clear()
   shapes.set(copied(key), shape)
   return shape
 }
@@ -362,8 +364,10 @@ const requestLine = (written: string): RequestLine | null => {
   const [, method = '', target = '', version = ''] = found
   const line = { method, target, version }
   // What stands in a query may be meant for nobody else.
-  if (requestLines.size < MOST_REQUEST_LINES && written.length <= LONGEST_REQUEST_LINE && !target.includes('?'))
+  if (written.length <= LONGEST_REQUEST_LINE && !target.includes('?')) {
+    if (requestLines.size >= MOST_REQUEST_LINES) requestLines.clear()
     requestLines.set(copied(written), { method: copied(method), target: copied(target), version: copied(version) })
+  }
   return line
 }
 

@@ -22,6 +22,7 @@ import {
 } from './front.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
 import { statusLine } from './status.ts'
+import { descriptorOf, straight } from './straight.ts'
 
 /** Bytes a client may send ahead while a request of it is answered; from there on it is not read. */
 const MOST_AHEAD = 64 * 1024
@@ -104,6 +105,8 @@ class Connection<Guest> implements Line, RequestSink {
   readonly address: string
   readonly #shared: Shared<Guest>
   readonly #socket: Socket
+  /** Of the socket, which is destroyed before it is closed. */
+  readonly #descriptor: number
   readonly #reader: RequestReader
   readonly #guest: Guest
   /** The request under way: until it is complete and answered. */
@@ -122,6 +125,7 @@ class Connection<Guest> implements Line, RequestSink {
   constructor(shared: Shared<Guest>, socket: Socket) {
     this.#shared = shared
     this.#socket = socket
+    this.#descriptor = descriptorOf(socket)
     this.address = socket.remoteAddress ?? ''
     this.#reader = new RequestReader(this, shared.options.headBytes)
     this.#guest = shared.house.greet(this)
@@ -283,7 +287,7 @@ class Connection<Guest> implements Line, RequestSink {
   write(head: string, body: string, ascii: boolean): boolean {
     if (!this.#socket.writable) return true
     let room: boolean
-    if (ascii) room = this.#socket.write(head + body, 'latin1')
+    if (ascii) room = this.#put(head + body)
     else if (head === '' || Buffer.byteLength(head) === head.length) room = this.#socket.write(head + body)
     else {
       this.#socket.cork()
@@ -296,6 +300,12 @@ class Connection<Guest> implements Line, RequestSink {
       this.#socket.on('drain', () => this.#exchange?.hears.drained())
     }
     return room
+  }
+
+  /** Answers whether there is room for more. */
+  #put(text: string): boolean {
+    const taken = this.#socket.writableLength > 0 ? 0 : straight(this.#descriptor, text)
+    return taken === text.length || this.#socket.write(taken === 0 ? text : text.slice(taken), 'latin1')
   }
 
   writeBytes(head: string, body: Uint8Array): void {

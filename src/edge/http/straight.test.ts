@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, Socket } from 'node:net'
+import { test } from 'node:test'
+import { descriptorOf, straight } from './straight.ts'
+
+/** A connection: this end, and the other, which reads nothing until it is told to. */
+const connection = async () => {
+  const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const near = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  const [[far]] = (await Promise.all([once(server, 'connection'), once(near, 'connect')])) as [[Socket], unknown]
+  server.close()
+  return { near, far }
+}
+
+test('straight: what the system takes is there, and how much that is is said', async () => {
+  const { near, far } = await connection()
+  const descriptor = descriptorOf(near)
+  assert.equal(straight(descriptor, ''), 0)
+  assert.equal(straight(descriptor, 'caf\xe9'), 4)
+  const large = 'x'.repeat(32 * 1024 * 1024)
+  const taken = straight(descriptor, large)
+  assert.ok(taken > 0 && taken < large.length, `${taken} of ${large.length}`)
+  // Nothing more fits.
+  assert.equal(straight(descriptor, 'y'), 0)
+  near.end(`${large.slice(taken)}!`, 'latin1')
+  let [first, last, length] = ['', '', 0]
+  far.on('data', (part: Buffer) => {
+    first ||= part.toString('latin1', 0, 4)
+    last = part.toString('latin1', part.length - 1)
+    length += part.length
+  })
+  far.resume()
+  await once(far, 'end')
+  assert.deepEqual([first, last, length], ['caf\xe9', '!', large.length + 5])
+  far.destroy()
+})
+
+test('straight: of a broken connection nothing is taken, and nothing thrown', async () => {
+  const { near, far } = await connection()
+  const closed = new Promise((resolve) => near.on('error', () => {}).once('close', resolve))
+  far.resetAndDestroy()
+  await closed
+  assert.equal(descriptorOf(near), -1)
+  assert.equal(straight(descriptorOf(near), 'x'), 0)
+  assert.equal(descriptorOf(new Socket()), -1)
+})

@@ -20,8 +20,17 @@ export type Framing = {
   /** What a stream is asked for with, and how its head announces it: `application/x-ndjson`. */
   readonly mediaType: string
   /** `most`: bytes of the longest message; a longer one is an `oversized` frame. A message that is damaged (its checksum is wrong) is one whose `data` no codec can read. */
-  readonly frames: (most: number) => Stage<Uint8Array, Frame>
+  readonly frames: (most: number) => FrameReader
 }
+
+/** `between`: the last frame was whole, and nothing of the next has come. Absent: nobody looks at bytes but this reader. */
+export type FrameReader = Stage<Uint8Array, Frame> & { readonly between?: boolean }
+
+/**
+ * Reads frames as events. `again`: the step that these bytes are, if between two frames nothing came but one that differs
+ * from the last in its text alone; undefined: they have to be read.
+ */
+export type StreamDecoder = Stage<Frame, ChatEvent> & { again?(bytes: Uint8Array): Passing | undefined }
 
 /**
  * One wire format as providers speak it: requests out, answers in. Pure: bytes and time stay outside. A codec never
@@ -53,7 +62,7 @@ export type UpstreamProtocol = {
   readonly looseEvents?: boolean
   readonly framing?: Framing
   /** Reads a stream. Its `end` gives `truncated` as a failure event if the answer had not finished. */
-  readonly decodeStream: () => Stage<Frame, ChatEvent>
+  readonly decodeStream: () => StreamDecoder
   /** An error answer (status 400 and up, or an error in a 200 or in a stream), classified in this format's dialect. */
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
 }

@@ -6,7 +6,7 @@ import type { ChatEvent, ChatRequest } from '../core/chat.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import { type Json, parseJson } from '../core/json.ts'
-import type { Frame, HeaderLookup, Passing, UpstreamProtocol } from '../core/protocol.ts'
+import type { Frame, FrameReader, HeaderLookup, Passing, StreamDecoder, UpstreamProtocol } from '../core/protocol.ts'
 import type { Quirks } from '../core/provider.ts'
 import type { Stage } from '../core/stage.ts'
 import { retryAfter } from '../policy/wait.ts'
@@ -94,8 +94,8 @@ const streamReader = (head: Head, dialect: Dialect): Reader => new StreamReader(
 
 /** A class, since thousands of streams may be open and say nothing: closures take three times the memory. */
 class StreamReader implements Reader {
-  readonly #frames: Stage<Uint8Array, Frame>
-  readonly #events: Stage<Frame, ChatEvent>
+  readonly #frames: FrameReader
+  readonly #events: StreamDecoder
   readonly #mend: Mend | null
   #size = 0
 
@@ -108,6 +108,9 @@ class StreamReader implements Reader {
   push(chunk: Uint8Array): readonly Passing[] {
     this.#size += chunk.length
     if (this.#size > MOST.stream) return tooLarge(MOST.stream)
+    // Of a stream in which each event comes by itself, nearly every read.
+    const again = this.#frames.between ? this.#events.again?.(chunk) : undefined
+    if (again) return [this.#mend ? { ...again, events: this.#mend(again.events) } : again]
     return this.#read(this.#frames.push(chunk))
   }
 

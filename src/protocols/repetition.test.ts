@@ -5,11 +5,12 @@ import type { Frame } from '../core/protocol.ts'
 import { run } from '../core/stage.ts'
 import { upstreamProtocols } from './index.ts'
 import { Repetition, type TextOf } from './repetition.ts'
+import { writeFrame } from './sse.ts'
 
 const textOf: TextOf = (event) => (event as JsonObject).text
 const learnt = (data: string, text: string): Repetition => {
   const repetition = new Repetition(textOf)
-  repetition.learn({ data }, text)
+  repetition.learn({ data, raw: writeFrame(undefined, data) }, text)
   return repetition
 }
 
@@ -94,8 +95,59 @@ const cases: readonly (readonly [
   ],
 ]
 
+const utf8 = new TextEncoder()
+
+/** Bytes are looked at for plain letters only; what they are found to say has to be what their frame says. */
+const sameInBytes = (repetition: Repetition, data: string): boolean => {
+  const raw = writeFrame(undefined, data)
+  // No bytes say half a character.
+  if (!data.isWellFormed()) return false
+  // What is read into has a way of its own to letters, which any other array of bytes has not.
+  const [own, other] = [Buffer.from(raw), utf8.encode(raw)].map((bytes) => repetition.inBytes(bytes))
+  assert.deepEqual(own, other)
+  if (!own) return false
+  assert.deepEqual(own, { frame: { data, raw }, text: repetition.textOf({ data }) })
+  return true
+}
+
 for (const [name, data, text, then, told] of cases)
-  test(`repetition: ${name}`, () => assert.equal(learnt(data, text).textOf({ data: then }), told))
+  test(`repetition: ${name}`, () => {
+    const repetition = learnt(data, text)
+    assert.equal(repetition.textOf({ data: then }), told)
+    assert.equal(sameInBytes(repetition, then), told !== undefined && !then.includes('\\'))
+  })
+
+test('repetition: of bytes only those that are one event and no more', () => {
+  const repetition = new Repetition(textOf)
+  const frame = { event: 'x', data: first, raw: writeFrame('x', first) }
+  repetition.learn(frame, 'one')
+  const bytes = (text: string) => utf8.encode(text)
+  const two = '{"id":"a","text":"zwö 😀","n":1}'
+  const found = repetition.inBytes(bytes(writeFrame('x', two)))
+  assert.deepEqual(found, { frame: { event: 'x', data: two, raw: writeFrame('x', two) }, text: 'zwö 😀' })
+  const others = [
+    `${writeFrame('x', two)}${writeFrame('x', two)}`,
+    `${writeFrame('x', two)}: ping\n`,
+    `\n${writeFrame('x', two)}`,
+    writeFrame('x', two).slice(0, -1),
+    writeFrame('x', two).replaceAll('\n', '\r\n'),
+    writeFrame('y', two),
+    writeFrame(undefined, two),
+    writeFrame('x', '{"id":"a","text":"\\n","n":1}'),
+  ]
+  for (const other of others) assert.equal(repetition.inBytes(bytes(other)), undefined, other)
+  // What is no UTF-8 is told as it is read.
+  const broken = Buffer.from(writeFrame('x', '{"id":"a","text":"a\xe2","n":1}'), 'latin1')
+  assert.equal(repetition.inBytes(broken)?.text, 'a\ufffd')
+  assert.equal(repetition.inBytes(broken)?.frame.raw, new TextDecoder().decode(broken))
+  for (const raw of [undefined, `event:x\ndata: ${first}\n\n`, `: c\n${writeFrame('x', first)}`]) {
+    repetition.learn({ event: 'x', data: first, ...(raw && { raw }) }, 'one')
+    assert.equal(repetition.inBytes(bytes(writeFrame('x', two))), undefined, raw)
+  }
+  repetition.learn(frame, 'one')
+  repetition.forget()
+  assert.equal(repetition.inBytes(bytes(writeFrame('x', two))), undefined)
+})
 
 test('repetition: of another event nothing is known', () => {
   const repetition = new Repetition(textOf)
@@ -120,6 +172,7 @@ test('repetition: what is told is what reading tells, whatever is changed', () =
   const random = chance(6)
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T
   let told = 0
+  let toldInBytes = 0
   for (let round = 0; round < 20_000; round++) {
     const said = Array.from({ length: 1 + Math.floor(random() * 3) }, () => pick(PIECES)).join('')
     const before: JsonObject = {
@@ -137,8 +190,10 @@ test('repetition: what is told is what reading tells, whatever is changed', () =
     }
     for (const source of [then, JSON.stringify({ ...before, text: pick(PIECES) + pick(PIECES) })]) {
       const text = repetition.textOf({ data: source })
+      const inBytes = sameInBytes(repetition, source)
       if (text === undefined) continue
       told++
+      if (inBytes) toldInBytes++
       const { obfuscation, sequence_number } = JSON.parse(source)
       const expected = {
         ...before,
@@ -150,6 +205,7 @@ test('repetition: what is told is what reading tells, whatever is changed', () =
     }
   }
   assert.ok(told > 5_000, `only ${told} were told`)
+  assert.ok(toldInBytes > 1_000, `only ${toldInBytes} were told of their bytes`)
 })
 
 const chat = (delta: object, more: object = {}): Frame => ({

@@ -3,12 +3,16 @@
  * them. So of an event that was read in full it is remembered what stood around its text; the next one that begins and
  * ends so, with a JSON string in between, says the same with another text and is not read again.
  *
+ * A read that brought one such event alone, without escapes, is recognised by its bytes, and no frame is looked for in it.
+ *
  * Nothing is taken on trust. Where the text stands is proved when it is learnt: with marks in its place the event still
  * is JSON in which the codec finds that mark. Then any string there gives the same JSON with another text: what could end
  * a string (a quote, a control character, an escape that is none) is refused, and the event is read in full.
  */
 import { isObject, type Json } from '../core/json.ts'
 import type { Frame } from '../core/protocol.ts'
+import { writeFrame } from './sse.ts'
+import { decoded } from './text.ts'
 
 /** Where the codec finds an event's text; undefined: nowhere. */
 export type TextOf = (event: Json) => Json | undefined
@@ -28,6 +32,13 @@ const TEXT_MARK = 'headgate mark'
 const PADDING_MARK = 'padding mark'
 const NUMBER_MARK = 86_420_135
 
+/** What stands on the wire before an event's data, and behind: `data: `, and with its name `event: `, a line's end, `data: `. */
+const DATA = 6
+const NAMED = 14
+const END = 2
+
+const utf8 = new TextEncoder()
+
 const QUOTE = 34
 const BACKSLASH = 92
 
@@ -36,6 +47,8 @@ export class Repetition {
   #event: string | undefined
   #gaps: readonly Gap[] = []
   #after = ''
+  /** All of the event learnt from but what is in the gaps, as bytes of the wire; null: it did not stand there as usual. */
+  #wire: Uint8Array | null = null
   #misses = 0
 
   constructor(textOf: TextOf) {
@@ -67,13 +80,46 @@ export class Repetition {
     return said.includes('\\') ? JSON.parse(`"${said}"`) : apart(said)
   }
 
+  /** The same of bytes that are one such event as a whole, with the frame they are; undefined: they have to be read. */
+  inBytes(bytes: Uint8Array): { readonly frame: Frame; readonly text: string } | undefined {
+    const wire = this.#wire
+    // Of two events in one read the frames are looked for together.
+    if (!wire || bytes.length >= 2 * wire.length) return undefined
+    const head = this.#event === undefined ? DATA : NAMED + this.#event.length
+    let known = 0
+    let next = head
+    let at = 0
+    let from = 0
+    let to = 0
+    for (const { before, holds } of this.#gaps) {
+      next += before.length
+      // Byte by byte, which takes less than to call anything that compares more at once.
+      for (; known < next; known++, at++) if (bytes[at] !== wire[known]) return undefined
+      const end = holds === 'number' ? digitsEnd(bytes, at) : plainEnd(bytes, at, holds === 'text' ? 255 : 126)
+      if (end === -1) return undefined
+      if (holds === 'text') {
+        from = at
+        to = end
+      }
+      at = end
+    }
+    if (from === to || bytes.length - at !== wire.length - known) return undefined
+    for (; known < wire.length; known++, at++) if (bytes[at] !== wire[known]) return undefined
+    const raw = decoded(bytes, plainEnd(bytes, from, 126) === to)
+    const data = raw.slice(head, -END)
+    const frame = this.#event === undefined ? { data, raw } : { event: this.#event, data, raw }
+    // All but the text is ASCII, so that what stands around it has as many letters as bytes.
+    return { frame, text: apart(raw.slice(from, raw.length + to - bytes.length)) }
+  }
+
   /** The event read last was another one, whatever it said. */
   forget(): void {
     this.#gaps = []
+    this.#wire = null
   }
 
   /** This event was read in full and said nothing but more of the text: that. */
-  learn({ event, data }: Frame, text: string): void {
+  learn({ event, data, raw }: Frame, text: string): void {
     // The mark has to be another text than the one it takes the place of, or it would prove nothing.
     if (this.#misses >= MOST_MISSES || text === '' || text === TEXT_MARK || data.length > LONGEST) return
     const learnt = gapsIn(data, text)
@@ -85,6 +131,10 @@ export class Repetition {
     this.#event = event
     this.#gaps = learnt.gaps.map(({ before, holds }) => ({ before: apart(before), holds }))
     this.#after = apart(learnt.after)
+    const wire = writeFrame(event, learnt.gaps.map(({ before }) => before).join('') + learnt.after)
+    const bytes = raw === writeFrame(event, data) ? utf8.encode(wire) : null
+    // Only of ASCII it is known which byte is which letter.
+    this.#wire = bytes?.length === wire.length ? bytes : null
   }
 
   #proves(gaps: readonly Gap[], after: string): boolean {
@@ -161,6 +211,16 @@ const stringEnd = (data: string, at: number): number => {
   return -1
 }
 
+/** The same of bytes none of which is beyond `most`, nor an escape; -1 as well where one is. */
+const plainEnd = (bytes: Uint8Array, at: number, most: number): number => {
+  for (let end = at; end < bytes.length; end++) {
+    const letter = bytes[end] as number // within the array
+    if (letter === QUOTE) return end
+    if (letter < 32 || letter > most || letter === BACKSLASH) return -1
+  }
+  return -1
+}
+
 /** What may follow a backslash, save `u` (RFC 8259, section 7). */
 const ESCAPES: ReadonlySet<number> = new Set([...'"\\/bfnrt'].map((char) => char.charCodeAt(0)))
 
@@ -173,4 +233,12 @@ const numberEnd = (data: string, at: number): number => {
   for (let code = data.charCodeAt(end); code >= 48 && code <= 57; code = data.charCodeAt(end)) end++
   const length = end - at
   return length === 0 || length > 15 || (length > 1 && data.charCodeAt(at) === 48) ? -1 : end
+}
+
+/** The same of bytes. */
+const digitsEnd = (bytes: Uint8Array, at: number): number => {
+  let end = at
+  for (let code = bytes[end]; code !== undefined && code >= 48 && code <= 57; code = bytes[end]) end++
+  const length = end - at
+  return length === 0 || length > 15 || (length > 1 && bytes[at] === 48) ? -1 : end
 }

@@ -1,5 +1,5 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
-import type { Frame, Framing } from '../core/protocol.ts'
+import type { Frame, FrameReader, Framing } from '../core/protocol.ts'
 import type { Stage } from '../core/stage.ts'
 import { Utf8 } from './text.ts'
 
@@ -37,6 +37,10 @@ class SseReader implements Stage<string, Frame> {
 
   constructor(limit: number) {
     this.#limit = limit
+  }
+
+  get between(): boolean {
+    return this.#raw === '' && this.#pieces.length === 0 && !this.#waitingReturn && !this.#deaf
   }
 
   push(slice: string): readonly Frame[] {
@@ -183,12 +187,16 @@ export const sse: Framing = {
   frames: (most) => new SseBytes(most),
 }
 
-class SseBytes implements Stage<Uint8Array, Frame> {
+class SseBytes implements FrameReader {
   readonly #text = new Utf8()
   readonly #events: SseReader
 
   constructor(most: number) {
     this.#events = new SseReader(most)
+  }
+
+  get between(): boolean {
+    return this.#text.between && this.#events.between
   }
 
   push(bytes: Uint8Array): readonly Frame[] {

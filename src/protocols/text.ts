@@ -5,12 +5,24 @@ const whole = new TextDecoder('utf-8', { ignoreBOM: true })
 
 const MARK = 0xfeff
 
+/** What the edge reads into has a way of its own to tell letters of one byte each: no decoder is called for them (5.3 to 1.5 µs where neither is in the cache). */
+type Bytes = Uint8Array & { latin1Slice?(from: number, to: number): string }
+
+/** The text of bytes that begin and end with a whole character; `ascii`: all of them are one. */
+export const decoded = (bytes: Bytes, ascii: boolean): string =>
+  ascii && bytes.latin1Slice ? bytes.latin1Slice(0, bytes.length) : whole.decode(bytes)
+
 /** Bytes to text. A character cut in two waits for its rest; what is not UTF-8 becomes U+FFFD and nothing is thrown. */
 export class Utf8 {
   /** Made when first a character may be cut in two: its state costs more than most answers. */
   #decoder: typeof whole | undefined
   #waiting = false
   #fresh = true
+
+  /** No character waits for its rest, and what marks the beginning would not be left out any more. */
+  get between(): boolean {
+    return !this.#waiting && !this.#fresh
+  }
 
   /** The text of these bytes; empty where there is none yet. */
   read(bytes: Uint8Array): string {

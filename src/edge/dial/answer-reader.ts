@@ -85,6 +85,18 @@ export class AnswerReader {
     return this.#idle
   }
 
+  /** `push` of the first `length` bytes. What a read of a stream nearly always is, one chunk and no more, is seen at once. */
+  read(buffer: Buffer, length: number): Progress {
+    if (this.#at !== 'chunk-size') return this.push(buffer.subarray(0, length))
+    // It may read beyond `length`; then the sum is not right.
+    const from = this.#plainSize(buffer, 0)
+    const to = from + this.#left
+    const isOne = from > 0 && to > from && to + 2 === length && buffer[to] === CR && buffer[to + 1] === LF
+    this.#at = 'chunk-size'
+    if (!isOne) return this.push(buffer.subarray(0, length))
+    return this.#sink.bytes(buffer.subarray(from, to)) ? 'more' : 'full'
+  }
+
   /** `buffer` is used to work in: its content is not what it was afterwards. */
   push(buffer: Buffer): Progress {
     let at = 0

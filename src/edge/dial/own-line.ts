@@ -86,7 +86,7 @@ export class OwnLine implements Line {
         if (failure) this.#broke(failure)
         else this.#writeWaiting()
       },
-      { buffer: READ, callback: (length, buffer) => this.#read(buffer, length) },
+      { buffer: READ, callback: (length) => this.#read(length) },
     )
     this.#socket = socket
     socket.on('error', (error) => {
@@ -121,7 +121,7 @@ export class OwnLine implements Line {
   }
 
   /** Answers whether more is wanted. */
-  #read(buffer: Uint8Array, length: number): boolean {
+  #read(length: number): boolean {
     const hears = this.#hears
     if (!hears || this.#waiting) {
       // Nobody asked: what stands on an idle connection would be taken for the next call's answer. A call that waits to
@@ -129,7 +129,7 @@ export class OwnLine implements Line {
       this.#broke(fail('reset', 'The connection was not clean.'), true)
       return false
     }
-    const after = this.#reader.push(Buffer.from(buffer.buffer, buffer.byteOffset, length))
+    const after = this.#reader.read(READ, length)
     // Whoever heard may have ended it.
     if (this.#hears !== hears) return false
     if (after === 'more') return true

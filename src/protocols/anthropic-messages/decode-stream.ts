@@ -1,8 +1,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, parseJson, text } from '../../core/json.ts'
-import type { Frame } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
+import type { StreamDecoder } from '../../core/protocol.ts'
 import { argumentsOf, inputOf } from '../arguments.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
 import { decodeCitation } from './citations.ts'
@@ -17,7 +16,7 @@ type Open =
   | { readonly type: 'foreign'; readonly block: JsonObject; readonly input: string[]; readonly more: JsonObject[] }
 
 /** Reads a stream of this format. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
+export const decodeStream = (): StreamDecoder => {
   let id = ''
   let started = false
   let open: Open | undefined
@@ -193,6 +192,10 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
   }
 
   return {
+    again(bytes) {
+      const found = deaf ? undefined : repetition.inBytes(bytes)
+      return found && { frame: found.frame, events: [{ type: 'delta', text: found.text }] }
+    },
     push(frame) {
       if (deaf) return []
       if (frame.oversized)

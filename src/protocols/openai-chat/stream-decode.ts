@@ -1,8 +1,7 @@
 import type { Block, ChatEvent, Citation, Proof } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import type { Frame } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
+import type { Frame, Passing, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
 import { aList } from '../shape.ts'
@@ -17,10 +16,10 @@ const areChoices = aList(isChoice)
 const NOWHERE: ChatEvent[] = []
 
 /** Reads a stream of chat completion chunks. Of several choices the first is told; all of them have to end. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => new ChunkReader()
+export const decodeStream = (): StreamDecoder => new ChunkReader()
 
 /** A class and few collections, since thousands of streams may be open and say nothing: closures took 4 KB of each. */
-class ChunkReader implements Stage<Frame, ChatEvent> {
+class ChunkReader implements StreamDecoder {
   /** Nothing more is read: `[DONE]`, or a failure. */
   #over = false
   #started = false
@@ -34,6 +33,11 @@ class ChunkReader implements Stage<Frame, ChatEvent> {
   #out = NOWHERE
   readonly #repetition = new Repetition(plainText)
   readonly #blocks = new Blocks()
+
+  again(bytes: Uint8Array): Passing | undefined {
+    const found = this.#over ? undefined : this.#repetition.inBytes(bytes)
+    return found && { frame: found.frame, events: [{ type: 'delta', text: found.text }] }
+  }
 
   push(frame: Frame): readonly ChatEvent[] {
     if (this.#over) return []

@@ -2,8 +2,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, number, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
-import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
+import type { AnswerContext, Frame, Passing, StreamDecoder, StreamWriter } from '../../core/protocol.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
 import { passFrame, writeFrame } from '../sse.ts'
 import { answerReader, malformed } from './answer-read.ts'
@@ -16,7 +15,7 @@ const DONE = writeFrame(undefined, '[DONE]')
 const PING = ': ping\n'
 
 /** The frames of a responses stream as the events they tell. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
+export const decodeStream = (): StreamDecoder => {
   const reader = answerReader()
   const repetition = new Repetition(stepText)
   let failed = false
@@ -25,6 +24,10 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
     return [{ type: 'failure', failure }]
   }
   return {
+    again(bytes) {
+      const found = failed || reader.over ? undefined : repetition.inBytes(bytes)
+      return found && { frame: found.frame, events: reader.readAgain(found.text) }
+    },
     push(frame) {
       if (failed || reader.over) return []
       if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event longer than is allowed.'))

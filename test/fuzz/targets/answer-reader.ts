@@ -14,6 +14,8 @@ type Read = {
   keeps: boolean
 }
 
+const STALE = Buffer.from('\r\n5\r\nstale\r\n0\r\n\r\n')
+
 const read = (pieces: readonly Buffer[]): Read => {
   const found: Read = { heads: [], body: '', end: '', keeps: false }
   const reader = new AnswerReader({
@@ -26,8 +28,8 @@ const read = (pieces: readonly Buffer[]): Read => {
   })
   let after: Progress = 'more'
   for (const piece of pieces) {
-    // It works in the buffer it is given.
-    after = reader.push(Buffer.from(piece))
+    // It works in the buffer it is given, and what else stands in it is of earlier reads.
+    after = reader.read(Buffer.concat([piece, STALE]), piece.length)
     if (typeof after === 'object') break
   }
   found.end = typeof after === 'object' ? after.problem : (reader.end()?.problem ?? 'whole')

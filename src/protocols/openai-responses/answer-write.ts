@@ -13,6 +13,8 @@ import { OWN_REASONING, seal } from './proof.ts'
 /** Turns the events of an answer into those of a responses stream, as objects: `type` and the rest, not yet numbered. */
 export type Writer = {
   write(event: ChatEvent): WireEvent[]
+  /** More of the open block, if its last step differs from the one this is in its words alone; false: it is to be written. */
+  goesOn(words: string): boolean
   /** Begins the response if it has not begun, so that there is an id to speak of. */
   begin(): WireEvent[]
   /** The answer is over; one that never finished ends as a failure. */
@@ -57,6 +59,8 @@ export const answerWriter = (context: AnswerContext): Writer => {
   let over = false
   let item: Item | undefined
   let block: Block | undefined
+  /** The block of which a plain step has been told. */
+  let stepped: Block | undefined
   let texts: string[] = []
   let textLength = 0
   let annotations: JsonObject[] = []
@@ -189,6 +193,7 @@ export const answerWriter = (context: AnswerContext): Writer => {
   const writeDelta = (words: string, probabilities: Json | undefined): WireEvent[] => {
     if (words === '' && probabilities === undefined) return []
     hasContent = true
+    stepped = words === '' || probabilities !== undefined || isSearch(item) ? undefined : block
     switch (block?.type) {
       case 'text': {
         const some = list(probabilities).flatMap(encodeLogprob)
@@ -374,6 +379,12 @@ export const answerWriter = (context: AnswerContext): Writer => {
 
   return {
     write,
+    goesOn(words) {
+      if (over || !stepped || stepped !== block || stepped.type === 'foreign' || words === '') return false
+      texts.push(words)
+      if (stepped.type === 'text') textLength += words.length
+      return true
+    },
     begin,
     end: () => {
       if (over) return []

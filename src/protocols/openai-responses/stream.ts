@@ -112,12 +112,24 @@ class Steps {
 
   write(event: WireEvent, sequence: number): string {
     const { delta, logprobs } = event
+    if (typeof delta !== 'string') return numbered(event, sequence)
     // With token probabilities there is more that differs.
-    if (typeof delta !== 'string' || (Array.isArray(logprobs) && logprobs.length > 0)) return numbered(event, sequence)
+    if (Array.isArray(logprobs) && logprobs.length > 0) {
+      this.#last = null
+      return numbered(event, sequence)
+    }
     if (!this.#last || !isSamePlace(this.#last, event)) this.#learn(event)
-    return this.#last
-      ? this.#before + sequence + this.#between + JSON.stringify(delta) + this.#behind
-      : numbered(event, sequence)
+    return this.#last ? this.again(delta, sequence) : numbered(event, sequence)
+  }
+
+  /** The last step is known. */
+  get known(): boolean {
+    return this.#last !== null
+  }
+
+  /** It once more, with other words. */
+  again(words: string, sequence: number): string {
+    return this.#before + sequence + this.#between + JSON.stringify(words) + this.#behind
   }
 
   #learn(event: WireEvent): void {
@@ -154,7 +166,9 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
     push({ events }) {
       const wasOver = writer.over
       const [only] = events
-      // Nearly every step is one event of a response that has begun.
+      // Nearly every step is one event of a response that has begun, and says more of what was said last.
+      if (events.length === 1 && only?.type === 'delta' && !only.logprobs && steps.known && writer.goesOn(only.text))
+        return [steps.again(only.text, sequence++)]
       if (events.length === 1 && only && writer.begun && !wasOver) return texts(writer.write(only), wasOver)
       const made = events.flatMap((event) => writer.write(event))
       // Whatever the first step tells, the response has begun with it.

@@ -11,7 +11,6 @@ import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { workersWanted } from './edge/workers/wanted.ts'
-import { keepYoungSmall } from './edge/young-generation.ts'
 
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const workers = workersWanted(process.env, process.cwd())
@@ -36,4 +35,3 @@ flushCompileCache()
  * Only now: what was compiled under other flags is no use to V8, neither what is kept here nor what comes with Node (10 ms).
  */
 setFlagsFromString('--no-allocation-site-pretenuring')
-keepYoungSmall()

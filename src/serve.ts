@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Config } from './core/config.ts'
 import { fail } from './core/failure.ts'
-import { Members } from './core/members.ts'
 import type { Summary } from './core/summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
 import type { Loaded } from './edge/config/configure.ts'
@@ -28,11 +27,12 @@ import { lazyResponses } from './edge/store/lazy.ts'
 import type { Seat } from './edge/workers/seat.ts'
 import { MARK } from './edge/workers/wanted.ts'
 import { realWorld } from './edge/world.ts'
+import { keepYoungSmall } from './edge/young-generation.ts'
 import { Board } from './gateway/board.ts'
 import type { Gateway } from './gateway/handle.ts'
 import { ModelLists } from './gateway/model-lists.ts'
 import { respond } from './gateway/respond.ts'
-import type { Stop } from './gateway/stop.ts'
+import { Live } from './gateway/stop.ts'
 import { factsOf } from './policy/models.ts'
 import { cost } from './policy/price.ts'
 import { mostHeld } from './policy/shed.ts'
@@ -105,7 +105,8 @@ const start = async (
   const world = realWorld({ dial: countingDial(signed.dial, load.held.change, room) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
-  const live = new Members<Stop>()
+  const live = new Live()
+  keepYoungSmall(() => live.size)
   const tell = teller([(news) => log.news(news), (news) => metrics.news(news)], (error) => {
     process.stderr.write(`headgate: what happened could not be written down: ${error}\n`)
   })

@@ -7,7 +7,7 @@ import { MOST_YOUNG } from './young-generation.ts'
 const PROGRAM = `
 import { getHeapSpaceStatistics } from 'node:v8'
 import { keepYoungSmall } from ${JSON.stringify(new URL('young-generation.ts', import.meta.url).href)}
-if (process.argv[2] === 'small') keepYoungSmall()
+if (process.argv[2] !== 'any') keepYoungSmall(() => Number(process.argv[2]))
 const kept = []
 let most = 0
 let next = 0
@@ -26,6 +26,7 @@ const most = (how: string): number =>
   Number(execFileSync(process.execPath, ['--input-type=module', '-e', PROGRAM, '-', how], { encoding: 'utf8' }))
 
 test('the young generation stays within its limit where it would not by itself', () => {
-  assert.ok(most('any') > MOST_YOUNG, 'V8 does not grow it so far any more, and nothing is needed')
-  assert.ok(most('small') <= MOST_YOUNG)
+  assert.ok(most('any') > MOST_YOUNG.many, 'V8 does not grow it so far any more, and nothing is needed')
+  assert.ok(most('10') <= MOST_YOUNG.few)
+  assert.ok(most('10000') <= MOST_YOUNG.many)
 })

@@ -19,6 +19,8 @@ const HEAD = {
   'x-accel-buffering': 'no',
 }
 
+const NONE = {}
+
 /** An answer that takes longer (ms) is one of few: of those many may be open at once. */
 const LONG = 5_000
 
@@ -189,7 +191,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
   #begin(headers: Readonly<Record<string, string>>): void {
     this.#reply.head(200, { ...HEAD, ...headers })
     this.#begun = true
-    this.#headers = {}
+    this.#headers = NONE
   }
 }
 

@@ -7,11 +7,10 @@ import { fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
 import type { Fact } from '../core/exchange.ts'
 import type { Failure, Outcome } from '../core/failure.ts'
-import type { Members } from '../core/members.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
-import type { Cancel, World } from '../core/world.ts'
+import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { append } from '../protocols/shared.ts'
 import { askModel } from './asking.ts'
@@ -28,7 +27,7 @@ import { keyOrder, planFor } from './planning.ts'
 import { type Question, sameFormat } from './prepare.ts'
 import { ask } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
-import type { Stop } from './stop.ts'
+import type { Live, Stop } from './stop.ts'
 import type { Turn } from './turn.ts'
 import { InputCount, usedBy } from './used.ts'
 
@@ -38,7 +37,7 @@ export type Gateway = Tools & {
   /** The providers' own lists of models, as last fetched, by instance. */
   readonly lists: () => ReadonlyMap<string, readonly string[]>
   /** Every request under way: how the process ends them all. */
-  readonly live: Members<Stop>
+  readonly live: Live
   /** Answers that can be asked for again. */
   readonly responses: ResponseStore
   /** Those being answered in the background, by id. */
@@ -87,10 +86,10 @@ const serve = async (
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
   const limit = turn?.kept.background ? 0 : settings.timeout.request
-  const timer = stop.after(world, limit)
+  gateway.live.within(world, stop, limit)
   const ours = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(world, reply, settings, ours, stop) : null
-  const ends: Ends = { timer, stream, won: null }
+  const ends: Ends = { stop, stream, won: null }
   const keysOf = keyOrder(gateway, config, question)
   let lasts = false
   try {
@@ -134,13 +133,13 @@ const serve = async (
 
 /** What is to be let go of at a call's end, however it comes. */
 type Ends = {
-  readonly timer: Cancel
+  readonly stop: Stop
   readonly stream: ClientStream | null
   won: Pick<Won, 'flow' | 'ticket'> | null
 }
 
-const end = ({ timer, stream, won }: Ends): void => {
-  timer()
+const end = ({ stop, stream, won }: Ends): void => {
+  stop.until = Number.POSITIVE_INFINITY
   stream?.stop()
   // Over long ago, save after a bug of ours.
   won?.flow.abort()

@@ -4,9 +4,9 @@
  */
 
 import type { Reply } from '../../src/core/call.ts'
-import { Members } from '../../src/core/members.ts'
 import type { World } from '../../src/core/world.ts'
 import type { Ticket } from '../../src/gateway/board.ts'
+import { Live } from '../../src/gateway/stop.ts'
 import type { InvariantNumber } from './invariants.ts'
 import type { Mutant } from './run.ts'
 import type { BoardClass } from './watch.ts'
@@ -353,7 +353,7 @@ export const MUTANTS: readonly Named[] = [
     breaks: [24],
     mutant: {
       gateway: (gateway) => {
-        const live: typeof gateway.live = new Members()
+        const live: typeof gateway.live = new Live()
         live.add = () => {}
         return { ...gateway, live }
       },

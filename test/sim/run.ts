@@ -4,13 +4,13 @@ import type { Received, Reply } from '../../src/core/call.ts'
 import type { Config } from '../../src/core/config.ts'
 import type { News } from '../../src/core/exchange.ts'
 import { fail } from '../../src/core/failure.ts'
-import { Members } from '../../src/core/members.ts'
 import { deploymentId, keyId, type Target } from '../../src/core/target.ts'
 import type { Dial, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
 import type { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
 import { repeatableChat, type Share, sharing } from '../../src/gateway/sharing.ts'
 import { memoryStore } from '../../src/gateway/shelf.ts'
+import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type Chance, drawing, exponential, fork, logNormal, pick, whole } from './chance.ts'
 import { bodyFor, type Call, PROTOCOL, type Question, type Reading, SimReply } from './client.ts'
@@ -138,7 +138,7 @@ class Simulation {
       catalogue: this.#setup.catalogue,
       config: () => this.#config,
       lists: () => new Map(),
-      live: new Members(),
+      live: new Live(),
       responses: memoryStore(10_000),
       jobs: new Map(),
     }

@@ -4,13 +4,13 @@ import type { Received, Reply } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config } from '../../src/core/config.ts'
 import type { News } from '../../src/core/exchange.ts'
-import { Members } from '../../src/core/members.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
 import { memoryStore } from '../../src/gateway/shelf.ts'
+import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type Asked, type StillWorld, stillWorld } from './still-world.ts'
 
@@ -66,7 +66,7 @@ export const bench = (
     catalogue,
     config: () => config,
     lists: () => new Map(),
-    live: new Members(),
+    live: new Live(),
     responses: memoryStore(1_000_000),
     jobs: new Map(),
   }

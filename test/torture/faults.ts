@@ -4,7 +4,6 @@ import type { Received } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
 import { type Failure, fail } from '../../src/core/failure.ts'
-import { Members } from '../../src/core/members.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { ResponseStore } from '../../src/core/stored.ts'
@@ -16,6 +15,7 @@ import { type Gateway, handle } from '../../src/gateway/handle.ts'
 import { respond } from '../../src/gateway/respond.ts'
 import { repeatableChat, repeatableEmbeddings, sharing } from '../../src/gateway/sharing.ts'
 import { memoryStore } from '../../src/gateway/shelf.ts'
+import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
 import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
@@ -166,7 +166,7 @@ export const rig = (
     catalogue: () => undefined,
     config: () => config,
     lists: () => new Map(),
-    live: new Members(),
+    live: new Live(),
     responses,
     jobs: new Map(),
   }

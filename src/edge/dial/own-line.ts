@@ -35,7 +35,7 @@ export class OwnLine implements Line {
   /** Given before it was connected, or had settled. */
   #waiting: { readonly head: RequestHead; readonly message: Message } | null = null
   #error: Error | null = null
-  #ended: (() => void)[] = []
+  #ended: (() => void)[] | null = null
 
   constructor(place: Place, keeper: Keeper) {
     this.#place = place
@@ -73,7 +73,12 @@ export class OwnLine implements Line {
 
   close(): Promise<void> {
     const { closed = true } = this.#socket ?? {}
-    const done = closed ? Promise.resolve() : new Promise<void>((resolve) => this.#ended.push(resolve))
+    const done = closed
+      ? Promise.resolve()
+      : new Promise<void>((resolve) => {
+          this.#ended ??= []
+          this.#ended.push(resolve)
+        })
     this.#broke(fail('shutdown', 'The gateway closed its connections.'))
     return done
   }
@@ -96,7 +101,7 @@ export class OwnLine implements Line {
     socket.on('end', () => this.#eof())
     socket.on('close', () => {
       this.#eof()
-      for (const run of this.#ended) run()
+      for (const run of this.#ended ?? []) run()
     })
   }
 

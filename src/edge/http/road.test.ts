@@ -16,11 +16,11 @@ import {
 import type { Config } from '../../core/config.ts'
 import type { News } from '../../core/exchange.ts'
 import { fail } from '../../core/failure.ts'
-import { Members } from '../../core/members.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { Board } from '../../gateway/board.ts'
 import type { Gateway } from '../../gateway/handle.ts'
 import { memoryStore } from '../../gateway/shelf.ts'
+import { Live } from '../../gateway/stop.ts'
 import { dialer } from '../dial/dial.ts'
 import { realWorld } from '../world.ts'
 import { handlersFor } from './handlers.ts'
@@ -59,7 +59,7 @@ for (const front of ['own', 'node'] as const)
         catalogue: () => undefined,
         config: () => config,
         lists: () => new Map(),
-        live: new Members(),
+        live: new Live(),
         responses: memoryStore(1_000_000),
         jobs: new Map(),
       }

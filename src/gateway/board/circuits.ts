@@ -18,7 +18,13 @@ export type Phase = { readonly at: 'closed' | 'open' | 'half_open'; readonly ret
 export type Refused = { readonly why: 'circuit' | 'warming'; readonly until: number | null }
 
 /** What is known of one circuit. `closedAt`: when it closed after having been open. */
-type State = { breaker: circuit.Breaker; underWay: number; closedAt: number }
+type State = {
+  breaker: circuit.Breaker
+  underWay: number
+  closedAt: number
+  /** The pass given last for a booked success: those of one time are alike, and each is kept as long as its answer goes on. */
+  booked: circuit.Pass | null
+}
 
 /** Permission of one circuit, to be handed back with the outcome. */
 type Claim = {
@@ -102,7 +108,9 @@ export class Circuits {
       const { scope, id, state, rules } = claim
       const after = circuit.commit(state.breaker, claim.pass, now, rules)
       this.#change(scope, id, state, after.breaker, 'an answer came')
-      claim.pass = after.pass
+      const { booked } = state
+      claim.pass = booked && isSame(booked, after.pass) ? booked : after.pass
+      state.booked = claim.pass
     }
   }
 
@@ -170,7 +178,14 @@ export class Circuits {
   }
 
   #state(id: string): State {
-    return this.#states.get(id) ?? { breaker: circuit.closed(), underWay: 0, closedAt: Number.NEGATIVE_INFINITY }
+    return (
+      this.#states.get(id) ?? {
+        breaker: circuit.closed(),
+        underWay: 0,
+        closedAt: Number.NEGATIVE_INFINITY,
+        booked: null,
+      }
+    )
   }
 
   #breaker(id: string): circuit.Breaker {
@@ -185,6 +200,13 @@ export class Circuits {
     this.#tell({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.at, why })
   }
 }
+
+const isSame = (one: circuit.Pass, other: circuit.Pass): boolean =>
+  one.gen === other.gen &&
+  one.booked === other.booked &&
+  one.slot === other.slot &&
+  one.probe === other.probe &&
+  one.early === other.early
 
 /** The circuits a target passes, widest first. */
 const scopesOf = (target: Target): readonly (readonly [Scope, string])[] => {

@@ -14,6 +14,7 @@ const NO_HEADERS = () => undefined
 const areChoices = aList(isChoice)
 /** Between two frames there are no events. */
 const NOWHERE: ChatEvent[] = []
+const NO_SOURCES: readonly Json[] = []
 
 /** Reads a stream of chat completion chunks. Of several choices the first is told; all of them have to end. */
 export const decodeStream = (): StreamDecoder => new ChunkReader()
@@ -26,9 +27,10 @@ class ChunkReader implements StreamDecoder {
   #finished = false
   #answerId: string | undefined
   #reason: string | null = null
-  #sources: readonly Json[] = []
-  /** By index, whether it has ended. */
-  readonly #choices = new Map<number, boolean>()
+  #sources = NO_SOURCES
+  /** Of each choice whether it has ended: of the first, and, where there are such, of the others by index. */
+  #first: boolean | undefined
+  #others: Map<number, boolean> | null = null
   #unfinished = 0
   #out = NOWHERE
   readonly #repetition = new Repetition(plainText)
@@ -103,7 +105,7 @@ class ChunkReader implements StreamDecoder {
     }
     const usage = decodeUsage(chunk.usage) ?? decodeUsage(object(chunk.x_groq)?.usage)
     if (usage) this.#out.push({ type: 'usage', usage })
-    if (!this.#finished && this.#choices.get(0) === true && this.#unfinished === 0) this.#finish()
+    if (!this.#finished && this.#first === true && this.#unfinished === 0) this.#finish()
   }
 
   #start(chunk: JsonObject, hasChoices: boolean): void {
@@ -120,9 +122,13 @@ class ChunkReader implements StreamDecoder {
   #readChoice(choice: JsonObject): void {
     const index = number(choice.index) ?? 0
     const why = reasonOf(choice)
-    const ended = this.#choices.get(index)
+    const ended = index === 0 ? this.#first : this.#others?.get(index)
     if (ended === undefined || (why !== null && !ended)) {
-      this.#choices.set(index, why !== null)
+      if (index === 0) this.#first = why !== null
+      else {
+        this.#others ??= new Map()
+        this.#others.set(index, why !== null)
+      }
       if (why === null) this.#unfinished++
       else if (ended === false) this.#unfinished--
     }

@@ -17,7 +17,7 @@ const MANY = 500
 /** ms between two looks: under full load it takes longer to double. */
 const EVERY = 100
 
-/** Sees to it for as long as the process lives. */
+/** Sees to it for as long as the process lives. What grew during a turn of the loop longer than that is not taken back. */
 export const keepYoungSmall = (underWay: () => number): void => {
   let grows = true
   const look = () => {

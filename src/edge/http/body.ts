@@ -39,9 +39,9 @@ const inUnits = (bytes: number): string =>
 export type Waiting = {
   /** Told of each part before it is kept; whoever has no room for it says why. */
   keeps(bytes: number): Failure | null
-  /** Once, or never if the client leaves first. */
+  /** This or the next, once; neither if the client leaves first. */
   enter(body: Source): void
-  refuse(failure: Failure): void
+  unfit(failure: Failure): void
 }
 
 /** Reads a body to its end, counting as it comes. */
@@ -69,17 +69,17 @@ class Body implements Taker {
       return
     }
     this.#exchange.take(null)
-    this.#waiting.refuse(problem)
+    this.#waiting.unfit(problem)
   }
 
   end(): void {
     const [first] = this.#parts
     const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
-    if (!isUtf8(whole)) return this.#waiting.refuse(NOT_UTF8)
+    if (!isUtf8(whole)) return this.#waiting.unfit(NOT_UTF8)
     const bytes = withoutMark(whole)
     const text = bytes.toString('utf8')
     const problem = tooDear(text)
-    if (problem) this.#waiting.refuse(problem)
+    if (problem) this.#waiting.unfit(problem)
     else this.#waiting.enter({ text, bytes })
   }
 }

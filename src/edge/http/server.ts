@@ -269,9 +269,13 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       return null
     }
 
+    unfit(failure: Failure): void {
+      this.refuse(failure, {}, this.#full)
+    }
+
     enter(body: Source): void {
       const route = this.#route
-      if (!route) return
+      if (!route) throw new Error('a body was read that nobody had asked for')
       // While the body was on its way others may have come in.
       if (route.model && calls >= options.settings().limit.concurrent)
         return this.refuse(turnedAway('concurrent'), {}, 'concurrent')
@@ -315,7 +319,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       this.reply.end(made.body)
     }
 
-    refuse(failure: Failure, more: Headers = {}, why: Shed | undefined = this.#full): void {
+    refuse(failure: Failure, more: Headers = {}, why?: Shed): void {
       const { exchange, path, reply } = this
       const made = refusalOf(failure, this.#id, path)
       // Every model call says how often it was tried, one that got no further than the door too.

@@ -235,7 +235,10 @@ const start = async (
     // A terminal's signal comes to each of several processes, and from the supervisor once more.
     if (time <= times) return
     times = time
-    if (time > 2) process.exit(1)
+    if (time > 2) {
+      log.close()
+      process.exit(1)
+    }
     void end(signal)
   }
   let signals = 0

@@ -87,10 +87,18 @@ export class Live extends Members<Stop> {
   #look(world: World): void {
     this.#disarm()
     const now = world.now()
-    // Those that stop may leave meanwhile.
-    for (const stop of [...this]) if (stop.until <= now) stop.now(late(stop.limit))
-    let first = NEVER
-    for (const { until } of this) if (until > now) first = Math.min(first, until)
-    this.#arm(world, first)
+    try {
+      // Those that stop may leave meanwhile.
+      for (const stop of [...this]) {
+        if (stop.until > now) continue
+        stop.until = NEVER
+        stop.now(late(stop.limit))
+      }
+    } finally {
+      // A bug of ours in stopping one keeps no other from it: it rings again for them.
+      let first = NEVER
+      for (const { until } of this) first = Math.min(first, until)
+      this.#arm(world, first)
+    }
   }
 }

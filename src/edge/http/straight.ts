@@ -1,6 +1,9 @@
 import { writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
+/** Longer texts would be copied for the system, which hardly takes so much at once, and the rest once more for the stream. */
+const MOST = 64 * 1024
+
 /** A socket's descriptor; -1 where there is none to write to. */
 export const descriptorOf = (socket: Socket): number => {
   // No type tells of it. Where Node should cease to have it, everything goes through the stream as before.
@@ -14,7 +17,7 @@ export const descriptorOf = (socket: Socket): number => {
  * wrong with the connection, is the stream's. `text` is Latin-1.
  */
 export const straight = (descriptor: number, text: string): number => {
-  if (descriptor === -1 || text === '') return 0
+  if (descriptor === -1 || text === '' || text.length > MOST) return 0
   try {
     return writeSync(descriptor, text, null, 'latin1')
   } catch {

@@ -248,6 +248,7 @@ export const answerWriter = (context: AnswerContext): Writer => {
     const words = texts.join('')
     const events = closing ? closeEvents(closing, words) : []
     block = undefined
+    stepped = undefined
     texts = []
     textLength = 0
     annotations = []

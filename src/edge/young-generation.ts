@@ -26,7 +26,7 @@ export const keepYoungSmall = (underWay: () => number): void => {
     const may = (young?.space_size ?? 0) < (underWay() < MANY ? MOST_YOUNG.few : MOST_YOUNG.many)
     if (may === grows) return
     grows = may
-    setFlagsFromString(`--semi-space-growth-factor=${may ? 2 : 1}`)
+    setFlagsFromString(may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1')
   }
   setInterval(look, EVERY).unref()
 }

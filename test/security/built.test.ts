@@ -59,7 +59,10 @@ test('built: nothing dumps the process: no debugger, no heap snapshot, no report
   const flags = [...source].flatMap(([file, text]) =>
     [...text.matchAll(/setFlagsFromString\(([^)]*)\)/g)].map(([, flag]) => [file, flag]),
   )
-  assert.deepEqual(flags, [['main.ts', "'--no-allocation-site-pretenuring'"]])
+  assert.deepEqual(flags, [
+    ['main.ts', "'--no-allocation-site-pretenuring'"],
+    ['edge/young-generation.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
+  ])
 })
 
 test('built: credentials are looked up by a digest with a salt that nobody knows', () => {

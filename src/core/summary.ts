@@ -67,7 +67,9 @@ const find = <T extends Fact['type']>(exchange: Exchange, type: T): Extract<Fact
 /** The attempts of an exchange in the order they began, each with how it ended as far as is known. */
 export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
   const attempts: { -readonly [name in keyof Attempt]: Attempt[name] }[] = []
-  for (const fact of exchange)
+  for (const fact of exchange) {
+    /** The one it is about, if it is about one. */
+    const attempt = 'attempt' in fact ? attempts[fact.attempt] : undefined
     switch (fact.type) {
       case 'attempt':
         attempts.push({
@@ -83,38 +85,30 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
           failure: undefined,
         })
         break
-      case 'failed': {
-        const attempt = attempts[fact.attempt]
+      case 'failed':
         if (!attempt) break
         attempt.end = 'failed'
         attempt.settled = fact.at
         attempt.status = fact.failure.status ?? null
         attempt.failure = fact.failure
         break
-      }
-      case 'committed': {
-        const attempt = attempts[fact.attempt]
+      case 'committed':
         if (!attempt) break
         attempt.end = 'committed'
         attempt.settled = fact.at
         attempt.status = fact.status
         break
-      }
-      case 'continued': {
-        const attempt = attempts[fact.attempt]
+      case 'continued':
         if (!attempt) break
         attempt.end = 'broken'
         attempt.broke = fact.at
         attempt.failure = fact.failure
         break
-      }
-      case 'abandoned': {
-        const attempt = attempts[fact.attempt]
+      case 'abandoned':
         if (!attempt) break
         attempt.end = 'abandoned'
         attempt.settled = fact.at
         break
-      }
       case 'budget_spent':
       case 'received':
       case 'dropped':
@@ -126,6 +120,7 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
       default:
         throw new Error(`unknown fact ${JSON.stringify(fact satisfies never)}`)
     }
+  }
   return attempts
 }
 

@@ -18,4 +18,7 @@ export const valueIn = (text: string, from: number, to: number): string => {
   return text.slice(begin, end)
 }
 
+/** The same text in memory of its own: a slice keeps all of the head it came in, and is dearer to compare. */
+export const copied = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
+
 const isBlank = (code: number): boolean => code === 32 || code === 9

@@ -3,7 +3,7 @@
  * length, of an answer's all but a line or two. What was made of one at a place is kept there and used again where the text
  * is the same.
  */
-import { NAME, VALUE, valueIn } from '../header-line.ts'
+import { copied, NAME, VALUE, valueIn } from '../header-line.ts'
 import type { Message } from './line.ts'
 
 /** Of longer heads nothing is kept. */
@@ -69,9 +69,6 @@ export const answerHead = (heads: Heads, text: string, from: number, end: number
     }
   return head
 }
-
-/** Of its own: a slice keeps all of the head it came in (16 KiB at most), and is dearer to compare. */
-const copied = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
 /** Null: it has other names, or has them in another order. */
 const likeOne = (one: KnownHead, text: string, from: number, end: number): AnswerHead | null => {

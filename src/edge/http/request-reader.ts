@@ -3,7 +3,7 @@
  * calls out; it knows no socket. One request at a time: it stops behind each, and what follows is given to it again.
  */
 import type { HeaderLookup } from '../../core/protocol.ts'
-import { LENGTH, NAME, valueIn } from '../header-line.ts'
+import { copied, LENGTH, NAME, valueIn } from '../header-line.ts'
 import type { Exchange, Problem, RequestHead } from './front.ts'
 
 /** A head, and what it means for the connection. */
@@ -370,9 +370,6 @@ const requestLine = (written: string): RequestLine | null => {
   }
   return line
 }
-
-/** Of its own: a piece of a text keeps all of it, and that is somebody's request. */
-const copied = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
 /** Of these the first line counts, as with `node:http`: they are no lists. */
 const SINGLE = new Set(

@@ -45,6 +45,7 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
       plan: { ...plan.value, candidates: [...bodies.keys()] },
       config,
       keysOf: keyOrder(gateway, config, question),
+      live: gateway.live,
       stop,
       record,
       prepare: (candidate) => {

@@ -49,6 +49,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),
+      live: gateway.live,
       stop,
       record,
       prepare: (candidate) => prepareEmbeddings(asked.value, candidate),

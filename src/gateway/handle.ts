@@ -85,8 +85,7 @@ const serve = async (
   if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
-  const limit = turn?.kept.background ? 0 : settings.timeout.request
-  gateway.live.within(world, stop, limit)
+  gateway.live.within(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
   const ours = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(world, reply, settings, ours, stop) : null
   const ends: Ends = { stop, stream, won: null }
@@ -98,7 +97,7 @@ const serve = async (
       client: received.client,
       plan: plan.value,
       config,
-      deadline: limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY,
+      deadline: stop.until,
       stop,
       keysOf: turn ? (candidate: Candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
       note: (fact: Fact) => record.note(fact),
@@ -139,7 +138,7 @@ type Ends = {
 }
 
 const end = ({ stop, stream, won }: Ends): void => {
-  stop.until = Number.POSITIVE_INFINITY
+  stop.untimed()
   stream?.stop()
   // Over long ago, save after a bug of ours.
   won?.flow.abort()

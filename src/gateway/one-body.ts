@@ -14,7 +14,7 @@ import { firstToOpen, type Lost, type Trying, type Won } from './first-to-open.t
 import { type Fitness, identityOf } from './prepare.ts'
 import type { AnswerFormat } from './reader.ts'
 import type { Recorder } from './record.ts'
-import type { Stop } from './stop.ts'
+import type { Live, Stop } from './stop.ts'
 
 /** What one candidate would be sent, and how its answer is read. */
 export type Sent<T> = Fitness & {
@@ -36,6 +36,7 @@ export type Call<T> = {
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
+  readonly live: Live
   readonly stop: Stop
   readonly record: Recorder
   readonly prepare: (candidate: Candidate) => Sent<T> | null
@@ -48,7 +49,7 @@ export type Body<T> = Won<Sent<T>> & { readonly value: T }
 
 export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
   const { world } = tools
-  const { client, plan, config, keysOf, stop, record, heard } = call
+  const { client, plan, config, keysOf, live, stop, record, heard } = call
   const { settings } = config
   const bodies = new Map<Candidate, Sent<T> | null>()
   const prepare = ({ candidate }: Target): Sent<T> | null => {
@@ -81,20 +82,18 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
       settings,
       heard: (lookup) => heard(target, lookup),
     })
-  const limit = settings.timeout.request
-  const deadline = limit > 0 ? world.now() + limit : Number.POSITIVE_INFINITY
-  const cancel = stop.after(world, limit)
+  live.within(world, stop, settings.timeout.request)
   try {
     const opened = await firstToOpen(
       tools,
-      { id: record.id, client, plan, config, deadline, stop, keysOf, note: (fact) => record.note(fact) },
+      { id: record.id, client, plan, config, deadline: stop.until, stop, keysOf, note: (fact) => record.note(fact) },
       { prepare, begin },
     )
     if (!opened.ok) return opened
     if (!found) throw new Error('an answer was taken that nobody has read')
     return { ...opened, value: found.value }
   } finally {
-    cancel()
+    stop.untimed()
   }
 }
 

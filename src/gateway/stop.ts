@@ -31,10 +31,9 @@ export class Stop implements Member {
     if (this.#reason) run(this.#reason)
   }
 
-  /** Stops after so many ms (0: never), unless that is cancelled. */
-  after(world: World, ms: number): Cancel {
-    if (ms <= 0) return () => {}
-    return world.later(ms, () => this.now(late(ms)))
+  /** Its answer is here: what is still to be done has no limit. */
+  untimed(): void {
+    this.until = NEVER
   }
 
   /** Waits so many ms, or until stopped. */
@@ -91,7 +90,7 @@ export class Live extends Members<Stop> {
       // Those that stop may leave meanwhile.
       for (const stop of [...this]) {
         if (stop.until > now) continue
-        stop.until = NEVER
+        stop.untimed()
         stop.now(late(stop.limit))
       }
     } finally {

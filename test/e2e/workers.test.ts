@@ -6,11 +6,13 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isObject, type JsonObject, number, object, text } from '../../src/core/json.ts'
 import { say } from '../support/answers.ts'
 import { freePorts } from '../support/ports.ts'
 import { startUpstream, type Upstream, until as within } from '../support/upstream.ts'
 import { gauge, skipWithoutProc } from './support/gauges.ts'
+import { EVERY, HANGING, PATIENCE } from './support/hanging-workers.ts'
 import { run, type Started, start } from './support/process.ts'
 
 /** Each is a piece of its own. */
@@ -268,6 +270,60 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(await gateway.stop(), 0)
   })
 
+  test('one that hangs is told of, killed and replaced; the others are left alone', async () => {
+    await using gateway = await start({ program: HANGING })
+    const [hanging, other] = [pidOf(gateway, 1), pidOf(gateway, 2)]
+    process.kill(hanging, 'SIGUSR2')
+    const told = await gateway.line(({ event }) => event === 'worker_hangs')
+    assert.deepEqual([told.level, told.worker, told.pid, told.silent_ms], ['error', 1, hanging, PATIENCE])
+    const ended = await gateway.line(({ event }) => event === 'worker_ended')
+    assert.deepEqual([ended.worker, ended.pid, ended.why, ended.again_ms], [1, hanging, 'SIGKILL', 100])
+    await gateway.line(({ event, worker }) => event === 'worker_started' && worker === 1)
+    assert.equal(pidOf(gateway, 2), other)
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  test('where all hang, which may be the machine, one after the other is replaced', async () => {
+    await using gateway = await start({ program: HANGING })
+    for (const pid of pidsOf(gateway).values()) process.kill(pid, 'SIGUSR2')
+    for (const each of [1, 2]) await gateway.line(({ event, worker }) => event === 'worker_started' && worker === each)
+    const [one, two] = gateway.lines().filter(({ event }) => event === 'worker_hangs')
+    const apart = Date.parse(String(two?.time)) - Date.parse(String(one?.time))
+    assert.ok(apart > EVERY / 2, `${apart} ms`)
+    assert.equal(await gateway.stop(), 0)
+  })
+
+  const AT_REST = [
+    [
+      'a machine that stood still kills nobody',
+      {},
+      'SIGSTOP',
+      (gateway: Started) => [gateway.child.pid ?? 0, ...pidsOf(gateway).values()],
+    ],
+    [
+      'one that a debugger may hold is left alone',
+      { DEBUGGED: '1' },
+      'SIGUSR2',
+      (gateway: Started) => [...pidsOf(gateway).values()],
+    ],
+  ] as const
+  for (const [name, env, signal, targets] of AT_REST)
+    test(name, async () => {
+      await using gateway = await start({ program: HANGING, env })
+      const before = pidsOf(gateway)
+      for (const pid of targets(gateway)) process.kill(pid, signal)
+      await sleep(2 * PATIENCE)
+      for (const pid of targets(gateway)) process.kill(pid, 'SIGCONT')
+      await sleep(2 * EVERY)
+      assert.deepEqual(
+        gateway.lines().filter(({ event }) => event === 'worker_hangs'),
+        [],
+      )
+      assert.deepEqual(pidsOf(gateway), before)
+      // Those that loop end in no order.
+      for (const pid of before.values()) process.kill(pid, 'SIGKILL')
+    })
+
   const REFUSED = [
     ['a bad setting', { WORKERS: '3', CIRCUIT_TIMEOUT: '30s' }, /^headgate: CIRCUIT_TIMEOUT: .*"30s".*\n$/],
     [
@@ -279,6 +335,11 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       'an address of another machine',
       { WORKERS: '2', HOST: '192.0.2.1' },
       /^headgate: HOST=192\.0\.2\.1 is no address of this machine.*\n$/,
+    ],
+    [
+      'a process that may start no others',
+      { WORKERS: '2', NODE_OPTIONS: '--permission --allow-fs-read=*' },
+      /^headgate: WORKERS=2: .*--allow-child-process.*WORKERS=1.*\n$/,
     ],
   ] as const
   for (const [name, env, said] of REFUSED)

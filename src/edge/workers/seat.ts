@@ -50,6 +50,9 @@ export type Seat = {
 /** ms for the supervisor to answer; it gives the workers less (supervise.ts). */
 const PATIENCE = 2_000
 
+/** There are builds of Node without. */
+const inspector = process.features.inspector ? process.getBuiltinModule('node:inspector') : undefined
+
 /** `mark`: `1/2`, of the first start's first worker `1/2 first`. */
 export const takeSeat = (mark: string): Seat => {
   const [, number = 1, of = 1] = (/^(\d+)\/(\d+)/.exec(mark) ?? []).map(Number)
@@ -96,6 +99,8 @@ export const takeSeat = (mark: string): Seat => {
         return say({ say: 'told', id: message.id, answer: answer(message.question, hands) })
       case 'told':
         return waiting.get(message.id)?.(message.answer)
+      case 'sign':
+        return say({ say: 'alive', mayHalt: inspector?.url() !== undefined })
       default:
         throw new Error(`unknown order ${JSON.stringify(message satisfies never)}`)
     }

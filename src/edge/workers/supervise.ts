@@ -1,8 +1,9 @@
 /**
  * The process that starts the workers and serves nothing itself. It loads next to nothing, so that it neither grows nor
  * fails: the first worker reads the configuration, refuses it if it is wrong, takes the port and says so; then the others
- * are started. One that dies is started anew, after a pause that grows while it does not live. What asks this process to
- * end is passed on, and it waits for all of them; they end by themselves if it is gone.
+ * are started. One that dies is started anew, after a pause that grows while it does not live; one that gives no sign of
+ * life is ended. What asks this process to end is passed on, and it waits for all of them; they end by themselves if it is
+ * gone.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { isatty } from 'node:tty'
@@ -23,7 +24,11 @@ export type Supervised = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** From 2. */
   readonly workers: number
+  readonly watch?: Watch
 }
+
+/** A worker is asked for a sign of life every so many ms; one that has left so many unanswered in a row hangs. */
+type Watch = { readonly every: number; readonly misses: number }
 
 type Worker = {
   readonly number: number
@@ -32,6 +37,10 @@ type Worker = {
   since: number | null
   /** How often in a row it did not live. */
   deaths: number
+  /** How often in a row it was asked for a sign of life since it last said something. */
+  unanswered: number
+  /** A debugger may hold it: then its silence says nothing. */
+  mayHalt: boolean
   /** Its page of metrics as it was last told. */
   page: string
   /** Starts it anew, or gives it up; null: nothing is awaited. */
@@ -49,12 +58,25 @@ const MARGIN = 10_000
 /** ms for the workers to answer what one of them asks of all. */
 const ANSWERS = 500
 
+/** Half a minute: nothing that the gateway does takes a second, and one that only waits for a processor or its memory comes back. */
+const WATCH: Watch = { every: 5_000, misses: 6 }
+
 /** ms before a worker is started anew that died the `deaths`-th time in a row. */
 export const restOf = (deaths: number): number => doubled(deaths - 1, REST.first, REST.most)
 
-export const supervise = ({ program, args, env, workers: count }: Supervised): void => {
+export const supervise = ({ program, args, env, workers: count, watch = WATCH }: Supervised): void => {
+  if (process.permission?.has('child') === false) return refuseForPermission(count)
   const workers = Array.from({ length: count }, (_, at): Worker => {
-    return { number: at + 1, child: null, since: null, deaths: 0, page: '', timer: null }
+    return {
+      number: at + 1,
+      child: null,
+      since: null,
+      deaths: 0,
+      unanswered: 0,
+      mayHalt: false,
+      page: '',
+      timer: null,
+    }
   })
   const started = Math.floor(Date.now() / 1000)
   const terminal = isatty(1)
@@ -89,8 +111,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     const mark = `${worker.number}/${count}${facts === null ? ' first' : ''}`
     const pinned = facts && { PORT: String(facts.port), ...(facts.host !== undefined && { HOST: facts.host }) }
     const child = fork(program, args, { env: { ...env, ...pinned, [MARK]: mark }, stdio: 'inherit' })
-    worker.child = child
-    worker.since = null
+    Object.assign(worker, { child, since: null, unanswered: 0, mayHalt: false })
     // Only this same program has the other end of the channel.
     child.on('message', (message) => hear(worker, message as FromWorker))
     let over = false
@@ -108,6 +129,7 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
   }
 
   const hear = (worker: Worker, message: FromWorker): void => {
+    worker.unanswered = 0
     switch (message.say) {
       case 'listening':
         return onListening(worker, message)
@@ -117,6 +139,9 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
         return void ask(message.question).then((answer) => tell(worker, { do: 'told', id: message.id, answer }))
       case 'told':
         return asks.get(message.id)?.(worker, message.answer)
+      case 'alive':
+        worker.mayHalt = message.mayHalt
+        return
       default:
         throw new Error(`unknown word ${JSON.stringify(message satisfies never)}`)
     }
@@ -125,6 +150,8 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
   const onListening = (worker: Worker, message: Listening): void => {
     nothingAwaited(worker)
     worker.since = performance.now()
+    // Whether a debugger may hold it is to be known before one does.
+    tell(worker, { do: 'sign' })
     if (times > 0) return endOf(worker, 'SIGTERM')
     if (complete) return log?.info('worker_started', { worker: worker.number, pid: worker.child?.pid })
     if (facts === null) {
@@ -173,6 +200,25 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
     for (const { child } of workers) child?.kill('SIGKILL')
     if (allGone()) process.exit(1)
   }
+
+  /**
+   * Counts what was asked instead of reading a clock: while the whole machine stands still nobody is asked. Ends one at a
+   * time: where all are silent it may be the machine that is slow, and the others have until next time.
+   */
+  const look = (): void => {
+    for (const worker of serving()) {
+      if (worker.unanswered >= watch.misses && !worker.mayHalt) {
+        const silent = worker.unanswered * watch.every
+        log?.error('worker_hangs', { worker: worker.number, pid: worker.child?.pid, silent_ms: silent })
+        worker.unanswered = 0
+        worker.child?.kill('SIGKILL')
+        return
+      }
+      worker.unanswered++
+      tell(worker, { do: 'sign' })
+    }
+  }
+  setInterval(look, watch.every)
 
   // ── The end ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -271,4 +317,12 @@ export const supervise = ({ program, args, env, workers: count }: Supervised): v
 
   const [first] = workers
   if (first) launch(first)
+}
+
+/** Node ends with a trace of its own insides where a process that may start no others does. */
+const refuseForPermission = (count: number): void => {
+  process.stderr.write(
+    `headgate: WORKERS=${count}: Node's permission model (--permission) lets this process start no others. Allow it (--allow-child-process), or run one (WORKERS=1)\n`,
+  )
+  process.exit(1)
 }

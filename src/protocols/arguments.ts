@@ -1,6 +1,8 @@
 /** A call's arguments: text in the middle, an object in formats that want one. */
+import type { Tool } from '../core/chat.ts'
 import { isObject, type Json, type JsonObject, parseJson } from '../core/json.ts'
 import { survey } from '../core/json-text.ts'
+import type { Losses } from './losses.ts'
 
 /** Deeper than this an object is not written again: what reads it later may overflow its stack. */
 export const DEEPEST = 64
@@ -41,10 +43,12 @@ export const isDeeper = (value: Json | undefined, levels: number): boolean => {
 }
 
 /**
- * The schema that stands for free-form input, where a format knows tools with a schema only. A grammar the input has to
- * follow cannot be enforced; the model is told of it.
+ * The schema that stands for free-form input, where a format knows tools with a schema only; `restore` takes the input
+ * out of the answer again. A grammar it has to follow cannot be enforced; the model is told of it.
  */
-export const freeInput = (grammar: JsonObject | undefined) => {
+export const freeInput = ({ at, format }: Tool & { readonly kind: 'custom' }, losses: Losses) => {
+  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
+  if (grammar) losses.lose(`${at}.format`)
   const rule = grammar ? ` It must follow this grammar:\n${JSON.stringify(grammar)}` : ''
   return {
     type: 'object',

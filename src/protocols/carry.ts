@@ -1,5 +1,5 @@
 /** What encoders of requests do alike: a row for each setting, and where things come from. */
-import type { ChatRequest, OutputFormat, SettingName, Settings, Tool, ToolChoice } from '../core/chat.ts'
+import type { ChatRequest, SettingName, Settings, Tool, ToolChoice } from '../core/chat.ts'
 import type { JsonObject } from '../core/json.ts'
 
 /** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
@@ -28,13 +28,12 @@ const carry = <Name extends SettingName, Draft>(
 export const rootOf = ({ messages }: ChatRequest): string =>
   /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
 
+type Label = { readonly name: string | undefined; readonly description?: string | undefined }
+
 /** The schema of an answer with its format's name and description, which live on in the schema's own members for them. */
-export const labelled = (
-  schema: JsonObject,
-  { name, description }: OutputFormat & { readonly kind: 'schema' },
-): JsonObject => ({
+export const labelled = (schema: JsonObject, { name, description }: Label): JsonObject => ({
   ...schema,
-  ...(schema.title === undefined && { title: name }),
+  ...(name !== undefined && schema.title === undefined && { title: name }),
   ...(description && {
     description:
       typeof schema.description === 'string' && schema.description !== description

@@ -28,6 +28,16 @@ export const lostUnlessIdle = ({ value, at }: Setting<Json>, { losses }: Losing)
   if (!idle) losses.lose(at)
 }
 
+/** Several answers at once, where a format has no word for them, or the middle none for what comes back. */
+export const oneOnly = ({ value, at }: Setting<number>, { losses }: Losing): void => {
+  if (value !== 1) losses.unfit(at)
+}
+
+/** A tier of service, where there is only the usual one. */
+export const usualTier = ({ value, at }: Setting<string>, { losses }: Losing): void => {
+  if (value !== 'auto' && value !== 'default') losses.lose(at)
+}
+
 /** Members that are a message by themselves, with no role beside them. */
 const ALONE: ReadonlySet<string> = new Set(['instructions', 'system'])
 

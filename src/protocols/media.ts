@@ -71,6 +71,10 @@ export const fromDataUrl = (url: string): Source | undefined => {
   return text === undefined ? undefined : { kind: 'data', mediaType: mediaType || 'text/plain', data: toBase64(text) }
 }
 
+/** A data URL is data, whoever left it as it was. */
+export const inlined = (source: Source): Source =>
+  source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source
+
 const percentDecoded = (text: string): string | undefined => {
   try {
     return decodeURIComponent(text)

@@ -2,20 +2,11 @@
 import type { Extra, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import { type Losses, roleAt } from '../losses.ts'
-import { fromBase64, fromDataUrl, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
-import { alternating } from '../turns.ts'
+import type { Losses } from '../losses.ts'
+import { fromBase64, inlined, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
+import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../turns.ts'
 import { toolName, toolUseId } from './ids.ts'
 
-export type Turn = { readonly role: 'user' | 'assistant'; readonly blocks: readonly JsonObject[] }
-
-export type Conversation = {
-  readonly system: readonly JsonObject[]
-  readonly turns: readonly Turn[]
-}
-
-/** Said in the client's place where a conversation begins with the assistant, which this format refuses. */
-const GREETING = 'Hello.'
 const LONGEST_TITLE = 500
 
 /**
@@ -23,27 +14,12 @@ const LONGEST_TITLE = 500
  * results of a turn's calls stand first in the next. What had to be changed beyond that is among the losses.
  */
 export const encodeConversation = (messages: readonly Message[], losses: Losses): Conversation => {
-  const systems = messages.filter((message) => message.role === 'system')
-  const system = systems.flatMap((message) => encodeSystem(message, losses))
-  const turns = trimmed(
-    alternating(messages, {
-      result: (message) => [encodeResult(message, losses)],
-      content: (message) => encodeContent(message, losses),
-    }).map(({ role, content }) => ({ role, blocks: content })),
-  )
-  const first = turns[0]
-  if (!first) {
-    // A prompt of system messages alone: the last of them is what the model shall answer.
-    const last = system.at(-1)
-    const from = systems.at(-1)
-    if (!last || !from) return { system, turns }
-    losses.lose(roleAt(from))
-    return { system: system.slice(0, -1), turns: [{ role: 'user', blocks: [last] }] }
-  }
-  if (first.role === 'user') return { system, turns }
-  // Chat clients open with the assistant's greeting. A turn of ours before it keeps all they said, and is told of.
-  losses.lose(messages.find(({ role }) => role === 'assistant')?.at ?? 'messages')
-  return { system, turns: [{ role: 'user', blocks: [textBlock(GREETING)] }, ...turns] }
+  const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, losses) : []))
+  const turns = alternating(messages, {
+    result: (message) => [encodeResult(message, losses)],
+    content: (message) => encodeContent(message, losses),
+  })
+  return begunByUser(messages, { system, turns: trimmed(turns) }, textBlock(GREETING), losses)
 }
 
 const textBlock = (text: string): JsonObject => ({ type: 'text', text })
@@ -60,18 +36,8 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
     losses,
   )
 
-/** A final assistant turn is continued by the model; this format refuses white space at its end. */
-const trimmed = (turns: Turn[]): Turn[] => {
-  const last = turns.at(-1)
-  const block = last?.blocks.at(-1)
-  if (last?.role !== 'assistant' || block?.type !== 'text' || typeof block.text !== 'string') return turns
-  const text = block.text.trimEnd()
-  if (text === block.text) return turns
-  return [...turns.slice(0, -1), { ...last, blocks: [...last.blocks.slice(0, -1), { ...block, text }] }]
-}
-
 const encodeResult = (message: Message & { role: 'tool' }, losses: Losses): JsonObject => {
-  const blocks = message.content.flatMap((part) => encodeInResult(part, losses))
+  const blocks = message.content.flatMap((part) => encodeByUser(part, losses))
   const [only] = blocks
   const content =
     blocks.length === 1 && only?.type === 'text' && Object.keys(only).length === 2 ? (only.text ?? null) : blocks
@@ -81,24 +47,6 @@ const encodeResult = (message: Message & { role: 'tool' }, losses: Losses): Json
     ...(blocks.length > 0 && { content }),
     ...(message.isError && { is_error: true }),
     ...carried(message.extras, CACHED, losses),
-  }
-}
-
-const encodeInResult = (part: Part, losses: Losses): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-      return encodeText(part, losses)
-    case 'refusal':
-      return hasWords(part.text) ? [textBlock(part.text)] : []
-    case 'image':
-      return encodeImage(part, losses)
-    case 'file':
-      return encodeFile(part, losses)
-    case 'foreign':
-      return encodeForeign(part, losses)
-    default:
-      losses.unfit(part.at)
-      return []
   }
 }
 
@@ -238,9 +186,6 @@ const imageSource = (source: Source): JsonObject | undefined => {
 
 /** Only addresses with https are fetched there. */
 const fetchable = (url: string): JsonObject | undefined => (/^https:\/\//i.test(url) ? { type: 'url', url } : undefined)
-
-/** A data URL is data, whoever left it as it was. */
-const inlined = (source: Source): Source => (source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source)
 
 const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[] => {
   const inline = inlined(part.source)

@@ -1,10 +1,11 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, SettingName, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
-import { type Conversation, encodeConversation } from './encode-messages.ts'
+import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../losses.ts'
+import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
-import { type EncodedTools, encodeTools } from './encode-tools.ts'
+import { encodeTools } from './encode-tools.ts'
 import { fitSchema } from './schema.ts'
 
 /**
@@ -16,9 +17,10 @@ export const DEFAULT_MAX_TOKENS = 8_192
 /** A request in this format, and whatever of it could not be carried. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
-  const conversation = encodeConversation(request.messages, losses)
+  const root = rootOf(request)
+  const { system, turns } = encodeConversation(request.messages, losses)
   // Without a single turn nothing is asked; the upstream would refuse it.
-  if (conversation.turns.length === 0) losses.unfit(root(request))
+  if (turns.length === 0) losses.unfit(root)
   const tools = encodeTools(request, losses)
   const maxTokens = limitOf(request.settings, target)
   const thinking = decideThinking(
@@ -27,20 +29,15 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
       extra: request.extras.find(isThinking),
       maxTokens,
       forced: tools.forced,
-      turns: conversation.turns,
+      turns,
     },
     losses,
   )
-  const draft = newDraft({ request, conversation, tools, thinking, maxTokens, losses })
+  const draft = newDraft({ request, thinking, maxTokens, losses })
   draft.put('model', target.model, 'model')
   draft.put('max_tokens', maxTokens, request.settings.maxOutputTokens?.at)
-  const { system, turns } = conversation
   if (system.length > 0) draft.put('system', systemOf(system), request.messages.find(isSystem)?.at)
-  draft.put(
-    'messages',
-    turns.map(({ role, blocks }) => ({ role, content: blocks })),
-    root(request),
-  )
+  draft.put('messages', turns, root)
   if (tools.tools.length > 0) draft.put('tools', tools.tools, 'tools')
   if (tools.choice) {
     const { toolChoice, parallelToolCalls } = request.settings
@@ -50,18 +47,13 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const { reasoningSummary } = request.settings
   if (thinking.member?.display !== undefined && reasoningSummary) draft.tell('thinking.display', reasoningSummary.at)
   if (thinking.effort) draft.config({ effort: thinking.effort }, request.settings.effort?.at)
-  // The table's names are the settings' names.
-  for (const name of Object.keys(CARRY) as SettingName[]) carry(name, request.settings, draft)
+  carryAll(request.settings, CARRY, draft)
   for (const extra of request.extras) carryExtra(extra, draft)
   if (request.stream) draft.put('stream', true, 'stream')
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
 const isSystem = ({ role }: { readonly role: string }): boolean => role === 'system'
-
-/** The client's name for the conversation: `messages`, `input`. */
-const root = ({ messages }: ChatRequest): string =>
-  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
 
 /** One plain text is a string; anything more is blocks. */
 const systemOf = (blocks: readonly JsonObject[]): Json => {
@@ -80,8 +72,6 @@ const limitOf = ({ maxOutputTokens, thinkingBudget }: Settings, { outputLimit }:
 
 type Facts = {
   readonly request: ChatRequest
-  readonly conversation: Conversation
-  readonly tools: EncodedTools
   readonly thinking: Thinking
   readonly maxTokens: number
   readonly losses: Losses
@@ -122,16 +112,7 @@ const newDraft = (facts: Facts): Draft => {
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Carrier<Name extends SettingName> = (setting: NonNullable<Settings[Name]>, draft: Draft) => void
-
-const carry = <Name extends SettingName>(name: Name, settings: Settings, draft: Draft): void => {
-  const setting = settings[name]
-  const carrier: Carrier<Name> = CARRY[name]
-  if (setting) carrier(setting, draft)
-}
-
-/** A row for each setting there is: a forgotten one does not compile. */
-const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
+const CARRY: Carriers<Draft> = {
   maxOutputTokens: ({ value, at }, { maxTokens, losses }) => {
     if (value !== maxTokens) losses.lose(at)
   },
@@ -168,9 +149,7 @@ const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
   presencePenalty: lostUnlessIdle,
   frequencyPenalty: lostUnlessIdle,
   logitBias: lostUnlessIdle,
-  choices: ({ value, at }, { losses }) => {
-    if (value !== 1) losses.unfit(at)
-  },
+  choices: oneOnly,
   logprobs: lostUnlessIdle,
   topLogprobs: lostUnlessIdle,
   toolChoice: decided,
@@ -218,7 +197,15 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { config, losses }: D
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0 || !isObject(schema)) return losses.unfit(at)
       for (const path of described) losses.lose(`${at}.schema${path}`)
-      config({ format: { type: 'json_schema', schema: labelled(schema, value) } }, at)
+      config(
+        {
+          format: {
+            type: 'json_schema',
+            schema: labelled(schema, { ...value, name: value.name === UNNAMED_FORMAT ? undefined : value.name }),
+          },
+        },
+        at,
+      )
       return
     }
     default:
@@ -228,18 +215,6 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { config, losses }: D
 
 /** The name a format gets in the middle when the client's has none. */
 export const UNNAMED_FORMAT = 'response'
-
-/** The format's name and description live on in the schema's own members for them. */
-const labelled = (schema: JsonObject, { name, description }: OutputFormat & { kind: 'schema' }): JsonObject => ({
-  ...schema,
-  ...(schema.title === undefined && name !== UNNAMED_FORMAT && { title: name }),
-  ...(description && {
-    description:
-      typeof schema.description === 'string' && schema.description !== description
-        ? `${description}\n\n${schema.description}`
-        : description,
-  }),
-})
 
 // ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,7 +2,7 @@
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import type { Losses } from '../losses.ts'
-import type { Turn } from './encode-messages.ts'
+import type { Turn } from '../turns.ts'
 
 export type Thinking = {
   /** The member `thinking`, if there shall be one. */
@@ -117,7 +117,7 @@ const answersUnthought = (turns: readonly Turn[]): boolean => {
   const last = turns.findLastIndex(({ role }) => role === 'assistant')
   const turn = turns[last]
   if (!turn) return false
-  const answered = turns[last + 1]?.blocks.some(({ type }) => type === 'tool_result') ?? true
-  const first = turn.blocks[0]?.type
+  const answered = turns[last + 1]?.content.some(({ type }) => type === 'tool_result') ?? true
+  const first = turn.content[0]?.type
   return answered && first !== 'thinking' && first !== 'redacted_thinking'
 }

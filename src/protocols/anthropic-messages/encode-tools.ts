@@ -2,10 +2,11 @@
 import type { ChatRequest, Setting, Tool, ToolChoice } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { freeInput } from '../arguments.ts'
+import { permitted } from '../carry.ts'
 import type { Losses } from '../losses.ts'
 import { carried } from './encode-messages.ts'
 import { toolName } from './ids.ts'
-import { fitSchema, isClosed } from './schema.ts'
+import { choosesShape, fitSchema, isClosed, objectSchema } from './schema.ts'
 
 export type EncodedTools = {
   readonly tools: readonly JsonObject[]
@@ -24,13 +25,6 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
   }
   const choice = encodeChoice(toolChoice, parallelToolCalls?.value === false)
   return { tools: encoded, ...(choice && { choice }), forced: choice?.type === 'any' || choice?.type === 'tool' }
-}
-
-/** There is no list of allowed tools here; sending only those says the same. */
-const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
-  if (choice?.kind !== 'allowed') return tools
-  const names = new Set(choice.names)
-  return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
 }
 
 const encodeChoice = (choice: Setting<ToolChoice> | undefined, oneAtATime: boolean): JsonObject | undefined => {
@@ -78,7 +72,7 @@ const EXTRAS = {
 }
 
 const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
-  const schema = inputSchema(tool.parameters)
+  const schema = choosesShape(tool.parameters) ? undefined : objectSchema(tool.parameters)
   if (!schema) {
     losses.unfit(tool.at)
     return []
@@ -95,19 +89,6 @@ const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): Json
 }
 
 /**
- * An object at the top, and no choice of shapes there: "input_schema does not support oneOf, allOf, or anyOf at the top
- * level". Undefined where that cannot be had without changing what the tool takes.
- */
-const inputSchema = (parameters: Json | undefined): JsonObject | undefined => {
-  if (parameters === undefined || parameters === null) return { type: 'object', properties: {} }
-  if (!isObject(parameters) || parameters.anyOf || parameters.oneOf || parameters.allOf) return undefined
-  const { type } = parameters
-  const objects = type === undefined || type === 'object' || (isList(type) && type.includes('object'))
-  if (!objects || (parameters.properties !== undefined && !isObject(parameters.properties))) return undefined
-  return type === 'object' ? parameters : { ...parameters, type: 'object' }
-}
-
-/**
  * `strict` holds a model to the schema, here as elsewhere, but the schema may then use fewer words. A schema with open
  * objects was not enforced by the other formats either, so nothing is lost; one with bounds was.
  */
@@ -119,14 +100,8 @@ const strictly = (tool: Tool & { kind: 'function' }, schema: JsonObject, losses:
   return {}
 }
 
-/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
-const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
-  const { at, name, description, format } = tool
-  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-  if (grammar) losses.lose(`${at}.format`)
-  return {
-    name: toolName(name),
-    ...(description !== undefined && { description }),
-    input_schema: { ...freeInput(grammar), additionalProperties: false },
-  }
-}
+const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => ({
+  name: toolName(tool.name),
+  ...(tool.description !== undefined && { description: tool.description }),
+  input_schema: { ...freeInput(tool, losses), additionalProperties: false },
+})

@@ -110,3 +110,17 @@ const everyObject = (schema: Json | undefined, holds: (schema: JsonObject) => bo
     return keyword === 'items' || OF_SCHEMAS.has(keyword) || keyword === 'oneOf' ? everyObject(value, holds) : true
   })
 }
+
+/** A tool's parameters as an object at the top. Undefined where that cannot be had without changing what the tool takes. */
+export const objectSchema = (parameters: Json | undefined): JsonObject | undefined => {
+  if (parameters === undefined || parameters === null) return { type: 'object', properties: {} }
+  if (!isObject(parameters)) return undefined
+  const { type } = parameters
+  const objects = type === undefined || type === 'object' || (isList(type) && type.includes('object'))
+  if (!objects || (parameters.properties !== undefined && !isObject(parameters.properties))) return undefined
+  return type === 'object' ? parameters : { ...parameters, type: 'object' }
+}
+
+/** "input_schema does not support oneOf, allOf, or anyOf at the top level". */
+export const choosesShape = (parameters: Json | undefined): boolean =>
+  isObject(parameters) && Boolean(parameters.anyOf || parameters.oneOf || parameters.allOf)

@@ -2,18 +2,12 @@
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
-import { type Losses, roleAt } from '../losses.ts'
-import { alternating } from '../turns.ts'
+import { type Losses, loseAll } from '../losses.ts'
+import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../turns.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
 import type { Family } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'
 
-export type Turn = { readonly role: 'user' | 'assistant'; readonly content: readonly JsonObject[] }
-
-export type Conversation = { readonly system: readonly JsonObject[]; readonly turns: readonly Turn[] }
-
-/** Said in the client's place where a conversation begins with the assistant, which this format refuses. */
-const GREETING = 'Hello.'
 /** "If you include a document in content, you must also include a text" (its document on DocumentBlock). */
 const BESIDE_DOCUMENTS = 'See the attached document.'
 /** Blank texts are refused, in results too; and a call has to have a result. */
@@ -43,28 +37,12 @@ export const encodeConversation = (
   losses: Losses,
 ): Conversation => {
   const context: Context = { family, losses, inWords, names: new Set(), called: new Map() }
-  const systems = messages.filter((message) => message.role === 'system')
-  const system = systems.flatMap((message) => encodeSystem(message, context))
-  const turns = trimmed(
-    alternating(messages, {
-      result: (message) => encodeResult(message, context),
-      content: (message) => encodeContent(message, context),
-    }),
-  )
-  const first = turns[0]
-  if (!first) {
-    // A prompt of system messages alone: the last of them is what the model shall answer.
-    const last = system.findLastIndex(({ text }) => text !== undefined)
-    const from = systems.at(-1)
-    const block = system[last]
-    if (!block || !from) return { system, turns }
-    losses.lose(roleAt(from))
-    return { system: system.slice(0, last), turns: [{ role: 'user', content: [block, ...system.slice(last + 1)] }] }
-  }
-  if (first.role === 'user') return { system, turns }
-  // Chat clients open with the assistant's greeting. A turn of ours before it keeps all they said, and is told of.
-  losses.lose(messages.find(({ role }) => role === 'assistant')?.at ?? 'messages')
-  return { system, turns: [{ role: 'user', content: [{ text: GREETING }] }, ...turns] }
+  const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, context) : []))
+  const turns = alternating(messages, {
+    result: (message) => encodeResult(message, context),
+    content: (message) => encodeContent(message, context),
+  })
+  return begunByUser(messages, { system, turns: trimmed(turns) }, { text: GREETING }, losses)
 }
 
 const encodeSystem = (message: Message, context: Context): readonly JsonObject[] =>
@@ -78,14 +56,6 @@ const encodeSystem = (message: Message, context: Context): readonly JsonObject[]
     }),
     context,
   )
-
-/** A final assistant turn is continued by the model; white space at its end is refused. */
-const trimmed = (turns: readonly Turn[]): readonly Turn[] => {
-  const last = turns.at(-1)
-  const block = last?.content.at(-1)
-  if (last?.role !== 'assistant' || typeof block?.text !== 'string') return turns
-  return [...turns.slice(0, -1), { ...last, content: [...last.content.slice(0, -1), { text: block.text.trimEnd() }] }]
-}
 
 // ── Calls and their results ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,12 +81,12 @@ const encodeInResult = (part: Part, context: Context): JsonObject[] => {
   const { losses } = context
   switch (part.type) {
     case 'text':
-      for (const extra of part.extras ?? []) losses.loseExtra(extra)
+      loseAll(part.extras, losses)
       return hasWords(part.text) ? [{ text: part.text }] : []
     case 'refusal':
       return hasWords(part.text) ? [{ text: part.text }] : []
     case 'image': {
-      for (const extra of part.extras ?? []) losses.loseExtra(extra)
+      loseAll(part.extras, losses)
       const image = encodeImage(part, losses)
       return image ? [image] : []
     }
@@ -301,6 +271,6 @@ const hasWords = (text: string): boolean => text.trim() !== ''
 /** Texts without words are refused; nothing is lost with them. */
 const encodeText = (part: Part & { readonly type: 'text' }, context: Context): JsonObject[] => {
   if (hasWords(part.text)) return [{ text: part.text }, ...points(part.extras, context)]
-  for (const extra of part.extras ?? []) context.losses.loseExtra(extra)
+  loseAll(part.extras, context.losses)
   return []
 }

@@ -1,8 +1,9 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, SettingName, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { fitSchema } from '../anthropic-messages/schema.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { type Carriers, carryAll, rootOf } from '../carry.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../losses.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -30,8 +31,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.config) draft.put('toolConfig', tools.config, 'tools')
   for (const [name, value] of Object.entries(thinking.fields ?? {}))
     if (value !== undefined) draft.pass(name, value, thinking.at)
-  // The table's names are the settings' names.
-  for (const name of Object.keys(CARRY) as SettingName[]) carry(name, request.settings, draft)
+  carryAll(request.settings, CARRY, draft)
   for (const one of request.extras) if (one !== extra) carryExtra(one, draft)
   return { body: draft.body(), losses: losses.all(), from: draft.from }
 }
@@ -41,10 +41,6 @@ const limitOf = ({ maxOutputTokens }: Settings, { outputLimit }: EncodeTarget): 
   if (!maxOutputTokens) return outputLimit
   return Math.max(1, Math.min(Math.floor(maxOutputTokens.value), outputLimit ?? Number.POSITIVE_INFINITY))
 }
-
-/** The client's name for the conversation: `messages`, `input`. */
-const rootOf = ({ messages }: ChatRequest): string =>
-  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
 
 // ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -96,14 +92,6 @@ const newDraft = (facts: Facts): Draft => {
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Carrier<Name extends SettingName> = (setting: NonNullable<Settings[Name]>, draft: Draft) => void
-
-const carry = <Name extends SettingName>(name: Name, settings: Settings, draft: Draft): void => {
-  const setting = settings[name]
-  const carrier: Carrier<Name> = CARRY[name]
-  if (setting) carrier(setting, draft)
-}
-
 const clamped = (value: number): number => Math.min(1, Math.max(0, value))
 
 /** "Array Members: Minimum number of 0 items. Maximum number of 2500 items", of at least one character (its document). */
@@ -113,8 +101,7 @@ const TIERS: ReadonlySet<string> = new Set(['priority', 'flex', 'reserved'])
 const METADATA = /^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$/
 const MOST_METADATA = 16
 
-/** A row for each setting there is: a forgotten one does not compile. */
-const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
+const CARRY: Carriers<Draft> = {
   // Left out it is the most the model can do (its document on InferenceConfiguration), so none is made up.
   maxOutputTokens: ({ value, at }, { request, target, infer, losses }) => {
     const fitting = limitOf(request.settings, target) ?? value
@@ -160,9 +147,7 @@ const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
   presencePenalty: lostUnlessIdle,
   frequencyPenalty: lostUnlessIdle,
   logitBias: lostUnlessIdle,
-  choices: ({ value, at }, { losses }) => {
-    if (value !== 1) losses.unfit(at)
-  },
+  choices: oneOnly,
   logprobs: lostUnlessIdle,
   topLogprobs: lostUnlessIdle,
   toolChoice: decided,

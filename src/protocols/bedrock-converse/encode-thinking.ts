@@ -2,7 +2,7 @@
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import type { Losses } from '../losses.ts'
-import type { Turn } from './encode-messages.ts'
+import type { Turn } from '../turns.ts'
 import type { Family } from './family.ts'
 
 export type Thinking = {

@@ -1,7 +1,7 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { fitSchema, isClosed } from '../anthropic-messages/schema.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { choosesShape, fitSchema, isClosed, objectSchema } from '../anthropic-messages/schema.ts'
 import { freeInput } from '../arguments.ts'
 import type { Losses } from '../losses.ts'
 import { points } from './encode-messages.ts'
@@ -83,7 +83,10 @@ const encodeTool = (tool: Tool, family: Family, losses: Losses): JsonObject[] =>
 }
 
 const encodeFunction = (tool: Tool & { kind: 'function' }, family: Family, losses: Losses): JsonObject[] => {
-  const schema = inputSchema(tool.parameters, family)
+  // Claude takes no choice of shapes at the top, here as at its maker's. For all of them: "The value at
+  // toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object".
+  const fits = family.maker !== 'anthropic' || !choosesShape(tool.parameters)
+  const schema = fits ? objectSchema(tool.parameters) : undefined
   if (!schema) {
     losses.unfit(tool.at)
     return []
@@ -102,21 +105,6 @@ const described = (description: string | undefined): JsonObject =>
   description === undefined || description.trim() === '' ? {} : { description }
 
 /**
- * "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object". Undefined where
- * that cannot be had without changing what the tool takes.
- */
-const inputSchema = (parameters: Json | undefined, family: Family): JsonObject | undefined => {
-  if (parameters === undefined || parameters === null) return { type: 'object', properties: {} }
-  if (!isObject(parameters)) return undefined
-  // Claude takes no choice of shapes at the top, here as at its maker's.
-  if (family.maker === 'anthropic' && (parameters.anyOf || parameters.oneOf || parameters.allOf)) return undefined
-  const { type } = parameters
-  const objects = type === undefined || type === 'object' || (isList(type) && type.includes('object'))
-  if (!objects || (parameters.properties !== undefined && !isObject(parameters.properties))) return undefined
-  return type === 'object' ? parameters : { ...parameters, type: 'object' }
-}
-
-/**
  * `strict` holds a model to the schema, where model and schema allow it (recording test-bedrock-mixed-strict-tool-run). A
  * schema with open objects was not enforced by the other formats either, so nothing is lost; a closed one was.
  */
@@ -133,12 +121,10 @@ const strictly = (
   return {}
 }
 
-/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
-const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
-  const { at, name, description, format } = tool
-  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-  if (grammar) losses.lose(`${at}.format`)
-  return {
-    toolSpec: { name: toolName(name), ...described(description), inputSchema: { json: { ...freeInput(grammar) } } },
-  }
-}
+const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => ({
+  toolSpec: {
+    name: toolName(tool.name),
+    ...described(tool.description),
+    inputSchema: { json: freeInput(tool, losses) },
+  },
+})

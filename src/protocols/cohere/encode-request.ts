@@ -1,7 +1,8 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, SettingName, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -32,15 +33,10 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.strict) draft.put('strict_tools', true, 'tools')
   if (tools.choice) draft.put('tool_choice', tools.choice, settings.toolChoice?.at)
   if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
-  // The table's names are the settings' names.
-  for (const name of Object.keys(CARRY) as SettingName[]) carry(name, settings, draft)
+  carryAll(settings, CARRY, draft)
   for (const extra of request.extras) if (!isThinking(extra)) carryExtra(extra, draft)
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
-
-/** The client's name for the conversation: `messages`, `input`. */
-const rootOf = ({ messages }: ChatRequest): string =>
-  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
 
 const isFormatted = ({ format }: Settings): boolean => format !== undefined && format.value.kind !== 'text'
 
@@ -75,14 +71,6 @@ const newDraft = ({ settings }: ChatRequest, target: EncodeTarget, hasTools: boo
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Carrier<Name extends SettingName> = (setting: NonNullable<Settings[Name]>, draft: Draft) => void
-
-const carry = <Name extends SettingName>(name: Name, settings: Settings, draft: Draft): void => {
-  const setting = settings[name]
-  const carrier: Carrier<Name> = CARRY[name]
-  if (setting) carrier(setting, draft)
-}
-
 /** A number within this format's bounds; one beyond them is brought back, and told. */
 const bounded =
   (member: string, least: number, most: number) =>
@@ -95,8 +83,7 @@ const bounded =
 const MOST_STOPS = 5
 const MOST_SEED = 2n ** 64n - 1n
 
-/** A row for each setting there is: a forgotten one does not compile. */
-const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
+const CARRY: Carriers<Draft> = {
   maxOutputTokens: ({ value, at }, { target, put, losses }) => {
     const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
     if (fitting !== value) losses.lose(at)
@@ -126,9 +113,7 @@ const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
     if (setting.value !== 0) bounded('frequency_penalty', 0, 1)(setting, draft)
   },
   logitBias: lostUnlessIdle,
-  choices: ({ value, at }, { losses }) => {
-    if (value !== 1) losses.unfit(at)
-  },
+  choices: oneOnly,
   logprobs: ({ value, at }, { put }) => {
     if (value) put('logprobs', true, at)
   },
@@ -149,9 +134,7 @@ const CARRY: { readonly [Name in SettingName]: Carrier<Name> } = {
   verbosity: lost,
   user: lost,
   promptCacheKey: lost,
-  serviceTier: ({ value, at }, { losses }) => {
-    if (value !== 'auto' && value !== 'default') losses.lose(at)
-  },
+  serviceTier: usualTier,
   metadata: lostUnlessIdle,
   // Nothing is kept for later reference here; only wanting that is a loss.
   store: lostUnlessIdle,
@@ -179,18 +162,6 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, hasTools, loss
       throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
   }
 }
-
-/** The format's name and description live on in the schema's own members for them. */
-const labelled = (schema: JsonObject, { name, description }: OutputFormat & { kind: 'schema' }): JsonObject => ({
-  ...schema,
-  ...(schema.title === undefined && { title: name }),
-  ...(description && {
-    description:
-      typeof schema.description === 'string' && schema.description !== description
-        ? `${description}\n\n${schema.description}`
-        : description,
-  }),
-})
 
 // ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
 

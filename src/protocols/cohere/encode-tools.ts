@@ -2,7 +2,7 @@
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { freeInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, loseAll } from '../losses.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
@@ -66,7 +66,7 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
     case 'function':
       return encodeFunction(tool, losses)
     case 'custom':
-      return [encodeCustom(tool, losses)]
+      return [written(tool.name, tool.description, freeInput(tool, losses))]
     case 'foreign':
       losses.unfit(tool.at)
       return []
@@ -83,20 +83,13 @@ const written = (name: string, description: string | undefined, parameters: Json
 /** `parameters` has to be there, if only to say that there are none. */
 const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
   const { at, name, description, parameters, extras } = tool
-  for (const extra of extras ?? []) losses.loseExtra(extra)
+  loseAll(extras, losses)
   if (parameters !== undefined && parameters !== null && !isObject(parameters)) {
     losses.unfit(at)
     return []
   }
   const empty = !parameters || Object.keys(parameters).length === 0
   return [written(name, description, empty ? { type: 'object', properties: {} } : parameters)]
-}
-
-/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
-const encodeCustom = ({ at, name, description, format }: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
-  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-  if (grammar) losses.lose(`${at}.format`)
-  return written(name, description, freeInput(grammar))
 }
 
 /** "You can define a maximum of 200 fields across all tools" (Structured Outputs, notes on `strict_tools`). */

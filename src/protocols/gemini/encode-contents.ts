@@ -1,9 +1,9 @@
 /** The conversation as this format wants it: system apart, then user and model in turn. */
-import type { Message, Part, Proof, Reasoning, Source } from '../../core/chat.ts'
+import type { Message, Part, Proof, Reasoning } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, loseAll, roleAt } from '../losses.ts'
-import { fromDataUrl, sniff, standardBase64, typeOf } from '../media.ts'
+import { inlined, sniff, standardBase64, typeOf } from '../media.ts'
 import { append } from '../shared.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
@@ -317,6 +317,3 @@ const encodeSource = (part: Part & { readonly type: 'image' | 'file' }): JsonObj
       throw new Error(`unknown source ${JSON.stringify(source satisfies never)}`)
   }
 }
-
-/** A data URL is data, whoever left it as it was. */
-const inlined = (source: Source): Source => (source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source)

@@ -2,7 +2,7 @@ import type { ChatRequest, Extra, OutputFormat, Setting } from '../../core/chat.
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
 import { encodeConversation } from './encode-contents.ts'
 import { decideThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -104,9 +104,7 @@ const CARRY: Carriers<Draft> = {
   frequencyPenalty: bounded('frequencyPenalty', -2, 1.999),
   logitBias: lostUnlessIdle,
   // There is `candidateCount`, but of several answers the middle can tell only one.
-  choices: ({ value, at }, { losses }) => {
-    if (value !== 1) losses.unfit(at)
-  },
+  choices: oneOnly,
   logprobs: ({ value, at }, { generate }) => {
     if (value) generate('responseLogprobs', true, at)
   },
@@ -127,9 +125,7 @@ const CARRY: Carriers<Draft> = {
   verbosity: lost,
   user: lost,
   promptCacheKey: lost,
-  serviceTier: ({ value, at }, { losses }) => {
-    if (value !== 'auto' && value !== 'default') losses.lose(at)
-  },
+  serviceTier: usualTier,
   metadata: lostUnlessIdle,
   // Nothing is kept for later reference here; only wanting that is a loss.
   store: lostUnlessIdle,

@@ -2,7 +2,8 @@
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { freeInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { permitted } from '../carry.ts'
+import { type Losses, loseAll } from '../losses.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import { toolName } from './ids.ts'
 
@@ -11,7 +12,8 @@ export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly con
 export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): EncodedTools => {
   const { toolChoice, parallelToolCalls } = settings
   const choice = toolChoice?.value
-  const offered = permitted(tools, choice)
+  // Names can be allowed only to a call that has to be made.
+  const offered = choice?.kind === 'allowed' && choice.mode === 'auto' ? permitted(tools, choice) : tools
   const declared = offered.flatMap((tool) => encodeTool(tool, losses))
   const strict = offered.some(isStrict)
   // Nothing chosen and nothing strict is what goes without saying.
@@ -25,13 +27,6 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
     tools: [{ functionDeclarations: declared }],
     ...(config && { config: { functionCallingConfig: config } }),
   }
-}
-
-/** Names can be allowed only to a call that has to be made; for the others, sending only those tools says the same. */
-const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
-  if (choice?.kind !== 'allowed' || choice.mode !== 'auto') return tools
-  const names = new Set(choice.names)
-  return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
 }
 
 /** A schema with open objects is not enforced by the other formats either. */
@@ -64,7 +59,7 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
     case 'function':
       return encodeFunction(tool, losses)
     case 'custom':
-      return [encodeCustom(tool, losses)]
+      return [declared(tool.name, tool.description, freeInput(tool, losses))]
     case 'foreign':
       losses.unfit(tool.at)
       return []
@@ -75,32 +70,20 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
 
 const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
   const { at, name, description, parameters, extras } = tool
-  for (const extra of extras ?? []) losses.loseExtra(extra)
+  loseAll(extras, losses)
   if (parameters !== undefined && parameters !== null && !isObject(parameters)) {
     losses.unfit(at)
     return []
   }
-  return [
-    {
-      name: toolName(name),
-      ...(description !== undefined && { description }),
-      ...(hasArguments(parameters) && { parametersJsonSchema: parameters }),
-    },
-  ]
+  return [declared(name, description, hasArguments(parameters) ? parameters : undefined)]
 }
+
+const declared = (name: string, description: string | undefined, schema: JsonObject | undefined): JsonObject => ({
+  name: toolName(name),
+  ...(description !== undefined && { description }),
+  ...(schema && { parametersJsonSchema: schema }),
+})
 
 /** A function without arguments is declared without a schema; an empty one of older kinds is refused. */
-const hasArguments = (parameters: Json | undefined): boolean =>
+const hasArguments = (parameters: Json | undefined): parameters is JsonObject =>
   isObject(parameters) && Object.keys(parameters).length > 0
-
-/** Free-form input becomes an object with one text; `restore` takes it out of the answer again. */
-const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => {
-  const { at, name, description, format } = tool
-  const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-  if (grammar) losses.lose(`${at}.format`)
-  return {
-    name: toolName(name),
-    ...(description !== undefined && { description }),
-    parametersJsonSchema: freeInput(grammar),
-  }
-}

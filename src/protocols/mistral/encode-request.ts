@@ -6,7 +6,7 @@ import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings } from
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Carriers, carryAll, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -89,9 +89,7 @@ const CARRY: Carriers<Draft> = {
   frequencyPenalty: bounded('frequency_penalty', -2, 2),
   logitBias: lostUnlessIdle,
   // There is `n`, but of several answers the middle can tell only one.
-  choices: ({ value, at }, { losses }) => {
-    if (value !== 1) losses.unfit(at)
-  },
+  choices: oneOnly,
   logprobs: lostUnlessIdle,
   topLogprobs: lostUnlessIdle,
   toolChoice: decided,
@@ -117,9 +115,7 @@ const CARRY: Carriers<Draft> = {
   verbosity: lost,
   user: lost,
   promptCacheKey: ({ value, at }, { put }) => put('prompt_cache_key', value, at),
-  serviceTier: ({ value, at }, { losses }) => {
-    if (value !== 'auto' && value !== 'default') losses.lose(at)
-  },
+  serviceTier: usualTier,
   metadata: ({ value, at }, { put }) => put('metadata', value, at),
   // Nothing is kept for later reference here; only wanting that is a loss.
   store: lostUnlessIdle,

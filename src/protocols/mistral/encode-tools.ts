@@ -3,7 +3,7 @@ import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { freeInput } from '../arguments.ts'
 import { permitted } from '../carry.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, loseAll } from '../losses.ts'
 import { toolName } from '../openai-responses/names.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 
@@ -41,11 +41,8 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
     case 'function':
       return encodeFunction(tool, losses)
     case 'custom': {
-      const { at, name, description, format } = tool
-      const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-      if (grammar) losses.lose(`${at}.format`)
-      // Free-form input becomes an object with one text; `restore` takes it out of the answer again.
-      return [declared({ name: toolName(name), ...described(description), parameters: freeInput(grammar) })]
+      const { name, description } = tool
+      return [declared({ name: toolName(name), ...described(description), parameters: freeInput(tool, losses) })]
     }
     case 'foreign':
       losses.unfit(tool.at)
@@ -57,7 +54,7 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
 
 const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
   const { at, name, description, parameters = NOTHING, strict, extras } = tool
-  for (const extra of extras ?? []) losses.loseExtra(extra)
+  loseAll(extras, losses)
   if (!isObject(parameters)) {
     losses.unfit(at)
     return []

@@ -1,9 +1,9 @@
 /** The conversation as this format wants it: plain texts with pictures beside them, and calls as objects. */
-import type { Message, Part, Source } from '../../core/chat.ts'
+import type { Message, Part } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, loseAll } from '../losses.ts'
-import { fromBase64, fromDataUrl, isTextType, standardBase64, typeOf } from '../media.ts'
+import { fromBase64, inlined, isTextType, standardBase64, typeOf } from '../media.ts'
 import { asError } from '../openai-chat/request-encode.ts'
 
 export const encodeMessages = (messages: readonly Message[], losses: Losses): JsonObject[] => {
@@ -82,9 +82,6 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
     }
   return { content: texts.join('\n'), ...(images.length > 0 && { images }) }
 }
-
-/** A data URL is data, whoever left it as it was. */
-const inlined = (source: Source): Source => (source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source)
 
 /** A file of text is its text; of others there is nothing this format could take. */
 const textIn = ({ source, filename }: Part & { readonly type: 'file' }): string | undefined => {

@@ -3,7 +3,7 @@ import type { ChatRequest, Effort, Extra, Setting, Settings } from '../../core/c
 import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -86,9 +86,7 @@ const CARRY: Carriers<Draft> = {
   presencePenalty: number('presence_penalty'),
   frequencyPenalty: number('frequency_penalty'),
   logitBias: lostUnlessIdle,
-  choices: ({ value, at }, { losses }) => {
-    if (value !== 1) losses.unfit(at)
-  },
+  choices: oneOnly,
   logprobs: ({ value, at }, { put }) => {
     if (value) put('logprobs', true, at)
   },
@@ -130,9 +128,7 @@ const CARRY: Carriers<Draft> = {
   user: lost,
   // It keeps its cache by the prompt itself.
   promptCacheKey: lost,
-  serviceTier: ({ value, at }, { losses }) => {
-    if (value !== 'auto' && value !== 'default') losses.lose(at)
-  },
+  serviceTier: usualTier,
   metadata: lostUnlessIdle,
   store: lostUnlessIdle,
   // Always part of the stream.

@@ -3,7 +3,7 @@ import type { ChatRequest, Tool } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { freeInput } from '../arguments.ts'
 import { permitted } from '../carry.ts'
-import type { Losses } from '../losses.ts'
+import { type Losses, loseAll } from '../losses.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 
 export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): readonly JsonObject[] => {
@@ -31,13 +31,8 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
   switch (tool.kind) {
     case 'function':
       return encodeFunction(tool, losses)
-    case 'custom': {
-      const { at, name, description, format } = tool
-      const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-      if (grammar) losses.lose(`${at}.format`)
-      // Free-form input becomes an object with one text; `restore` takes it out of the answer again.
-      return [declared(name, description, freeInput(grammar))]
-    }
+    case 'custom':
+      return [declared(tool.name, tool.description, freeInput(tool, losses))]
     case 'foreign':
       losses.unfit(tool.at)
       return []
@@ -48,7 +43,7 @@ const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
 
 const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
   const { at, name, description, parameters = {}, strict, extras } = tool
-  for (const extra of extras ?? []) losses.loseExtra(extra)
+  loseAll(extras, losses)
   if (!isObject(parameters)) {
     losses.unfit(at)
     return []

@@ -1,18 +1,14 @@
 /** What a server is asked that knows functions only, and those by OpenAI's rules for names; `restore` undoes it in the answer. */
 import type { ChatRequest, Message, Part, Tool, ToolChoice } from '../../core/chat.ts'
-import { isObject } from '../../core/json.ts'
 import { freeInput, wrapInput } from '../arguments.ts'
+import type { Losses } from '../losses.ts'
 import { toolName } from '../openai-responses/names.ts'
 
 /**
  * The request with every name as this format takes it. Free-form tools, which OpenAI has and the servers that imitate it
  * mostly refuse (400), become functions with one text where `takesCustom` is false; a grammar is then told, not enforced.
  */
-export const withFunctions = (
-  request: ChatRequest,
-  takesCustom: boolean,
-  lose: (at: string, unfit: boolean) => void,
-): ChatRequest => {
+export const withFunctions = (request: ChatRequest, takesCustom: boolean, losses: Losses): ChatRequest => {
   const { tools, messages, settings } = request
   const { toolChoice } = settings
   return {
@@ -21,10 +17,8 @@ export const withFunctions = (
       if (tool.kind === 'foreign') return tool
       const name = toolName(tool.name)
       if (tool.kind === 'function' || takesCustom) return { ...tool, name }
-      const { at, description, format } = tool
-      const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-      if (grammar) lose(`${at}.format`, false)
-      const parameters = { ...freeInput(grammar), additionalProperties: false }
+      const { at, description } = tool
+      const parameters = { ...freeInput(tool, losses), additionalProperties: false }
       return { kind: 'function', at, name, ...(description !== undefined && { description }), parameters }
     }),
     messages: messages.map(

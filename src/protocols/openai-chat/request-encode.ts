@@ -1,6 +1,5 @@
 import type {
   ChatRequest,
-  Extra,
   Message,
   OutputFormat,
   Part,
@@ -11,51 +10,43 @@ import type {
 } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
-import type { Encoded, EncodeTarget, Loss } from '../../core/protocol.ts'
+import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { type Losses, loseAll, newLosses } from '../losses.ts'
 import { typeOf } from '../media.ts'
 import { dataUrl } from '../openai-responses/media.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import { shortId } from '../shared.ts'
 import { withFunctions } from './functions.ts'
 
-/** Notes what cannot be carried. Everything an encoder is given ends in the body or here. */
-type Lose = (at: string, unfit: boolean) => void
-
 /** A request in our words as chat completions; what that format has no place for is named as lost. */
 export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded => {
-  const found = new Map<string, boolean>()
-  const lose: Lose = (at, unfit) => void found.set(at, unfit || found.get(at) === true)
+  const losses = newLosses()
   const from: { [member: string]: string } = {}
   const note = (at: string, members: JsonObject): JsonObject => {
     for (const member of Object.keys(members)) from[member] = at
     return members
   }
-  const request = withFunctions(asked, target.takesCustomTools === true, lose)
-  loseExtras(request.extras, lose)
-  const messages = writeMessages(request.messages, lose, target)
-  const tools = request.tools.flatMap((tool) => writeTool(tool, lose))
+  const request = withFunctions(asked, target.takesCustomTools === true, losses)
+  loseAll(request.extras, losses)
+  const messages = writeMessages(request.messages, losses, target)
+  const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
   const { toolChoice } = request.settings
   // Of a choice among no tools only a call that had to be made is a loss.
   if (tools.length === 0 && toolChoice && toolChoice.value.kind !== 'auto' && toolChoice.value.kind !== 'none')
-    lose(toolChoice.at, false)
+    losses.lose(toolChoice.at)
   const body: JsonObject = {
     model: target.model,
     ...note(headOf(request.messages.at(-1)?.at, 'messages'), { messages }),
     ...(tools.length > 0 && note(headOf(request.tools[0]?.at, 'tools'), { tools })),
     // A choice is one among the tools that are sent.
-    ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, lose, note),
+    ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, losses, note),
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
   }
-  const losses: Loss[] = [...found].map(([at, unfit]) => ({ at, unfit }))
-  return { body, losses, from }
+  return { body, losses: losses.all(), from }
 }
 
 /** The outermost member of a path. */
 const headOf = (at: string | undefined, otherwise: string): string => /^[^.[]+/.exec(at ?? '')?.[0] ?? otherwise
-
-const loseExtras = (extras: readonly Extra[] | undefined, lose: Lose) => {
-  for (const { at, essential } of extras ?? []) lose(at, essential)
-}
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -101,7 +92,7 @@ const TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 
 
 const writeSettings = (
   request: ChatRequest,
-  lose: Lose,
+  losses: Losses,
   note: (at: string, members: JsonObject) => JsonObject,
 ): JsonObject =>
   Object.assign(
@@ -111,7 +102,7 @@ const writeSettings = (
       const row = SETTINGS[name as SettingName] as Row<unknown>
       const members = row(setting.value, request)
       if (members) return note(setting.at, members)
-      lose(setting.at, false)
+      losses.lose(setting.at)
       return {}
     }),
   )
@@ -153,11 +144,11 @@ const writeToolChoice = (choice: ToolChoice, tools: readonly Tool[]): Json => {
   }
 }
 
-const writeTool = (tool: Tool, lose: Lose): JsonObject[] => {
+const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
   switch (tool.kind) {
     case 'function': {
       const { name, description, parameters, strict } = tool
-      loseExtras(tool.extras, lose)
+      loseAll(tool.extras, losses)
       // In responses a function is strict unless it says otherwise, and is let off where its schema does not keep
       // strict mode's rules; here such a schema would be refused.
       const exact = strict === true && allowsStrict(parameters)
@@ -189,7 +180,7 @@ const writeTool = (tool: Tool, lose: Lose): JsonObject[] => {
     }
     case 'foreign':
       if (isSent(tool)) return [tool.raw]
-      lose(tool.at, true)
+      losses.unfit(tool.at)
       return []
   }
 }
@@ -206,7 +197,7 @@ const writeGrammar = (format: Json | undefined): Json | undefined => {
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const writeMessages = (messages: readonly Message[], lose: Lose, target: EncodeTarget): JsonObject[] => {
+const writeMessages = (messages: readonly Message[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const written: JsonObject[] = []
   /** Images and files that tools gave: a `tool` message holds text only, so they follow the last of the results. */
   let shown: JsonObject[] = []
@@ -215,28 +206,28 @@ const writeMessages = (messages: readonly Message[], lose: Lose, target: EncodeT
     shown = []
   }
   for (const message of messages) {
-    loseExtras(message.extras, lose)
+    loseAll(message.extras, losses)
     if (message.role !== 'tool') show()
     switch (message.role) {
       case 'system':
         // Never `developer`: OpenAI reads both alike, and most others know this one only.
-        written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, lose) })
+        written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, losses) })
         break
       case 'user':
-        written.push({ role: 'user', content: writeContent(message.content, USER_PARTS, lose) })
+        written.push({ role: 'user', content: writeContent(message.content, USER_PARTS, losses) })
         break
       case 'assistant':
-        written.push(...writeAssistant(message.content, lose, target))
+        written.push(...writeAssistant(message.content, losses, target))
         break
       case 'tool': {
         const said = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
         const seen = message.content.filter(({ type }) => type !== 'text' && type !== 'refusal')
-        const parts = seen.flatMap((part) => writePart(part, USER_PARTS, lose))
+        const parts = seen.flatMap((part) => writePart(part, USER_PARTS, losses))
         const result = said.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
         written.push({
           role: 'tool',
           tool_call_id: shortId(message.callId),
-          content: result ?? asError(writeContent(said, TEXT_ONLY, lose), message.isError),
+          content: result ?? asError(writeContent(said, TEXT_ONLY, losses), message.isError),
         })
         for (const part of parts) shown.push(part)
         break
@@ -259,31 +250,32 @@ const TEXT_ONLY: Kinds = new Set(['text', 'refusal', 'foreign'])
 const USER_PARTS: Kinds = new Set(['text', 'refusal', 'image', 'file', 'audio', 'foreign'])
 
 /** A single text is a plain string, which every server understands. */
-const writeContent = (content: readonly Part[], kinds: Kinds, lose: Lose): Json => {
-  const parts = content.flatMap((part) => writePart(part, kinds, lose))
+const writeContent = (content: readonly Part[], kinds: Kinds, losses: Losses): Json => {
+  const parts = content.flatMap((part) => writePart(part, kinds, losses))
   const [only] = parts
   if (!only) return ''
   return parts.length === 1 && only.type === 'text' ? (only.text ?? '') : parts
 }
 
 /** A part of a system, user or tool message. */
-const writePart = (part: Part, kinds: Kinds, lose: Lose): JsonObject[] => {
+const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
   if (!kinds.has(part.type)) {
     // Reasoning is the model's own affair; anything else is something the message is about.
-    lose(part.at, part.type !== 'reasoning')
+    if (part.type === 'reasoning') losses.lose(part.at)
+    else losses.unfit(part.at)
     return []
   }
   switch (part.type) {
     case 'text':
-      loseExtras(part.extras, lose)
+      loseAll(part.extras, losses)
       return [{ type: 'text', text: part.text }]
     case 'refusal':
       return [{ type: 'text', text: part.text }]
     case 'image': {
-      loseExtras(part.extras, lose)
+      loseAll(part.extras, losses)
       const { source, detail } = part
       if (source.kind === 'id') {
-        lose(part.at, true)
+        losses.unfit(part.at)
         return []
       }
       // Bytes that say nothing of their kind are most often PNG; an address without a type is none.
@@ -294,7 +286,7 @@ const writePart = (part: Part, kinds: Kinds, lose: Lose): JsonObject[] => {
       return [{ type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) } }]
     }
     case 'file': {
-      loseExtras(part.extras, lose)
+      loseAll(part.extras, losses)
       const { source, filename } = part
       const named = filename === undefined ? {} : { filename }
       if (source.kind === 'data') {
@@ -305,23 +297,23 @@ const writePart = (part: Part, kinds: Kinds, lose: Lose): JsonObject[] => {
       if (source.kind === 'id' && source.protocol === 'openai-chat')
         return [{ type: 'file', file: { file_id: source.id, ...named } }]
       // No addresses here, and another's file ids lead nowhere.
-      lose(part.at, true)
+      losses.unfit(part.at)
       return []
     }
     case 'audio':
       return [{ type: 'input_audio', input_audio: { data: part.data, format: part.format } }]
     case 'foreign':
       if (part.protocol === 'openai-chat') return [part.raw]
-      lose(part.at, true)
+      losses.unfit(part.at)
       return []
     case 'reasoning':
     case 'tool-call':
-      lose(part.at, part.type === 'tool-call')
+      // Among nobody's kinds.
       return []
   }
 }
 
-const writeAssistant = (content: readonly Part[], lose: Lose, target: EncodeTarget): JsonObject[] => {
+const writeAssistant = (content: readonly Part[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const texts: string[] = []
   const refusals: string[] = []
   const thoughts: string[] = []
@@ -330,7 +322,7 @@ const writeAssistant = (content: readonly Part[], lose: Lose, target: EncodeTarg
   for (const part of content)
     switch (part.type) {
       case 'text':
-        loseExtras(part.extras, lose)
+        loseAll(part.extras, losses)
         texts.push(part.text)
         break
       case 'refusal':
@@ -339,7 +331,7 @@ const writeAssistant = (content: readonly Part[], lose: Lose, target: EncodeTarg
       case 'reasoning':
         // Most servers refuse the member. Text alone can travel; a proof is another format's.
         if (target.takesReasoning && part.text !== '') thoughts.push(part.text)
-        else lose(part.at, false)
+        else losses.lose(part.at)
         break
       case 'tool-call':
         calls.push(
@@ -355,12 +347,12 @@ const writeAssistant = (content: readonly Part[], lose: Lose, target: EncodeTarg
         break
       case 'foreign':
         if (part.protocol === 'openai-chat') others.push(part.raw)
-        else lose(part.at, true)
+        else losses.unfit(part.at)
         break
       case 'image':
       case 'file':
       case 'audio':
-        lose(part.at, true)
+        losses.unfit(part.at)
         break
     }
   if (texts.length + refusals.length + calls.length + others.length + thoughts.length === 0) return []

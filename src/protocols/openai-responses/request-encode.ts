@@ -1,6 +1,7 @@
 import type { ChatRequest, Extra, Message, Part, SettingName, Settings, Source, Tool } from '../../core/chat.ts'
 import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
-import type { Encoded, EncodeTarget, Loss } from '../../core/protocol.ts'
+import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { type Losses, newLosses } from '../losses.ts'
 import { shortId } from '../shared.ts'
 import { compactedMessage } from './compaction.ts'
 import { dataUrl } from './media.ts'
@@ -12,11 +13,7 @@ type Draft = {
   readonly request: ChatRequest
   readonly body: { [member: string]: Json }
   readonly from: { [member: string]: string }
-  readonly losses: Map<string, Loss>
-}
-
-const lose = ({ losses }: Draft, at: string, unfit = false) => {
-  losses.set(at, { at, unfit: unfit || losses.get(at)?.unfit === true })
+  readonly losses: Losses
 }
 
 const put = ({ body, from }: Draft, member: string, value: Json, at: string) => {
@@ -28,7 +25,7 @@ const put = ({ body, from }: Draft, member: string, value: Json, at: string) => 
 const head = (at: string): string => at.split(/[.[]/, 1)[0] ?? at
 
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
-  const draft: Draft = { request, body: {}, from: {}, losses: new Map() }
+  const draft: Draft = { request, body: {}, from: {}, losses: newLosses() }
   put(draft, 'model', target.model, 'model')
   put(draft, 'input', encodeInput(draft), head(request.messages.at(-1)?.at ?? 'input'))
   const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
@@ -39,7 +36,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (request.stream) put(draft, 'stream', true, 'stream')
   for (const extra of request.extras) encodeExtra(draft, extra)
   if (request.mayShorten) put(draft, 'truncation', 'auto', 'truncation')
-  return { body: draft.body, losses: [...draft.losses.values()], from: draft.from }
+  return { body: draft.body, losses: draft.losses.all(), from: draft.from }
 }
 
 /** Members of this format the middle has no word for; others that use the same name mean the same, but for one. */
@@ -57,16 +54,17 @@ const OWN_MEMBERS = new Set([
   'truncation',
 ])
 
-const encodeExtra = (draft: Draft, { at, name, value, essential }: Extra) => {
+const encodeExtra = (draft: Draft, extra: Extra) => {
+  const { at, name, value } = extra
   // Anthropic's is an object, and another thing.
   const isTheirs = name === 'context_management' && !isList(value)
   if (at === name && OWN_MEMBERS.has(name) && !isTheirs && draft.body[name] === undefined) put(draft, name, value, at)
   else if (name === 'include') put(draft, 'include', [...list(draft.body.include), value], at)
-  else lose(draft, at, essential)
+  else draft.losses.loseExtra(extra)
 }
 
-const loseExtras = (draft: Draft, extras: readonly Extra[] | undefined, carried: readonly string[] = []) => {
-  for (const { at, name, essential } of extras ?? []) if (!carried.includes(name)) lose(draft, at, essential)
+const loseExtras = ({ losses }: Draft, extras: readonly Extra[] | undefined, carried: readonly string[] = []) => {
+  for (const extra of extras ?? []) if (!carried.includes(extra.name)) losses.loseExtra(extra)
 }
 
 const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly string[]): JsonObject =>
@@ -95,11 +93,11 @@ const included =
     if (value) put(draft, 'include', [...list(draft.body.include), what], at)
   }
 
-const lost: Carry<Json> = (draft, _value, at) => lose(draft, at)
+const lost: Carry<Json> = (draft, _value, at) => draft.losses.lose(at)
 
 /** Lost, unless it asks for nothing. */
 const lostUnlessZero: Carry<number> = (draft, value, at) => {
-  if (value !== 0) lose(draft, at)
+  if (value !== 0) draft.losses.lose(at)
 }
 
 /** Nothing to write: this format always does so. */
@@ -116,23 +114,23 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>
     // Raised instead of refused: people probe with max_tokens 1, and an answer of a few tokens more still answers them.
     // That it is not what was asked is said.
     const raised = value >= 0 && value < LEAST_OUTPUT
-    if (raised) lose(draft, at)
+    if (raised) draft.losses.lose(at)
     put(draft, 'max_output_tokens', raised ? LEAST_OUTPUT : value, at)
   },
   temperature: as('temperature'),
   topP: as('top_p'),
   topK: lost,
   stop: (draft, value, at) => {
-    if (value.length > 0) lose(draft, at)
+    if (value.length > 0) draft.losses.lose(at)
   },
   seed: lost,
   presencePenalty: lostUnlessZero,
   frequencyPenalty: lostUnlessZero,
   logitBias: (draft, value, at) => {
-    if (Object.keys(value).length > 0) lose(draft, at)
+    if (Object.keys(value).length > 0) draft.losses.lose(at)
   },
   choices: (draft, value, at) => {
-    if (value !== 1) lose(draft, at, true)
+    if (value !== 1) draft.losses.unfit(at)
   },
   logprobs: included('message.output_text.logprobs'),
   topLogprobs: as('top_logprobs'),
@@ -152,7 +150,7 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>
         return within('text', 'format')(draft, { type: 'json_object' }, at)
       case 'schema': {
         const { name, schema, description, strict = false } = format
-        if (!object(schema)) return lose(draft, at, true)
+        if (!object(schema)) return draft.losses.unfit(at)
         return within('text', 'format')(
           draft,
           { type: 'json_schema', name, schema, ...(description !== undefined && { description }), strict },
@@ -173,12 +171,12 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>
     // The newer member takes 64 characters at most; the older one any number, and compatible servers know no other.
     if (at !== 'safety_identifier') put(draft, 'user', value, at)
     else if (value.length <= 64) put(draft, 'safety_identifier', value, at)
-    else lose(draft, at)
+    else draft.losses.lose(at)
   },
   promptCacheKey: as('prompt_cache_key'),
   serviceTier: (draft, value, at) => {
     if (TIERS.has(value)) put(draft, 'service_tier', value, at)
-    else lose(draft, at)
+    else draft.losses.lose(at)
   },
   metadata: as('metadata'),
   // Written for every request, see above.
@@ -210,7 +208,7 @@ const encodeTool = (draft: Draft, tool: Tool): JsonObject[] => {
       const { at, name, description, parameters = NO_PARAMETERS, strict = false, extras } = tool
       loseExtras(draft, extras, TOOL_EXTRAS)
       if (!object(parameters)) {
-        lose(draft, at, true)
+        draft.losses.unfit(at)
         return []
       }
       const said = description === undefined ? {} : { description }
@@ -228,7 +226,7 @@ const encodeTool = (draft: Draft, tool: Tool): JsonObject[] => {
     }
     case 'foreign':
       if (tool.protocol === 'openai-responses') return [tool.raw]
-      lose(draft, tool.at, true)
+      draft.losses.unfit(tool.at)
       return []
     default:
       throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
@@ -329,7 +327,7 @@ const encodePart = (draft: Draft, part: Part): JsonObject[] => {
     default:
       throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
   }
-  lose(draft, part.at, true)
+  draft.losses.unfit(part.at)
   return []
 }
 
@@ -348,7 +346,7 @@ const encodeSource = (draft: Draft, source: Source, at: string, forData: string,
     case 'id':
       // Both of OpenAI's formats name the same files.
       if (source.protocol === 'openai-responses' || source.protocol === 'openai-chat') return { file_id: source.id }
-      lose(draft, at, true)
+      draft.losses.unfit(at)
       return undefined
     default:
       throw new Error(`unknown source ${JSON.stringify(source satisfies never)}`)
@@ -400,7 +398,7 @@ const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[]
             ...(!part.summary && part.text !== '' && { content: [{ type: 'reasoning_text', text: part.text }] }),
             encrypted_content: proof.value,
           })
-        } else if (part.text !== '' || proof) lose(draft, part.at)
+        } else if (part.text !== '' || proof) draft.losses.lose(part.at)
         break
       }
       case 'tool-call': {
@@ -417,12 +415,12 @@ const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[]
       case 'foreign':
         endText()
         if (part.protocol === 'openai-responses') items.push(part.raw)
-        else lose(draft, part.at, true)
+        else draft.losses.unfit(part.at)
         break
       case 'image':
       case 'file':
       case 'audio':
-        lose(draft, part.at, true)
+        draft.losses.unfit(part.at)
         break
       default:
         throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)

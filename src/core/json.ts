@@ -54,11 +54,15 @@ const hasManyDigits = (source: string): boolean => {
 const BEFORE_A_NUMBER = new Set([...'[:, \t\r\n'].map((letter) => letter.charCodeAt(0)))
 const isDigit = (code: number): boolean => code >= 48 && code <= 57
 
-/** The object in this text, with every digit; undefined where it is no JSON or no object. */
-export const parseObject = (source: string): JsonObject | undefined => {
+/** The same; undefined where it is no JSON, which then is the caller's to judge. */
+export const readJson = (source: string): Json | undefined => {
   try {
-    return object(parseJson(source))
+    // Parsed JSON is nothing but JSON.
+    return parseJson(source) as Json
   } catch {
     return undefined
   }
 }
+
+/** The object in this text, with every digit; undefined where it is no JSON or no object. */
+export const parseObject = (source: string): JsonObject | undefined => object(readJson(source))

@@ -1,6 +1,6 @@
 /** A call's arguments: text in the middle, an object in formats that want one. */
 import type { Tool } from '../core/chat.ts'
-import { isObject, type Json, type JsonObject, parseJson } from '../core/json.ts'
+import { isObject, type Json, type JsonObject, readJson } from '../core/json.ts'
 import { survey } from '../core/json-text.ts'
 import type { Losses } from './losses.ts'
 
@@ -15,17 +15,9 @@ export const FREE_INPUT = 'input'
 /** The object these arguments are. Nothing is the empty object; what is no object is kept as text under one member. */
 export const inputOf = (text: string): JsonObject => {
   if (text.trim() === '') return {}
+  // Models write broken JSON too. It is the answer's content, not a failure.
   const parsed = readJson(text)
   return isObject(parsed) && survey(text.trim(), DEEPEST).ok ? parsed : { [UNREADABLE]: text }
-}
-
-const readJson = (text: string): unknown => {
-  try {
-    return parseJson(text)
-  } catch {
-    // Models write broken JSON too. It is the answer's content, not a failure.
-    return undefined
-  }
 }
 
 /** The arguments an object is, as text. Undefined when it is nested too deep to be written. */

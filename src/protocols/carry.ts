@@ -1,6 +1,8 @@
 /** What encoders of requests do alike: a row for each setting, and where things come from. */
 import type { ChatRequest, SettingName, Settings, Tool, ToolChoice } from '../core/chat.ts'
-import type { JsonObject } from '../core/json.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import { freeInput } from './arguments.ts'
+import { type Losses, loseAll } from './losses.ts'
 
 /** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
 export type Carriers<Draft> = {
@@ -41,6 +43,34 @@ export const labelled = (schema: JsonObject, { name, description }: Label): Json
         : description,
   }),
 })
+
+/** A tool as a function, with the schema of its arguments; undefined: it has none. */
+export type Declare = (
+  tool: Exclude<Tool, { readonly kind: 'foreign' }>,
+  parameters: JsonObject | undefined,
+  losses: Losses,
+) => JsonObject
+
+/** The tools for formats that know nothing but functions: free-form input is an object with one text there. */
+export const asFunctions = (tools: readonly Tool[], declare: Declare, losses: Losses): readonly JsonObject[] =>
+  tools.flatMap((tool) => {
+    switch (tool.kind) {
+      case 'function': {
+        const { at, parameters = null, extras } = tool
+        loseAll(extras, losses)
+        if (parameters === null || isObject(parameters)) return [declare(tool, parameters ?? undefined, losses)]
+        losses.unfit(at)
+        return []
+      }
+      case 'custom':
+        return [declare(tool, freeInput(tool, losses), losses)]
+      case 'foreign':
+        losses.unfit(tool.at)
+        return []
+      default:
+        throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
+    }
+  })
 
 /** A choice among some of the tools, where a format has no word for it: only those are sent, which says the same. */
 export const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {

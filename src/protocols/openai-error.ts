@@ -1,6 +1,6 @@
 /** Errors in OpenAI's shape, which chat completions and responses share, and the dialects of those who imitate it. */
 import { type Failure, type FailureKind, fail, rowOf } from '../core/failure.ts'
-import { isList, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
+import { isList, type Json, type JsonObject, list, object, readJson, text } from '../core/json.ts'
 import type { FailureContext, HeaderLookup } from '../core/protocol.ts'
 import { classify, type Said } from './classify.ts'
 
@@ -114,12 +114,7 @@ const innermost = (raw: Json | undefined): string | undefined => {
 /** Short enough to be an error, and an object or a list. */
 const parsed = (source: string): Json | undefined => {
   if (source.length > 64 * 1024 || !/^\s*[{[]/.test(source)) return undefined
-  try {
-    // parseJson gives nothing but JSON.
-    return parseJson(source) as Json
-  } catch {
-    return undefined
-  }
+  return readJson(source)
 }
 
 const word = (value: Json | undefined): string | undefined =>

@@ -1,6 +1,6 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import { isObject, type Json, type JsonObject, object, parseJson, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
 import { argumentsOf, inputOf } from '../arguments.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
@@ -205,7 +205,7 @@ export const decodeStream = (): StreamDecoder => {
       const again = repetition.textOf(frame)
       if (again !== undefined) return [{ type: 'delta', text: again }]
       repetition.forget()
-      const event = parsed(frame.data)
+      const event = readJson(frame.data)
       if (!isObject(event)) return failed(malformed('an event is not JSON'))
       const events = read(event, text(event.type) ?? frame.event)
       const [only] = events
@@ -238,14 +238,5 @@ const stepText: TextOf = (event) => {
       return step.partial_json
     default:
       return undefined
-  }
-}
-
-const parsed = (data: string): unknown => {
-  try {
-    return parseJson(data)
-  } catch {
-    // Told of as `malformed` by the caller.
-    return undefined
   }
 }

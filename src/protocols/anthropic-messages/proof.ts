@@ -3,7 +3,7 @@
  * another format travels there, packed so that it is known again and never mistaken for one of Anthropic's.
  */
 import type { Proof, UpstreamProtocolName } from '../../core/chat.ts'
-import { isObject, parseJson, text } from '../../core/json.ts'
+import { parseObject, text } from '../../core/json.ts'
 
 const MARK = 'headgate.proof.1.'
 const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
@@ -33,8 +33,9 @@ export const isOwn = (signature: unknown): boolean =>
 
 const packedIn = (signature: string): Proof | undefined => {
   if (!signature.startsWith(MARK)) return undefined
-  const packed = unpacked(signature.slice(MARK.length))
-  if (!isObject(packed)) return undefined
+  const packed = parseObject(signature.slice(MARK.length))
+  // A client that changed what it was given: the block then proves nothing here and is kept as a signature.
+  if (!packed) return undefined
   const origin = text(packed.origin)
   const value = text(packed.value)
   if (origin === undefined || value === undefined || !ORIGINS.has(origin)) return undefined
@@ -45,14 +46,5 @@ const packedIn = (signature: string): Proof | undefined => {
     value,
     ...(packed.redacted === true && { redacted: true }),
     ...(id !== undefined && { id }),
-  }
-}
-
-const unpacked = (packed: string): unknown => {
-  try {
-    return parseJson(packed)
-  } catch {
-    // A client that changed what it was given: the block then proves nothing here and is kept as a signature.
-    return undefined
   }
 }

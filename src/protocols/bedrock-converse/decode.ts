@@ -1,7 +1,7 @@
 /** Answers of this format, whole and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, parseObject, text } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { argumentsOf } from '../arguments.ts'
@@ -76,7 +76,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
         const failure = fail('too_large', "A single event of the provider's answer was larger than the gateway takes.")
         return reader.fail(failure)
       }
-      const payload = parsed(data)
+      const payload = parseObject(data)
       const troubled = [EXCEPTION, ERROR].find((mark) => event?.startsWith(mark))
       if (event !== undefined && troubled !== undefined)
         return reader.fail(exceptionFailure(event.slice(troubled.length), payload ?? {}))
@@ -87,15 +87,5 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       return reader.push(event, payload)
     },
     end: () => reader.end(),
-  }
-}
-
-const parsed = (data: string): JsonObject | undefined => {
-  try {
-    const value = parseJson(data)
-    return isObject(value) ? value : undefined
-  } catch {
-    // Told of as `malformed` by the caller.
-    return undefined
   }
 }

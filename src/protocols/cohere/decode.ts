@@ -1,7 +1,7 @@
 /** Answers of this format, whole and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
@@ -98,7 +98,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
         )
       if (frame.data === '') return [{ type: 'ping' }]
       if (frame.data === '[DONE]') return []
-      const event = parsed(frame.data)
+      const event = readJson(frame.data)
       if (!isObject(event)) return reader.fail(malformed('an event is no JSON object'))
       const failure = failureIn(event)
       if (failure) return reader.fail(failure)
@@ -106,15 +106,6 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       return readEvent(text(event.type) ?? frame.event, event, reader)
     },
     end: () => reader.end(),
-  }
-}
-
-const parsed = (data: string): unknown => {
-  try {
-    return parseJson(data)
-  } catch {
-    // Told of as `malformed` by the caller.
-    return undefined
   }
 }
 

@@ -1,8 +1,8 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
-import { isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { freeInput } from '../arguments.ts'
-import { type Losses, loseAll } from '../losses.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
+import { asFunctions, type Declare } from '../carry.ts'
+import type { Losses } from '../losses.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
@@ -22,7 +22,7 @@ export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, lo
   const offered = tools.filter((tool) => isOffered(tool, wish, allowed, family))
   const kept = new Set(offered)
   for (const tool of tools) if (!kept.has(tool)) losses.lose(tool.at)
-  const written = offered.flatMap((tool) => encodeTool(tool, losses))
+  const written = asFunctions(offered, declared, losses)
   const forced =
     wish?.kind === 'required' || wish?.kind === 'tool' || (wish?.kind === 'allowed' && wish.mode !== 'auto')
   if (toolChoice && forced) {
@@ -61,36 +61,15 @@ const isOffered = (
   }
 }
 
-const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
-  switch (tool.kind) {
-    case 'function':
-      return encodeFunction(tool, losses)
-    case 'custom':
-      return [written(tool.name, tool.description, freeInput(tool, losses))]
-    case 'foreign':
-      losses.unfit(tool.at)
-      return []
-    default:
-      throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
-  }
-}
-
-const written = (name: string, description: string | undefined, parameters: Json): JsonObject => ({
-  type: 'function',
-  function: { name: toolName(name), ...(description !== undefined && { description }), parameters },
-})
-
 /** `parameters` has to be there, if only to say that there are none. */
-const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
-  const { at, name, description, parameters, extras } = tool
-  loseAll(extras, losses)
-  if (parameters !== undefined && parameters !== null && !isObject(parameters)) {
-    losses.unfit(at)
-    return []
-  }
-  const empty = !parameters || Object.keys(parameters).length === 0
-  return [written(name, description, empty ? { type: 'object', properties: {} } : parameters)]
-}
+const declared: Declare = ({ name, description }, parameters = {}) => ({
+  type: 'function',
+  function: {
+    name: toolName(name),
+    ...(description !== undefined && { description }),
+    parameters: Object.keys(parameters).length === 0 ? { type: 'object', properties: {} } : parameters,
+  },
+})
 
 /** "You can define a maximum of 200 fields across all tools" (Structured Outputs, notes on `strict_tools`). */
 const MOST_FIELDS = 200

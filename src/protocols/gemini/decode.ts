@@ -1,7 +1,7 @@
 /** Answers of this format, whole and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import { isList, type Json, parseJson } from '../../core/json.ts'
+import { isList, type Json, readJson } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { answerReader, malformed } from './reader.ts'
@@ -28,7 +28,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       }
       if (frame.data === '') return [{ type: 'ping' }]
       if (frame.data === '[DONE]') return []
-      const response = parsed(frame.data)
+      const response = readJson(frame.data)
       if (response !== undefined) {
         const events = reader.push(response)
         deaf = events.some(({ type }) => type === 'failure')
@@ -38,14 +38,5 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       return [{ type: 'failure', failure: malformed('an event is not JSON') }]
     },
     end: () => (deaf ? [] : reader.end()),
-  }
-}
-
-const parsed = (data: string): unknown => {
-  try {
-    return parseJson(data)
-  } catch {
-    // Told of as `malformed` by the caller.
-    return undefined
   }
 }

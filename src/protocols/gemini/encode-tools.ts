@@ -1,9 +1,8 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { freeInput } from '../arguments.ts'
-import { permitted } from '../carry.ts'
-import { type Losses, loseAll } from '../losses.ts'
+import { asFunctions, type Declare, permitted } from '../carry.ts'
+import type { Losses } from '../losses.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import { toolName } from './ids.ts'
 
@@ -14,17 +13,17 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
   const choice = toolChoice?.value
   // Names can be allowed only to a call that has to be made.
   const offered = choice?.kind === 'allowed' && choice.mode === 'auto' ? permitted(tools, choice) : tools
-  const declared = offered.flatMap((tool) => encodeTool(tool, losses))
+  const functions = asFunctions(offered, declared, losses)
   const strict = offered.some(isStrict)
   // Nothing chosen and nothing strict is what goes without saying.
   const config = choice || strict ? configOf(choice ?? { kind: 'auto' }, strict) : undefined
-  if (declared.length === 0) {
+  if (functions.length === 0) {
     if (toolChoice && choice?.kind !== 'auto' && choice?.kind !== 'none') losses.lose(toolChoice.at)
     return { tools: [] }
   }
   if (parallelToolCalls?.value === false && choice?.kind !== 'none') losses.lose(parallelToolCalls.at)
   return {
-    tools: [{ functionDeclarations: declared }],
+    tools: [{ functionDeclarations: functions }],
     ...(config && { config: { functionCallingConfig: config } }),
   }
 }
@@ -54,36 +53,12 @@ const configOf = (choice: ToolChoice, strict: boolean): JsonObject => {
   }
 }
 
-const encodeTool = (tool: Tool, losses: Losses): JsonObject[] => {
-  switch (tool.kind) {
-    case 'function':
-      return encodeFunction(tool, losses)
-    case 'custom':
-      return [declared(tool.name, tool.description, freeInput(tool, losses))]
-    case 'foreign':
-      losses.unfit(tool.at)
-      return []
-    default:
-      throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
-  }
-}
-
-const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
-  const { at, name, description, parameters, extras } = tool
-  loseAll(extras, losses)
-  if (parameters !== undefined && parameters !== null && !isObject(parameters)) {
-    losses.unfit(at)
-    return []
-  }
-  return [declared(name, description, hasArguments(parameters) ? parameters : undefined)]
-}
-
-const declared = (name: string, description: string | undefined, schema: JsonObject | undefined): JsonObject => ({
-  name: toolName(name),
-  ...(description !== undefined && { description }),
-  ...(schema && { parametersJsonSchema: schema }),
-})
-
 /** A function without arguments is declared without a schema; an empty one of older kinds is refused. */
 const hasArguments = (parameters: Json | undefined): parameters is JsonObject =>
   isObject(parameters) && Object.keys(parameters).length > 0
+
+const declared: Declare = ({ name, description }, parameters) => ({
+  name: toolName(name),
+  ...(description !== undefined && { description }),
+  ...(hasArguments(parameters) && { parametersJsonSchema: parameters }),
+})

@@ -4,7 +4,7 @@
  * can be told as the addresses other formats know.
  */
 import type { ChatEvent, Message } from '../../core/chat.ts'
-import { isObject, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
+import { type JsonObject, list, object, parseObject, text } from '../../core/json.ts'
 import type { Stage } from '../../core/stage.ts'
 
 type Source = { readonly url: string; readonly title?: string }
@@ -25,16 +25,9 @@ export const sourcesIn = (messages: readonly Message[]): ReadonlyMap<number, Sou
   return sources
 }
 
-const parsed = (result: string): JsonObject | undefined => {
-  if (!result.trimStart().startsWith('{')) return undefined
-  try {
-    const value = parseJson(result)
-    return isObject(value) ? value : undefined
-  } catch {
-    // A tool may give any text; then it numbers nothing.
-    return undefined
-  }
-}
+/** A tool may give any text; then it numbers nothing. */
+const parsed = (result: string): JsonObject | undefined =>
+  result.trimStart().startsWith('{') ? parseObject(result) : undefined
 
 /** Tells numbers as the sources they are; a number nobody gave stays what it was. */
 export const withSources = (sources: ReadonlyMap<number, Source>): Stage<ChatEvent, ChatEvent> => ({

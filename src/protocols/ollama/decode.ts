@@ -1,7 +1,7 @@
 /** Answers of this format, whole and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import { type Json, parseJson } from '../../core/json.ts'
+import { type Json, readJson } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { answerReader, malformed } from './reader.ts'
@@ -26,18 +26,9 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
       if (frame.oversized)
         return broken(fail('too_large', "A single line of the provider's answer was larger than the gateway takes."))
       if (frame.data === '') return [{ type: 'ping' }]
-      const line = parsed(frame.data)
+      const line = readJson(frame.data)
       return line === undefined ? broken(malformed('a line is not JSON')) : reader.push(line)
     },
     end: () => (deaf ? [] : reader.end()),
-  }
-}
-
-const parsed = (data: string): unknown => {
-  try {
-    return parseJson(data)
-  } catch {
-    // Told of as `malformed` by the caller.
-    return undefined
   }
 }

@@ -2,7 +2,7 @@
  * A stream of chat completion chunks as the one answer it would have been. Vendors have members of their own in both, so
  * nothing here knows the names of all: pieces of text are joined, lists go on, and of what is said once the last stands.
  */
-import { isList, isObject, type Json, type JsonObject, list, number, object, parseJson } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, number, object, parseObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import { isDeeper } from '../arguments.ts'
 
@@ -44,15 +44,8 @@ export const gather = (frames: readonly Frame[]): string | null => {
   return JSON.stringify({ id, object: 'chat.completion', created, model, choices: said, ...rest })
 }
 
-const read = (data: string): JsonObject | undefined => {
-  if (data === '') return undefined
-  try {
-    return object(parseJson(data))
-  } catch {
-    // The reader has judged it already: of plain text such an event may be left out.
-    return undefined
-  }
-}
+/** The reader has judged it already: of plain text an event that is no object may be left out. */
+const read = (data: string): JsonObject | undefined => (data === '' ? undefined : parseObject(data))
 
 /** Azure's first chunk has an empty id and no time: what is said stands before what is not. */
 const says = (value: Json | undefined): boolean => value !== undefined && value !== null && value !== '' && value !== 0

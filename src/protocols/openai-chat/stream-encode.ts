@@ -8,16 +8,16 @@ import { isLegacy, isOwn, REFUSED, reasonFor } from './answer.ts'
 import { writeDetails } from './reasoning.ts'
 import { encodeCitation, encodeUsage, hasAddress } from './said.ts'
 
-const DONE = writeFrame(undefined, '[DONE]')
+export const DONE = writeFrame(undefined, '[DONE]')
 
 /**
  * A comment, without a blank line: then it is part of the next event. With one, openai-python takes it for an event
  * without data once the stream has used an id, and fails.
  */
-const PING = ': ping\n'
+export const PING = ': ping\n'
 
 /** The in-band error, after which the stream stops without `[DONE]`, so that nobody takes it for complete. */
-const writeFailure = (
+export const writeFailure = (
   failure: Failure,
   { requestId, id }: Pick<AnswerContext, 'requestId' | 'id'>,
   interrupted: boolean,

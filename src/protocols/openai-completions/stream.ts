@@ -1,17 +1,11 @@
 import { type Block, type ChatEvent, isContent, type Usage } from '../../core/chat.ts'
-import type { Failure } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject } from '../../core/json.ts'
 import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
 import { encodeUsage } from '../openai-chat/said.ts'
-import { encodeOpenaiFailure } from '../openai-error.ts'
+import { DONE, PING, writeFailure } from '../openai-chat/stream-encode.ts'
 import { writeFrame } from '../sse.ts'
 import { encodeLogprobs, isText, OBJECT, reasonFor } from './answer.ts'
 import { echoOf } from './request.ts'
-
-const DONE = writeFrame(undefined, '[DONE]')
-
-/** A comment, without a blank line: then it is part of the next event, which openai-python needs. */
-const PING = ': ping\n'
 
 /** Writes pieces of text as OpenAI's older stream does: text, then the reason, the usage if it was asked for, `[DONE]`. */
 export const encodeStream = (context: AnswerContext): StreamWriter => {
@@ -54,13 +48,6 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
     return [...opening(), chunk(text, null, encodeLogprobs(given, length))]
   }
 
-  const failed = (failure: Failure): string[] => {
-    over = true
-    const { requestId, id } = context
-    const error = { requestId: requestId ?? id('req'), ...(content && { interrupted: true }) }
-    return [writeFrame(undefined, JSON.stringify(encodeOpenaiFailure(failure, error)))]
-  }
-
   const written = (event: ChatEvent): string[] => {
     switch (event.type) {
       case 'start':
@@ -81,7 +68,8 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         finished = true
         return [...opening(), chunk('', reasonFor(event.finish))]
       case 'failure':
-        return failed(event.failure)
+        over = true
+        return [writeFailure(event.failure, context, content)]
       case 'citation':
       case 'proof':
       case 'ping':

@@ -1,11 +1,13 @@
 /** Whatever comes in: nothing throws, and what goes out is what the published schema allows. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
-import { type AnswerBlock, type ChatAnswer, type ChatRequest, fold, type Part, unfold } from '../../core/chat.ts'
-import type { Json, JsonObject } from '../../core/json.ts'
+import { anyArguments, anyRequest, lookalikes } from '../../../test/support/anything.ts'
+import { orderly } from '../../../test/support/orderly.ts'
+import { skip } from '../../../test/support/recordings.ts'
+import { problemsOf } from '../../../test/support/schemas.ts'
+import { type AnswerBlock, type ChatAnswer, fold, unfold } from '../../core/chat.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../sse.ts'
@@ -19,9 +21,6 @@ const context: AnswerContext = {
   created: 0,
   model: 'wire-model',
 }
-// fast-check's JSON values are JSON.
-const json = fc.jsonValue() as fc.Arbitrary<Json>
-
 /** Objects that look like this format's, filled with anything. */
 const WORDS = [
   'type',
@@ -74,23 +73,9 @@ const WORDS = [
   'end_turn',
   'error',
   'index',
-  '__proto__',
-  'constructor',
 ]
-const word = fc.constantFrom(...WORDS)
-const { lookalike } = fc.letrec<{ lookalike: Json }>((tie) => ({
-  lookalike: fc.oneof(
-    { depthSize: 'small', withCrossShrink: true },
-    word,
-    fc.string(),
-    fc.double(),
-    fc.constantFrom(null, true, false, 0, -1),
-    fc.array(tie('lookalike'), { maxLength: 4 }),
-    fc.dictionary(word, tie('lookalike'), { maxKeys: 6 }),
-  ) as fc.Arbitrary<Json>,
-}))
-const anything = fc.oneof(json, lookalike)
-const objects = fc.dictionary(word, anything, { maxKeys: 8 }) as fc.Arbitrary<JsonObject>
+const lookalike = lookalikes(WORDS)
+const { word, anything, objects } = lookalike
 
 test('anything at all is read without throwing', () =>
   fc.assert(
@@ -126,18 +111,7 @@ test('any stream is read without throwing, and ends in one way', () =>
           protocol.decodeStream(),
           frames.map(([event, data]) => ({ event, data: data.replace(/\n/g, ' ') })),
         )
-        const ends = events.filter(({ type }) => type === 'failure' || type === 'finish')
-        assert.ok(ends.length >= 1, 'no end')
-        assert.ok(events.filter(({ type }) => type === 'failure').length <= 1)
-        // Blocks never interleave and deltas have one they belong to.
-        let open = false
-        for (const { type } of events) {
-          if (type === 'open') assert.equal(open, false)
-          if (type === 'delta' || type === 'proof' || type === 'citation' || type === 'close')
-            assert.equal(open, true, type)
-          if (type === 'open' || type === 'close') open = type === 'open'
-          if (type === 'finish') assert.equal(open, false)
-        }
+        orderly(events, false)
         for (const piece of run(protocol.encodeStream(context), [{ events }]))
           assert.match(piece, /^event: \w+\ndata: [^\n]+\n\n$/)
       },
@@ -148,7 +122,6 @@ test('any stream is read without throwing, and ends in one way', () =>
 // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const words = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
-const args = fc.dictionary(fc.string(), json, { maxKeys: 3 }).map((value) => JSON.stringify(value))
 const name = fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/)
 const block: fc.Arbitrary<AnswerBlock> = fc.oneof(
   words.map((text) => ({ type: 'text', text }) as const),
@@ -159,7 +132,9 @@ const block: fc.Arbitrary<AnswerBlock> = fc.oneof(
     (value) =>
       ({ type: 'reasoning', text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }) as const,
   ),
-  fc.tuple(name, name, args).map(([id, called, text]) => ({ type: 'tool-call', id, name: called, text }) as const),
+  fc
+    .tuple(name, name, anyArguments)
+    .map(([id, called, text]) => ({ type: 'tool-call', id, name: called, text }) as const),
 )
 const answer: fc.Arbitrary<ChatAnswer> = fc
   .tuple(
@@ -205,143 +180,9 @@ test('an answer written and read again is the same answer, whole or streamed', (
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const at = fc.constantFrom('messages[0].content[0]', 'input[1]', 'messages[2]')
-const anyText = fc.oneof(fc.string(), fc.constantFrom('', ' ', '\n'))
-const part: fc.Arbitrary<Part> = fc.oneof(
-  fc.record({ type: fc.constant('text' as const), at, text: anyText }),
-  fc.record({ type: fc.constant('refusal' as const), at, text: anyText }),
-  fc.record({
-    type: fc.constant('image' as const),
-    at,
-    source: fc.oneof(
-      fc.record({
-        kind: fc.constant('data' as const),
-        mediaType: fc.constantFrom('image/png', '', 'image/tiff'),
-        data: fc.base64String(),
-      }),
-      fc.record({ kind: fc.constant('url' as const), url: fc.oneof(fc.webUrl(), fc.string()) }),
-    ),
-  }),
-  fc.record({
-    type: fc.constant('file' as const),
-    at,
-    source: fc.oneof(
-      fc.record({
-        kind: fc.constant('data' as const),
-        mediaType: fc.constantFrom('application/pdf', 'text/plain', '', 'x/y'),
-        data: fc.oneof(fc.base64String(), fc.string()),
-      }),
-      fc.record({
-        kind: fc.constant('id' as const),
-        id: fc.string(),
-        protocol: fc.constantFrom('openai-chat' as const, 'anthropic-messages' as const),
-      }),
-    ),
-    filename: fc.string({ minLength: 1, maxLength: 600 }),
-  }),
-  fc.record({ type: fc.constant('audio' as const), at, data: fc.string(), format: fc.string() }),
-  fc.record({
-    type: fc.constant('tool-call' as const),
-    at,
-    id: fc.string(),
-    name: fc.string({ minLength: 1 }),
-    arguments: fc.oneof(args, fc.string()),
-  }),
-  fc.record({
-    type: fc.constant('reasoning' as const),
-    at,
-    text: fc.string(),
-    proof: fc.record({
-      origin: fc.constantFrom('openai-chat' as const, 'anthropic-messages' as const),
-      value: fc.string(),
-      redacted: fc.boolean(),
-    }),
-  }),
-)
-const content = fc.array(part, { maxLength: 4 })
-const setting = <T>(value: fc.Arbitrary<T>) => fc.record({ value, at: fc.constant('setting') })
-const requests = fc.record({
-  model: fc.string(),
-  stream: fc.boolean(),
-  messages: fc.array(
-    fc.oneof(
-      fc.record({
-        role: fc.constant('system' as const),
-        at,
-        as: fc.constant('system' as const),
-        content: fc.array(fc.record({ type: fc.constant('text' as const), at, text: anyText })),
-      }),
-      fc.record({ role: fc.constant('user' as const), at, content }),
-      fc.record({ role: fc.constant('assistant' as const), at, content }),
-      fc.record({ role: fc.constant('tool' as const), at, callId: fc.string(), content, isError: fc.boolean() }),
-    ),
-    { maxLength: 6 },
-  ),
-  tools: fc.array(
-    fc.oneof(
-      fc.record({
-        kind: fc.constant('function' as const),
-        at,
-        name: fc.string({ minLength: 1 }),
-        parameters: fc.oneof(objects, fc.constant({ type: 'object', properties: {}, additionalProperties: false })),
-        strict: fc.boolean(),
-      }),
-      fc.record({
-        kind: fc.constant('custom' as const),
-        at,
-        name: fc.string({ minLength: 1, maxLength: 300 }),
-        description: fc.string(),
-        format: objects,
-      }),
-    ),
-    { maxLength: 3 },
-  ),
-  settings: fc.record(
-    {
-      maxOutputTokens: setting(fc.integer({ min: 1, max: 1_000_000 })),
-      temperature: setting(fc.double({ min: -1, max: 3, noNaN: true })),
-      topP: setting(fc.double({ min: 0, max: 1, noNaN: true })),
-      topK: setting(fc.double({ min: 0, max: 99, noNaN: true })),
-      stop: setting(fc.array(anyText)),
-      user: setting(fc.string({ maxLength: 700 })),
-      serviceTier: setting(fc.constantFrom('auto', 'flex', 'default')),
-      parallelToolCalls: setting(fc.boolean()),
-      effort: setting(fc.constantFrom('none', 'minimal', 'low', 'xhigh', 'max')),
-      thinkingBudget: setting(fc.integer({ min: 0, max: 50_000 })),
-      reasoningSummary: setting(fc.constantFrom('auto', 'detailed')),
-      toolChoice: setting(
-        fc.oneof(
-          fc.constantFrom({ kind: 'auto' as const }, { kind: 'none' as const }, { kind: 'required' as const }),
-          fc.string({ minLength: 1 }).map((named) => ({ kind: 'tool' as const, name: named })),
-        ),
-      ),
-      format: setting(
-        fc.record({
-          kind: fc.constant('schema' as const),
-          name: fc.string(),
-          schema: objects,
-          description: fc.string(),
-        }),
-      ),
-    },
-    { requiredKeys: [] },
-  ),
-  extras: fc.array(fc.record({ at, name: word, value: json, essential: fc.boolean() }), { maxLength: 2 }),
-}) as fc.Arbitrary<ChatRequest>
+const requests = anyRequest({ ...lookalike, origin: 'anthropic-messages', beside: ['other'] })
 
-const published = new URL('../../../../shared/wire/anthropic.schema.json', import.meta.url)
-const present = existsSync(published)
-
-test('any request is written as the published schema allows', (t) => {
-  if (!present) {
-    assert.notEqual(process.env.HEADGATE_CI, '1', 'the published schema is missing')
-    t.skip('needs the published schema, which is not part of the project')
-    return
-  }
-  const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
-  ajv.addSchema(JSON.parse(readFileSync(published, 'utf8')))
-  const check = ajv.getSchema('urn:wire:anthropic#/$defs/BetaCreateMessageParams')
-  assert.ok(check)
+test('any request is written as the published schema allows', { skip }, () => {
   let fit = 0
   fc.assert(
     fc.property(
@@ -367,13 +208,11 @@ test('any request is written as the published schema allows', (t) => {
         }
         if (losses.some(({ unfit }) => unfit)) return
         fit++
-        assert.ok(
-          check(JSON.parse(JSON.stringify(body))),
-          `${JSON.stringify(check.errors?.slice(0, 3))}\n${JSON.stringify(body)}`,
-        )
+        const problem = problemsOf('anthropic', 'BetaCreateMessageParams', JSON.parse(JSON.stringify(body)))
+        assert.equal(problem, undefined, JSON.stringify(body))
       },
     ),
     { numRuns: 1_500 },
   )
-  assert.ok(fit > 5, `only ${fit} were fit`)
+  assert.ok(fit > 50, `only ${fit} were fit`)
 })

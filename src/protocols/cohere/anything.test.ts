@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { lookalikes } from '../../../test/support/anything.ts'
+import { orderly } from '../../../test/support/orderly.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
@@ -11,8 +13,6 @@ import { sseFrames } from '../sse.ts'
 import { cohere } from './index.ts'
 
 const RUNS = { numRuns: 400 }
-// fast-check's JSON values are JSON.
-const json = fc.jsonValue() as fc.Arbitrary<Json>
 
 /** Objects that look like this format's, filled with anything. */
 const WORDS = [
@@ -59,34 +59,12 @@ const WORDS = [
   'citation-start',
   'citation-end',
   'message-end',
-  '__proto__',
-  'constructor',
-] as const
-const word = fc.constantFrom(...WORDS)
-const { lookalike } = fc.letrec<{ lookalike: Json }>((tie) => ({
-  lookalike: fc.oneof(
-    { depthSize: 'small', withCrossShrink: true },
-    word,
-    fc.string(),
-    fc.double(),
-    fc.constantFrom(null, true, false, 0, -1),
-    fc.array(tie('lookalike'), { maxLength: 4 }),
-    fc.dictionary(word, tie('lookalike'), { maxKeys: 6 }),
-  ) as fc.Arbitrary<Json>,
-}))
-const anything = fc.oneof(json, lookalike)
-const objects = fc.dictionary(word, anything, { maxKeys: 8 }) as fc.Arbitrary<JsonObject>
+]
+const { word, anything, objects } = lookalikes(WORDS)
 
-/** One end, after which nothing comes; everything that is opened is closed before anything else is. */
+/** Here an end is the only one, whichever it is. */
 const assertOrderly = (events: readonly ChatEvent[]): void => {
-  let open = false
-  for (const [index, { type }] of events.entries()) {
-    if (type === 'open') assert.equal(open, false)
-    if (type === 'delta' || type === 'citation' || type === 'proof' || type === 'close') assert.equal(open, true, type)
-    if (type === 'finish') assert.equal(open, false)
-    if (type === 'open' || type === 'close') open = type === 'open'
-    if (type === 'failure') assert.equal(index, events.length - 1)
-  }
+  orderly(events, false)
   assert.equal(events.filter(({ type }) => type === 'finish' || type === 'failure').length, 1)
 }
 

@@ -1,6 +1,6 @@
 /** The official OpenAI and Anthropic SDKs, as they are, over an upstream that speaks Bedrock's Converse and its binary streams. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { isObject, type Json, type JsonObject, list, object } from '../../src/core/json.ts'
@@ -8,15 +8,15 @@ import { converseStream } from '../support/converse.ts'
 import { event, exception } from '../support/event-stream.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
-import { type Act, type Asked, type Script, startUpstream, type Upstream } from '../support/upstream.ts'
-import { type Started, start } from './support/process.ts'
+import type { Act, Asked, Script } from '../support/upstream.ts'
+import { start } from './support/process.ts'
+import { CITIES, DONE, QUESTION, SYSTEM, spokenWith, WAYS, weather } from './support/speakers.ts'
 
 const KEY = 'bedrock-api-key-YWJjZGVmZ2hpamtsbW5vcA'
 const SIGNATURE = 'EtkBCkgIEBABGAIqQIyk4xd3CqsRUUTwvwG0mlOurutR8EyBalCaLgrV+/=='
 const SEALED = 'RXRrRUNrZ0lCeEFCR0FJcVFKVGZxUy9QWXVBRlplT2xzNlI4dUdOMDE0WU4='
 const CLAUDE = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
 const MODEL = `bedrock/${CLAUDE}`
-const CITIES = ['Paris', 'Tokyo']
 
 // ── The upstream ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -93,28 +93,13 @@ const usual: Script = (asked): Act => {
   }
 }
 
-let upstream: Upstream
-let gateway: Started
-let openai: OpenAI
-let anthropic: Anthropic
-before(async () => {
-  upstream = await startUpstream(usual)
-  gateway = await start({
-    env: { BEDROCK_API_KEY: KEY, BEDROCK_BASE_URL: upstream.url, CIRCUIT_CONSECUTIVE_FAILURES: '100' },
-  })
-  openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
-  anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
-})
-after(async () => {
-  await gateway.stop()
-  await upstream.close()
-})
-
-const lastAsked = (): Asked => {
-  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
-  assert.ok(asked)
-  return asked
-}
+const { upstream, gateway, speak, lastAsked } = await spokenWith(usual, MODEL, (url) => ({
+  BEDROCK_API_KEY: KEY,
+  BEDROCK_BASE_URL: url,
+  CIRCUIT_CONSECUTIVE_FAILURES: '100',
+}))
+const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
+const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
 
 /** What the upstream was asked last: where, how, with which key, valid by the published schema. */
 const assertAsked = (stream: boolean): Asked => {
@@ -142,10 +127,6 @@ const turnsIn = ({ json }: Asked): Json =>
     }),
   )
 
-const PARAMETERS = { type: 'object' as const, properties: { city: { type: 'string' } }, required: ['city'] }
-const QUESTION = 'What is the weather in Paris and in Tokyo?'
-const weatherOf = (city: string) => (city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo')
-const DONE = 'It is wet in Paris and dry in Tokyo.'
 const SENT_BACK = [
   [`text ${QUESTION}`],
   [
@@ -160,160 +141,31 @@ const SENT_BACK = [
 
 // ── Clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-describe('bedrock: chat completions', () => {
-  const tools: OpenAI.Chat.ChatCompletionFunctionTool[] = [
-    { type: 'function', function: { name: 'get_weather', parameters: PARAMETERS } },
-  ]
-  type Message = OpenAI.Chat.ChatCompletionMessage & { reasoning_content?: string; reasoning_details?: unknown[] }
-  const question: OpenAI.Chat.ChatCompletionMessageParam = { role: 'user', content: QUESTION }
-
-  /** Asks, and puts a stream together as a client does that keeps what it is given. */
-  const ask = async (messages: OpenAI.Chat.ChatCompletionMessageParam[], stream: boolean, withTools = true) => {
-    const asked = { model: MODEL, messages, ...(withTools && { tools }), temperature: 0.5 }
-    if (!stream) {
-      const whole = await openai.chat.completions.create(asked)
-      const [choice] = whole.choices
-      assert.ok(choice)
-      return { message: choice.message as Message, finish: choice.finish_reason, usage: whole.usage }
-    }
-    const details: unknown[] = []
-    let thoughts = ''
-    const runner = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } })
-    for await (const chunk of runner) {
-      const delta = chunk.choices[0]?.delta as { reasoning_details?: unknown[]; reasoning_content?: string } | undefined
-      details.push(...(delta?.reasoning_details ?? []))
-      thoughts += delta?.reasoning_content ?? ''
-    }
-    const whole = await runner.finalChatCompletion()
-    const [choice] = whole.choices
-    assert.ok(choice)
-    const message: Message = { ...choice.message, reasoning_content: thoughts, reasoning_details: details }
-    return { message, finish: choice.finish_reason, usage: whole.usage }
-  }
-
-  for (const stream of [false, true]) {
-    const how = stream ? 'streamed' : 'whole'
-    test(`an answer, ${how}`, async () => {
-      const told = await ask([{ role: 'system', content: 'Brief.' }, question], stream, false)
-      assert.equal(told.message.content, 'Hello there, 🦜.')
-      assert.equal(told.finish, 'stop')
-      // The cached tokens are part of the prompt.
-      assert.deepEqual(
-        [
-          told.usage?.prompt_tokens,
-          told.usage?.prompt_tokens_details?.cached_tokens,
-          told.usage?.completion_tokens,
-          told.usage?.total_tokens,
-        ],
-        [120, 100, 37, 157],
-      )
+for (const { style, stream, way } of WAYS)
+  describe(`bedrock: ${way}`, () => {
+    test('an answer', async () => {
+      const { text, finish, tokens, cached } = await speak[style](QUESTION, { stream, tools: false })
+      assert.deepEqual([text, finish], ['Hello there, 🦜.', 'stop'])
+      // The cached tokens are part of the prompt, but for messages.
+      assert.deepEqual([...tokens, cached], [style === 'messages' ? 20 : 120, 37, 100])
       const { json } = assertAsked(stream)
-      assert.deepEqual(json.system, [{ text: 'Brief.' }])
-      assert.deepEqual(json.inferenceConfig, { temperature: 0.5 })
+      assert.deepEqual(json.system, [{ text: SYSTEM }])
+      const limit = style === 'messages' ? { maxTokens: 500 } : {}
+      assert.deepEqual(json.inferenceConfig, { temperature: 0.5, ...limit })
     })
 
-    test(`parallel calls and their results, ${how}: thoughts come back with their proofs`, async () => {
-      const { message, finish } = await ask([question], stream)
-      assert.equal(finish, 'tool_calls')
-      assert.equal(message.reasoning_content, 'I need the weather.')
-      const calls = (message.tool_calls ?? []).flatMap((call) => (call.type === 'function' ? [call] : []))
+    test('parallel calls and their results: thoughts come back with their proofs', async () => {
+      const first = await speak[style](QUESTION, { stream, tools: true })
+      assert.deepEqual([first.finish, first.thoughts], ['calls', 'I need the weather.'])
       assert.deepEqual(
-        calls.map((call) => JSON.parse(call.function.arguments)),
+        first.calls.map(({ input }) => input),
         CITIES.map((city) => ({ city })),
       )
-      const results = calls.map((call): OpenAI.Chat.ChatCompletionToolMessageParam => {
-        const { city } = JSON.parse(call.function.arguments)
-        return { role: 'tool', tool_call_id: call.id, content: weatherOf(city) }
-      })
-      const done = await ask([question, message, ...results], stream)
-      assert.equal(done.message.content, DONE)
+      const done = await first.next(weather)
+      assert.equal(done.text, DONE)
       assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
     })
-  }
-})
-
-describe('bedrock: responses', () => {
-  const tools: OpenAI.Responses.FunctionTool[] = [
-    { type: 'function', name: 'get_weather', parameters: PARAMETERS, strict: false },
-  ]
-  const ask = async (input: OpenAI.Responses.ResponseInput, stream: boolean, withTools = true) => {
-    const asked = { model: MODEL, input, ...(withTools && { tools }), instructions: 'Brief.', store: false }
-    return stream ? await openai.responses.stream(asked).finalResponse() : await openai.responses.create(asked)
-  }
-  for (const stream of [false, true]) {
-    const how = stream ? 'streamed' : 'whole'
-    test(`an answer, ${how}`, async () => {
-      const answer = await ask([{ role: 'user', content: QUESTION }], stream, false)
-      assert.equal(answer.output_text, 'Hello there, 🦜.')
-      assert.equal(answer.status, 'completed')
-      const { input_tokens, input_tokens_details, output_tokens } = answer.usage ?? {}
-      assert.deepEqual([input_tokens, input_tokens_details?.cached_tokens, output_tokens], [120, 100, 37])
-      assert.deepEqual(assertAsked(stream).json.system, [{ text: 'Brief.' }])
-    })
-
-    test(`parallel calls and their results, ${how}: thoughts come back with their proofs`, async () => {
-      const question = { role: 'user' as const, content: QUESTION }
-      const answer = await ask([question], stream)
-      const calls = answer.output.flatMap((item) => (item.type === 'function_call' ? [item] : []))
-      const results = calls.map((call) => ({
-        type: 'function_call_output' as const,
-        call_id: call.call_id,
-        output: weatherOf(JSON.parse(call.arguments).city),
-      }))
-      const done = await ask([question, ...(answer.output as OpenAI.Responses.ResponseInput), ...results], stream)
-      assert.equal(done.output_text, DONE)
-      assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
-    })
-  }
-})
-
-describe('bedrock: messages', () => {
-  const tools: Anthropic.Tool[] = [{ name: 'get_weather', input_schema: PARAMETERS }]
-  const ask = async (messages: Anthropic.MessageParam[], stream: boolean, withTools = true) => {
-    const asked = { model: MODEL, max_tokens: 4_000, messages, ...(withTools && { tools }), system: 'Brief.' }
-    return stream ? await anthropic.messages.stream(asked).finalMessage() : await anthropic.messages.create(asked)
-  }
-  for (const stream of [false, true]) {
-    const how = stream ? 'streamed' : 'whole'
-    test(`an answer, ${how}`, async () => {
-      const answer = await ask([{ role: 'user', content: QUESTION }], stream, false)
-      assert.deepEqual(
-        answer.content.map((block) => (block.type === 'text' ? block.text : block.type)),
-        ['Hello there, 🦜.'],
-      )
-      assert.equal(answer.stop_reason, 'end_turn')
-      const { input_tokens, cache_read_input_tokens, output_tokens } = answer.usage
-      assert.deepEqual([input_tokens, cache_read_input_tokens, output_tokens], [20, 100, 37])
-      assert.deepEqual(assertAsked(stream).json.inferenceConfig, { maxTokens: 4_000 })
-    })
-
-    test(`parallel calls and their results, ${how}: thoughts come back with their proofs`, async () => {
-      const question = { role: 'user' as const, content: QUESTION }
-      const answer = await ask([question], stream)
-      assert.equal(answer.stop_reason, 'tool_use')
-      const results = answer.content.flatMap((block): Anthropic.ToolResultBlockParam[] =>
-        block.type === 'tool_use'
-          ? [
-              {
-                type: 'tool_result',
-                tool_use_id: block.id,
-                content: weatherOf(String(object(block.input as Json)?.city)),
-              },
-            ]
-          : [],
-      )
-      const done = await ask(
-        [question, { role: 'assistant', content: answer.content }, { role: 'user', content: results }],
-        stream,
-      )
-      assert.deepEqual(
-        done.content.map((block) => (block.type === 'text' ? block.text : block.type)),
-        [DONE],
-      )
-      assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
-    })
-  }
-})
+  })
 
 test('bedrock: an ARN is one segment of the path', async () => {
   const arn = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/mi1dadi0g15f'

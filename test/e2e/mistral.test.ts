@@ -1,18 +1,15 @@
 /** The official SDKs, as they are, over an upstream that is as strict as Mistral's API is. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
-import { type Act, type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
-import { type Started, start } from './support/process.ts'
-import { type Speaker, speakers, type Turn } from './support/speakers.ts'
+import type { Act, Asked } from '../support/upstream.ts'
+import { CITIES, DONE, QUESTION, spokenWith, WAYS, weather } from './support/speakers.ts'
 
 const KEY = 'mistral-test-0123456789'
 const MODEL = 'mistral/magistral-medium-latest'
-const CITIES = ['Paris', 'Tokyo']
 const IDS = ['aB3dE6gH9', 'zY8xW5vU2']
-const QUESTION = 'What is the weather in Paris and in Tokyo?'
 const THOUGHT = 'I need the weather.'
 
 // ── An upstream that refuses what Mistral refuses ────────────────────────────────────────────────────────────────
@@ -124,31 +121,12 @@ const script = (asked: Asked): Act => {
   return { do: 'stream', pieces: [...pieces(asked), 'data: [DONE]\n\n'], slice: 11 }
 }
 
-let upstream: Upstream
-let gateway: Started
-let speak: { readonly [style: string]: Speaker }
-before(async () => {
-  upstream = await startUpstream(script)
-  gateway = await start({
-    env: {
-      MISTRAL_API_KEY: KEY,
-      MISTRAL_BASE_URL: `${upstream.url}/v1`,
-      CIRCUIT_CONSECUTIVE_FAILURES: '1000',
-      CIRCUIT_ERROR_THRESHOLD: '100',
-    },
-  })
-  speak = speakers(gateway, MODEL)
-})
-after(async () => {
-  await gateway.stop()
-  await upstream.close()
-})
-
-const lastAsked = (): Asked => {
-  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
-  assert.ok(asked)
-  return asked
-}
+const { upstream, gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
+  MISTRAL_API_KEY: KEY,
+  MISTRAL_BASE_URL: `${url}/v1`,
+  CIRCUIT_CONSECUTIVE_FAILURES: '1000',
+  CIRCUIT_ERROR_THRESHOLD: '100',
+}))
 
 /** The turns the upstream was sent, each in a line. */
 const turns = (): string[] =>
@@ -163,94 +141,91 @@ const turns = (): string[] =>
     return `${message.role}${message.tool_call_id ? ` ${message.tool_call_id}` : ''}${calls.join('')}: ${words}`
   })
 
-const weather = ({ input }: Turn['calls'][number]): string =>
-  object(input as Json)?.city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo'
 const THINKING = `{"type":"thinking","thinking":[{"type":"text","text":"${THOUGHT}"}]}`
 
-for (const style of ['chat', 'responses', 'messages'])
-  for (const stream of [false, true])
-    describe(`mistral: ${style}, ${stream ? 'streamed' : 'whole'}`, () => {
-      const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
-        (speak[style] as Speaker)(question, { stream, tools, more })
+for (const { style, stream, way } of WAYS)
+  describe(`mistral: ${way}`, () => {
+    const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
+      speak[style](question, { stream, tools, more })
 
-      test('an answer', async () => {
-        const { text, finish, tokens } = await ask(QUESTION, false)
-        assert.deepEqual([text, finish], ['Hello there.', 'stop'])
-        // Messages count what came from the cache apart.
-        assert.deepEqual(tokens, style === 'messages' ? [15, 37] : [20, 37])
-        const { path, headers, json } = lastAsked()
-        assert.equal(path, '/v1/chat/completions')
-        assert.equal(headers.authorization, `Bearer ${KEY}`)
-        assert.deepEqual([json.model, json.temperature], ['magistral-medium-latest', 0.5])
-        assert.equal(json.stream_options, undefined)
-        assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
+    test('an answer', async () => {
+      const { text, finish, tokens } = await ask(QUESTION, false)
+      assert.deepEqual([text, finish], ['Hello there.', 'stop'])
+      // Messages count what came from the cache apart.
+      assert.deepEqual(tokens, style === 'messages' ? [15, 37] : [20, 37])
+      const { path, headers, json } = lastAsked()
+      assert.equal(path, '/v1/chat/completions')
+      assert.equal(headers.authorization, `Bearer ${KEY}`)
+      assert.deepEqual([json.model, json.temperature], ['magistral-medium-latest', 0.5])
+      assert.equal(json.stream_options, undefined)
+      assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
+    })
+
+    test('parallel calls and their results: its own ids, its thoughts sent back', async () => {
+      const first = await ask(QUESTION, true)
+      assert.deepEqual([first.text, first.thoughts, first.finish], ['Let me look.', THOUGHT, 'calls'])
+      assert.deepEqual(
+        first.calls,
+        CITIES.map((city, at) => ({ id: IDS[at], name: 'get_weather', input: { city } })),
+      )
+      const done = await first.next(weather)
+      assert.deepEqual([done.text, done.finish], [DONE, 'stop'])
+      assert.deepEqual(turns(), [
+        'system: Be brief.',
+        `user: ${QUESTION}`,
+        `assistant ${IDS.join(' ')}: ${THINKING}{"type":"text","text":"Let me look."}`,
+        `tool ${IDS[0]}: wet in Paris`,
+        `tool ${IDS[1]}: dry in Tokyo`,
+      ])
+      // A user who speaks right behind a result is not refused.
+      const more = await first.next(weather, { more: 'And now?' })
+      assert.equal(more.text, DONE)
+      assert.deepEqual(turns().slice(-2), ['assistant: OK.', 'user: And now?'])
+    })
+
+    test('what it refuses is the request’s own fault, in its own words', async () => {
+      upstream.play(() => ({ do: 'answer', status: 422, body: { detail: [{ loc: ['body', 'tools'], msg: 'No.' }] } }))
+      await assert.rejects(ask(QUESTION, false), /422.*body\.tools: No\./s)
+      upstream.play(script)
+    })
+
+    test('a wish it has no word for is named, not lost', async () => {
+      const path = { chat: 'chat/completions', responses: 'responses', messages: 'messages' }[style]
+      const body = {
+        model: MODEL,
+        stream,
+        ...(style === 'responses' ? { input: 'hi' } : { messages: [{ role: 'user', content: 'hi' }] }),
+        ...(style === 'chat' ? { logit_bias: { 5: 1 } } : {}),
+        ...(style === 'responses' ? { top_logprobs: 2 } : {}),
+        ...(style === 'messages' ? { max_tokens: 9, top_k: 3 } : {}),
+      }
+      const response = await fetch(`${gateway.base}/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
       })
+      await response.text()
+      assert.equal(response.status, 200)
+      const named = { chat: 'logit_bias', responses: 'top_logprobs', messages: 'top_k' }[style]
+      assert.equal(response.headers.get('x-headgate-dropped'), named)
+    })
 
-      test('parallel calls and their results: its own ids, its thoughts sent back', async () => {
-        const first = await ask(QUESTION, true)
-        assert.deepEqual([first.text, first.thoughts, first.finish], ['Let me look.', THOUGHT, 'calls'])
-        assert.deepEqual(
-          first.calls,
-          CITIES.map((city, at) => ({ id: IDS[at], name: 'get_weather', input: { city } })),
-        )
-        const done = await first.next(weather)
-        assert.deepEqual([done.text, done.finish], ['It is wet in Paris and dry in Tokyo.', 'stop'])
-        assert.deepEqual(turns(), [
-          'system: Be brief.',
-          `user: ${QUESTION}`,
-          `assistant ${IDS.join(' ')}: ${THINKING}{"type":"text","text":"Let me look."}`,
-          `tool ${IDS[0]}: wet in Paris`,
-          `tool ${IDS[1]}: dry in Tokyo`,
-        ])
-        // A user who speaks right behind a result is not refused.
-        const more = await first.next(weather, 'And now?')
-        assert.equal(more.text, 'It is wet in Paris and dry in Tokyo.')
-        assert.deepEqual(turns().slice(-2), ['assistant: OK.', 'user: And now?'])
-      })
-
-      test('what it refuses is the request’s own fault, in its own words', async () => {
-        upstream.play(() => ({ do: 'answer', status: 422, body: { detail: [{ loc: ['body', 'tools'], msg: 'No.' }] } }))
-        await assert.rejects(ask(QUESTION, false), /422.*body\.tools: No\./s)
-        upstream.play(script)
-      })
-
-      test('a wish it has no word for is named, not lost', async () => {
-        const path = { chat: 'chat/completions', responses: 'responses', messages: 'messages' }[style]
-        const body = {
-          model: MODEL,
-          stream,
-          ...(style === 'responses' ? { input: 'hi' } : { messages: [{ role: 'user', content: 'hi' }] }),
-          ...(style === 'chat' ? { logit_bias: { 5: 1 } } : {}),
-          ...(style === 'responses' ? { top_logprobs: 2 } : {}),
-          ...(style === 'messages' ? { max_tokens: 9, top_k: 3 } : {}),
-        }
-        const response = await fetch(`${gateway.base}/${path}`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(body),
-        })
-        await response.text()
-        assert.equal(response.status, 200)
-        const named = { chat: 'logit_bias', responses: 'top_logprobs', messages: 'top_k' }[style]
-        assert.equal(response.headers.get('x-headgate-dropped'), named)
-      })
-
-      if (stream) {
-        for (const ending of ['close', 'end'] as const)
-          test(`cut in the middle (${ending}), it never looks complete`, async () => {
-            upstream.play((asked) => ({ do: 'stream', pieces: pieces(asked).slice(0, 2), ending, gap: 5 }))
-            await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before the answer did/)
-            upstream.play(script)
-          })
-
-        test('an error in the middle', async () => {
-          const error = `data: ${JSON.stringify(flat('3900', 'The model went away.'))}\n\n`
-          upstream.play((asked) => ({ do: 'stream', pieces: [...pieces(asked).slice(0, 2), error], gap: 5 }))
-          await assert.rejects(ask(QUESTION, false), /The model went away\./)
+    if (stream) {
+      for (const ending of ['close', 'end'] as const)
+        test(`cut in the middle (${ending}), it never looks complete`, async () => {
+          upstream.play((asked) => ({ do: 'stream', pieces: pieces(asked).slice(0, 2), ending, gap: 5 }))
+          await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before the answer did/)
           upstream.play(script)
         })
-      }
-    })
+
+      test('an error in the middle', async () => {
+        const error = `data: ${JSON.stringify(flat('3900', 'The model went away.'))}\n\n`
+        upstream.play((asked) => ({ do: 'stream', pieces: [...pieces(asked).slice(0, 2), error], gap: 5 }))
+        await assert.rejects(ask(QUESTION, false), /The model went away\./)
+        upstream.play(script)
+      })
+    }
+  })
 
 test('mistral: a beginning of the answer, written by a client of messages', async () => {
   const response = await fetch(`${gateway.base}/messages`, {

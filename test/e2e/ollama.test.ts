@@ -1,15 +1,13 @@
 /** The official SDKs, as they are, over an upstream that speaks Ollama's own format. */
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { describe, test } from 'node:test'
+import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { problemsOf } from '../support/schemas.ts'
-import { type Act, type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
-import { type Started, start } from './support/process.ts'
-import { type Speaker, speakers, type Turn } from './support/speakers.ts'
+import type { Act, Asked } from '../support/upstream.ts'
+import { start } from './support/process.ts'
+import { CITIES, DONE, QUESTION, spokenWith, WAYS, weather } from './support/speakers.ts'
 
 const MODEL = 'ollama/qwen3:14b'
-const CITIES = ['Paris', 'Tokyo']
-const QUESTION = 'What is the weather in Paris and in Tokyo?'
 const THOUGHT = 'I need the weather.'
 const PNG = 'iVBORw0KGgo='
 
@@ -60,31 +58,12 @@ const script = (asked: Asked): Act => {
     : { do: 'answer', body: whole(asked) }
 }
 
-let upstream: Upstream
-let gateway: Started
-let speak: { readonly [style: string]: Speaker }
-before(async () => {
-  upstream = await startUpstream(script)
-  gateway = await start({
-    // The address as people write it who know the compatible endpoint.
-    env: {
-      OLLAMA_BASE_URL: `${upstream.url}/v1`,
-      CIRCUIT_CONSECUTIVE_FAILURES: '1000',
-      CIRCUIT_ERROR_THRESHOLD: '100',
-    },
-  })
-  speak = speakers(gateway, MODEL)
-})
-after(async () => {
-  await gateway.stop()
-  await upstream.close()
-})
-
-const lastAsked = (): Asked => {
-  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
-  assert.ok(asked)
-  return asked
-}
+const { upstream, gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
+  // The address as people write it who know the compatible endpoint.
+  OLLAMA_BASE_URL: `${url}/v1`,
+  CIRCUIT_CONSECUTIVE_FAILURES: '1000',
+  CIRCUIT_ERROR_THRESHOLD: '100',
+}))
 
 /** The turns the upstream was sent, each in a line. */
 const turns = (): string[] =>
@@ -95,9 +74,6 @@ const turns = (): string[] =>
     return `${message.role}${message.tool_name ? ` ${message.tool_name}` : ''}${calls.join('')}${thinking}: ${message.content}`
   })
 
-const weather = ({ input }: Turn['calls'][number]): string =>
-  object(input as Json)?.city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo'
-
 const post = async (path: string, body: JsonObject) => {
   const response = await fetch(`${gateway.base}/${path}`, {
     method: 'POST',
@@ -107,82 +83,81 @@ const post = async (path: string, body: JsonObject) => {
   return { response, body: JSON.parse(await response.text()) as JsonObject }
 }
 
-for (const style of ['chat', 'responses', 'messages'])
-  for (const stream of [false, true])
-    describe(`ollama: ${style}, ${stream ? 'streamed' : 'whole'}`, () => {
-      const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
-        (speak[style] as Speaker)(question, { stream, tools, more })
+for (const { style, stream, way } of WAYS)
+  describe(`ollama: ${way}`, () => {
+    const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
+      speak[style](question, { stream, tools, more })
 
-      test('an answer', async () => {
-        const { text, finish, tokens } = await ask(QUESTION, false)
-        assert.deepEqual([text, finish, tokens], ['Hello thère.', 'stop', [20, 37]])
-        const { path, headers, json } = lastAsked()
-        assert.equal(path, '/api/chat')
-        assert.equal(headers.authorization, undefined)
-        assert.equal(problemsOf('ollama', 'ChatRequest', json), undefined)
-        assert.deepEqual([json.model, json.stream, object(json.options)?.temperature], ['qwen3:14b', stream, 0.5])
-        assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
-      })
+    test('an answer', async () => {
+      const { text, finish, tokens } = await ask(QUESTION, false)
+      assert.deepEqual([text, finish, tokens], ['Hello thère.', 'stop', [20, 37]])
+      const { path, headers, json } = lastAsked()
+      assert.equal(path, '/api/chat')
+      assert.equal(headers.authorization, undefined)
+      assert.equal(problemsOf('ollama', 'ChatRequest', json), undefined)
+      assert.deepEqual([json.model, json.stream, object(json.options)?.temperature], ['qwen3:14b', stream, 0.5])
+      assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
+    })
 
-      test('calls and their results: ids are made, results find their tools, thoughts go back', async () => {
-        const first = await ask(QUESTION, true)
-        assert.deepEqual([first.text, first.thoughts, first.finish], ['', THOUGHT, 'calls'])
-        assert.deepEqual(
-          first.calls.map(({ name, input }) => ({ name, input })),
-          CITIES.map((city) => ({ name: 'get_weather', input: { city } })),
-        )
-        assert.equal(new Set(first.calls.map(({ id }) => id)).size, 2)
-        const done = await first.next(weather, 'And now?')
-        assert.deepEqual([done.text, done.finish], ['It is wet in Paris and dry in Tokyo.', 'stop'])
-        assert.equal(problemsOf('ollama', 'ChatRequest', lastAsked().json), undefined)
-        assert.deepEqual(turns(), [
-          'system: Be brief.',
-          `user: ${QUESTION}`,
-          `assistant Paris Tokyo (${THOUGHT}): `,
-          'tool get_weather: wet in Paris',
-          'tool get_weather: dry in Tokyo',
-          'user: And now?',
-        ])
-      })
+    test('calls and their results: ids are made, results find their tools, thoughts go back', async () => {
+      const first = await ask(QUESTION, true)
+      assert.deepEqual([first.text, first.thoughts, first.finish], ['', THOUGHT, 'calls'])
+      assert.deepEqual(
+        first.calls.map(({ name, input }) => ({ name, input })),
+        CITIES.map((city) => ({ name: 'get_weather', input: { city } })),
+      )
+      assert.equal(new Set(first.calls.map(({ id }) => id)).size, 2)
+      const done = await first.next(weather, { more: 'And now?' })
+      assert.deepEqual([done.text, done.finish], [DONE, 'stop'])
+      assert.equal(problemsOf('ollama', 'ChatRequest', lastAsked().json), undefined)
+      assert.deepEqual(turns(), [
+        'system: Be brief.',
+        `user: ${QUESTION}`,
+        `assistant Paris Tokyo (${THOUGHT}): `,
+        'tool get_weather: wet in Paris',
+        'tool get_weather: dry in Tokyo',
+        'user: And now?',
+      ])
+    })
 
-      test('a model that has no tools: the request’s own fault, in its own words', async () => {
-        const words = 'registry.ollama.ai/library/gemma3:4b does not support tools'
-        upstream.play(() => ({ do: 'answer', status: 400, body: { error: words } }))
-        await assert.rejects(ask(QUESTION, true), /400.*does not support tools/s)
+    test('a model that has no tools: the request’s own fault, in its own words', async () => {
+      const words = 'registry.ollama.ai/library/gemma3:4b does not support tools'
+      upstream.play(() => ({ do: 'answer', status: 400, body: { error: words } }))
+      await assert.rejects(ask(QUESTION, true), /400.*does not support tools/s)
+      upstream.play(script)
+    })
+
+    if (stream) {
+      for (const ending of ['close', 'end'] as const)
+        test(`cut in the middle (${ending}), it never looks complete`, async () => {
+          upstream.play((asked) => {
+            const [first = '', second = ''] = pieces(asked)
+            return { do: 'stream', headers: LINES, pieces: [first, second.slice(0, 40)], ending, gap: 5 }
+          })
+          await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before it was done/)
+          upstream.play(script)
+        })
+
+      test('an error as a line in the middle', async () => {
+        const error = `${JSON.stringify({ error: 'the model runner has unexpectedly stopped' })}\n`
+        upstream.play((asked) => ({
+          do: 'stream',
+          headers: LINES,
+          pieces: [...pieces(asked).slice(0, 1), error],
+          gap: 5,
+        }))
+        await assert.rejects(ask(QUESTION, false), /the model runner has unexpectedly stopped/)
         upstream.play(script)
       })
 
-      if (stream) {
-        for (const ending of ['close', 'end'] as const)
-          test(`cut in the middle (${ending}), it never looks complete`, async () => {
-            upstream.play((asked) => {
-              const [first = '', second = ''] = pieces(asked)
-              return { do: 'stream', headers: LINES, pieces: [first, second.slice(0, 40)], ending, gap: 5 }
-            })
-            await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before it was done/)
-            upstream.play(script)
-          })
-
-        test('an error as a line in the middle', async () => {
-          const error = `${JSON.stringify({ error: 'the model runner has unexpectedly stopped' })}\n`
-          upstream.play((asked) => ({
-            do: 'stream',
-            headers: LINES,
-            pieces: [...pieces(asked).slice(0, 1), error],
-            gap: 5,
-          }))
-          await assert.rejects(ask(QUESTION, false), /the model runner has unexpectedly stopped/)
-          upstream.play(script)
-        })
-
-        test('an error as the first line of a 200', async () => {
-          const error = `${JSON.stringify({ error: 'an error was encountered while running the model' })}\n`
-          upstream.play(() => ({ do: 'stream', headers: LINES, pieces: [error] }))
-          await assert.rejects(ask(QUESTION, false), /502.*an error was encountered while running the model/s)
-          upstream.play(script)
-        })
-      }
-    })
+      test('an error as the first line of a 200', async () => {
+        const error = `${JSON.stringify({ error: 'an error was encountered while running the model' })}\n`
+        upstream.play(() => ({ do: 'stream', headers: LINES, pieces: [error] }))
+        await assert.rejects(ask(QUESTION, false), /502.*an error was encountered while running the model/s)
+        upstream.play(script)
+      })
+    }
+  })
 
 test('ollama: a model it does not have', async () => {
   const { response, body } = await post('chat/completions', {

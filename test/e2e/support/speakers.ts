@@ -2,10 +2,32 @@
  * One conversation with tools, held by the official SDKs as they are in each of the three styles, streamed and not: what
  * a client is told, and what it sends back when it keeps what it was given.
  */
+import assert from 'node:assert/strict'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
-import type { JsonObject } from '../../../src/core/json.ts'
-import type { Started } from './process.ts'
+import { type Json, type JsonObject, object } from '../../../src/core/json.ts'
+import { type Asked, type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
+import { type Started, start } from './process.ts'
+import { callsOf, stage } from './stage.ts'
+
+// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
+
+export const SYSTEM = 'Be brief.'
+export const QUESTION = 'What is the weather in Paris and in Tokyo?'
+export const CITIES = ['Paris', 'Tokyo']
+/** What an upstream says that has been told both. */
+export const DONE = 'It is wet in Paris and dry in Tokyo.'
+
+/** What a call for a city's weather gives. */
+export const weather = ({ input }: Pick<Call, 'input'>): string =>
+  object(input as Json)?.city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo'
+
+/** Every style, whole and streamed. */
+export const WAYS = (['chat', 'responses', 'messages'] as const).flatMap((style) => [
+  { style, stream: false, way: `${style}, whole` },
+  { style, stream: true, way: `${style}, streamed` },
+])
+export type Style = (typeof WAYS)[number]['style']
 
 export type Call = { readonly id: string; readonly name: string; readonly input: unknown }
 
@@ -18,26 +40,42 @@ export type Turn = {
   readonly finish: string
   /** Input and output. */
   readonly tokens: readonly [number | undefined, number | undefined]
+  /** Those that were read from a cache, and those that were thought, where the style tells them. */
+  readonly cached: number | undefined
+  readonly thought: number | undefined
   /** Goes on with what the calls gave. */
-  next(results: (call: Call) => string, more?: string): Promise<Turn>
+  next(results: (call: Call) => string, how?: Manner): Promise<Turn>
+}
+
+export type Manner = {
+  /** What the user adds. */
+  readonly more?: string
+  /** Of what it was given, the client keeps the calls and nothing else. */
+  readonly only?: 'calls'
+  /** The results come in the other order. */
+  readonly reversed?: boolean
 }
 
 export type Wishes = {
   readonly stream: boolean
-  readonly tools: boolean
+  readonly tools: boolean | 'strict'
   /** Members of the style itself, beside the usual ones. */
   readonly more?: JsonObject
 }
 
 export type Speaker = (question: string, wishes: Wishes) => Promise<Turn>
 
-const PARAMETERS = { type: 'object' as const, properties: { city: { type: 'string' } }, required: ['city'] }
-const SYSTEM = 'Be brief.'
+const PARAMETERS = {
+  type: 'object' as const,
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+}
 
-export const speakers = (
-  gateway: Started,
-  model: string,
-): { readonly [style in 'chat' | 'responses' | 'messages']: Speaker } => {
+const inOrder = <T>(results: readonly T[], { reversed = false }: Manner): readonly T[] =>
+  reversed ? results.toReversed() : results
+
+const speakers = (gateway: Started, model: string): { readonly [style in Style]: Speaker } => {
   const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
   const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
 
@@ -50,24 +88,32 @@ export const speakers = (
       messages,
       temperature: 0.5,
       ...(wishes.tools && {
-        tools: [{ type: 'function' as const, function: { name: 'get_weather', parameters: PARAMETERS } }],
+        tools: [
+          {
+            type: 'function' as const,
+            function: { name: 'get_weather', parameters: PARAMETERS, strict: wishes.tools === 'strict' },
+          },
+        ],
       }),
       ...wishes.more,
     }
     let thoughts = ''
+    const details: unknown[] = []
     const whole = async () => {
       if (!wishes.stream) return await openai.chat.completions.create(asked)
       const runner = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } })
       for await (const { choices } of runner) {
         // Not in OpenAI's own types.
-        const delta = choices[0]?.delta as { reasoning_content?: string } | undefined
+        const delta = choices[0]?.delta as { reasoning_content?: string; reasoning_details?: unknown[] } | undefined
         thoughts += delta?.reasoning_content ?? ''
+        details.push(...(delta?.reasoning_details ?? []))
       }
       return await runner.finalChatCompletion()
     }
     const { choices, usage } = await whole()
     const [choice] = choices
     if (!choice) throw new Error('no choice')
+    if (usage) assert.equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens)
     const message = choice.message as OpenAI.Chat.ChatCompletionMessage & { reasoning_content?: string }
     thoughts ||= message.reasoning_content ?? ''
     const calls = (message.tool_calls ?? []).flatMap((call) =>
@@ -75,20 +121,32 @@ export const speakers = (
         ? [{ id: call.id, name: call.function.name, input: JSON.parse(call.function.arguments) as unknown }]
         : [],
     )
-    const kept = { ...message, ...(thoughts && { reasoning_content: thoughts }) }
+    // A stream is put together as a client does that keeps what it is given.
+    const kept = {
+      ...message,
+      ...(thoughts && { reasoning_content: thoughts }),
+      ...(details.length > 0 && { reasoning_details: details }),
+    }
+    const bare = { role: 'assistant' as const, content: null, tool_calls: message.tool_calls ?? [] }
     return {
       text: message.content ?? '',
       thoughts,
       calls,
       finish: choice.finish_reason === 'tool_calls' ? 'calls' : choice.finish_reason,
       tokens: [usage?.prompt_tokens, usage?.completion_tokens],
-      next: (results, more) =>
+      cached: usage?.prompt_tokens_details?.cached_tokens,
+      thought: usage?.completion_tokens_details?.reasoning_tokens,
+      next: (results, how = {}) =>
         chatTurn(
           [
             ...messages,
-            kept,
-            ...calls.map((call) => ({ role: 'tool' as const, tool_call_id: call.id, content: results(call) })),
-            ...(more === undefined ? [] : [{ role: 'user' as const, content: more }]),
+            how.only ? bare : kept,
+            ...inOrder(calls, how).map((call) => ({
+              role: 'tool' as const,
+              tool_call_id: call.id,
+              content: results(call),
+            })),
+            ...(how.more === undefined ? [] : [{ role: 'user' as const, content: how.more }]),
           ],
           wishes,
         ),
@@ -105,13 +163,22 @@ export const speakers = (
       store: false,
       temperature: 0.5,
       ...(wishes.tools && {
-        tools: [{ type: 'function' as const, name: 'get_weather', parameters: PARAMETERS, strict: false }],
+        tools: [
+          {
+            type: 'function' as const,
+            name: 'get_weather',
+            parameters: PARAMETERS,
+            strict: wishes.tools === 'strict',
+          },
+        ],
       }),
       ...wishes.more,
     }
     const whole = wishes.stream
       ? await openai.responses.stream(asked).finalResponse()
       : await openai.responses.create(asked)
+    const { usage } = whole
+    if (usage) assert.equal(usage.total_tokens, usage.input_tokens + usage.output_tokens)
     const calls = whole.output.flatMap((item) =>
       item.type === 'function_call'
         ? [{ id: item.call_id, name: item.name, input: JSON.parse(item.arguments) as unknown }]
@@ -125,19 +192,23 @@ export const speakers = (
       thoughts: thoughts.join(''),
       calls,
       finish: whole.status === 'incomplete' ? 'length' : calls.length > 0 ? 'calls' : 'stop',
-      tokens: [whole.usage?.input_tokens, whole.usage?.output_tokens],
-      next: (results, more) =>
+      tokens: [usage?.input_tokens, usage?.output_tokens],
+      cached: usage?.input_tokens_details.cached_tokens,
+      thought: usage?.output_tokens_details.reasoning_tokens,
+      next: (results, how = {}) =>
         responsesTurn(
           [
             ...input,
             // What it was given, as it was given it.
-            ...(whole.output as OpenAI.Responses.ResponseInput),
-            ...calls.map((call) => ({
+            ...(whole.output as OpenAI.Responses.ResponseInput).filter(
+              ({ type }) => !how.only || type === 'function_call',
+            ),
+            ...inOrder(calls, how).map((call) => ({
               type: 'function_call_output' as const,
               call_id: call.id,
               output: results(call),
             })),
-            ...(more === undefined ? [] : [{ role: 'user' as const, content: more }]),
+            ...(how.more === undefined ? [] : [{ role: 'user' as const, content: how.more }]),
           ],
           wishes,
         ),
@@ -153,7 +224,9 @@ export const speakers = (
       system: SYSTEM,
       messages,
       temperature: 0.5,
-      ...(wishes.tools && { tools: [{ name: 'get_weather', input_schema: PARAMETERS }] }),
+      ...(wishes.tools && {
+        tools: [{ name: 'get_weather', input_schema: PARAMETERS, strict: wishes.tools === 'strict' }],
+      }),
       ...wishes.more,
     }
     const whole = wishes.stream
@@ -168,20 +241,22 @@ export const speakers = (
       calls,
       finish: { end_turn: 'stop', tool_use: 'calls', max_tokens: 'length' }[String(whole.stop_reason)] ?? 'other',
       tokens: [whole.usage.input_tokens, whole.usage.output_tokens],
-      next: (results, more) =>
+      cached: whole.usage.cache_read_input_tokens ?? undefined,
+      thought: undefined,
+      next: (results, how = {}) =>
         messagesTurn(
           [
             ...messages,
-            { role: 'assistant', content: whole.content },
+            { role: 'assistant', content: whole.content.filter(({ type }) => !how.only || type === 'tool_use') },
             {
               role: 'user',
               content: [
-                ...calls.map((call) => ({
+                ...inOrder(calls, how).map((call) => ({
                   type: 'tool_result' as const,
                   tool_use_id: call.id,
                   content: results(call),
                 })),
-                ...(more === undefined ? [] : [{ type: 'text' as const, text: more }]),
+                ...(how.more === undefined ? [] : [{ type: 'text' as const, text: how.more }]),
               ],
             },
           ],
@@ -201,5 +276,38 @@ export const speakers = (
       ),
     responses: (question, wishes) => responsesTurn([{ role: 'user', content: question }], wishes),
     messages: (question, wishes) => messagesTurn([{ role: 'user', content: question }], wishes),
+  }
+}
+
+// ── The gateway between ──────────────────────────────────────────────────────────────────────────────────────────
+
+export type Spoken = {
+  readonly upstream: Upstream
+  readonly gateway: Started
+  readonly speak: ReturnType<typeof speakers>
+  /** What the upstream was asked last. */
+  lastAsked(): Asked
+}
+
+/** An upstream of this script, a gateway in front of it, and who speaks with it; all of it ends with the file. */
+export const spokenWith = async (
+  script: Script,
+  model: string,
+  env: (url: string) => Readonly<Record<string, string>>,
+): Promise<Spoken> => {
+  const { keep } = stage()
+  const upstream = await startUpstream(script)
+  keep(() => upstream.close())
+  const gateway = await start({ env: env(upstream.url) })
+  keep(() => gateway.stop())
+  return {
+    upstream,
+    gateway,
+    speak: speakers(gateway, model),
+    lastAsked() {
+      const asked = callsOf(upstream).at(-1)
+      if (!asked) throw new Error('the upstream was not asked')
+      return asked
+    },
   }
 }

@@ -80,7 +80,11 @@ const noticesOf = (chunks: readonly OutputChunk[]): string => {
 export const build = async (folder: string): Promise<readonly OutputChunk[]> => {
   const start = oneFile()
   const bundle = await rolldown({
-    input: { main: join(ROOT, 'src', 'main.ts') },
+    input: {
+      main: join(ROOT, 'src', 'main.ts'),
+      // A thread is loaded by its file's name.
+      'checkpoint-thread': join(ROOT, 'src', 'edge', 'store', 'checkpoint-thread.mjs'),
+    },
     cwd: ROOT,
     platform: 'node',
     preserveEntrySignatures: 'allow-extension',

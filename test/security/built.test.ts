@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const src = join(import.meta.dirname, '..', '..', 'src')
-const files = globSync('**/*.ts', { cwd: src }).filter((file) => !file.endsWith('.test.ts'))
+const files = globSync('**/*.{ts,mjs}', { cwd: src }).filter((file) => !file.endsWith('.test.ts'))
 const source = new Map(
   files.map((file) => [file, readFileSync(join(src, file), 'utf8').replace(/\/\*[\s\S]*?\*\/|(?<!:)\/\/.*$/gm, '')]),
 )
@@ -29,7 +29,16 @@ test('built: only the way in and the way upstream touch the network', () => {
 })
 
 test('built: nothing is started, and no text becomes code', () => {
-  assert.deepEqual(importing(/^(?:node:)?(?:cluster|worker_threads|vm|repl|inspector|wasi)/), [])
+  assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
+  // One thread, of a file of ours: it waits for the disk, and is given the database's name and no environment.
+  assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/checkpoint'), [])
+  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [
+    'edge/store/checkpoints.ts',
+  ])
+  assert.match(
+    source.get('edge/store/checkpoints.ts') ?? '',
+    /new Worker\(THREAD, \{ workerData: path, env: \{\}, execArgv: \[\]/,
+  )
   // Itself, as often as it was told to at the start.
   assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/supervise.ts'])
   assert.match(source.get('edge/workers/supervise.ts') ?? '', /fork\(program, /)

@@ -7,6 +7,7 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fail } from '../../core/failure.ts'
 import type { ResponseStatus, ResponseStore, StoredResponse } from '../../core/stored.ts'
+import { checkpoints } from './checkpoints.ts'
 
 export type StoreOptions = {
   readonly folder: string
@@ -37,6 +38,10 @@ const EASED = 0.9
 const SLACK = 3_600_000
 /** Answers let go at a time. */
 const SWEPT = 100
+/** Bytes of the log that a put takes besides what is put: the pages of every index it stands in. */
+const AROUND = 40 * 1024
+/** Pages of the log: so many before SQLite moves them by itself, and where the thread that does so will keep it below. */
+const PAGES = { alone: 1_000, most: 16_000 }
 /** Of the tables below; a file of a later version is left alone. */
 const VERSION = 1
 
@@ -99,6 +104,10 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     throw error
   }
 
+  const limitLog = (pages: number): void => database.exec(`PRAGMA wal_autocheckpoint = ${pages}`)
+  limitLog(PAGES.most)
+  const log = checkpoints(path, () => limitLog(PAGES.alone))
+
   const insert = database.prepare(
     'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',
   )
@@ -149,6 +158,7 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
     makeRoom(one)
+    log.wrote(size + AROUND)
   }
   /** Whoever keeps the most lets go of the oldest: nobody's answers make room for another's flood. */
   const makeRoom = (fresh: StoredResponse): void => {
@@ -212,7 +222,13 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     },
     sweep: () => Number(expire.run(expired(), SWEPT).changes) >= SWEPT,
     close() {
-      database.close()
+      void log.close()
+      try {
+        // Nobody waits any more, and whoever copies the file has all of it.
+        database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+      } finally {
+        database.close()
+      }
     },
   }
 }

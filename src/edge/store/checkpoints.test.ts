@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { checkpoints } from './checkpoints.ts'
+
+const MIB = 1_048_576
+
+/** A database with a log of its own that SQLite does not move by itself. */
+const logged = () => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-log-'))
+  const path = join(folder, 'x.db')
+  const database = new DatabaseSync(path)
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE x (y)')
+  const insert = database.prepare('INSERT INTO x VALUES (randomblob(?))')
+  return {
+    path,
+    write: (bytes: number) => insert.run(bytes),
+    size: () => statSync(path).size,
+    logSize: () => statSync(`${path}-wal`).size,
+    [Symbol.dispose]() {
+      database.close()
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
+const until = async (is: () => boolean, what: string) => {
+  for (const end = performance.now() + 10_000; !is(); await sleep(5))
+    assert.ok(performance.now() < end, `${what} within 10 s`)
+}
+
+test('checkpoints: a thread moves what has been written into the file, again and again, and the log stays short', async () => {
+  using file = logged()
+  const log = checkpoints(file.path, () => assert.fail('there is a thread'))
+  for (let size = 5 * MIB; size <= 40 * MIB; size += 5 * MIB) {
+    file.write(5 * MIB)
+    log.wrote(5 * MIB)
+    await until(() => file.size() >= size, `${size} bytes in the file`)
+    // It says so a moment later, and is asked for nothing before.
+    await sleep(50)
+  }
+  assert.ok(file.logSize() < 20 * MIB, `the log has ${file.logSize()} bytes`)
+  await log.close()
+})
+
+test('checkpoints: a little is left where it is', async () => {
+  using file = logged()
+  const log = checkpoints(file.path, () => assert.fail('there is a thread'))
+  const before = file.size()
+  file.write(MIB)
+  log.wrote(MIB)
+  await sleep(200)
+  assert.equal(file.size(), before)
+  await log.close()
+})
+
+test('checkpoints: where the thread cannot go on that is said once', async () => {
+  let failures = 0
+  const log = checkpoints('/nowhere/x.db', () => failures++)
+  await until(() => failures > 0, 'it is said')
+  log.wrote(100 * MIB)
+  await sleep(50)
+  await log.close()
+  assert.equal(failures, 1)
+})
+
+test('checkpoints: one that is closed has not failed', async () => {
+  using file = logged()
+  let failures = 0
+  await checkpoints(file.path, () => failures++).close()
+  await sleep(50)
+  assert.equal(failures, 0)
+})

@@ -1,7 +1,7 @@
 /** How each row is measured: who is started, on which cores, what is put on them, round by round. */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Round, RowName, Sample } from './figures.ts'
+import { type Round, type RowName, type Sample, together } from './figures.ts'
 import { family, memoryOf, timeOf } from './proc.ts'
 import {
   type Api,
@@ -156,7 +156,7 @@ const tell = (bench: Bench, row: string, round: number, who: string, { numbers, 
   const wrong = Object.entries(errors).map(([kind, count]) => `, ${kind} ×${count}`)
   const { cpu, cpuChunk, rate, noise } = numbers
   const cost = cpuChunk === undefined ? `${cpu ?? '–'} µs a request` : `${cpuChunk} µs a chunk`
-  bench.say(`${row} ${round + 1}: ${who}, ${cost}, ${rate} a second, noise ${noise}${wrong.join('')}`)
+  bench.say(`${row} ${round + 1}: ${who}, ${cost}, ${rate} a second, noise ${noise ?? '–'}${wrong.join('')}`)
 }
 
 type Set = { readonly contestants: readonly Contestant[]; readonly load: Omit<Load, 'args'> }
@@ -184,15 +184,15 @@ const warm = async (bench: Bench, contestant: Contestant, set: Set, args: string
   if (wrong !== undefined) throw new Error(`${contestant.name} answers wrongly while it is warmed up: ${wrong}`)
 }
 
-type Window = (contestant: Contestant) => Promise<Sample>
+type Look<Who> = (who: Who) => Promise<Sample>
 
-const windows = (bench: Bench, set: Set, args: string): Window => {
+/** Looks once more where neighbours were busy, as long as there are looks left. */
+const quieter = <Who>(bench: Bench, look: Look<Who>): Look<Who> => {
   let again = bench.quick ? 0 : AGAIN
-  return async (contestant) => {
-    const once = () => load(contestant, { ...set.load, args })
-    const first = await once()
+  return async (who) => {
+    const first = await look(who)
     if ((first.numbers.noise ?? 0) <= NOISE || again-- <= 0) return first
-    const second = await once()
+    const second = await look(who)
     return (second.numbers.noise ?? 0) < (first.numbers.noise ?? 0) ? second : first
   }
 }
@@ -202,7 +202,8 @@ const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<Outcome
   const set = await startSet(row)
   for (const contestant of set.contestants) await warm(bench, contestant, set, warming)
   // What lay idle while the others had their turn wakes up first.
-  const look = windows(bench, set, `${args} --warmup 300ms`)
+  const once = (contestant: Contestant) => load(contestant, { ...set.load, args: `${args} --warmup 300ms` })
+  const look = quieter(bench, once)
   const rounds: Round[] = []
   for (let round = 0; round < bench.rounds; round++) {
     const samples: Record<string, Sample> = {}
@@ -290,43 +291,62 @@ const measureIdle = async (bench: Bench): Promise<Outcome> => {
 
 // ── Workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+const CROWD = 256
+/** One gateway, or two that have nothing in common and half of the load each. */
+type Party = { readonly name: string; readonly members: readonly Contestant[]; readonly workers: number }
+
 /** Everybody on both cores: a second worker has no core of its own where load and provider need one. */
 const measureWorkers = async (bench: Bench): Promise<Outcome> => {
   const upstream = await startUpstream(BOTH)
-  const one = await startGateway('one', { file: OPENAI, cores: BOTH })
-  const two = await startGateway('two', { file: OPENAI, cores: BOTH, port: PORTS.second, env: { WORKERS: '2' } })
-  if (family(two.pid).length < 2)
+  const start = async (name: string, port: number, workers: number): Promise<Contestant> => {
+    const { pid } = await startGateway(name, { file: OPENAI, cores: BOTH, port, env: { WORKERS: String(workers) } })
+    return { name, base: at(port), pid, model: 'bench' }
+  }
+  const one = await start('one', PORTS.gateway, 1)
+  const two = await start('two', PORTS.second, 2)
+  if (family(two.pid ?? 0).length < 2)
     return { rounds: [], skipped: 'the gateway knows no `WORKERS`: it started one process where two were asked for' }
-  const contestants: readonly Contestant[] = [
-    { name: 'one', base: at(PORTS.gateway), pid: one.pid, model: 'bench' },
-    { name: 'two', base: at(PORTS.second), pid: two.pid, model: 'bench' },
+  const apart = [await start('left', PORTS.left, 1), await start('right', PORTS.right, 1)]
+  const parties: readonly Party[] = [
+    { name: 'one', members: [one], workers: 1 },
+    { name: 'two', members: [two], workers: 2 },
+    { name: 'apart', members: apart, workers: 2 },
   ]
+  const contestants = parties.flatMap(({ members }) => members)
   const set: Set = { contestants, load: { api: 'chat', known: [upstream.pid], cores: BOTH } }
-  const args = '-c 256 --duration 4s --answer size=600'
+  const argsFor = ({ members }: Party, ms: number) =>
+    `-c ${CROWD / members.length} --duration ${ms}ms --answer size=600`
   // Each of two sees half of the requests.
-  for (const contestant of [...contestants, ...contestants.slice(1)])
-    await warm(bench, contestant, set, '-c 256 --duration 500ms --answer size=600')
+  for (const party of parties)
+    for (let turn = party.members.length; turn <= party.workers; turn++)
+      await Promise.all(party.members.map((member) => warm(bench, member, set, argsFor(party, 500))))
+  const look = async (party: Party): Promise<Sample> => {
+    const processes = party.members.flatMap(({ pid }) => family(pid ?? 0))
+    const before = processes.map(timeOf)
+    const windowOf = (member: Contestant) => load(member, { ...set.load, args: argsFor(party, 4000) })
+    const sample = together(await Promise.all(party.members.map(windowOf)))
+    const times = processes.map((pid, index) => timeOf(pid) - (before[index] ?? 0))
+    const [most, all] = [Math.max(...times), times.reduce((sum, time) => sum + time, 0)]
+    if (most <= 0) return sample
+    const capacity = Math.round(((sample.numbers.right ?? 0) * 1e6) / most)
+    return withNumbers(sample, { capacity, busiest: Number((most / all).toFixed(3)) })
+  }
+  const quietly = quieter(bench, look)
   const rounds: Round[] = []
   for (let round = 0; round < bench.rounds; round++) {
     const samples: Record<string, Sample> = {}
-    for (const contestant of inTurn(contestants, round)) {
-      const processes = family(contestant.pid ?? 0)
-      const before = processes.map(timeOf)
-      const begun = performance.now()
-      const sample = await load(contestant, { ...set.load, args })
-      const ms = performance.now() - begun
-      // The one that has most to do is full first. µs in ms are thousandths of a core.
-      const busiest = Math.max(...processes.map((pid, index) => timeOf(pid) - (before[index] ?? 0))) / ms / 1000
-      const rate = sample.numbers.rate ?? 0
-      samples[contestant.name] = withNumbers(sample, busiest > 0 ? { capacity: Math.round(rate / busiest) } : {})
-      tell(bench, 'workers', round, contestant.name, sample)
+    for (const party of inTurn(parties, round)) {
+      const sample = await quietly(party)
+      samples[party.name] = sample
+      tell(bench, 'workers', round, party.name, sample)
     }
     rounds.push(samples)
   }
   return {
     rounds,
     notes: [
-      'on both cores together with load and provider; derived: answers a second divided by the share of a core that the busiest of the processes took, which is what it would give with cores of its own if nothing else became scarce',
+      'on both cores together with load and provider; derived: answers a second of CPU of the busiest process, as if it had a core of its own and the other were never fuller than here, which is the scheduler’s doing too',
+      '“apart” are two gateways on ports of their own with half of the connections each: what this machine gives to two processes that share nothing',
     ],
   }
 }

@@ -13,6 +13,8 @@ export const MEASURES = [
   'right',
   /** What a core of the process would give if it did nothing else, times its processes, by the busiest of them. */
   'capacity',
+  /** Of the CPU of all its processes the part of the busiest. */
+  'busiest',
   /** Growth of resident memory a stream: at its highest, and the part that is the process's own. */
   'resident',
   'own',
@@ -32,6 +34,30 @@ export type Sample = {
   readonly numbers: Readonly<Partial<Record<Measure, number>>>
   /** How many answers were wrong, by what was wrong. */
   readonly errors: Readonly<Record<string, number>>
+}
+
+/**
+ * Windows of several at the same time, as of one: counts are added, and a cost is that of all requests. What each load saw
+ * of the other is no noise.
+ */
+export const together = (samples: readonly Sample[]): Sample => {
+  const [first, ...more] = samples
+  if (first && more.length === 0) return first
+  const sum = (of: (numbers: Sample['numbers']) => number | undefined): number =>
+    samples.reduce((all, { numbers }) => all + (of(numbers) ?? 0), 0)
+  const right = sum((numbers) => numbers.right)
+  const spent = sum(({ cpu, right }) => (cpu ?? 0) * (right ?? 0))
+  const errors: Record<string, number> = {}
+  for (const { errors: each } of samples)
+    for (const [kind, count] of Object.entries(each)) errors[kind] = (errors[kind] ?? 0) + count
+  return {
+    numbers: {
+      rate: sum(({ rate }) => rate),
+      right,
+      ...(right > 0 && { cpu: Number((spent / right).toPrecision(5)) }),
+    },
+    errors,
+  }
 }
 
 /** One after the other within seconds: what is compared stands in the same round. By contestant. */
@@ -174,6 +200,24 @@ export const ROWS = {
         as: 'ratio',
       },
       { what: 'CPU a request', measure: 'cpu', unit: 'µs', ours: 'two', base: 'one', as: 'ratio' },
+      { what: 'part of the busier in the CPU of both', measure: 'busiest', unit: '', ours: 'two', as: 'itself' },
+      {
+        what: 'two that have nothing in common: derived',
+        measure: 'capacity',
+        unit: '/s',
+        ours: 'apart',
+        base: 'one',
+        as: 'ratio',
+      },
+      {
+        what: 'likewise: load on the same two cores',
+        measure: 'rate',
+        unit: '/s',
+        ours: 'apart',
+        base: 'one',
+        as: 'ratio',
+      },
+      { what: 'likewise: part of the busier', measure: 'busiest', unit: '', ours: 'apart', as: 'itself' },
     ],
   },
 } as const satisfies Readonly<Record<string, Row>>

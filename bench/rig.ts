@@ -21,6 +21,8 @@ export const PORTS = {
   nginxTls: 19302,
   gateway: 19400,
   second: 19401,
+  left: 19402,
+  right: 19403,
 } as const
 export const at = (port: number): string => `http://127.0.0.1:${port}`
 

@@ -1,7 +1,7 @@
 /** The parts of `npm run bench` that reckon and write. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Figure, find, median, ROWS, type Round, type Sample, wrongs } from '../bench/figures.ts'
+import { type Figure, find, median, ROWS, type Round, type Sample, together, wrongs } from '../bench/figures.ts'
 import { flame } from '../bench/flame.ts'
 import { BEGIN, digits, END, measured, type ProfileResult, type Result, verdicts, withMeasured } from '../bench/page.ts'
 import { byArea, byFunction, type CpuProfile, fold } from '../bench/profile.ts'
@@ -54,6 +54,13 @@ describe('bench: figures', () => {
     const [first] = ROWS.start.figures
     assert.equal(find(first, [{ [first.ours]: sample({ start: 151 }) }]).met, 'no')
     assert.equal(find(first, [{ [first.ours]: sample({ start: 149 }) }]).value, 149)
+  })
+  test('two windows at the same time are one: counts are added, and what costs is weighed by whom it is for', () => {
+    const left = sample({ rate: 10, right: 30, cpu: 90, p50: 5, noise: 0.5 }, { content: 1 })
+    const right = sample({ rate: 5, right: 10, cpu: 50 }, { content: 2, reset: 1 })
+    assert.deepEqual(together([left, right]), sample({ rate: 15, right: 40, cpu: 80 }, { content: 3, reset: 1 }))
+    assert.deepEqual(together([left]), left)
+    assert.deepEqual(together([sample({}), sample({})]), sample({ rate: 0, right: 0 }))
   })
   test('wrong answers are counted over the rounds, by whose they are', () =>
     assert.deepEqual(

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
-import { runPython, skipPython } from './support/python.ts'
+import { skipPython, testPython } from './support/python.ts'
 import { KINDS, type Kind, startThreeKinds, TEXT, type ThreeKinds } from './support/three-kinds.ts'
 
 let kinds: ThreeKinds
@@ -107,8 +107,7 @@ test('completions: also without /v1', async () => {
   assert.equal(answer.status, 200)
 })
 
-test('completions: the SDK for Python', { skip: skipPython }, async (t) => {
-  const told = await runPython('completions.py', { base: kinds.gateway.base, kinds: Object.values(KINDS), text: TEXT })
-  assert.equal(told.length, 9)
-  for (const { name, ok, error } of told) await t.test(name, () => assert.ok(ok, error))
+test('completions: the SDK for Python', { skip: skipPython() }, (t) => {
+  const given = { base: kinds.gateway.base, kinds: Object.values(KINDS), text: TEXT }
+  return testPython(t, { script: 'completions.py', given, cases: 9 })
 })

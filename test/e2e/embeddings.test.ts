@@ -5,7 +5,7 @@ import OpenAI from 'openai'
 import { list, object, text } from '../../src/core/json.ts'
 import { type Act, type Asked, startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
-import { runPython, skipPython } from './support/python.ts'
+import { skipPython, testPython } from './support/python.ts'
 
 /** Of numbers that are the same in 32 bits: a text's length, and the half of it. */
 const vectorOf = (input: unknown): number[] => {
@@ -196,9 +196,7 @@ test('embeddings: also without /v1, and counted in the metrics', async () => {
   assert.match(metrics, /style="embeddings"/)
 })
 
-test('embeddings: the SDK for Python', { skip: skipPython }, async (t) => {
+test('embeddings: the SDK for Python', { skip: skipPython() }, (t) => {
   const given = { base: gateway.base, models: MODELS, vectors: VECTORS, base64: VECTORS.map(base64) }
-  const told = await runPython('embeddings.py', given)
-  assert.equal(told.length, MODELS.length * 3)
-  for (const { name, ok, error } of told) await t.test(name, () => assert.ok(ok, error))
+  return testPython(t, { script: 'embeddings.py', given, cases: MODELS.length * 3 })
 })

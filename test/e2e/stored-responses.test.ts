@@ -3,12 +3,10 @@
  * the background, and still there after the process was killed. The official OpenAI SDK asks, as it is.
  */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { promisify } from 'node:util'
 import OpenAI, { APIError } from 'openai'
 import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import { type JsonObject, list, text } from '../../src/core/json.ts'
@@ -17,6 +15,7 @@ import { upstreamProtocols } from '../../src/protocols/index.ts'
 import { type Delivery, refuse, type Said, say } from '../support/answers.ts'
 import { type Act, type Asked, type Script, startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
+import { skipPython, testPython } from './support/python.ts'
 import { callsOf, eventsIn, rawClient, sleep } from './support/stage.ts'
 
 // The keys of the table are exactly the formats.
@@ -905,30 +904,11 @@ describe('the end of the process', () => {
 
 // ── Python ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const ROOT = join(import.meta.dirname, '..', '..')
-const PYTHON = join(ROOT, '.cache', 'python', 'bin', 'python')
-const absent = existsSync(PYTHON) ? false : 'no Python SDK here (.ci/run installs it; see sdk-python.test.ts)'
-
-test('the SDK for Python: every call', { skip: process.env.HEADGATE_CI === '1' ? false : absent }, async (t) => {
-  if (absent) assert.fail(absent)
+test('the SDK for Python: every call', { skip: skipPython() }, async (t) => {
   const places = await Promise.all(FORMATS.map((format) => place(`up-${styleNames[format]}`, format)))
   for (const one of places) one.delivery = { gap: 8 }
   for (const one of places) one.said = { text: 'One two three four five six seven eight nine ten.' }
   const gateway = await begin(places, { FALLBACK: 'none' })
-  const { stdout } = await promisify(execFile)(
-    PYTHON,
-    [
-      join(import.meta.dirname, 'python', 'stored.py'),
-      JSON.stringify({ base: gateway.base, providers: places.map(({ name }) => name), text: places[0]?.said.text }),
-    ],
-    { env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1' }, timeout: 120_000 },
-  )
-  const told: { name?: string; ok?: boolean; error?: string; done?: boolean }[] = stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line))
-  assert.equal(told.at(-1)?.done, true, 'the Python process did not come to its end')
-  for (const { name, ok, error } of told)
-    if (name !== undefined) await t.test(`python: ${name}`, () => assert.ok(ok, error))
-  assert.equal(told.length, 8 * FORMATS.length + 1)
+  const given = { base: gateway.base, providers: places.map(({ name }) => name), text: places[0]?.said.text }
+  await testPython(t, { script: 'stored.py', given, cases: 8 * FORMATS.length })
 })

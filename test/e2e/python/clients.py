@@ -6,25 +6,12 @@ the address and what the upstreams say come from the program that starts this.
 
 import importlib
 import json
-import sys
-import traceback
 
-GIVEN = json.loads(sys.argv[1])
+from cases import GIVEN, done, equal, tell, thrown
+
 library = importlib.import_module(GIVEN["module"])
 EXPECTED = [{**call, "arguments": json.loads(call["arguments"])} for call in GIVEN["calls"]]
 TEXT = GIVEN["text"]
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r} is not {expected!r}"
-
-
-def thrown(run):
-    try:
-        run()
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was raised")
 
 
 def problem(run, status, words):
@@ -79,10 +66,5 @@ def broken_stream(client, at):
 
 for at in GIVEN["providers"]:
     for case in (answer, stream, tools, structured, errors, broken_stream):
-        try:
-            case(library.Client(GIVEN["url"]), at)
-            told = {"name": f"{case.__name__} over {at}", "ok": True}
-        except Exception:
-            told = {"name": f"{case.__name__} over {at}", "ok": False, "error": traceback.format_exc()}
-        print(json.dumps(told), flush=True)
-print(json.dumps({"done": True, "version": library.VERSION}), flush=True)
+        tell(f"{case.__name__} over {at}", lambda: case(library.Client(GIVEN["url"]), at))
+done(library.VERSION)

@@ -1,18 +1,10 @@
 """The official OpenAI SDK for Python asking for completions in the older way; one line of JSON for each case."""
 
-import json
-import sys
-import traceback
-
 import openai
+from cases import GIVEN, done, equal, tell, thrown
 from openai import OpenAI
 
-GIVEN = json.loads(sys.argv[1])
 client = OpenAI(base_url=GIVEN["base"], api_key="any", max_retries=0, timeout=20)
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r} is not {expected!r}"
 
 
 def whole(at):
@@ -41,24 +33,11 @@ def streamed(at):
 
 
 def refused(at):
-    try:
-        client.completions.create(model=f"{at}/text", prompt=["a", "b"])
-    except openai.BadRequestError as error:
-        equal((error.param, error.code), ("prompt", "unsupported_parameter"))
-        return
-    raise AssertionError("nothing was raised")
-
-
-def run(name, case, *given):
-    try:
-        case(*given)
-        told = {"name": name, "ok": True}
-    except Exception:
-        told = {"name": name, "ok": False, "error": traceback.format_exc()}
-    print(json.dumps(told), flush=True)
+    error = thrown(lambda: client.completions.create(model=f"{at}/text", prompt=["a", "b"]), openai.BadRequestError)
+    equal((error.param, error.code), ("prompt", "unsupported_parameter"))
 
 
 for kind in GIVEN["kinds"]:
     for case in (whole, streamed, refused):
-        run(f"{case.__name__} over {kind}", case, kind)
-print(json.dumps({"done": True}), flush=True)
+        tell(f"{case.__name__} over {kind}", case, kind)
+done(openai.__version__)

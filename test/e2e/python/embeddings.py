@@ -1,18 +1,10 @@
 """The official OpenAI SDK for Python asking for embeddings; one line of JSON for each case."""
 
-import json
-import sys
-import traceback
-
 import openai
+from cases import GIVEN, done, equal, tell, thrown
 from openai import OpenAI
 
-GIVEN = json.loads(sys.argv[1])
 client = OpenAI(base_url=GIVEN["base"], api_key="any", max_retries=0, timeout=20)
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r} is not {expected!r}"
 
 
 def vectors(model):
@@ -32,24 +24,11 @@ def one(model):
 
 
 def missing(_model):
-    try:
-        client.embeddings.create(model="openai/missing", input="one")
-    except openai.NotFoundError as error:
-        equal(error.code, "model_not_found")
-        return
-    raise AssertionError("nothing was raised")
-
-
-def run(name, case, *given):
-    try:
-        case(*given)
-        told = {"name": name, "ok": True}
-    except Exception:
-        told = {"name": name, "ok": False, "error": traceback.format_exc()}
-    print(json.dumps(told), flush=True)
+    error = thrown(lambda: client.embeddings.create(model="openai/missing", input="one"), openai.NotFoundError)
+    equal(error.code, "model_not_found")
 
 
 for model in GIVEN["models"]:
     for case in (vectors, one, missing):
-        run(f"{case.__name__} of {model}", case, model)
-print(json.dumps({"done": True}), flush=True)
+        tell(f"{case.__name__} of {model}", case, model)
+done(openai.__version__)

@@ -6,14 +6,12 @@ come from the program that starts this (see support/three-kinds.ts).
 
 import asyncio
 import json
-import sys
-import traceback
 
 import openai
+from cases import GIVEN, done, equal, tell, thrown
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 
-GIVEN = json.loads(sys.argv[1])
 BASE, KINDS, TEXT, CALLS, CITY = (GIVEN[name] for name in ("base", "kinds", "text", "calls", "city"))
 EXPECTED = [{**call, "arguments": json.loads(call["arguments"])} for call in CALLS]
 
@@ -34,18 +32,6 @@ class City(BaseModel):
     city: str
     people: int
     rivers: list[str]
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r} is not {expected!r}"
-
-
-def thrown(run, kind):
-    try:
-        run()
-    except kind as error:
-        return error
-    raise AssertionError(f"no {kind.__name__} was raised")
 
 
 def chat_calls(calls):
@@ -282,17 +268,8 @@ CASES = [
 ]
 
 
-def run(name, case, *given):
-    try:
-        case(*given)
-        told = {"name": name, "ok": True}
-    except Exception:
-        told = {"name": name, "ok": False, "error": traceback.format_exc()}
-    print(json.dumps(told), flush=True)
-
-
-run("models", models)
+tell("models", models)
 for kind in KINDS:
     for case in CASES:
-        run(f"{case.__name__} over {kind}", case, kind)
-print(json.dumps({"done": True, "version": openai.__version__}), flush=True)
+        tell(f"{case.__name__} over {kind}", case, kind)
+done(openai.__version__)

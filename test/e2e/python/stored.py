@@ -3,15 +3,12 @@
 Every case is asked of an upstream of every format; see stored-responses.test.ts, which starts this.
 """
 
-import json
-import sys
 import time
-import traceback
 
 import openai
+from cases import GIVEN, done, equal, tell, thrown
 from openai import OpenAI
 
-GIVEN = json.loads(sys.argv[1])
 TEXT = GIVEN["text"]
 client = OpenAI(base_url=GIVEN["base"], api_key="any", max_retries=0, timeout=20)
 
@@ -26,12 +23,7 @@ def ended(id):
 
 
 def missing(run):
-    try:
-        run()
-    except openai.NotFoundError as error:
-        assert error.code == "response_not_found", error.code
-        return
-    raise AssertionError("it was found")
+    equal(thrown(run, openai.NotFoundError).code, "response_not_found")
 
 
 def continued(model):
@@ -90,21 +82,14 @@ def resumed(model):
 def unkept(model):
     made = client.responses.create(model=model, input="Hello", store=False)
     missing(lambda: client.responses.retrieve(made.id))
-    try:
-        client.responses.create(model=model, previous_response_id=made.id, input="Hello")
-    except openai.BadRequestError as error:
-        assert error.code == "previous_response_not_found", error.code
-        assert error.param == "previous_response_id", error.param
-        return
-    raise AssertionError("it was continued")
+    error = thrown(
+        lambda: client.responses.create(model=model, previous_response_id=made.id, input="Hello"),
+        openai.BadRequestError,
+    )
+    equal((error.code, error.param), ("previous_response_not_found", "previous_response_id"))
 
 
 for provider in GIVEN["providers"]:
     for case in (continued, retrieved, deleted, listed, polled, cancelled, resumed, unkept):
-        told = {"name": f"{case.__name__}, {provider}", "ok": True}
-        try:
-            case(f"{provider}/m")
-        except Exception:
-            told = {**told, "ok": False, "error": traceback.format_exc()}
-        print(json.dumps(told), flush=True)
-print(json.dumps({"done": True}))
+        tell(f"{case.__name__}, {provider}", case, f"{provider}/m")
+done(openai.__version__)

@@ -1,34 +1,67 @@
-/** A Python process that runs every case of a script and tells each result as a line of JSON. */
+/** A Python process that runs every case of a script and tells each result as a line of JSON (python/cases.py). */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { TestContext } from 'node:test'
 import { promisify } from 'node:util'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
-const PYTHON = join(ROOT, '.cache', 'python', 'bin', 'python')
-const absent = existsSync(PYTHON)
-  ? false
-  : 'no Python SDK here; .ci/run installs it, or: python3 -m venv .cache/python && .cache/python/bin/pip install -r test/e2e/requirements.txt'
 
-/** For the `skip` of a test: false where the SDKs are, and in CI, where a test without them has to fail. */
-export const skipPython = process.env.HEADGATE_CI === '1' ? false : absent
+/** Environments below `.cache`; `.ci/run` makes each of its requirements. */
+const REQUIREMENTS = { python: 'requirements.txt', llamaindex: 'requirements.llamaindex.txt' } as const
+export type Environment = keyof typeof REQUIREMENTS
 
-export type Told = { readonly name: string; readonly ok: boolean; readonly error?: string }
+const programIn = (environment: Environment) => join(ROOT, '.cache', environment, 'bin', 'python')
+const requirementsOf = (environment: Environment) => join('test', 'e2e', REQUIREMENTS[environment])
 
-/** `given` reaches the script as JSON. Throws if it did not come to its end, which it tells by a last line. */
-export const runPython = async (script: string, given: object): Promise<readonly Told[]> => {
-  if (absent) assert.fail(absent)
+const absent = (environment: Environment): string | false => {
+  const folder = `.cache/${environment}`
+  return existsSync(programIn(environment))
+    ? false
+    : `not here; .ci/run installs it, or: python3 -m venv ${folder} && ${folder}/bin/pip install -r ${requirementsOf(environment)}`
+}
+
+/** For the `skip` of a test: false where the environment is, and in CI, where a test without it has to fail. */
+export const skipPython = (environment: Environment = 'python'): string | false =>
+  process.env.HEADGATE_CI === '1' ? false : absent(environment)
+
+type Line =
+  | { readonly name: string; readonly ok: boolean; readonly error?: string }
+  | { readonly done: true; readonly version: string }
+
+type Script = {
+  readonly script: string
+  /** Reaches the script as JSON. */
+  readonly given: object
+  readonly environment?: Environment
+  /** The package it is about, which has to be of the version the requirements name. */
+  readonly about?: string
+  readonly env?: Readonly<Record<string, string>>
+  /** How many cases there are. */
+  readonly cases: number
+}
+
+/** Every case as a test inside this one. Fails if the script did not come to its end, which it tells by a last line. */
+export const testPython = async (
+  t: TestContext,
+  { script, given, environment = 'python', about = 'openai', env = {}, cases }: Script,
+): Promise<void> => {
+  const missing = absent(environment)
+  if (missing) assert.fail(missing)
   const { stdout } = await promisify(execFile)(
-    PYTHON,
+    programIn(environment),
     [join(import.meta.dirname, '..', 'python', script), JSON.stringify(given)],
-    { env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1' }, timeout: 120_000 },
+    { env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1', ...env }, timeout: 120_000 },
   )
-  const told: (Told | { readonly done: true })[] = stdout
+  const told: Line[] = stdout
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
-  const last = told.at(-1)
+  const last = told.pop()
   assert.ok(last && 'done' in last, 'the Python process did not come to its end')
-  return told.filter((one) => 'name' in one)
+  const wanted = readFileSync(join(ROOT, requirementsOf(environment)), 'utf8').split('\n')
+  assert.ok(wanted.includes(`${about}==${last.version}`), `${about} ${last.version} is not the one wanted`)
+  for (const one of told) if ('name' in one) await t.test(`python: ${one.name}`, () => assert.ok(one.ok, one.error))
+  assert.equal(told.length, cases)
 }

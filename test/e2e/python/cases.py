@@ -1,0 +1,32 @@
+"""What the scripts here do alike: they read what they are given, and tell of each case in a line of JSON."""
+
+import json
+import sys
+import traceback
+
+GIVEN = json.loads(sys.argv[1])
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r} is not {expected!r}"
+
+
+def thrown(run, kind=Exception):
+    try:
+        run()
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__} was raised")
+
+
+def tell(name, case, *given):
+    try:
+        case(*given)
+        told = {"name": name, "ok": True}
+    except Exception:
+        told = {"name": name, "ok": False, "error": traceback.format_exc()}
+    print(json.dumps(told), flush=True)
+
+
+def done(version):
+    print(json.dumps({"done": True, "version": version}), flush=True)

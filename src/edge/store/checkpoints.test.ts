@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -74,4 +75,14 @@ test('checkpoints: one that is closed has not failed', async () => {
   await checkpoints(file.path, () => failures++).close()
   await sleep(50)
   assert.equal(failures, 0)
+})
+
+test('checkpoints: a thread that nobody has ended keeps no process alive', () => {
+  using file = logged()
+  const path = JSON.stringify(file.path)
+  const code = `import { checkpoints } from ${JSON.stringify(import.meta.resolve('./checkpoints.ts'))}
+    checkpoints(${path}, () => {}).wrote(1e9); setTimeout(() => process.stdout.write('over'), 500)`
+  const { stdout, signal } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 20_000 })
+  assert.equal(signal, null, 'it has not ended by itself')
+  assert.equal(String(stdout), 'over')
 })

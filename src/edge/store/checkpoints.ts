@@ -26,16 +26,23 @@ export const checkpoints = (path: string, failed: () => void): Checkpoints => {
     if (worker) failed()
     worker = null
   }
+  const ask = () => {
+    if (busy || waiting < MOVED) return
+    waiting = 0
+    busy = true
+    worker?.postMessage(null)
+  }
   try {
     // Loaded by nobody who keeps nothing. It needs nothing of the environment, least of all keys; and little memory.
     const { Worker } = process.getBuiltinModule('node:worker_threads')
     worker = new Worker(THREAD, { workerData: path, env: {}, execArgv: [], resourceLimits: SMALL })
-    worker.unref()
     worker.on('message', () => {
       busy = false
+      ask()
     })
     worker.on('error', lost)
     worker.on('exit', lost)
+    worker.unref()
   } catch {
     // Node's permission model allows none (--allow-worker).
     failed()
@@ -43,10 +50,7 @@ export const checkpoints = (path: string, failed: () => void): Checkpoints => {
   return {
     wrote(bytes) {
       waiting += bytes
-      if (busy || waiting < MOVED) return
-      waiting = 0
-      busy = true
-      worker?.postMessage(null)
+      ask()
     },
     async close() {
       const ending = worker

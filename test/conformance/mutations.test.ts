@@ -6,26 +6,15 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type ChatEvent, fold, type UpstreamProtocolName } from '../../src/core/chat.ts'
+import { type ChatEvent, fold } from '../../src/core/chat.ts'
 import { isList, isObject, type Json } from '../../src/core/json.ts'
-import type { AnswerContext, UpstreamProtocol } from '../../src/core/protocol.ts'
+import type { UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { sse } from '../../src/protocols/sse.ts'
-import { fromChunk } from '../support/event-stream.ts'
+import { answering, asking } from '../support/asked.ts'
 import { orderly } from '../support/orderly.ts'
-import { type RecordedApi, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
-
-const RECORDED: { readonly [name in UpstreamProtocolName]: RecordedApi } = {
-  'openai-chat': 'chat',
-  'openai-responses': 'responses',
-  'anthropic-messages': 'messages',
-  gemini: 'gemini',
-  cohere: 'cohere',
-  'bedrock-converse': 'bedrock-converse',
-  mistral: 'mistral',
-  ollama: 'ollama',
-}
+import { messagesOf, RECORDED, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 
 // ── One thing wrong ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,13 +86,7 @@ const placeOf = (at: Path): string => at.map((step) => (typeof step === 'number'
 
 // ── What has to hold ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const context: AnswerContext = {
-  request: { model: 'm', stream: false, messages: [], tools: [], settings: {}, extras: [] },
-  body: {},
-  id: (prefix) => `${prefix}_x`,
-  created: 1_700_000_000,
-  model: 'm',
-}
+const context = answering({ request: asking({ stream: false }), created: 1_700_000_000 })
 
 const ends = (events: readonly ChatEvent[], loose: boolean): void => {
   orderly(events, loose)
@@ -169,12 +152,6 @@ type Sample = {
   readonly read: (body: Json) => readonly ChatEvent[]
 }
 
-const bytesOf = (framing: string | null, chunks: readonly string[]): Uint8Array => {
-  if (framing === 'aws-eventstream') return Buffer.concat(chunks.flatMap(fromChunk))
-  const blank = framing === 'ndjson' ? '\n' : '\n\n'
-  return new TextEncoder().encode(chunks.map((chunk) => chunk + blank).join(''))
-}
-
 const readStream = (protocol: UpstreamProtocol, bytes: Uint8Array): readonly ChatEvent[] =>
   run(protocol.decodeStream(), run((protocol.framing ?? sse).frames(1_048_576), [bytes]))
 
@@ -204,7 +181,7 @@ const streams = (protocol: UpstreamProtocol, recordings: readonly Recording[]): 
         const text = JSON.stringify(changed[index])
         return framing === 'sse' ? `${front}data: ${text}` : text
       })
-      return readStream(protocol, bytesOf(framing, again))
+      return readStream(protocol, Buffer.concat(messagesOf({ framing, chunks: again })))
     }
     return [{ id, body: parts.map(({ value }) => value ?? null), read }]
   })
@@ -283,7 +260,7 @@ const wholeOrFailed = (events: readonly ChatEvent[], sound: readonly string[], l
 const streamsOf = (protocol: UpstreamProtocol, most: number) =>
   recordingsOf(RECORDED[protocol.name])
     .filter(({ chunks, status }) => (chunks?.length ?? 0) > 1 && (status ?? 200) < 400)
-    .map(({ id, framing, chunks }) => ({ id, bytes: bytesOf(framing, chunks ?? []) }))
+    .map((recording) => ({ id: recording.id, bytes: Buffer.concat(messagesOf(recording)) }))
     .filter(({ bytes }) => bytes.length < 8_000)
     .filter(({ bytes }) => readStream(protocol, bytes).every(({ type }) => type !== 'failure'))
     .slice(0, most)

@@ -29,7 +29,6 @@ import {
   type Settings,
   type Tool,
   type ToolCall,
-  type UpstreamProtocolName,
   unfold,
 } from '../../src/core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../src/core/json.ts'
@@ -37,8 +36,8 @@ import type { AnswerContext, Protocol, UpstreamProtocol } from '../../src/core/p
 import { run } from '../../src/core/stage.ts'
 import { sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { sse } from '../../src/protocols/sse.ts'
-import { fromChunk } from '../support/event-stream.ts'
-import { type RecordedApi, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { answering, asking, numbered } from '../support/asked.ts'
+import { messagesOf, RECORDED, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 
 const RUNS = { numRuns: 300 }
 const TARGET = { model: 'm', outputLimit: 100_000, takesReasoning: true, takesCustomTools: true }
@@ -470,21 +469,8 @@ const answer = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatAn
     })
 
 const context = (): AnswerContext => {
-  let made = 0
-  return {
-    request: {
-      model: 'm',
-      stream: true,
-      messages: [],
-      tools: [],
-      settings: { streamUsage: { value: true, at } },
-      extras: [],
-    },
-    body: {},
-    id: (prefix) => `${prefix}_${made++}`,
-    created: 1_700_000_000,
-    model: 'm',
-  }
+  const request = asking({ settings: { streamUsage: { value: true, at } } })
+  return answering({ request, id: numbered(), created: 1_700_000_000 })
 }
 
 /** What is compared of an answer; see above. */
@@ -612,22 +598,7 @@ const cut = (bytes: Uint8Array, places: readonly number[]): Uint8Array[] => {
   return sorted.slice(1).map((end, index) => bytes.subarray(sorted[index], end))
 }
 
-const RECORDED: { readonly [name in UpstreamProtocolName]: RecordedApi } = {
-  'openai-chat': 'chat',
-  'openai-responses': 'responses',
-  'anthropic-messages': 'messages',
-  gemini: 'gemini',
-  cohere: 'cohere',
-  'bedrock-converse': 'bedrock-converse',
-  mistral: 'mistral',
-  ollama: 'ollama',
-}
-
-const bytesOf = ({ framing, chunks }: Recording): Uint8Array => {
-  if (framing === 'aws-eventstream') return Buffer.concat((chunks ?? []).flatMap(fromChunk))
-  const blank = framing === 'ndjson' ? '\n' : '\n\n'
-  return new TextEncoder().encode((chunks ?? []).map((chunk) => `${chunk}${blank}`).join(''))
-}
+const bytesOf = (recording: Recording): Uint8Array => Buffer.concat(messagesOf(recording))
 
 recordingsAreHere()
 

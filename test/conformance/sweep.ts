@@ -23,8 +23,7 @@ import { readerFor } from '../../src/gateway/reader.ts'
 import { refusalOf } from '../../src/gateway/refusal.ts'
 import { verdict } from '../../src/policy/verdict.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
-import { fromChunk } from '../support/event-stream.ts'
-import { type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
+import { messagesOf, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { Board } from './board.ts'
 import { hearing } from './heard.ts'
@@ -37,13 +36,6 @@ const providers = await loadProviders()
 // ── A recording as the gateway reads it ──────────────────────────────────────────────────────────────────────────
 
 const encoder = new TextEncoder()
-
-/** A stream's messages, as the bytes they were. */
-const messagesOf = ({ chunks, framing }: Recording): Uint8Array[] => {
-  if (framing === 'aws-eventstream') return (chunks ?? []).flatMap(fromChunk)
-  const end = framing === 'ndjson' ? '\n' : '\n\n'
-  return (chunks ?? []).map((chunk) => encoder.encode(chunk + end))
-}
 
 const bytesOf = (recording: Recording): Uint8Array => {
   const { chunks, response } = recording

@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { fromChunk } from './event-stream.ts'
 
 const wire = new URL('../../../shared/wire/', import.meta.url)
 const present = existsSync(new URL('recordings/index.json', wire))
@@ -24,6 +26,18 @@ export const readWire = (path: string): JsonObject | null => {
   const value: unknown = JSON.parse(readFileSync(new URL(path, wire), 'utf8'))
   assert.ok(isObject(value), `${path} is not an object`)
   return value
+}
+
+/** What the recordings of a format are named by. */
+export const RECORDED: { readonly [name in UpstreamProtocolName]: RecordedApi } = {
+  'openai-chat': 'chat',
+  'openai-responses': 'responses',
+  'anthropic-messages': 'messages',
+  gemini: 'gemini',
+  cohere: 'cohere',
+  'bedrock-converse': 'bedrock-converse',
+  mistral: 'mistral',
+  ollama: 'ollama',
 }
 
 export type RecordedApi =
@@ -69,6 +83,13 @@ const recorded = (wanted: (name: string) => boolean): readonly Recording[] =>
 /** Every recording of an API, in the order of their names. */
 export const recordingsOf = (api: RecordedApi): readonly Recording[] =>
   recorded((name) => name.includes(`-${api}-`)).filter((recording) => recording.api === api)
+
+/** A stream's messages, as the bytes they were. */
+export const messagesOf = ({ chunks, framing }: Pick<Recording, 'chunks' | 'framing'>): Uint8Array[] => {
+  if (framing === 'aws-eventstream') return (chunks ?? []).flatMap(fromChunk)
+  const end = framing === 'ndjson' ? '\n' : '\n\n'
+  return (chunks ?? []).map((chunk) => new TextEncoder().encode(chunk + end))
+}
 
 /** Every recording of every API. */
 export const allRecordings = (): readonly Recording[] => recorded(() => true)

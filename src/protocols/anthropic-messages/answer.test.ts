@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { answering, asking } from '../../../test/support/asked.ts'
 import { type ChatAnswer, type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
-import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { restoring } from '../restore.ts'
 import { decodeAnswer } from './decode-answer.ts'
@@ -11,8 +11,8 @@ import { toolName } from './ids.ts'
 
 const restore = restoring(toolName)
 
-const request: ChatRequest = { model: 'm', stream: false, messages: [], tools: [], settings: {}, extras: [] }
-const context: AnswerContext = { request, body: {}, id: (prefix) => `${prefix}_made`, created: 0, model: 'wire-model' }
+const request = asking({ stream: false })
+const context = answering({ request, created: 0, model: 'wire-model' })
 const message = (content: Json, stop_reason: string | null = 'end_turn', more: JsonObject = {}) => ({
   id: 'msg_1',
   type: 'message',

@@ -3,24 +3,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { anyArguments, anyRequest, lookalikes } from '../../../test/support/anything.ts'
+import { answering } from '../../../test/support/asked.ts'
 import { orderly } from '../../../test/support/orderly.ts'
 import { skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { type AnswerBlock, type ChatAnswer, fold, unfold } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../sse.ts'
 import { anthropicMessages as protocol } from './index.ts'
 
 const RUNS = { numRuns: 400 }
-const context: AnswerContext = {
-  request: { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
-  body: {},
-  id: (prefix) => `${prefix}_made`,
-  created: 0,
-  model: 'wire-model',
-}
+const context = answering({ created: 0, model: 'wire-model' })
 /** Objects that look like this format's, filled with anything. */
 const WORDS = [
   'type',

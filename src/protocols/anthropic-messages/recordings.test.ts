@@ -1,6 +1,7 @@
 /** What Anthropic and its clients really said, through the codec and back. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { answering } from '../../../test/support/asked.ts'
 import { readWire, recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
@@ -36,14 +37,8 @@ const EXCEPT = {
 const why = (exceptions: ReadonlyMap<string, string>, name: string): string | undefined =>
   [...exceptions].find(([part]) => name.includes(part))?.[1]
 
-const context = (request?: ChatRequest): AnswerContext => ({
-  request: request ?? { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
-  body: {},
-  id: (prefix) => `${prefix}_made`,
-  created: 0,
-  model: 'model',
-  requestId: 'req_x',
-})
+const context = (request?: ChatRequest): AnswerContext =>
+  answering({ ...(request && { request }), created: 0, model: 'model', requestId: 'req_x' })
 
 // ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────
 

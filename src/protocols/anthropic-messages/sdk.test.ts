@@ -2,23 +2,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
+import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { encodeStream } from './encode-stream.ts'
 import { encodeFailure } from './failure.ts'
 
-const context: AnswerContext = {
-  request: { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
-  body: {},
-  id: (prefix) => `${prefix}_made`,
-  created: 0,
-  model: 'wire-model',
-  requestId: 'req_x',
-}
+const context = answering({ created: 0, model: 'wire-model', requestId: 'req_x' })
 const events: readonly ChatEvent[] = [
   { type: 'start', id: 'chatcmpl-1', model: 'gpt' },
   { type: 'ping' },

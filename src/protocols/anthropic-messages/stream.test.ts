@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { AnswerContext, Frame, Passing } from '../../core/protocol.ts'
+import type { Frame, Passing } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../sse.ts'
 import { decodeStream } from './decode-stream.ts'
@@ -398,14 +399,7 @@ test('decode: an event larger than the reader takes', () => {
 
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const context: AnswerContext = {
-  request: { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
-  body: {},
-  id: (prefix) => `${prefix}_made`,
-  created: 0,
-  model: 'wire-model',
-  requestId: 'req_x',
-}
+const context = answering({ created: 0, model: 'wire-model', requestId: 'req_x' })
 const written = (events: readonly ChatEvent[]): string[] =>
   run(
     encodeStream(context),

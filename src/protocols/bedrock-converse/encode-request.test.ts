@@ -1,6 +1,7 @@
 /** Requests in Converse: what becomes of each thing a client may say, and what is told to be lost. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { asking, call, lossesIn, model, user } from '../../../test/support/asked.ts'
 import type { ChatRequest, Extra, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -17,20 +18,13 @@ const OSS = 'openai.gpt-oss-120b-1:0'
 const LLAMA = 'us.meta.llama4-maverick-17b-instruct-v1:0'
 const PROFILE = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/mi1dadi0g15f'
 
-const asks = (parts: Partial<ChatRequest>): ChatRequest => ({
-  model: 'm',
-  stream: false,
-  messages: [user(said('q'))],
-  tools: [],
-  settings: {},
-  extras: [],
-  ...parts,
-})
+const asks = (parts: Partial<ChatRequest>): ChatRequest =>
+  asking({ stream: false, messages: [user(said('q'))], ...parts })
 
 /** What is sent; and what is lost, with a `!` where that makes the model unfit. */
 const encode = (parts: Partial<ChatRequest>, model = SONNET): { body: JsonObject; losses: string[] } => {
   const { body, losses } = bedrockConverse.encodeRequest(asks(parts), { model, outputLimit: 64_000 })
-  return { body, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+  return { body, losses: lossesIn(losses) }
 }
 
 const said = (text: string, extras?: readonly Extra[]): Part => ({
@@ -39,16 +33,7 @@ const said = (text: string, extras?: readonly Extra[]): Part => ({
   text,
   ...(extras && { extras }),
 })
-const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
-const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
 const system = (...content: Part[]): Message => ({ role: 'system', at: 's', as: 'system', content })
-const call = (id: string, name = 'f', args = '{"a":1}'): Part => ({
-  type: 'tool-call',
-  at: `call ${id}`,
-  id,
-  name,
-  arguments: args,
-})
 const result = (callId: string, ...content: Part[]): Message => ({ role: 'tool', at: `r ${callId}`, callId, content })
 const tool = (name: string, more: Partial<Tool & { kind: 'function' }> = {}): Tool => ({
   kind: 'function',

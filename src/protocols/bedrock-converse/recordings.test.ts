@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { answering, numbered } from '../../../test/support/asked.ts'
 import { fromChunk } from '../../../test/support/event-stream.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
@@ -76,11 +77,7 @@ const NEXT: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObje
   'anthropic-messages': ({ content }) => ({ messages: [QUESTION, { role: 'assistant', content: content ?? [] }] }),
 }
 
-const context = (): AnswerContext => {
-  const request: ChatRequest = { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] }
-  let made = 0
-  return { request, body: {}, id: (prefix) => `${prefix}_made${made++}`, created: 1, model: 'm', requestId: 'req_x' }
-}
+const context = (): AnswerContext => answering({ id: numbered(), requestId: 'req_x' })
 
 /** The proofs travel through every style, and are this format's again when they come back. */
 const travels = (events: readonly ChatEvent[], said: Said): void => {

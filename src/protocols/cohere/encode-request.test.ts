@@ -1,20 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { asking, lossesIn } from '../../../test/support/asked.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
 import { cohere } from './index.ts'
 
-const asks = (more: Partial<ChatRequest>): ChatRequest => ({
-  model: 'm',
-  stream: false,
-  messages: [{ role: 'user', at: 'messages[0]', content: [{ type: 'text', at: 'messages[0].content', text: 'q' }] }],
-  tools: [],
-  settings: {},
-  extras: [],
-  ...more,
-})
+const asks = (more: Partial<ChatRequest>): ChatRequest =>
+  asking({
+    stream: false,
+    messages: [{ role: 'user', at: 'messages[0]', content: [{ type: 'text', at: 'messages[0].content', text: 'q' }] }],
+    ...more,
+  })
 
 const THINKS = 'command-a-reasoning-08-2025'
 const PLAIN = 'command-a-03-2025'
@@ -24,7 +22,7 @@ const OLD = 'command-r-plus'
 const encode = (more: Partial<ChatRequest>, model = PLAIN) => {
   const { body, losses } = cohere.encodeRequest(asks(more), { model, outputLimit: 1_000 })
   if (!losses.some(({ unfit }) => unfit)) assert.equal(problemsOf('cohere', 'Request', body), undefined)
-  return { body, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+  return { body, losses: lossesIn(losses) }
 }
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { answering, numbered } from '../../../test/support/asked.ts'
 import { type Recording, recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
-import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
+import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
@@ -76,11 +77,7 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
 
 // ── To clients and back ──────────────────────────────────────────────────────────────────────────────────────────
 
-const context = (): AnswerContext => {
-  const request: ChatRequest = { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] }
-  let made = 0
-  return { request, body: {}, id: (prefix) => `${prefix}_made${made++}`, created: 1, model: 'm', requestId: 'req_x' }
-}
+const context = (): AnswerContext => answering({ id: numbered(), requestId: 'req_x' })
 
 /** A client's next question, after an answer it kept as it was told. */
 const AGAIN: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObject) => JsonObject } = {

@@ -1,36 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { asking, call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
 import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
 import { gemini } from './index.ts'
 
-const asks = (more: Partial<ChatRequest> = {}): ChatRequest => ({
-  model: 'm',
-  stream: false,
-  messages: [{ role: 'user', at: 'messages[0]', content: [said('hi')] }],
-  tools: [],
-  settings: {},
-  extras: [],
-  ...more,
-})
-const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
-const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
-const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
-const result = (callId: string, text: string): Message => ({
-  role: 'tool',
-  at: `r ${callId}`,
-  callId,
-  content: [said(text)],
-})
-const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
-  type: 'tool-call',
-  at: `call ${id}`,
-  id,
-  name,
-  arguments: given,
-})
+const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
+  asking({ stream: false, messages: [{ role: 'user', at: 'messages[0]', content: [said('hi')] }], ...more })
 const signature = (value: string, id?: string, text = ''): Part => ({
   type: 'reasoning',
   at: `proof ${value}`,
@@ -40,7 +18,7 @@ const signature = (value: string, id?: string, text = ''): Part => ({
 
 const encode = (more: Partial<ChatRequest>, name = 'gemini-2.5-flash') => {
   const { body, losses, from } = gemini.encodeRequest(asks(more), { model: name, outputLimit: 1_000 })
-  return { body, from, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+  return { body, from, losses: lossesIn(losses) }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────

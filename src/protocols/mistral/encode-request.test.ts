@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { asking, call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
 import { skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
@@ -7,41 +8,18 @@ import { type Json, type JsonObject, list, object, text } from '../../core/json.
 import { callId } from './ids.ts'
 import { mistral } from './index.ts'
 
-const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
-const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
-const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
 const system = (text: string): Message => ({ role: 'system', at: `s ${text}`, as: 'developer', content: [said(text)] })
-const result = (callId: string, text: string): Message => ({
-  role: 'tool',
-  at: `r ${callId}`,
-  callId,
-  content: [said(text)],
-})
-const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
-  type: 'tool-call',
-  at: `call ${id}`,
-  id,
-  name,
-  arguments: given,
-})
 const thought = (text: string): Part => ({ type: 'reasoning', at: 'thought', text })
 
-const asks = (more: Partial<ChatRequest> = {}): ChatRequest => ({
-  model: 'm',
-  stream: false,
-  messages: [user(said('hi'))],
-  tools: [],
-  settings: {},
-  extras: [],
-  ...more,
-})
+const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
+  asking({ stream: false, messages: [user(said('hi'))], ...more })
 
 const encode = (more: Partial<ChatRequest>, name = 'mistral-small-latest') => {
   const { body, losses, from } = mistral.encodeRequest(asks(more), { model: name })
   // Losses that leave a hole are found before anything is sent.
   if (!skip && losses.every(({ unfit }) => !unfit))
     assert.equal(problemsOf('mistral', 'ChatCompletionRequest', body), undefined)
-  return { body, from, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+  return { body, from, losses: lossesIn(losses) }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,28 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { ollama } from './index.ts'
 
-const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
-const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
-const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
 const system = (text: string): Message => ({ role: 'system', at: 's', as: 'system', content: [said(text)] })
-const result = (callId: string, text: string, isError = false): Message => ({
-  role: 'tool',
-  at: `r ${callId}`,
-  callId,
-  content: [said(text)],
-  isError,
-})
-const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
-  type: 'tool-call',
-  at: `call ${id}`,
-  id,
-  name,
-  arguments: given,
-})
 
 const encode = (more: Partial<ChatRequest>) => {
   const asked = {
@@ -36,7 +20,7 @@ const encode = (more: Partial<ChatRequest>) => {
   }
   const { body, losses, from } = ollama.encodeRequest(asked, { model: 'llama3' })
   if (losses.every(({ unfit }) => !unfit)) assert.equal(problemsOf('ollama', 'ChatRequest', body), undefined)
-  return { body, from, losses: losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)) }
+  return { body, from, losses: lossesIn(losses) }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────

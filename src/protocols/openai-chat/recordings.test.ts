@@ -5,11 +5,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
+import { answering, asking } from '../../../test/support/asked.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { type ChatAnswer, type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject } from '../../core/json.ts'
-import type { AnswerContext, Frame, Passing } from '../../core/protocol.ts'
+import type { Frame, Passing } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../sse.ts'
 import { openaiChat } from './index.ts'
@@ -39,21 +40,11 @@ const REFUSED: ReadonlyMap<string, string> = new Map([
   ['openai-chat-test-custom-llm-within-crew', 'messages[1].content[0].type'],
 ])
 
-const context: AnswerContext = {
-  request: {
-    model: 'm',
-    stream: true,
-    messages: [],
-    tools: [],
-    settings: { streamUsage: { value: true, at: 'stream_options.include_usage' } },
-    extras: [],
-  },
-  body: {},
-  id: (prefix) => `${prefix}_made`,
-  created: 1,
+const context = answering({
+  request: asking({ settings: { streamUsage: { value: true, at: 'stream_options.include_usage' } } }),
   model: 'model',
   requestId: 'req_x',
-}
+})
 
 // ── What is compared of an answer ────────────────────────────────────────────────────────────────────────────────
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
+import { answering, asking } from '../../../test/support/asked.ts'
 import { type ChatAnswer, type ChatEvent, fold, unfold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
@@ -10,22 +11,14 @@ import { run } from '../../core/stage.ts'
 import { sseFrames } from '../sse.ts'
 import { openaiChat } from './index.ts'
 
-const context = (more: Partial<AnswerContext> = {}, usage = true): AnswerContext => ({
-  request: {
-    model: 'm',
-    stream: true,
-    messages: [],
-    tools: [],
-    settings: usage ? { streamUsage: { value: true, at: 'stream_options.include_usage' } } : {},
-    extras: [],
-  },
-  body: {},
-  id: (prefix) => `${prefix}_made`,
-  created: 7,
-  model: 'target',
-  requestId: 'req_abc',
-  ...more,
-})
+const context = (more: Partial<AnswerContext> = {}, usage = true): AnswerContext =>
+  answering({
+    request: asking({ settings: usage ? { streamUsage: { value: true, at: 'stream_options.include_usage' } } : {} }),
+    created: 7,
+    model: 'target',
+    requestId: 'req_abc',
+    ...more,
+  })
 
 const stepsOf = (pieces: Iterable<string>): Passing[] => {
   const stage = openaiChat.decodeStream()

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -13,7 +14,7 @@ const asking = (more: JsonObject = {}): AnswerContext => {
   const body = { model: 'm', prompt: 'One, two,', ...more }
   const request = decodeRequest(body)
   assert.ok(request.ok)
-  return { request: request.value, body, id: (prefix) => `${prefix}_made`, created: 7, model: 'm', requestId: 'req_x' }
+  return answering({ request: request.value, body, created: 7, requestId: 'req_x' })
 }
 
 const text = (...words: readonly string[]): ChatEvent[] => [

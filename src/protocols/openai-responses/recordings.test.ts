@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import OpenAI from 'openai'
+import { answering } from '../../../test/support/asked.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { eventsOf as definitionsOf, problemsOf, type SchemaName } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold, isContent } from '../../core/chat.ts'
@@ -28,14 +29,13 @@ const why = (exceptions: ReadonlyMap<string, string>, name: string): string | un
 const context = (body: JsonObject = {}): AnswerContext => {
   let made = 0
   const decoded = codec.decodeRequest(body)
-  const none: ChatRequest = { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] }
-  return {
-    request: decoded.ok ? decoded.value : none,
+  return answering({
+    ...(decoded.ok && { request: decoded.value }),
     body,
     id: (prefix) => `${prefix}_made${String.fromCharCode(97 + (made++ % 26)).repeat(1 + made / 26)}`,
     created: 1_700_000_000,
     model: 'model',
-  }
+  })
 }
 
 /** Hosted tools, their calls and results pass through the codec as they are; some are unknown to the schema, or unlike it. */

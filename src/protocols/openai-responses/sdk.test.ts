@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import OpenAI from 'openai'
+import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
@@ -9,13 +10,12 @@ import { openaiResponses as codec } from './index.ts'
 
 const context = (): AnswerContext => {
   let made = 0
-  return {
-    request: { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
+  return answering({
     body: { model: 'm', input: 'hi', stream: true },
     id: (prefix) => `${prefix}_${'abcdefghijklmnop'.charAt(made++)}`,
     created: 1_000,
     model: 'answering',
-  }
+  })
 }
 
 /** A client whose only connection is to this text, in slices of so many characters. */

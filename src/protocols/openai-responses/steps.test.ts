@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { answering, numbered } from '../../../test/support/asked.ts'
 import type { ChatEvent } from '../../core/chat.ts'
-import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeStream } from './stream.ts'
 
 const said = (...texts: readonly string[]): readonly ChatEvent[] => texts.map((text) => ({ type: 'delta', text }))
@@ -46,15 +46,7 @@ const events: readonly ChatEvent[] = [
 ]
 
 const written = (stepsOf: (event: ChatEvent) => readonly ChatEvent[]): string => {
-  let made = 0
-  const context: AnswerContext = {
-    request: { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
-    body: { tools },
-    model: 'm',
-    created: 1,
-    id: (prefix) => `${prefix}_${made++}`,
-  }
-  const writer = encodeStream(context)
+  const writer = encodeStream(answering({ body: { tools }, id: numbered() }))
   const out = events.flatMap((event, at) => {
     // A sign of life between any two.
     const between = at % 7 === 6 ? [writer.keepAlive()] : []

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold, isContent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
@@ -11,17 +12,11 @@ import { openaiResponses as codec } from './index.ts'
 
 const context = (body: JsonObject = {}): AnswerContext => {
   const made = new Map<string, number>()
-  return {
-    request: { model: 'm', stream: true, messages: [], tools: [], settings: {}, extras: [] },
-    body,
-    id: (prefix) => {
-      made.set(prefix, (made.get(prefix) ?? 0) + 1)
-      return `${prefix}_${'abcdefghij'.charAt((made.get(prefix) ?? 1) - 1)}`
-    },
-    created: 1_000,
-    model: 'answering',
-    requestId: 'req_abc',
+  const id = (prefix: string) => {
+    made.set(prefix, (made.get(prefix) ?? 0) + 1)
+    return `${prefix}_${'abcdefghij'.charAt((made.get(prefix) ?? 1) - 1)}`
   }
+  return answering({ body, id, created: 1_000, model: 'answering', requestId: 'req_abc' })
 }
 const wireOf = (events: readonly JsonObject[]): string =>
   events

@@ -4,12 +4,13 @@ import type fc from 'fast-check'
 import { type ChatEvent, fold, type UpstreamProtocolName } from '../../../src/core/chat.ts'
 import { KINDS } from '../../../src/core/failure.ts'
 import { isList, isObject, type Json, object, parseJson } from '../../../src/core/json.ts'
-import type { AnswerContext, Frame, Passing, UpstreamProtocol } from '../../../src/core/protocol.ts'
+import type { Frame, Passing, UpstreamProtocol } from '../../../src/core/protocol.ts'
 import { chain, run, type Stage } from '../../../src/core/stage.ts'
 import { loadProviders } from '../../../src/edge/load-providers.ts'
 import { inDialect, maskSecrets } from '../../../src/protocols/classify.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../../src/protocols/index.ts'
 import { sse, sseFrames } from '../../../src/protocols/sse.ts'
+import { answering, asking } from '../../support/asked.ts'
 import { orderly } from '../../support/orderly.ts'
 import { changedJson, changedStream, slicings, type Target } from '../engine.ts'
 import {
@@ -22,14 +23,7 @@ import {
   streamsOf,
 } from '../seeds.ts'
 
-const context: AnswerContext = {
-  request: { model: 'm', stream: false, messages: [], tools: [], settings: {}, extras: [] },
-  body: {},
-  id: (prefix) => `${prefix}_x`,
-  created: 1_700_000_000,
-  model: 'm',
-  requestId: 'req_x',
-}
+const context = answering({ request: asking({ stream: false }), created: 1_700_000_000, requestId: 'req_x' })
 
 const NO_HEADERS = () => undefined
 const NAMES = Object.keys(upstreamProtocols) as UpstreamProtocolName[]

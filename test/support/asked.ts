@@ -1,0 +1,51 @@
+/** Questions in our words, for tests that care for a part of one only, and what answers to them are written with. */
+import type { ChatRequest, Message, Part } from '../../src/core/chat.ts'
+import type { AnswerContext, Loss } from '../../src/core/protocol.ts'
+
+export const asking = (more: Partial<ChatRequest> = {}): ChatRequest => ({
+  model: 'm',
+  stream: true,
+  messages: [],
+  tools: [],
+  settings: {},
+  extras: [],
+  ...more,
+})
+
+export const answering = (more: Partial<AnswerContext> = {}): AnswerContext => ({
+  request: asking(),
+  body: {},
+  id: (prefix) => `${prefix}_made`,
+  created: 1,
+  model: 'm',
+  ...more,
+})
+
+/** For `id`: another one each time. */
+export const numbered = (): AnswerContext['id'] => {
+  let made = 0
+  return (prefix) => `${prefix}_${made++}`
+}
+
+// ── What was said ────────────────────────────────────────────────────────────────────────────────────────────────
+
+export const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
+export const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
+export const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
+export const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
+  type: 'tool-call',
+  at: `call ${id}`,
+  id,
+  name,
+  arguments: given,
+})
+export const result = (callId: string, text: string, isError = false): Message => ({
+  role: 'tool',
+  at: `r ${callId}`,
+  callId,
+  content: [said(text)],
+  isError,
+})
+
+/** What is lost, with a `!` where that makes a target unfit. */
+export const lossesIn = (losses: readonly Loss[]): string[] => losses.map(({ at, unfit }) => (unfit ? `!${at}` : at))

@@ -14,23 +14,11 @@ import { callsOf, rawClient, stage } from '../e2e/support/stage.ts'
 import { say } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { type Canary, chance, KEY_FORMS } from './support/canaries.ts'
+import { FORMAT_NAMES, FORMATS } from './support/formats.ts'
 import type { Deed } from './support/recorder.ts'
 import { type Witness, witness } from './support/witness.ts'
 
 const RECORDER = pathToFileURL(join(import.meta.dirname, 'support', 'recorder.ts')).href
-
-/** Every format an upstream can be spoken to in. */
-const PLACES = {
-  chat: { kind: 'openai-compatible', styles: ['chat'], path: '/v1' },
-  responses: { kind: 'openai-compatible', styles: ['responses'], path: '/v1' },
-  anthropic: { kind: 'anthropic', path: '' },
-  gemini: { kind: 'gemini', path: '/v1beta' },
-  cohere: { kind: 'cohere', path: '/v2' },
-  mistral: { kind: 'mistral', path: '/v1' },
-  ollama: { kind: 'ollama', path: '' },
-  bedrock: { kind: 'bedrock', path: '' },
-} as const
-const NAMES = Object.keys(PLACES) as readonly (keyof typeof PLACES)[]
 
 describe('destinations', { concurrency: 1 }, () => {
   const on = stage()
@@ -64,8 +52,8 @@ describe('destinations', { concurrency: 1 }, () => {
         fallback: 'none',
         circuit: { whenAllOpen: 'try' },
         providers: Object.fromEntries(
-          NAMES.map((name) => {
-            const { path, ...place } = PLACES[name]
+          FORMAT_NAMES.map((name) => {
+            const { path, ...place } = FORMATS[name]
             return [name, { ...place, baseUrl: `${upstream.url}/${name}${path}`, keys: [key(name)] }]
           }),
         ),
@@ -199,7 +187,7 @@ describe('destinations', { concurrency: 1 }, () => {
     'openai-beta',
   ])
 
-  for (const name of NAMES)
+  for (const name of FORMAT_NAMES)
     test(`destinations: no member and no header sends it elsewhere: ${name}`, async () => {
       const from = callsOf(upstream).length
       for (const [path, body] of bodies(`${name}/m`, 'hello')) {
@@ -256,7 +244,7 @@ describe('destinations', { concurrency: 1 }, () => {
     `unix:/var/run/docker.sock:/x`,
   ]
 
-  for (const name of NAMES)
+  for (const name of FORMAT_NAMES)
     test(`destinations: no URL in a question is ever fetched: ${name}`, async () => {
       for (const [at, url] of addresses().entries()) {
         const model = `${name}/m`
@@ -339,7 +327,7 @@ describe('destinations', { concurrency: 1 }, () => {
     ]
     const odd = [
       ...[url, `${url}/chat/m`, '../../etc/passwd', `x@127.0.0.1:${trap.port}/m`],
-      ...NAMES.flatMap((name) => [...names, url].map((model) => `${name}/${model}`)),
+      ...FORMAT_NAMES.flatMap((name) => [...names, url].map((model) => `${name}/${model}`)),
     ]
     for (const model of odd)
       for (const [path, more] of [

@@ -11,21 +11,9 @@ import { conversePieces, converseStream, isConverse } from '../support/converse.
 import { exception } from '../support/event-stream.ts'
 import type { Act, Asked, Upstream } from '../support/upstream.ts'
 import { type Canary, KEY_FORMS } from './support/canaries.ts'
+import { FORMAT_NAMES, FORMATS } from './support/formats.ts'
 import { type Witness, witness } from './support/witness.ts'
 
-/** Each format an upstream may be spoken to in, by the place that makes the gateway speak it. */
-const FORMATS = {
-  chat: { styles: ['chat'], path: '/v1' },
-  responses: { styles: ['responses'], path: '/v1' },
-  messages: { styles: ['messages'], path: '/v1' },
-  anthropic: { kind: 'anthropic', path: '' },
-  gemini: { kind: 'gemini', path: '/v1beta' },
-  cohere: { kind: 'cohere', path: '/v2' },
-  mistral: { kind: 'mistral', path: '/v1' },
-  ollama: { kind: 'ollama', path: '' },
-  bedrock: { kind: 'bedrock', path: '' },
-} as const
-const FORMAT_NAMES = Object.keys(FORMATS) as readonly (keyof typeof FORMATS)[]
 const FORMS = Object.keys(KEY_FORMS) as readonly (keyof typeof KEY_FORMS)[]
 
 /** How a key may be quoted. */

@@ -4,14 +4,13 @@
  */
 import { isList, type Json, type JsonObject, list, object, text } from '../../../src/core/json.ts'
 import { say } from '../../support/answers.ts'
-import { type Asked, type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
-import { type Started, start } from './process.ts'
-import { CITY, script } from './three-kinds.ts'
+import type { Script } from '../../support/upstream.ts'
+import { CITY, KINDS, type Kinds, PLACES, script, startKinds } from './three-kinds.ts'
 
 export { CALLS, CITY, TEXT } from './three-kinds.ts'
 
 /** Configured names of the upstreams, by the format each speaks. */
-export const PROVIDERS = { chat: 'chatty', responses: 'responder', messages: 'anthropic', gemini: 'gemini' } as const
+export const PROVIDERS = { ...KINDS, gemini: 'gemini' } as const
 export type Format = keyof typeof PROVIDERS
 export const ALL_FORMATS = Object.keys(PROVIDERS) as readonly Format[]
 
@@ -44,59 +43,14 @@ const toolIn = ({ tools }: JsonObject): string | undefined => {
   return text(first?.name ?? object(first?.function)?.name ?? object(list(first?.functionDeclarations)[0])?.name)
 }
 
-export type Formats = {
-  readonly gateway: Started
-  readonly upstreams: { readonly [format in Format]: Upstream }
-  /** The last question an upstream has got. */
-  readonly last: (format: Format) => Asked
-  /** How many questions it has got. */
-  readonly calls: (format: Format) => number
-  readonly stop: () => Promise<void>
-}
+export type Formats = Kinds<Format>
 
-export const startFormats = async (): Promise<Formats> => {
-  const [chat, responses, messages, gemini] = await Promise.all([
-    startUpstream(answer),
-    startUpstream(answer),
-    startUpstream(answer),
-    startUpstream(answer),
-  ])
-  const upstreams = { chat, responses, messages, gemini }
-  const gateway = await start({
-    env: {
-      CHATTY_API_KEY: 'sk-chatty-0000000000',
-      CHATTY_BASE_URL: `${chat.url}/v1`,
-      CHATTY_STYLES: 'chat',
-      CHATTY_MODELS: 'text',
-      RESPONDER_API_KEY: 'sk-responder-0000000000',
-      RESPONDER_BASE_URL: `${responses.url}/v1`,
-      RESPONDER_STYLES: 'responses',
-      RESPONDER_MODELS: 'text',
-      ANTHROPIC_API_KEY: 'sk-ant-0000000000',
-      ANTHROPIC_BASE_URL: messages.url,
-      ANTHROPIC_MODELS: 'text',
-      GEMINI_API_KEY: 'AIza-test-0123456789',
-      GEMINI_BASE_URL: `${gemini.url}/v1beta`,
-      GEMINI_MODELS: 'text',
-      // Each case is about one upstream: nobody stands in for it.
-      FALLBACK: 'none',
-      // However often it has failed in another case.
-      CIRCUIT_WHEN_ALL_OPEN: 'try',
-    },
+export const startFormats = (): Promise<Formats> => {
+  const gemini = (url: string) => ({
+    GEMINI_API_KEY: 'AIza-test-0123456789',
+    GEMINI_BASE_URL: `${url}/v1beta`,
+    GEMINI_MODELS: 'text',
   })
-  const questions = (format: Format) => upstreams[format].seen.filter(({ method }) => method === 'POST')
-  return {
-    gateway,
-    upstreams,
-    calls: (format) => questions(format).length,
-    last: (format) => {
-      const asked = questions(format).at(-1)
-      if (!asked) throw new Error(`the ${format} upstream was not asked`)
-      return asked
-    },
-    async stop() {
-      await gateway.stop()
-      await Promise.all(Object.values(upstreams).map((upstream) => upstream.close()))
-    },
-  }
+  // However often it has failed in another case.
+  return startKinds({ ...PLACES, gemini }, answer, { CIRCUIT_WHEN_ALL_OPEN: 'try' })
 }

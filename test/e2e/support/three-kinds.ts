@@ -5,6 +5,7 @@
 import { piecesOf, refuse, type Said, say } from '../../support/answers.ts'
 import { type Asked, type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
 import { type Started, start } from './process.ts'
+import { callsOf } from './stage.ts'
 
 /** Configured names of the upstreams, by the format each speaks. */
 export const KINDS = { chat: 'chatty', responses: 'responder', messages: 'anthropic' } as const
@@ -54,52 +55,65 @@ export const script: Script = (asked) => {
 
 const listed = (id: string) => ({ id, object: 'model', created: 1_700_000_000, owned_by: 'test' })
 
-export type ThreeKinds = {
+/** Upstreams of these kinds behind one gateway. */
+export type Kinds<Each extends string> = {
   readonly gateway: Started
-  readonly upstreams: { readonly [kind in Kind]: Upstream }
-  /** The last request an upstream has got. */
-  readonly last: (kind: Kind) => Asked
-  /** How many calls of this model an upstream has got. */
-  readonly calls: (kind: Kind, model: string) => number
+  readonly upstreams: { readonly [kind in Each]: Upstream }
+  /** The last call an upstream has got. */
+  readonly last: (kind: Each) => Asked
+  /** How many calls an upstream has got, or of this model. */
+  readonly calls: (kind: Each, model?: string) => number
   readonly stop: () => Promise<void>
 }
+export type ThreeKinds = Kinds<Kind>
 
-export const startThreeKinds = async (): Promise<ThreeKinds> => {
-  const [chat, responses, messages] = await Promise.all([
-    startUpstream(script),
-    startUpstream(script),
-    startUpstream(script),
-  ])
-  const upstreams = { chat, responses, messages }
-  const gateway = await start({
-    env: {
-      CHATTY_API_KEY: 'sk-chatty-0000000000',
-      CHATTY_BASE_URL: `${chat.url}/v1`,
-      CHATTY_STYLES: 'chat',
-      CHATTY_MODELS: 'text',
-      RESPONDER_API_KEY: 'sk-responder-0000000000',
-      RESPONDER_BASE_URL: `${responses.url}/v1`,
-      RESPONDER_STYLES: 'responses',
-      RESPONDER_MODELS: 'text',
-      ANTHROPIC_API_KEY: 'sk-ant-0000000000',
-      ANTHROPIC_BASE_URL: messages.url,
-      ANTHROPIC_MODELS: 'text',
-      // Each case is about one upstream: nobody stands in for it.
-      FALLBACK: 'none',
-    },
-  })
+/** Settings that have the gateway ask one upstream for each kind. */
+type Places<Each extends string> = { readonly [kind in Each]: (url: string) => Readonly<Record<string, string>> }
+
+export const PLACES: Places<Kind> = {
+  chat: (url) => ({
+    CHATTY_API_KEY: 'sk-chatty-0000000000',
+    CHATTY_BASE_URL: `${url}/v1`,
+    CHATTY_STYLES: 'chat',
+    CHATTY_MODELS: 'text',
+  }),
+  responses: (url) => ({
+    RESPONDER_API_KEY: 'sk-responder-0000000000',
+    RESPONDER_BASE_URL: `${url}/v1`,
+    RESPONDER_STYLES: 'responses',
+    RESPONDER_MODELS: 'text',
+  }),
+  messages: (url) => ({ ANTHROPIC_API_KEY: 'sk-ant-0000000000', ANTHROPIC_BASE_URL: url, ANTHROPIC_MODELS: 'text' }),
+}
+
+export const startKinds = async <Each extends string>(
+  places: Places<Each>,
+  script: Script,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Kinds<Each>> => {
+  // The names of the table.
+  const kinds = Object.keys(places) as Each[]
+  const started = await Promise.all(kinds.map(async (kind) => [kind, await startUpstream(script)] as const))
+  // One for each of them.
+  const upstreams = Object.fromEntries(started) as { readonly [kind in Each]: Upstream }
+  const env = Object.assign({}, ...kinds.map((kind) => places[kind](upstreams[kind].url)))
+  // Each case is about one upstream: nobody stands in for it.
+  const gateway = await start({ env: { ...env, FALLBACK: 'none', ...settings } })
   return {
     gateway,
     upstreams,
     last: (kind) => {
-      const asked = upstreams[kind].seen.findLast(({ method }) => method === 'POST')
+      const asked = callsOf(upstreams[kind]).at(-1)
       if (!asked) throw new Error(`the ${kind} upstream was not asked`)
       return asked
     },
-    calls: (kind, model) => upstreams[kind].seen.filter((asked) => asked.model === model).length,
+    calls: (kind, model) =>
+      callsOf(upstreams[kind]).filter((asked) => model === undefined || asked.model === model).length,
     async stop() {
       await gateway.stop()
-      await Promise.all([chat.close(), responses.close(), messages.close()])
+      await Promise.all(started.map(([, upstream]) => upstream.close()))
     },
   }
 }
+
+export const startThreeKinds = (): Promise<ThreeKinds> => startKinds(PLACES, script)

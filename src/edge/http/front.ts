@@ -128,11 +128,17 @@ export type Front = {
 
 export type OpenFront = <Guest>(house: House<Guest>, options: FrontOptions) => Front
 
+/**
+ * So many connections may wait until the process accepts them, or as many as the system lets (4,096 on Linux). Node lets 511:
+ * a loop busy for half a second while many come loses the rest, whose clients try again a second later or give up.
+ */
+const BACKLOG = 4_096
+
 /** Answers the port; rejects with Node's error. `failed` is told of what happens to the listening socket from then on. */
 export const listenOn = (server: Server, where: ListenOptions, failed: (error: unknown) => void): Promise<number> =>
   new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen(where, () => {
+    server.listen({ ...where, backlog: BACKLOG }, () => {
       server.off('error', reject)
       // With nobody listening an error of the listening socket (no descriptors left) would end the process.
       server.on('error', failed)

@@ -43,7 +43,10 @@ export const estimateTokens = ({ messages, tools }: ChatRequest): number => {
 /** About how many tokens a text is. */
 export const estimateText = (text: string): number => {
   let total = 0
-  for (let at = 0; at < text.length; at++) total += WEIGHT[classOf(text.charCodeAt(at))]
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    total += ASCII[code] ?? WEIGHT[classOf(code)]
+  }
   return total
 }
 
@@ -59,6 +62,9 @@ const classOf = (code: number): keyof typeof WEIGHT => {
   if ((code >= 0x2e80 && code <= 0xd7ff) || (code >= 0xf900 && code <= 0xfaff) || code >= 0xff00) return 'wide'
   return 'sign'
 }
+
+/** Looked up: a long question is mostly of these, and nothing else is done while it is counted. */
+const ASCII: readonly number[] = Array.from({ length: 128 }, (_, code) => WEIGHT[classOf(code)])
 
 const ofMessage = (message: Message): number => {
   const content = message.content.map(ofPart).reduce(sum, 0)

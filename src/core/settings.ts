@@ -211,5 +211,3 @@ export const settingsSchema = z.strictObject({
 export type Settings = z.output<typeof settingsSchema>
 export type Strategy = Settings['strategy']
 export type CircuitRules = Settings['circuit']
-
-export const defaultSettings: Settings = settingsSchema.parse({})

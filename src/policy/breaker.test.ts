@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type CircuitRules, defaultSettings } from '../core/settings.ts'
+import { defaultSettings } from '../../test/support/settings.ts'
+import type { CircuitRules } from '../core/settings.ts'
 import {
   admit,
   admitEarly,

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { planOf } from '../../test/support/plan.ts'
+import { defaultSettings } from '../../test/support/settings.ts'
 import type { Config, Route, RouteTarget } from '../core/config.ts'
 import type { Instance, Provider } from '../core/provider.ts'
-import { defaultSettings, type Settings } from '../core/settings.ts'
+import type { Settings } from '../core/settings.ts'
 import { draftEmbeddings } from './plan-embeddings.ts'
 import { statusOf } from './verdict.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defaultSettings } from '../core/settings.ts'
+import { defaultSettings } from '../../test/support/settings.ts'
 import { type Load, neighbourhood, shedding, turnedAway } from './shed.ts'
 
 const limit = { ...defaultSettings.limit, concurrent: 10, bufferedMegabytes: 1, eventLoopDelay: 200 }

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
-import { defaultSettings } from '../../src/core/settings.ts'
 import type { Handlers } from '../../src/edge/http/routes.ts'
 import { startServer } from '../../src/edge/http/server.ts'
 import { say } from '../support/answers.ts'
+import { defaultSettings } from '../support/settings.ts'
 import { gauge, settles, skipWithoutProc, socketsOf } from './support/gauges.ts'
 import { ask, sleep, stage } from './support/stage.ts'
 

@@ -15,7 +15,7 @@ const text = z.string().min(1)
 const keySchema = z.union([text, z.strictObject({ value: text, weight })])
 const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
 
-export const providerSchema = z.strictObject({
+const providerSchema = z.strictObject({
   kind: text
     .optional()
     .describe("a known provider's name, or openai-compatible; needed if the name is not a known one"),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defaultSettings } from '../../core/settings.ts'
+import { defaultSettings } from '../../../test/support/settings.ts'
 import { allowedBy, envName, type Row } from './definition.ts'
 import { misspelledSettings } from './environment.ts'
 import { launchRows, settingRows } from './rows.ts'

@@ -18,7 +18,7 @@ const levelOf = ({ outcome, failure, status }: Summary): Level => {
 }
 
 /** The request line's fields. */
-export const requestFields = (summary: Summary, cost: number | undefined): Fields => {
+const requestFields = (summary: Summary, cost: number | undefined): Fields => {
   const { usage, failure, firstContentMs } = summary
   return {
     id: summary.id,
@@ -54,7 +54,7 @@ export const requestFields = (summary: Summary, cost: number | undefined): Field
 }
 
 /** An exception in one line; its stack ends at a bound. */
-export const errorFields = (error: unknown): Fields => {
+const errorFields = (error: unknown): Fields => {
   if (!(error instanceof Error)) return { message: typeof error === 'string' ? error : `thrown: ${typeof error}` }
   const code: Field = 'code' in error && typeof error.code === 'string' ? error.code : undefined
   const cause = error.cause instanceof Error ? `${error.cause.name}: ${error.cause.message}` : undefined

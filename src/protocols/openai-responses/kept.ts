@@ -7,7 +7,7 @@ import { rewrite, survey } from '../../core/json-text.ts'
 import type { AnswerContext, Kept } from '../../core/protocol.ts'
 import { withoutGaps } from './gaps.ts'
 
-export const keptMembers = ({ id, previous, store, background }: Kept): JsonObject => ({
+const keptMembers = ({ id, previous, store, background }: Kept): JsonObject => ({
   id,
   previous_response_id: previous,
   store,

@@ -11,7 +11,7 @@ export const idsWhere =
     })
 
 /** `{data:[…]}`, or the bare array that Together answers. */
-export const entriesOf = (body: Json): readonly JsonObject[] =>
+const entriesOf = (body: Json): readonly JsonObject[] =>
   (Array.isArray(body) ? list(body) : list(object(body)?.data)).filter(isObject)
 
 /** What model names say of models that do not chat: for vendors whose lists do not say it themselves. */

@@ -47,7 +47,7 @@ export const without = (body: JsonObject, ...members: readonly string[]): JsonOb
  * without a word) or refuses it: Mistral's schema has only the older one, so have DeepSeek's, Together's,
  * Perplexity's and Cohere's references, and Ollama's compatible endpoint reads only that.
  */
-export const olderTokenLimit: RequestQuirk = (body) => {
+const olderTokenLimit: RequestQuirk = (body) => {
   const limit = body.max_completion_tokens
   if (limit === undefined) return body
   const rest = without(body, 'max_completion_tokens')

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { CircuitRules } from '../../../src/core/settings.ts'
-import { defaultSettings } from '../../../src/core/settings.ts'
 import {
   admit,
   admitEarly,
@@ -18,6 +17,7 @@ import {
   withdraw,
 } from '../../../src/policy/breaker.ts'
 import { ReferenceCircuit, type ReferenceToken } from '../../sim/reference.ts'
+import { defaultSettings } from '../../support/settings.ts'
 import type { Target } from '../engine.ts'
 
 const among = <T>(values: readonly [T, ...T[]], byte: number): T => values[byte % values.length] ?? values[0]

@@ -138,8 +138,6 @@ export class Attempt implements UpstreamListener, Flow {
       this.#settle = resolve
     })
     const { circuit, timeout } = settings
-    this.#clocks.limit('life', circuit.timeout)
-    if (stream) this.#clocks.limit('first', timeout.firstContent)
     const call = { method: 'POST', url, headers, body, connectTimeout: timeout.connect } as const
     const collected = stream && hold === Number.POSITIVE_INFINITY
     const more = {
@@ -149,6 +147,9 @@ export class Attempt implements UpstreamListener, Flow {
       ...(collected && { collected }),
     }
     this.#call = world.dial({ ...call, ...more }, this)
+    // Behind it: the question is on its way while its clocks are set.
+    this.#clocks.limit('life', circuit.timeout)
+    if (stream) this.#clocks.limit('first', timeout.firstContent)
   }
 
   /** ms from its beginning to its first content, or to now if none has come. */

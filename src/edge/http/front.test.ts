@@ -1,7 +1,9 @@
 /** What a front owes whoever connects, and the house: the wire's own rules, without anything that is asked. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { until } from '../../../test/support/upstream.ts'
 import type { Exchange, Front, FrontOptions, House, Line, OpenFront } from './front.ts'
 import { nodeFront } from './node-front.ts'
@@ -14,6 +16,8 @@ type Given = {
   readonly failed: unknown[]
   readonly left: Line[]
   serve: (exchange: Exchange) => void
+  /** Takes over whoever wants another protocol; null: nobody may. */
+  upgrade: ((socket: Socket, first: Buffer) => void) | null
 }
 
 const FRONTS: readonly (readonly [name: string, open: OpenFront])[] = [
@@ -34,7 +38,7 @@ const given = async (
   { timing, ...options }: Partial<Omit<FrontOptions, 'timing'>> & { timing?: Partial<FrontOptions['timing']> } = {},
 ): Promise<Given> => {
   const lines = new Set<Line>()
-  const made: Omit<Given, 'front' | 'port'> = { served: [], failed: [], left: [], serve: echo }
+  const made: Omit<Given, 'front' | 'port'> = { served: [], failed: [], left: [], serve: echo, upgrade: null }
   const house: House<Line> = {
     greet(line) {
       lines.add(line)
@@ -44,8 +48,8 @@ const given = async (
       made.served.push(exchange)
       made.serve(exchange)
     },
-    grants: () => false,
-    upgrade() {},
+    grants: () => made.upgrade !== null,
+    upgrade: (_line, _head, socket, first) => made.upgrade?.(socket, first),
     broke: (line, problem) => line.bye(`HTTP/1.1 400 ${problem}\r\ncontent-length: 0\r\n\r\n`),
     left(line) {
       lines.delete(line)
@@ -84,6 +88,26 @@ const client = async (port: number, ...pieces: readonly string[]): Promise<Clien
   await new Promise((resolve) => socket.once('connect', resolve))
   for (const piece of pieces) socket.write(piece, 'latin1')
   return made
+}
+
+/** A client that has said all of it, and its end if it is to, before its connection is accepted; what it then hears until the end. */
+const early = async (port: number, text: string, ends: boolean): Promise<string> => {
+  const said = new Int32Array(new SharedArrayBuffer(4))
+  const worker = new Worker(
+    `const { parentPort, workerData } = require('node:worker_threads')
+     const { port, text, ends, said } = workerData
+     const socket = require('node:net').connect(port, '127.0.0.1')
+     let heard = ''
+     socket.setEncoding('latin1').on('data', (part) => { heard += part })
+     socket.on('error', () => {}).on('close', () => parentPort.postMessage(heard))
+     socket.write(text, 'latin1', () => { Atomics.store(said, 0, 1); Atomics.notify(said, 0) })
+     if (ends) socket.end()`,
+    { eval: true, workerData: { port, text, ends, said } },
+  )
+  Atomics.wait(said, 0, 0, 10_000)
+  const [heard] = await once(worker, 'message')
+  await worker.terminate()
+  return heard
 }
 
 const get = (target: string, headers = '', version = '1.1') =>
@@ -291,6 +315,38 @@ for (const [name, open] of FRONTS)
         assert.deepEqual([taken > 20_000_000, slow.closed, made.left.length], [true, false, 0])
       })
     }
+
+    test('what was said before the connection is accepted is read once, and what follows behind it', async () => {
+      const made = await given(open)
+      const targets = Array.from({ length: 1_000 }, (_, index) => `/${index}`)
+      // More than is taken of it at first, cut anywhere.
+      const text = await early(made.port, targets.map((target) => get(target)).join(''), false)
+      assert.deepEqual(text.match(/(?<=\r\n\r\n)\/\d+/g), targets)
+      assert.deepEqual(made.failed, [])
+    })
+
+    test('who has said all before the connection is accepted, and its end, is answered', async () => {
+      const made = await given(open)
+      assert.match(await early(made.port, get('/a'), true), /^HTTP\/1\.1 200 .*\r\n\/a$/s)
+      assert.equal(await early(made.port, '', true), '')
+      assert.match(await early(made.port, 'rubbish\r\n\r\n', true), /^HTTP\/1\.1 400 /)
+      await until('told', () => made.left.length === 3)
+      assert.deepEqual(made.failed, [])
+    })
+
+    test('who wants another protocol before the connection is accepted is handed over with what stands behind', async () => {
+      const made = await given(open)
+      made.upgrade = (socket, first) => {
+        let heard = first.toString('latin1')
+        socket.on('data', (part: Buffer) => {
+          heard += part.toString('latin1')
+        })
+        socket.on('end', () => socket.end(`${heard.length} ${heard.slice(-3)}`))
+      }
+      const behind = `${'x'.repeat(40_000)}end`
+      const text = await early(made.port, get('/', 'connection: upgrade\r\nupgrade: other\r\n') + behind, true)
+      assert.equal(text, `${behind.length} end`)
+    })
 
     test('whoever leaves is told of once, and who is idle can be hung up on', async () => {
       const made = await given(open)

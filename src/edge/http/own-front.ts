@@ -22,7 +22,7 @@ import {
 } from './front.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
 import { statusLine } from './status.ts'
-import { descriptorOf, straight } from './straight.ts'
+import { descriptorOf, early, straight } from './straight.ts'
 
 /** Bytes a client may send ahead while a request of it is answered; from there on it is not read. */
 const MOST_AHEAD = 64 * 1024
@@ -42,7 +42,9 @@ export const ownFront: OpenFront = (house, options) => {
   type Guest = ReturnType<typeof house.greet>
   const connections = new Set<Connection<Guest>>()
   const shared: Shared<Guest> = { house, options, connections, tails: new Tails(timing.keepAlive) }
-  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => new Connection(shared, socket))
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
+    new Connection(shared, socket).begin(),
+  )
   const sweep = setInterval(() => {
     const now = performance.now()
     for (const connection of connections) connection.check(now)
@@ -130,8 +132,6 @@ class Connection<Guest> implements Line, RequestSink {
     this.#reader = new RequestReader(this, shared.options.headBytes)
     this.#guest = shared.house.greet(this)
     shared.connections.add(this)
-    socket.on('data', (part: Buffer) => this.#hear(part))
-    socket.on('end', () => this.#eof())
     // Its end follows.
     socket.on('error', ignored)
     // It comes once; `once` would keep more for it.
@@ -139,6 +139,15 @@ class Connection<Guest> implements Line, RequestSink {
       shared.connections.delete(this)
       shared.house.left(this.#guest)
     })
+  }
+
+  /** A turn of the event loop sooner than the stream would read it. */
+  begin(): void {
+    const first = early(this.#descriptor)
+    if (first) this.#hear(first)
+    if (this.#upgrade) return
+    this.#socket.on('data', (part: Buffer) => this.#hear(part))
+    this.#socket.on('end', () => this.#eof())
   }
 
   // ── What the house wants of it ─────────────────────────────────────────────────────────────────────────────────

@@ -142,6 +142,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const load = options.load ?? measureLoad()
   const { held } = load
   const addresses = new Map<string, number>()
+  const placeOf = places()
   let calls = 0
   let draining = false
   let ending = false
@@ -399,12 +400,12 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       greet(line) {
         const { limit } = options.settings()
         front.most(mostConnections(limit))
-        const address = neighbourhood(line.address)
+        const { address, loopback } = placeOf(line.address)
         const neighbours = (addresses.get(address) ?? 0) + 1
         addresses.set(address, neighbours)
         const guest: Guest = {
           line,
-          loopback: isLoopback(line.address),
+          loopback,
           neighbourhood: address,
           crowd: null,
           here: [],
@@ -597,6 +598,15 @@ const FORWARDING = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwa
 /** From this machine, and not on behalf of another: a proxy here forwards for the whole world. */
 const isLocal = ({ loopback }: Guest, headers: HeaderLookup): boolean =>
   loopback && FORWARDING.every((name) => headers(name) === undefined)
+
+/** A proxy in front of it, or a client with many connections, comes from the same address again and again. */
+const places = () => {
+  let last = { of: '', address: '', loopback: false }
+  return (of: string) => {
+    if (of !== last.of) last = { of, address: neighbourhood(of), loopback: isLoopback(of) }
+    return last
+  }
+}
 
 const isLoopback = (address: string): boolean => {
   const plain = address

@@ -1,4 +1,4 @@
-import { writeSync } from 'node:fs'
+import { readSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
 /** Longer texts would be copied for the system, which hardly takes so much at once, and the rest once more for the stream. */
@@ -23,5 +23,19 @@ export const straight = (descriptor: number, text: string): number => {
   } catch {
     // Full, or broken: the stream finds out the same, and knows what is to be done.
     return 0
+  }
+}
+
+const EARLY = Buffer.allocUnsafeSlow(16 * 1024)
+
+/** What a client has said by the time its connection is accepted, mostly all of its question; null: nothing yet. */
+export const early = (descriptor: number): Buffer | null => {
+  if (descriptor === -1) return null
+  try {
+    const length = readSync(descriptor, EARLY, 0, EARLY.length, null)
+    return length === 0 ? null : Buffer.from(EARLY.subarray(0, length))
+  } catch {
+    // Nothing is there, or it is broken: the stream finds out the same.
+    return null
   }
 }

@@ -328,8 +328,8 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
     const times = processes.map((pid, index) => timeOf(pid) - (before[index] ?? 0))
     const [most, all] = [Math.max(...times), times.reduce((sum, time) => sum + time, 0)]
     if (most <= 0) return sample
-    const capacity = Math.round(((sample.numbers.right ?? 0) * 1e6) / most)
-    return withNumbers(sample, { capacity, busiest: Number((most / all).toFixed(3)) })
+    const perSecondOf = (time: number) => Math.round(((sample.numbers.right ?? 0) * 1e6) / time)
+    return withNumbers(sample, { capacity: perSecondOf(all / party.workers), fullest: perSecondOf(most) })
   }
   const quietly = quieter(bench, look)
   const rounds: Round[] = []
@@ -345,7 +345,8 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
   return {
     rounds,
     notes: [
-      'on both cores together with load and provider; derived: answers a second of CPU of the busiest process, as if it had a core of its own and the other were never fuller than here, which is the scheduler’s doing too',
+      'on both cores together with load and provider; derived: answers by the CPU that all processes took, which is what as many cores would give if nothing else became scarce',
+      '“by the busier alone” is the same by the CPU of the busier process, as if the other were never fuller: which of them gets more of a core that it shares with the load is the scheduler’s choice, and follows connections only loosely',
       '“apart” are two gateways on ports of their own with half of the connections each: what this machine gives to two processes that share nothing',
     ],
   }

@@ -11,10 +11,10 @@ export const MEASURES = [
   'first99',
   /** Answers that came out right. */
   'right',
-  /** What a core of the process would give if it did nothing else, times its processes, by the busiest of them. */
+  /** What as many cores as it has processes would give if they did nothing else, by the CPU of all of them. */
   'capacity',
-  /** Of the CPU of all its processes the part of the busiest. */
-  'busiest',
+  /** The same by the CPU of the busiest, times its processes: as if no other were ever fuller. */
+  'fullest',
   /** Growth of resident memory a stream: at its highest, and the part that is the process's own. */
   'resident',
   'own',
@@ -92,6 +92,15 @@ const ratio = (what: string, measure: 'cpu' | 'cpuChunk', most?: number): Figure
 })
 const rate: Figure = { what: 'answers a second, one core', measure: 'rate', unit: '/s', ...against, as: 'ratio' }
 const translated = (what: string): Row => ({ what, figures: [ratio('CPU a chunk', 'cpuChunk', 1.6)] })
+
+const beside = (ours: string, measure: 'capacity' | 'fullest' | 'rate', what: string): Figure => ({
+  what,
+  measure,
+  unit: '/s',
+  ours,
+  base: 'one',
+  as: 'ratio',
+})
 
 const started = (what: string, ours: string, most?: number): Figure => ({
   what,
@@ -182,42 +191,13 @@ export const ROWS = {
   workers: {
     what: 'two worker processes against one',
     figures: [
-      {
-        what: 'answers a second of two whole cores, derived',
-        measure: 'capacity',
-        unit: '/s',
-        ours: 'two',
-        base: 'one',
-        as: 'ratio',
-        least: 1.8,
-      },
-      {
-        what: 'answers a second, load on the same two cores',
-        measure: 'rate',
-        unit: '/s',
-        ours: 'two',
-        base: 'one',
-        as: 'ratio',
-      },
+      { ...beside('two', 'capacity', 'answers a second of two whole cores, derived'), least: 1.8 },
+      beside('two', 'fullest', 'by the busier alone'),
+      beside('two', 'rate', 'answers a second, load on the same two cores'),
       { what: 'CPU a request', measure: 'cpu', unit: 'µs', ours: 'two', base: 'one', as: 'ratio' },
-      { what: 'part of the busier in the CPU of both', measure: 'busiest', unit: '', ours: 'two', as: 'itself' },
-      {
-        what: 'two that have nothing in common: derived',
-        measure: 'capacity',
-        unit: '/s',
-        ours: 'apart',
-        base: 'one',
-        as: 'ratio',
-      },
-      {
-        what: 'likewise: load on the same two cores',
-        measure: 'rate',
-        unit: '/s',
-        ours: 'apart',
-        base: 'one',
-        as: 'ratio',
-      },
-      { what: 'likewise: part of the busier', measure: 'busiest', unit: '', ours: 'apart', as: 'itself' },
+      beside('apart', 'capacity', 'two that have nothing in common: derived'),
+      beside('apart', 'fullest', 'by the busier alone'),
+      beside('apart', 'rate', 'answers a second, load on the same two cores'),
     ],
   },
 } as const satisfies Readonly<Record<string, Row>>

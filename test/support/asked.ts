@@ -1,5 +1,5 @@
 /** Questions in our words, for tests that care for a part of one only, and what answers to them are written with. */
-import type { ChatRequest, Message, Part } from '../../src/core/chat.ts'
+import type { ChatAnswer, ChatRequest, Message, Part } from '../../src/core/chat.ts'
 import type { AnswerContext, Loss } from '../../src/core/protocol.ts'
 
 export const asking = (more: Partial<ChatRequest> = {}): ChatRequest => ({
@@ -49,3 +49,13 @@ export const result = (callId: string, text: string, isError = false): Message =
 
 /** What is lost, with a `!` where that makes a target unfit. */
 export const lossesIn = (losses: readonly Loss[]): string[] => losses.map(({ at, unfit }) => (unfit ? `!${at}` : at))
+
+/** What a client that keeps the whole answer sends back. */
+export const partsOf = ({ blocks }: ChatAnswer): Part[] =>
+  blocks.map((block, index) => {
+    const at = `c[${index}]`
+    if (block.type === 'tool-call')
+      return { type: block.type, at, id: block.id, name: block.name, arguments: block.text }
+    if (block.type !== 'reasoning') return { type: 'text', at, text: block.text }
+    return { type: block.type, at, text: block.text, ...(block.proof && { proof: block.proof }) }
+  })

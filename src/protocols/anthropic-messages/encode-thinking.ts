@@ -24,10 +24,10 @@ export type ThinkingFacts = {
   readonly turns: readonly Turn[]
 }
 
-const LEAST_BUDGET = 1_024
+export const LEAST_BUDGET = 1_024
 
 /** `minimal` has no like here; the nearest is `low`, and the change is told. */
-const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } = {
+export const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } = {
   minimal: 'low',
   low: 'low',
   medium: 'medium',

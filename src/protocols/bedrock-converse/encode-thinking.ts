@@ -1,6 +1,7 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
+import { EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
 import type { Losses } from '../losses.ts'
 import type { Turn } from '../turns.ts'
 import type { Family } from './family.ts'
@@ -81,8 +82,6 @@ const never: Make = (wish, { settings: { effort }, extra }, losses) => {
 
 // ── Claude: `thinking`, and beside it `output_config.effort` in its later generations ────────────────────────────
 
-const LEAST_BUDGET = 1_024
-
 /** Tokens for an effort, where only a budget can be given: nobody has published such a table, so it is told as a change. */
 const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
   minimal: 1_024,
@@ -92,15 +91,6 @@ const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
   xhigh: 24_576,
   // Opus 4 writes 32 000 in all.
   max: 24_576,
-}
-
-const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'xhigh',
-  max: 'max',
 }
 
 /** A forced call outweighs thinking, since the two exclude each other and the call is what the client's program waits for. */

@@ -4,11 +4,20 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { answering, numbered } from '../../../test/support/asked.ts'
+import {
+  answering,
+  asking,
+  model,
+  numbered,
+  partsOf,
+  result,
+  said as saying,
+  user,
+} from '../../../test/support/asked.ts'
 import { fromChunk } from '../../../test/support/event-stream.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
-import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
+import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
@@ -98,30 +107,11 @@ const travels = (events: readonly ChatEvent[], said: Said): void => {
 const replays = (events: readonly ChatEvent[], said: Said): void => {
   const answer = fold(events)
   if (answer.blocks.some(({ type }) => type === 'foreign')) return
-  const content = answer.blocks.map((block, index) =>
-    block.type === 'tool-call'
-      ? { type: block.type, at: `c[${index}]`, id: block.id, name: block.name, arguments: block.text }
-      : block.type === 'reasoning'
-        ? { type: block.type, at: `c[${index}]`, text: block.text, ...(block.proof && { proof: block.proof }) }
-        : { type: 'text' as const, at: `c[${index}]`, text: block.text },
-  )
-  const request: ChatRequest = {
-    model: 'm',
-    stream: false,
-    messages: [
-      { role: 'user', at: 'u', content: [{ type: 'text', at: 'u', text: 'question' }] },
-      { role: 'assistant', at: 'c', content },
-      ...said.calls.map(({ id }, index) => ({
-        role: 'tool' as const,
-        at: `r${index}`,
-        callId: String(id),
-        content: [{ type: 'text' as const, at: `r${index}`, text: 'result' }],
-      })),
-    ],
+  const results = said.calls.map(({ id }) => result(String(id), 'result'))
+  const request = asking({
+    messages: [user(saying('question')), model(...partsOf(answer)), ...results],
     tools: said.calls.map(({ name }, index) => ({ kind: 'function', at: `t${index}`, name: String(name) })),
-    settings: {},
-    extras: [],
-  }
+  })
   const { body } = bedrockConverse.encodeRequest(request, { model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0' })
   assert.equal(problemsOf('bedrock', 'ConverseRequest', body), undefined)
   const sent = list(body.messages).flatMap((turn) => list(object(turn)?.content).map((block) => object(block) ?? {}))
@@ -130,11 +120,9 @@ const replays = (events: readonly ChatEvent[], said: Said): void => {
     uses.map(({ toolUseId, name, input }) => ({ id: toolUseId, name, args: input })),
     said.calls,
   )
-  const results = sent.flatMap(({ toolResult }): JsonObject[] =>
-    [object(toolResult)].filter((one) => one !== undefined),
-  )
+  const given = sent.flatMap(({ toolResult }): JsonObject[] => [object(toolResult)].filter((one) => one !== undefined))
   assert.deepEqual(
-    results.map(({ toolUseId }) => toolUseId),
+    given.map(({ toolUseId }) => toolUseId),
     said.calls.map(({ id }) => id),
   )
   assert.deepEqual(

@@ -4,9 +4,10 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { asking, model, partsOf } from '../../../test/support/asked.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
-import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
+import { type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
 import { retryAfter } from '../../policy/wait.ts'
@@ -44,21 +45,7 @@ const check = (id: string, events: readonly ChatEvent[], responses: readonly Jso
 const replays = (events: readonly ChatEvent[], responses: readonly JsonObject[]): void => {
   const answer = fold(events)
   if (answer.failure || answer.blocks.length === 0 || answer.blocks.some(({ type }) => type === 'foreign')) return
-  const content = answer.blocks.map((block, index) =>
-    block.type === 'tool-call'
-      ? { type: block.type, at: `c[${index}]`, id: block.id, name: block.name, arguments: block.text }
-      : block.type === 'reasoning'
-        ? { type: block.type, at: `c[${index}]`, text: block.text, ...(block.proof && { proof: block.proof }) }
-        : { type: 'text' as const, at: `c[${index}]`, text: block.text },
-  )
-  const request: ChatRequest = {
-    model: 'm',
-    stream: false,
-    messages: [{ role: 'assistant', at: 'c', content }],
-    tools: [],
-    settings: {},
-    extras: [],
-  }
+  const request = asking({ messages: [model(...partsOf(answer))] })
   const { body } = gemini.encodeRequest(request, { model: 'gemini-2.5-flash' })
   const signed = (parts: readonly Json[]) =>
     parts.flatMap((one) => {

@@ -104,17 +104,18 @@ export class Board {
     this.#gates.failed(target, how)
   }
 
-  #committed(target: Target, claims: Claims, ms: number): void {
-    this.#circuits.commit(claims)
+  #committed(target: Target, claims: Claims, ms: number): Claims {
+    const booked = this.#circuits.commit(claims)
     this.#gates.commit(target)
     this.#traffic.commit(target, ms)
+    return booked
   }
 
   /** There is one for each attempt under way: an object, since five closures took four times as much. */
   static readonly #Claim = class implements Ticket {
     readonly #board: Board
     readonly #target: Target
-    readonly #claims: Claims
+    #claims: Claims
     #over = false
 
     constructor(board: Board, target: Target, claims: Claims) {
@@ -126,7 +127,7 @@ export class Board {
 
     commit(ms: number): void {
       // Of an attempt that has ended nothing more is learnt.
-      if (!this.#over) this.#board.#committed(this.#target, this.#claims, ms)
+      if (!this.#over) this.#claims = this.#board.#committed(this.#target, this.#claims, ms)
     }
 
     done(): void {

@@ -201,8 +201,14 @@ const mender = ({ headers }: Head, { protocol, quirks, translated }: Dialect): M
   const restore = (translated && protocol.restore?.(translated)) || undefined
   const errors = quirks?.errors
   if (!quirks?.usage && !errors && !restore) return null
-  return mending(quirks?.usage, errors, errors ? namedIn(errors, headers) : NO_HEADERS, restore)
+  const named = errors ? namedIn(errors, headers) : NO_HEADERS
+  if (!quirks || restore || named !== NO_HEADERS) return mending(quirks?.usage, errors, named, restore)
+  // Nearly always: then it is the same for every answer of this provider.
+  const known = menders.get(quirks) ?? mending(quirks.usage, errors, named, undefined)
+  menders.set(quirks, known)
+  return known
 }
+const menders = new WeakMap<Quirks, Mend>()
 
 /** Apart, so that of the head and the question nothing else is kept as long as the answer goes on. */
 const mending = (

@@ -77,8 +77,9 @@ export const connectTo = (
     open = false
     if (timer) clearTimeout(timer)
     socket.off('error', failed).off('close', closed)
-    // Until its owner listens, or where it never does: an error nobody hears ends the process.
-    socket.on('error', ignored)
+    // Until its owner listens, or where it never does: an error nobody hears ends the process. Two who listen are kept in
+    // a list, as long as there is the connection.
+    if (socket.listenerCount('error') === 0) socket.on('error', ignored)
     done(failure, error)
   }
   const failed = (error: Error) => finish(connectFailure(error), error)

@@ -11,10 +11,10 @@ const FLOWS = /event-stream|eventstream|ndjson/i
 const SMALL = 1_048_576
 
 /** `change`: so many bytes more, or fewer. `room`: whether more may be held at all, for the large ones. */
-export const countingDial =
-  (dial: Dial, change: (by: number) => void, room: () => boolean): Dial =>
-  (call, listener) =>
-    new CountedCall(dial, call, listener, { change, room })
+export const countingDial = (dial: Dial, change: (by: number) => void, room: () => boolean): Dial => {
+  const count: Count = { change, room }
+  return (call, listener) => new CountedCall(dial, call, listener, count)
+}
 
 type Count = { readonly change: (by: number) => void; readonly room: () => boolean }
 

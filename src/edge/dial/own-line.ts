@@ -97,6 +97,8 @@ export class OwnLine implements Line {
     socket.on('error', (error) => {
       this.#error = error
     })
+    // Node's own listener keeps the socket from being written to, which is destroyed here. Two listeners would be a list.
+    if (!this.#place.secure) for (const listener of socket.listeners('end')) socket.off('end', listener as () => void)
     // Both come once; `once` would keep more for it.
     socket.on('end', () => this.#eof())
     socket.on('close', () => {

@@ -389,3 +389,24 @@ test('own front: an error of the house is told, and the connection is cut', asyn
   await until('answered', () => next.text.endsWith('/b'))
   next.socket.destroy()
 })
+
+test('own front: nobody is late because the process stood still', async () => {
+  const made = await given(ownFront, { timing: { head: 300, check: 20 } })
+  const silent = await client(made.port)
+  const asker = await client(made.port)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  const busy = await client(made.port)
+  made.serve = (exchange) => {
+    // It is here before its time is over, and is read after it.
+    if (exchange.target === '/busy') {
+      asker.socket.write(get('/a'))
+      for (const over = performance.now() + 400; performance.now() < over; );
+    }
+    echo(exchange)
+  }
+  busy.socket.write(get('/busy'))
+  await until('both have their answers', () => asker.text !== '' && silent.text !== '')
+  assert.match(asker.text, /^HTTP\/1\.1 200 OK\r\n/)
+  assert.match(silent.text, /^HTTP\/1\.1 400 late\r\n/)
+  for (const { socket } of [asker, busy]) socket.destroy()
+})

@@ -45,9 +45,14 @@ export const ownFront: OpenFront = (house, options) => {
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
     new Connection(shared, socket).begin(),
   )
+  let swept = performance.now()
+  let skipped = false
   const sweep = setInterval(() => {
     const now = performance.now()
-    for (const connection of connections) connection.check(now)
+    // Where the process stood still, what has come meanwhile is read first: it is not the clients who are late.
+    skipped = !skipped && now - swept > 2 * timing.check
+    swept = now
+    if (!skipped) for (const connection of connections) connection.check(now)
   }, timing.check)
   sweep.unref()
   const closeIdle = () => {
@@ -147,6 +152,9 @@ class Connection<Guest> implements Line, RequestSink {
     if (first) this.#hear(first)
     if (this.#upgrade) return
     this.#socket.on('data', (part: Buffer) => this.#hear(part))
+    // Node's own listener is for sockets that may not stay half open. Two listeners are a list, for as long as there is a
+    // connection.
+    for (const listener of this.#socket.listeners('end')) this.#socket.off('end', listener as () => void) // it has no arguments
     this.#socket.on('end', () => this.#eof())
   }
 

@@ -22,8 +22,8 @@ type State = {
   breaker: circuit.Breaker
   underWay: number
   closedAt: number
-  /** The pass given last for a booked success: those of one time are alike, and each is kept as long as its answer goes on. */
-  booked: circuit.Pass | null
+  /** The claims that were committed last of those that end with this circuit. */
+  booked: Claims | null
 }
 
 /** Permission of one circuit, to be handed back with the outcome. */
@@ -32,7 +32,7 @@ type Claim = {
   readonly id: string
   readonly state: State
   readonly rules: CircuitRules
-  pass: circuit.Pass
+  readonly pass: circuit.Pass
 }
 
 export type Claims = readonly Claim[]
@@ -77,8 +77,7 @@ export class Circuits {
       this.#states.set(id, state)
       state.underWay++
     }
-    // Of its own length: a list that was pushed to has room for seventeen, as long as an answer goes on.
-    return claims.slice()
+    return claims
   }
 
   /** Whether a circuit that is not closed is known to refuse, without claiming anything. */
@@ -101,17 +100,23 @@ export class Circuits {
     return early ? circuit.admitEarly(breaker, now, rules) : circuit.admit(breaker, now, rules)
   }
 
-  /** First content came. */
-  commit(claims: Claims): void {
+  /**
+   * First content came. Gives the claims as they are from now on: those of one time are alike, so that they are one list,
+   * which is kept as long as an answer goes on.
+   */
+  commit(claims: Claims): Claims {
     const now = this.#world.now()
+    const after: Claim[] = []
     for (const claim of claims) {
       const { scope, id, state, rules } = claim
-      const after = circuit.commit(state.breaker, claim.pass, now, rules)
-      this.#change(scope, id, state, after.breaker, 'an answer came')
-      const { booked } = state
-      claim.pass = booked && isSame(booked, after.pass) ? booked : after.pass
-      state.booked = claim.pass
+      const { breaker, pass } = circuit.commit(state.breaker, claim.pass, now, rules)
+      this.#change(scope, id, state, breaker, 'an answer came')
+      after.push({ scope, id, state, rules, pass })
     }
+    const last = after.at(-1)?.state
+    if (!last) return after
+    if (!last.booked || !areAlike(last.booked, after)) last.booked = after
+    return last.booked
   }
 
   /** The answer is complete. */
@@ -200,6 +205,13 @@ export class Circuits {
     this.#tell({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.at, why })
   }
 }
+
+const areAlike = (some: Claims, others: Claims): boolean =>
+  some.length === others.length &&
+  some.every(({ state, rules, pass }, at) => {
+    const other = others[at]
+    return other?.state === state && other.rules === rules && isSame(other.pass, pass)
+  })
 
 const isSame = (one: circuit.Pass, other: circuit.Pass): boolean =>
   one.gen === other.gen &&

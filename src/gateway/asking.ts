@@ -91,11 +91,11 @@ class ModelAsking implements Asking<Prepared> {
   }
 
   begin(target: Target, prepared: Prepared): Attempt {
-    const { world, board } = this.#tools
+    const { board } = this.#tools
     const { instance } = target.candidate
     const question = this.#question
     const { protocol, auth, url, body, raw, stream } = prepared
-    return new Attempt(world, {
+    return new Attempt(this.#tools, {
       url,
       headers: headersFor(instance, target.key, question, prepared),
       identity: identityOf(instance, target.key, auth),

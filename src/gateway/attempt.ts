@@ -9,7 +9,9 @@ import type { HeaderLookup, Passing } from '../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
-import type { Cancel, Ongoing, UpstreamListener, World } from '../core/world.ts'
+import type { Ongoing, UpstreamListener, World } from '../core/world.ts'
+import { type Alarms, NEVER, type Sleeper } from './alarms.ts'
+import type { Tools } from './first-to-open.ts'
 import { type AnswerFormat, type Reader, readerFor } from './reader.ts'
 import { redacted } from './redact.ts'
 import type { Said } from './used.ts'
@@ -86,19 +88,25 @@ const SAMPLE = 2_048
 /** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
 const GRACE = 2_000
 
+/** Nobody waits for it any more, and the other is not kept. */
+const POURED = Promise.resolve<Opened>({ ok: false, failure: fail('internal', 'it has been poured') })
+
 const mistake = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
 const unread = fail('malformed', 'The gateway made a mistake of its own reading this answer.')
 
 /** It is its own flow: an open stream is few objects, and keeps nothing of the question. */
-export class Attempt implements UpstreamListener, Flow {
-  readonly opened: Promise<Opened>
+export class Attempt implements UpstreamListener, Flow, Sleeper {
+  place = -1
+  /** When it is to be looked which of its clocks has run down. */
+  until = NEVER
+  opened: Promise<Opened>
   readonly #world: World
+  readonly #waits: Alarms<Sleeper>
   /** Until the upstream's head has come, which says how to read what follows. */
   #asked: AttemptInput | null
   readonly #terms: Pick<AttemptInput, 'forgiving' | 'hold' | 'key' | 'settings' | 'stream' | 'textless'>
   readonly #started: number
   readonly #call: Ongoing
-  readonly #clocks: Clocks
   #settle: ((opened: Opened) => void) | null = null
   #reader: Reader | null = null
   /** 0 until its head has come. */
@@ -123,22 +131,27 @@ export class Attempt implements UpstreamListener, Flow {
   #beginning = ''
   #id: string | null = null
   #paused = false
+  /** It has shown a sign of life. */
+  #alive = false
+  /** When something was heard of it, and when content was; then when it had finished. */
+  #heardAt = 0
+  #contentHeardAt = 0
+  #finishedAt = 0
   /** The body has ended. */
   #ended = false
   #over: { readonly failure?: Failure } | null = null
 
-  constructor(world: World, input: AttemptInput) {
+  constructor({ world, live }: Pick<Tools, 'world' | 'live'>, input: AttemptInput) {
     const { url, headers, identity, body, source, once, stream, hold, forgiving, key, settings, textless } = input
     this.#world = world
+    this.#waits = live.waits
     this.#asked = input
     this.#terms = { forgiving, hold, key, settings, stream, ...(textless && { textless }) }
     this.#started = world.now()
-    this.#clocks = new Clocks(world, this)
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
-    const { circuit, timeout } = settings
-    const call = { method: 'POST', url, headers, body, connectTimeout: timeout.connect } as const
+    const call = { method: 'POST', url, headers, body, connectTimeout: settings.timeout.connect } as const
     const collected = stream && hold === Number.POSITIVE_INFINITY
     const more = {
       ...(source && { source }),
@@ -148,8 +161,7 @@ export class Attempt implements UpstreamListener, Flow {
     }
     this.#call = world.dial({ ...call, ...more }, this)
     // Behind it: the question is on its way while its clocks are set.
-    this.#clocks.limit('life', circuit.timeout)
-    if (stream) this.#clocks.limit('first', timeout.firstContent)
+    this.#sleep()
   }
 
   /** ms from its beginning to its first content, or to now if none has come. */
@@ -162,7 +174,7 @@ export class Attempt implements UpstreamListener, Flow {
     this.#over ??= {}
     this.#asked = null
     this.#sink = null
-    this.#clocks.stop()
+    this.#waits.delete(this)
     this.#call.abort()
   }
 
@@ -195,6 +207,7 @@ export class Attempt implements UpstreamListener, Flow {
   }
 
   pour(sink: Sink<readonly Passing[]>): void {
+    this.opened = POURED
     const room = sink.push(this.#held ?? [])
     this.#held = null
     if (this.#over) return sink.end(this.#over.failure)
@@ -205,7 +218,9 @@ export class Attempt implements UpstreamListener, Flow {
   resume(): void {
     if (!this.#paused) return
     this.#paused = false
-    this.#clocks.go()
+    this.#heardAt = this.#world.now()
+    this.#contentHeardAt = this.#heardAt
+    this.#sleep()
     this.#call.resume()
   }
 
@@ -213,19 +228,22 @@ export class Attempt implements UpstreamListener, Flow {
 
   head(status: number, headers: HeaderLookup): void {
     if (this.#over || !this.#asked) return
-    const { protocol, quirks, translated, stream, settings, heard } = this.#asked
+    const { protocol, quirks, translated, stream, heard } = this.#asked
     this.#asked = null
     this.status = status
     heard(headers)
     this.#reader = readerFor({ status, headers }, { protocol, quirks, translated, stream, date: this.#world.date() })
+    this.#heardAt = this.#world.now()
     // A stream shows life with its first bytes: many a server sends its head at once and thinks afterwards.
-    if (!stream) this.#clocks.off('life')
-    this.#clocks.silence('bytes', settings.timeout.idle)
+    this.#alive = !stream
+    this.#sleep()
   }
 
   bytes(chunk: Uint8Array): boolean {
     if (this.#over || !this.#reader) return true
-    this.#clocks.heardBytes()
+    // All that one read brought is heard at one moment: telling the time is not free.
+    this.#heardAt = this.#world.now()
+    this.#alive = true
     try {
       for (const passing of this.#reader.push(chunk)) this.#step(passing)
       this.#giveOut()
@@ -297,13 +315,11 @@ export class Attempt implements UpstreamListener, Flow {
   }
 
   #hearContent(): void {
-    if (this.#contentAt !== null) return this.#clocks.heardContent()
+    this.#contentHeardAt = this.#heardAt
+    if (this.#contentAt !== null) return
     this.#contentAt = this.#world.now()
     this.#heldSize = 0
-    const { hold } = this.#terms
-    this.#clocks.off('first')
-    if (hold !== Number.POSITIVE_INFINITY) this.#clocks.limit('hold', hold)
-    if (this.#terms.stream && !this.#finish) this.#clocks.silence('content', this.#terms.settings.timeout.contentIdle)
+    this.#sleep()
   }
 
   #finished(event: ChatEvent & { type: 'finish' }): void {
@@ -311,12 +327,53 @@ export class Attempt implements UpstreamListener, Flow {
     if (this.#dropped > 0 && event.finish.raw === null)
       return this.#end(fail('truncated', 'an event of the answer could not be read, and its end is missing'))
     this.#finish = event
-    this.#clocks.stop()
-    if (!this.#ended) this.#clocks.limit('grace', GRACE)
+    this.#finishedAt = this.#world.now()
+    this.#sleep()
   }
 
-  /** A time is over. */
-  ring(clock: Clock): void {
+  // ── Its clocks ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Sees to it that it is woken in time for the first clock to run down. Later than that is not told, for it would be with every chunk. */
+  #sleep(): void {
+    let first = NEVER
+    for (const clock of CLOCKS) first = Math.min(first, this.#runsUntil(clock))
+    if (first < this.until) this.#waits.set(this.#world, this, first)
+  }
+
+  ring(): void {
+    const now = this.#world.now()
+    for (const clock of CLOCKS) if (this.#runsUntil(clock) <= now) this.#ranDown(clock)
+    this.#sleep()
+  }
+
+  /** When it has run down, in ms of the monotonic clock; NEVER: it does not run. */
+  #runsUntil(clock: Clock): number {
+    if (this.#over) return NEVER
+    const { hold, settings, stream } = this.#terms
+    const { circuit, timeout } = settings
+    if (this.#finish) return clock === 'grace' && !this.#ended ? this.#finishedAt + GRACE : NEVER
+    switch (clock) {
+      case 'life':
+        return this.#alive ? NEVER : after(this.#started, circuit.timeout)
+      case 'first':
+        return stream && this.#contentAt === null ? after(this.#started, timeout.firstContent) : NEVER
+      case 'hold':
+        return this.#contentAt !== null && this.#settle ? after(this.#contentAt, hold) : NEVER
+      case 'grace':
+        return NEVER
+      // A pause of ours is not the upstream's silence.
+      case 'bytes':
+        return this.#reader && !this.#paused ? after(this.#heardAt, timeout.idle) : NEVER
+      case 'content':
+        return stream && this.#contentAt !== null && !this.#paused
+          ? after(this.#contentHeardAt, timeout.contentIdle)
+          : NEVER
+      default:
+        throw new Error(`unknown clock ${clock satisfies never}`)
+    }
+  }
+
+  #ranDown(clock: Clock): void {
     const { circuit, timeout } = this.#terms.settings
     switch (clock) {
       case 'life':
@@ -336,6 +393,8 @@ export class Attempt implements UpstreamListener, Flow {
     }
   }
 
+  // ── How it opens and ends ──────────────────────────────────────────────────────────────────────────────────────
+
   /** The choice is made, or the attempt has failed while another could still be tried. */
   #open(opened: Opened): void {
     if (!this.#settle) return
@@ -351,7 +410,7 @@ export class Attempt implements UpstreamListener, Flow {
     if (this.#over) return
     const failure = cause && redacted(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
     this.#over = failure ? { failure } : {}
-    this.#clocks.stop()
+    this.#waits.delete(this)
     this.#call?.abort()
     if (this.#sink) {
       try {
@@ -391,10 +450,8 @@ export class Attempt implements UpstreamListener, Flow {
     if (!this.#sink.push(steps)) this.#pause()
   }
 
-  /** A pause of ours is not the upstream's silence: its clocks stand still. */
   #pause(): void {
     this.#paused = true
-    this.#clocks.hold()
   }
 }
 
@@ -405,111 +462,5 @@ export class Attempt implements UpstreamListener, Flow {
 type Clock = 'life' | 'first' | 'hold' | 'grace' | 'bytes' | 'content'
 const CLOCKS: readonly Clock[] = ['life', 'first', 'hold', 'grace', 'bytes', 'content']
 
-const NEVER = Number.POSITIVE_INFINITY
-
-/**
- * The clocks of one attempt, on one timer for the first of them. It is not moved for a chunk, nor when what it was set
- * for is over: it rings too early then, and is set anew.
- */
-class Clocks {
-  readonly #world: World
-  readonly #owner: { ring(clock: Clock): void }
-  /** When each is over, in ms of the monotonic clock. */
-  readonly #until: Record<Clock, number> = {
-    life: NEVER,
-    first: NEVER,
-    hold: NEVER,
-    grace: NEVER,
-    bytes: NEVER,
-    content: NEVER,
-  }
-  /** How long a silence may last, in ms. */
-  #bytes = 0
-  #content = 0
-  /** When something was heard. */
-  #heard = 0
-  #held = false
-  #timer: Cancel | null = null
-  #set = NEVER
-
-  constructor(world: World, owner: { ring(clock: Clock): void }) {
-    this.#world = world
-    this.#owner = owner
-  }
-
-  /** Rings once after so many ms; 0 is never. */
-  limit(clock: Clock, ms: number): void {
-    if (ms <= 0) return
-    this.#until[clock] = this.#world.now() + ms
-    this.#arm()
-  }
-
-  off(clock: Clock): void {
-    this.#until[clock] = NEVER
-  }
-
-  /** Rings when nothing of this kind has been heard for so long; 0 is never. */
-  silence(clock: 'bytes' | 'content', ms: number): void {
-    if (clock === 'bytes') this.#bytes = ms
-    else this.#content = ms
-    this.limit(clock, ms)
-  }
-
-  /** All that one read brought is heard at one moment: telling the time is not free. */
-  heardBytes(): void {
-    this.#heard = this.#world.now()
-    this.#until.life = NEVER
-    if (this.#bytes > 0) this.#until.bytes = this.#heard + this.#bytes
-  }
-
-  heardContent(): void {
-    if (this.#content > 0) this.#until.content = this.#heard + this.#content
-  }
-
-  /** Silence is not the upstream's from now on. */
-  hold(): void {
-    this.#held = true
-  }
-
-  go(): void {
-    this.#held = false
-    this.heardBytes()
-    this.heardContent()
-    this.#arm()
-  }
-
-  stop(): void {
-    for (const clock of CLOCKS) this.#until[clock] = NEVER
-    this.#bytes = 0
-    this.#content = 0
-    this.#timer?.()
-    this.#timer = null
-    this.#set = NEVER
-  }
-
-  #untilOf(clock: Clock): number {
-    return this.#held && (clock === 'bytes' || clock === 'content') ? NEVER : this.#until[clock]
-  }
-
-  /** Sees to it that the timer rings in time for the first. */
-  #arm(): void {
-    let first = NEVER
-    for (const clock of CLOCKS) first = Math.min(first, this.#untilOf(clock))
-    if (first >= this.#set) return
-    this.#timer?.()
-    this.#set = first
-    this.#timer = this.#world.later(Math.max(0, first - this.#world.now()), () => this.#look())
-  }
-
-  #look(): void {
-    this.#timer = null
-    this.#set = NEVER
-    const now = this.#world.now()
-    for (const clock of CLOCKS)
-      if (this.#untilOf(clock) <= now) {
-        this.#until[clock] = NEVER
-        this.#owner.ring(clock)
-      }
-    this.#arm()
-  }
-}
+/** 0 is never. */
+const after = (begun: number, ms: number): number => (ms > 0 ? begun + ms : NEVER)

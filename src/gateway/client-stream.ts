@@ -9,7 +9,9 @@ import type { Passing, StreamWriter } from '../core/protocol.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Cancel, World } from '../core/world.ts'
+import { type Alarms, NEVER, type Sleeper } from './alarms.ts'
 import type { Flow } from './attempt.ts'
+import type { Tools } from './first-to-open.ts'
 import type { Stop } from './stop.ts'
 
 const HEAD = {
@@ -24,12 +26,24 @@ const NONE = {}
 /** An answer that takes longer (ms) is one of few: of those many may be open at once. */
 const LONG = 5_000
 
-export class ClientStream implements Sink<readonly Passing[]> {
+/** Whose answer it is. */
+export type Poured = {
+  /** Everything has been said, or, by this failure, it has broken off. Once. */
+  ended(failure: Failure | null): void
+  /** It goes on for longer than most: what is kept for it should be little. */
+  lasts(): void
+}
+
+export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
+  place = -1
+  /** When it is to be looked whether there was silence. */
+  until = NEVER
   readonly #world: World
+  readonly #waits: Alarms<Sleeper>
   readonly #reply: Reply
   readonly #settings: Settings
   readonly #everything: Stop
-  #ended: (failure: Failure | null) => void = () => {}
+  #poured: Poured | null = null
   #writer: StreamWriter | null = null
   #flow: Flow | null = null
   #begun = false
@@ -39,8 +53,6 @@ export class ClientStream implements Sink<readonly Passing[]> {
   #lastWrite: number
   /** Until the head is out. */
   #headers: Readonly<Record<string, string>>
-  #lasts: () => void = () => {}
-  #timer: Cancel = () => {}
   /** Gives up on a client that reads no more; null while it reads. */
   #stuck: Cancel | null = null
 
@@ -48,15 +60,22 @@ export class ClientStream implements Sink<readonly Passing[]> {
    * `headers` are those of ours that do not depend on who answers. `stop`: told when the client reads no more, not even
    * the signs of life it is sent while nobody has answered yet; whatever is done for it has to end.
    */
-  constructor(world: World, reply: Reply, settings: Settings, headers: Readonly<Record<string, string>>, stop: Stop) {
+  constructor(
+    { world, live }: Pick<Tools, 'world' | 'live'>,
+    reply: Reply,
+    settings: Settings,
+    headers: Readonly<Record<string, string>>,
+    stop: Stop,
+  ) {
     this.#world = world
+    this.#waits = live.waits
     this.#everything = stop
     this.#reply = reply
     this.#settings = settings
     this.#headers = headers
     this.#lastWrite = world.now()
     const { interval } = settings.keepAlive
-    if (interval > 0) this.#look(Math.min(interval, LONG))
+    if (interval > 0) this.#lookAfter(Math.min(interval, LONG))
   }
 
   /** The head has gone out: from now on whatever happens is told in the stream. */
@@ -66,24 +85,15 @@ export class ClientStream implements Sink<readonly Passing[]> {
 
   /**
    * The choice is made: sends the head, or, where a keep-alive has already sent it, what it would have said as a comment,
-   * and pours the answer through. Resolves when everything has been said: with the failure that broke it off, or null.
-   * `lasts`: it goes on for longer than most, and what is kept for it should be little.
+   * and pours the answer through.
    */
-  pour(
-    writer: StreamWriter,
-    flow: Flow,
-    headers: Readonly<Record<string, string>>,
-    lasts: () => void = () => {},
-  ): Promise<Failure | null> {
-    return new Promise((resolve) => {
-      if (this.#over) return resolve(fail('client_gone', 'the client left before the answer began'))
-      this.#ended = resolve
-      this.#flow = flow
-      this.#lasts = lasts
-      this.#start(writer, headers)
-      // A client may have left as its head was written; then nothing of what follows is for anybody.
-      if (!this.#over) flow.pour(this)
-    })
+  pour(writer: StreamWriter, flow: Flow, headers: Readonly<Record<string, string>>, poured: Poured): void {
+    if (this.#over) return poured.ended(fail('client_gone', 'the client left before the answer began'))
+    this.#poured = poured
+    this.#flow = flow
+    this.#start(writer, headers)
+    // A client may have left as its head was written; then nothing of what follows is for anybody.
+    if (!this.#over) flow.pour(this)
   }
 
   /** A comment between two events, for whoever looks at the wire. */
@@ -104,7 +114,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
   left(reason: Failure): void {
     if (!this.#flow?.finished() || this.#stuck) return this.abandon(reason)
     this.#gone = true
-    this.#timer()
+    this.#waits.delete(this)
   }
 
   /** The client is gone, or reads no more: the upstream is let go and nothing more is said. */
@@ -113,14 +123,14 @@ export class ClientStream implements Sink<readonly Passing[]> {
     this.#flow?.abort()
     this.stop()
     this.#reply.cut()
-    this.#ended(reason)
+    this.#poured?.ended(reason)
     this.#everything.now(reason)
   }
 
   /** Nothing more is to be said here. */
   stop(): void {
     this.#over = true
-    this.#timer()
+    this.#waits.delete(this)
     this.#stuck?.()
   }
 
@@ -143,7 +153,7 @@ export class ClientStream implements Sink<readonly Passing[]> {
     }
     this.stop()
     if (!this.#gone) this.#reply.end(last)
-    this.#ended(failure ?? null)
+    this.#poured?.ended(failure ?? null)
   }
 
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
@@ -173,19 +183,21 @@ export class ClientStream implements Sink<readonly Passing[]> {
     })
   }
 
-  /** Looks once an interval whether there was silence, instead of moving a timer with every write. */
-  #look(after: number): void {
-    this.#timer = this.#world.later(after, () => {
-      const { interval } = this.#settings.keepAlive
-      this.#lasts()
-      const left = this.#lastWrite + interval - this.#world.now()
-      // Behind the terminator nothing may stand; what is missing then is short of the upstream's own end.
-      if (left <= 0 && !this.#stuck && !this.#flow?.finished()) {
-        if (!this.#begun) this.#begin(this.#headers)
-        this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
-      }
-      if (!this.#over) this.#look(left > 0 ? left : interval)
-    })
+  /** Looks once an interval whether there was silence, instead of anew with every write. */
+  ring(): void {
+    const { interval } = this.#settings.keepAlive
+    this.#poured?.lasts()
+    const left = this.#lastWrite + interval - this.#world.now()
+    // Behind the terminator nothing may stand; what is missing then is short of the upstream's own end.
+    if (left <= 0 && !this.#stuck && !this.#flow?.finished()) {
+      if (!this.#begun) this.#begin(this.#headers)
+      this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
+    }
+    if (!this.#over) this.#lookAfter(left > 0 ? left : interval)
+  }
+
+  #lookAfter(ms: number): void {
+    this.#waits.set(this.#world, this, this.#world.now() + ms)
   }
 
   #begin(headers: Readonly<Record<string, string>>): void {

@@ -17,13 +17,15 @@ import type { Asking } from './asking.ts'
 import type { Attempt, Flow, Opened } from './attempt.ts'
 import type { Admission, Board, Refusal, Ticket } from './board.ts'
 import { type Fitness, type Prepared, sparing } from './prepare.ts'
-import type { Stop } from './stop.ts'
+import type { Live, Stop } from './stop.ts'
 
 export type Tools = {
   readonly world: World
   readonly board: Board
   readonly catalogue: Catalogue
   readonly tell: (news: News) => void
+  /** Every request under way: how the process ends them all. */
+  readonly live: Live
 }
 
 /** What trying needs of them: a board may also only be watched. */

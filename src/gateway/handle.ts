@@ -16,8 +16,8 @@ import { append } from '../protocols/shared.ts'
 import { askModel } from './asking.ts'
 import type { Flow } from './attempt.ts'
 import type { Ticket } from './board.ts'
-import { ClientStream } from './client-stream.ts'
-import { conduct } from './conduct.ts'
+import { ClientStream, type Poured } from './client-stream.ts'
+import { conduct, type Frame, type Lasting } from './conduct.ts'
 import type { ContinuedFlow } from './continue.ts'
 import { firstToOpen, type Lost, type Tools, type Won } from './first-to-open.ts'
 import { continuable } from './go-on.ts'
@@ -27,7 +27,7 @@ import { keyOrder, planFor } from './planning.ts'
 import { type Question, sameFormat } from './prepare.ts'
 import { ask } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
-import type { Live, Stop } from './stop.ts'
+import type { Stop } from './stop.ts'
 import type { Turn } from './turn.ts'
 import { InputCount, usedBy } from './used.ts'
 
@@ -36,8 +36,6 @@ export type Gateway = Tools & {
   readonly config: () => Config
   /** The providers' own lists of models, as last fetched, by instance. */
   readonly lists: () => ReadonlyMap<string, readonly string[]>
-  /** Every request under way: how the process ends them all. */
-  readonly live: Live
   /** Answers that can be asked for again. */
   readonly responses: ResponseStore
   /** Those being answered in the background, by id. */
@@ -64,7 +62,8 @@ const serve = async (
   stop: Stop,
   record: Recorder,
   begin?: (question: Question) => Outcome<Turn>,
-): Promise<void> => {
+  // biome-ignore lint/suspicious/noConfusingVoidType: what does not last returns nothing
+): Promise<Lasting | void> => {
   const { world } = gateway
   const config = gateway.config()
   const { settings } = config
@@ -87,7 +86,7 @@ const serve = async (
   // Nobody waits for what is answered in the background; its silences are limited all the same.
   gateway.live.within(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
   const ours = { 'x-request-id': received.id }
-  const stream = request.stream ? new ClientStream(world, reply, settings, ours, stop) : null
+  const stream = request.stream ? new ClientStream(gateway, reply, settings, ours, stop) : null
   const ends: Ends = { stop, stream, won: null }
   const keysOf = keyOrder(gateway, config, question)
   let lasts = false
@@ -116,19 +115,24 @@ const serve = async (
       stream.refuse(protocol.encodeStream(context), failure, record.headers())
       return record.end('refused', statusOf(failure), failure)
     }
-    const { flow, ticket } = opened
     record.answeredBy(opened)
-    turn?.answeredBy(opened.target, opened.prepared, flow)
+    turn?.answeredBy(opened.target, opened.prepared, opened.flow)
     if (!stream) return whole(reply, opened, question, context, record)
     const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
     const writer = writerFor(question, opened, more, context)
-    const poured = pour({ stream, writer, flow, ticket, more, asked: new InputCount(request), record }, ends, stop)
+    const asked = new InputCount(request)
+    if (!turn && received.body.length <= SOON_COUNTED) asked.letGo()
+    const pouring = new Pouring(opened, more, stream, { stop, asked, record })
+    pouring.begin(writer)
     lasts = true
-    return poured
+    return pouring
   } finally {
     if (!lasts) end(ends)
   }
 }
+
+/** A question of so many characters is counted (3 µs) before its answer flows, rather than kept as long as that may take. */
+const SOON_COUNTED = 2_048
 
 /** What is to be let go of at a call's end, however it comes. */
 type Ends = {
@@ -145,18 +149,6 @@ const end = ({ stop, stream, won }: Ends): void => {
   won?.ticket.release()
 }
 
-/** An answer on its way, which may take minutes: nothing else of the question, the plan and what was sent is kept for it. */
-type Pouring = {
-  readonly stream: ClientStream
-  readonly writer: StreamWriter
-  readonly flow: Flow
-  readonly ticket: Ticket
-  /** The same with another who may go on with it. */
-  readonly more: ContinuedFlow | null
-  readonly asked: InputCount
-  readonly record: Recorder
-}
-
 /**
  * A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events, as where
  * another may go on with it, whose frames could not follow those of the first.
@@ -171,41 +163,90 @@ const writerFor = (
   return same ? same.passStream(context) : protocol.encodeStream(context)
 }
 
-const pour = (pouring: Pouring, ends: Ends, stop: Stop): Promise<void> => {
-  const { stream, writer, more, asked, record } = pouring
-  const flow = more ?? pouring.flow
-  stop.means((reason) => {
-    if (reason.kind === 'client_gone') stream.left(reason)
-    else flow.giveUp(reason)
-  })
-  record.begun = true
-  const said = stream.pour(writer, flow, record.headers(), () => asked.letGo())
-  // Not awaited: a function that waits keeps half a KB for it, and thousands of answers may be on their way.
-  return said.then(
-    (failure) => poured(pouring, ends, failure),
-    (error) => {
-      end(ends)
-      throw error
-    },
-  )
-}
+class Pouring implements Poured, Lasting {
+  readonly #stop: Stop
+  readonly #stream: ClientStream
+  readonly #flow: Flow
+  readonly #ticket: Ticket
+  /** The same with another who may go on with it. */
+  readonly #more: ContinuedFlow | null
+  readonly #asked: InputCount
+  readonly #record: Recorder
+  #frame: Frame | null = null
+  /** How it ended; undefined: it has not. */
+  #failure: Failure | null | undefined
 
-/** All has been said, or the answer has broken off. */
-const poured = ({ flow, ticket, more, asked, record }: Pouring, ends: Ends, failure: Failure | null): void => {
-  try {
-    const held = more?.won.ticket ?? ticket
-    if (failure && failure.kind !== 'client_gone') held.failed(failure)
-    else if (failure) held.release()
-    else held.done()
-    record.used(more?.used() ?? usedBy(flow, asked))
-    const skipped = (more ?? flow).droppedEvents()
-    if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
-    if (!failure) return record.end('answered', 200)
-    record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
-  } finally {
-    end(ends)
+  constructor({ flow, ticket }: Won, more: ContinuedFlow | null, stream: ClientStream, call: Served) {
+    this.#stop = call.stop
+    this.#stream = stream
+    this.#flow = flow
+    this.#ticket = ticket
+    this.#more = more
+    this.#asked = call.asked
+    this.#record = call.record
+  }
+
+  begin(writer: StreamWriter): void {
+    const record = this.#record
+    this.#stop.means((reason) => {
+      if (reason.kind === 'client_gone') this.#stream.left(reason)
+      else this.#answer.giveUp(reason)
+    })
+    record.begun = true
+    const headers = record.headers()
+    record.rest()
+    this.#stream.pour(writer, this.#answer, headers, this)
+  }
+
+  get #answer(): Flow {
+    return this.#more ?? this.#flow
+  }
+
+  within(frame: Frame): void {
+    this.#frame = frame
+    if (this.#failure !== undefined) this.#conclude(frame, this.#failure)
+  }
+
+  lasts(): void {
+    this.#asked.letGo()
+  }
+
+  ended(failure: Failure | null): void {
+    this.#failure = failure
+    const frame = this.#frame
+    // Whoever ended it is still at work in the stream.
+    if (frame) void Promise.resolve().then(() => this.#conclude(frame, failure))
+  }
+
+  #conclude(frame: Frame, failure: Failure | null): void {
+    try {
+      this.#settle(failure)
+      frame.over()
+    } catch (error) {
+      frame.mistaken(error)
+    }
+  }
+
+  #settle(failure: Failure | null): void {
+    const record = this.#record
+    const more = this.#more
+    try {
+      const held = more?.won.ticket ?? this.#ticket
+      if (failure && failure.kind !== 'client_gone') held.failed(failure)
+      else if (failure) held.release()
+      else held.done()
+      record.used(more?.used() ?? usedBy(this.#flow, this.#asked))
+      const skipped = this.#answer.droppedEvents()
+      if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
+      if (!failure) return record.end('answered', 200)
+      record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
+    } finally {
+      end({ stop: this.#stop, stream: this.#stream, won: { flow: this.#flow, ticket: this.#ticket } })
+    }
   }
 }
+
+type Served = { readonly stop: Stop; readonly asked: InputCount; readonly record: Recorder }
 
 /** A whole answer: nothing has been sent before all of it was here, so that it is given out at once. */
 const whole = (reply: Reply, won: Won, question: Question, context: AnswerContext, record: Recorder): void => {

@@ -62,26 +62,29 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
   /** What the one attempt that succeeded has read. */
   let found: Read<T> | undefined
   const begin = (target: Target, { url, headers, auth, body, read, decodeFailure, quirks }: Sent<T>): Attempt =>
-    new Attempt(world, {
-      url,
-      headers: headers(target.key),
-      identity: identityOf(target.candidate.instance, target.key, auth),
-      body,
-      protocol: formatOf(decodeFailure, (answer) => {
-        const outcome = read(answer)
-        found = outcome.ok ? outcome.value : undefined
-        return outcome
-      }),
-      quirks,
-      key: target.key,
-      translated: null,
-      stream: false,
-      hold: Number.POSITIVE_INFINITY,
-      textless: true,
-      forgiving: false,
-      settings,
-      heard: (lookup) => heard(target, lookup),
-    })
+    new Attempt(
+      { world, live },
+      {
+        url,
+        headers: headers(target.key),
+        identity: identityOf(target.candidate.instance, target.key, auth),
+        body,
+        protocol: formatOf(decodeFailure, (answer) => {
+          const outcome = read(answer)
+          found = outcome.ok ? outcome.value : undefined
+          return outcome
+        }),
+        quirks,
+        key: target.key,
+        translated: null,
+        stream: false,
+        hold: Number.POSITIVE_INFINITY,
+        textless: true,
+        forgiving: false,
+        settings,
+        heard: (lookup) => heard(target, lookup),
+      },
+    )
   live.within(world, stop, settings.timeout.request)
   try {
     const opened = await firstToOpen(

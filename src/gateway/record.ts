@@ -16,7 +16,7 @@ type Teller = Pick<Tools, 'world' | 'tell'>
 export class Recorder {
   readonly id: string
   readonly #gateway: Teller
-  readonly #facts: Fact[] = []
+  #facts: Fact[] = []
   #dropped: readonly string[] = []
   #answeredBy: { readonly provider: string; readonly model: string } | null = null
   /** The head has gone out: an error can no longer be a response of its own. */
@@ -43,6 +43,11 @@ export class Recorder {
 
   note(fact: Fact): void {
     this.#facts.push(fact)
+  }
+
+  /** Nothing is noted for a while: a list that was added to has room for seventeen. */
+  rest(): void {
+    this.#facts = this.#facts.slice()
   }
 
   answeredBy(won: Pick<Won<Fitness>, 'target' | 'prepared'>): void {

@@ -1,5 +1,5 @@
 /** What encoders of requests do alike: a row for each setting, and where things come from. */
-import type { ChatRequest, SettingName, Settings, Tool, ToolChoice } from '../core/chat.ts'
+import type { ChatRequest, OutputFormat, SettingName, Settings, Tool, ToolChoice } from '../core/chat.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { freeInput } from './arguments.ts'
 import { type Losses, loseAll } from './losses.ts'
@@ -30,12 +30,16 @@ const carry = <Name extends SettingName, Draft>(
 export const rootOf = ({ messages }: ChatRequest): string =>
   /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
 
-type Label = { readonly name: string | undefined; readonly description?: string | undefined }
+/** The name a format gets in the middle when the client's has none. */
+export const UNNAMED_FORMAT = 'response'
 
 /** The schema of an answer with its format's name and description, which live on in the schema's own members for them. */
-export const labelled = (schema: JsonObject, { name, description }: Label): JsonObject => ({
+export const labelled = (
+  schema: JsonObject,
+  { name, description }: OutputFormat & { readonly kind: 'schema' },
+): JsonObject => ({
   ...schema,
-  ...(name !== undefined && schema.title === undefined && { title: name }),
+  ...(name !== UNNAMED_FORMAT && schema.title === undefined && { title: name }),
   ...(description && {
     description:
       typeof schema.description === 'string' && schema.description !== description

@@ -1,9 +1,9 @@
 import type { ChatRequest, Extra, OutputFormat, Setting, Settings, Tool, ToolChoice } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { UNNAMED_FORMAT } from '../carry.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
-import { UNNAMED_FORMAT } from './encode-request.ts'
 import { isStrict } from './schema.ts'
 
 /** Members whose loss changes what is asked: tools and files by other names, and a wish about where data may go. */

@@ -197,24 +197,13 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { config, losses }: D
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0 || !isObject(schema)) return losses.unfit(at)
       for (const path of described) losses.lose(`${at}.schema${path}`)
-      config(
-        {
-          format: {
-            type: 'json_schema',
-            schema: labelled(schema, { ...value, name: value.name === UNNAMED_FORMAT ? undefined : value.name }),
-          },
-        },
-        at,
-      )
+      config({ format: { type: 'json_schema', schema: labelled(schema, value) } }, at)
       return
     }
     default:
       throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
   }
 }
-
-/** The name a format gets in the middle when the client's has none. */
-export const UNNAMED_FORMAT = 'response'
 
 // ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
 

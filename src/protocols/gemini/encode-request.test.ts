@@ -5,6 +5,7 @@ import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
+import { UNNAMED_FORMAT } from '../carry.ts'
 import { gemini } from './index.ts'
 
 const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
@@ -296,6 +297,12 @@ const settings: readonly (readonly [string, Settings, Json, readonly string[], s
     ['lb', 'v', 'user', 'key', 'tier', 'm', 'store'],
   ],
   ['JSON', { format: at({ kind: 'json' }, 'f') }, { responseMimeType: 'application/json' }, []],
+  [
+    'a schema of a format that has no names: none is made up',
+    { format: at({ kind: 'schema', name: UNNAMED_FORMAT, schema: SCHEMA }, 'f') },
+    { responseMimeType: 'application/json', responseJsonSchema: SCHEMA },
+    ['f.schema.properties.a.minLength'],
+  ],
   [
     'a schema',
     { format: at({ kind: 'schema', name: 'n', description: 'd', schema: SCHEMA }, 'f') },

@@ -301,8 +301,8 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       (gateway: Started) => [gateway.child.pid ?? 0, ...pidsOf(gateway).values()],
     ],
     [
-      'one that a debugger may hold is left alone',
-      { DEBUGGED: '1' },
+      'those that a debugger may hold are left alone',
+      { NODE_OPTIONS: '--inspect=127.0.0.1:0' },
       'SIGUSR2',
       (gateway: Started) => [...pidsOf(gateway).values()],
     ],

@@ -23,8 +23,8 @@ export type FromWorker =
   | { readonly say: 'ending'; readonly within: number }
   | { readonly say: 'ask'; readonly id: number; readonly question: Question }
   | { readonly say: 'told'; readonly id: number; readonly answer: string }
-  /** It lives. `mayHalt`: a debugger is let in, at whose breakpoint it stands still as long as somebody looks at it. */
-  | { readonly say: 'alive'; readonly mayHalt: boolean }
+  /** It lives. */
+  | { readonly say: 'alive' }
 
 export type FromSupervisor =
   /** All listen, so many ms after the start. */

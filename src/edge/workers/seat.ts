@@ -50,9 +50,6 @@ export type Seat = {
 /** ms for the supervisor to answer; it gives the workers less (supervise.ts). */
 const PATIENCE = 2_000
 
-/** There are builds of Node without. */
-const inspector = process.features.inspector ? process.getBuiltinModule('node:inspector') : undefined
-
 /** `mark`: `1/2`, of the first start's first worker `1/2 first`. */
 export const takeSeat = (mark: string): Seat => {
   const [, number = 1, of = 1] = (/^(\d+)\/(\d+)/.exec(mark) ?? []).map(Number)
@@ -100,7 +97,7 @@ export const takeSeat = (mark: string): Seat => {
       case 'told':
         return waiting.get(message.id)?.(message.answer)
       case 'sign':
-        return say({ say: 'alive', mayHalt: inspector?.url() !== undefined })
+        return say({ say: 'alive' })
       default:
         throw new Error(`unknown order ${JSON.stringify(message satisfies never)}`)
     }

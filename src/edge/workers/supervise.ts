@@ -39,8 +39,6 @@ type Worker = {
   deaths: number
   /** How often in a row it was asked for a sign of life since it last said something. */
   unanswered: number
-  /** A debugger may hold it: then its silence says nothing. */
-  mayHalt: boolean
   /** Its page of metrics as it was last told. */
   page: string
   /** Starts it anew, or gives it up; null: nothing is awaited. */
@@ -67,16 +65,7 @@ export const restOf = (deaths: number): number => doubled(deaths - 1, REST.first
 export const supervise = ({ program, args, env, workers: count, watch = WATCH }: Supervised): void => {
   if (process.permission?.has('child') === false) return refuseForPermission(count)
   const workers = Array.from({ length: count }, (_, at): Worker => {
-    return {
-      number: at + 1,
-      child: null,
-      since: null,
-      deaths: 0,
-      unanswered: 0,
-      mayHalt: false,
-      page: '',
-      timer: null,
-    }
+    return { number: at + 1, child: null, since: null, deaths: 0, unanswered: 0, page: '', timer: null }
   })
   const started = Math.floor(Date.now() / 1000)
   const terminal = isatty(1)
@@ -111,7 +100,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
     const mark = `${worker.number}/${count}${facts === null ? ' first' : ''}`
     const pinned = facts && { PORT: String(facts.port), ...(facts.host !== undefined && { HOST: facts.host }) }
     const child = fork(program, args, { env: { ...env, ...pinned, [MARK]: mark }, stdio: 'inherit' })
-    Object.assign(worker, { child, since: null, unanswered: 0, mayHalt: false })
+    Object.assign(worker, { child, since: null, unanswered: 0 })
     // Only this same program has the other end of the channel.
     child.on('message', (message) => hear(worker, message as FromWorker))
     let over = false
@@ -140,7 +129,6 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
       case 'told':
         return asks.get(message.id)?.(worker, message.answer)
       case 'alive':
-        worker.mayHalt = message.mayHalt
         return
       default:
         throw new Error(`unknown word ${JSON.stringify(message satisfies never)}`)
@@ -150,8 +138,6 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   const onListening = (worker: Worker, message: Listening): void => {
     nothingAwaited(worker)
     worker.since = performance.now()
-    // Whether a debugger may hold it is to be known before one does.
-    tell(worker, { do: 'sign' })
     if (times > 0) return endOf(worker, 'SIGTERM')
     if (complete) return log?.info('worker_started', { worker: worker.number, pid: worker.child?.pid })
     if (facts === null) {
@@ -207,7 +193,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
    */
   const look = (): void => {
     for (const worker of serving()) {
-      if (worker.unanswered >= watch.misses && !worker.mayHalt) {
+      if (worker.unanswered >= watch.misses) {
         const silent = worker.unanswered * watch.every
         log?.error('worker_hangs', { worker: worker.number, pid: worker.child?.pid, silent_ms: silent })
         worker.unanswered = 0
@@ -218,7 +204,9 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
       tell(worker, { do: 'sign' })
     }
   }
-  setInterval(look, watch.every)
+  // Whoever looks at a worker with a debugger has it stand still on purpose.
+  const debugged = [...process.execArgv, env.NODE_OPTIONS ?? ''].some((one) => one.includes('--inspect'))
+  if (!debugged) setInterval(look, watch.every)
 
   // ── The end ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,7 +2,6 @@
  * Run directly: the supervisor with two workers that serve nothing, answer it through their seats, and loop for ever on
  * SIGUSR2. It is as patient with them as with real ones, but in other times.
  */
-import inspector from 'node:inspector'
 import { takeSeat } from '../../../src/edge/workers/seat.ts'
 import { supervise } from '../../../src/edge/workers/supervise.ts'
 import { MARK } from '../../../src/edge/workers/wanted.ts'
@@ -17,7 +16,6 @@ const MISSES = 6
 export const PATIENCE = EVERY * MISSES
 
 const serveNothing = (mark: string) => {
-  if (process.env.DEBUGGED) inspector.open(0)
   process.on('SIGUSR2', () => {
     for (;;);
   })

@@ -135,7 +135,7 @@ for (const front of ['own', 'node'] as const)
       ['resets', () => ({ do: 'reset' }), /:reset$/],
       ['closes', () => ({ do: 'close' }), /:reset$/],
       ['speaks no HTTP', () => ({ do: 'raw', bytes: 'hello\r\n' }), /:not_http$/],
-      ['is down', (asked) => refuse(asked, 500, { type: 'server_error', message: 'oops' }), /:500$/],
+      ['is down', (asked) => refuse(asked, 500, { type: 'server_error', message: 'oops!' }), /:500$/],
       ['is overloaded', (asked) => refuse(asked, 503, { type: 'server_error', message: 'busy' }), /:503$/],
       [
         'is at its limit',
@@ -156,7 +156,7 @@ for (const front of ['own', 'node'] as const)
       ],
       [
         'answers with an error as if it were none',
-        (asked) => ({ do: 'answer', body: errorOf(asked, { type: 'server_error', message: 'oops' }) }),
+        (asked) => ({ do: 'answer', body: errorOf(asked, { type: 'server_error', message: 'oops!' }) }),
         /./,
       ],
       [
@@ -191,7 +191,7 @@ for (const front of ['own', 'node'] as const)
             assert.match(second, /^up-b#.*:200$/)
             if (stream) assert.ok(answer.text.includes(STYLES[style].last))
             else assert.match(answer.text, /Hallo Welt/)
-            assert.doesNotMatch(answer.text, /oops|<html>/)
+            assert.doesNotMatch(answer.text, /oops!|<html>/)
             assert.equal(good.seen.length, 1)
             assert.equal(good.seen[0]?.key, 'sk-up-b-k1', 'each upstream sees its own key only')
             assert.equal(bad.seen[0]?.key, 'sk-up-a-k1')

@@ -81,6 +81,16 @@ test('alarms: what has come while the process stood still is read before a time 
   assert.deepEqual(rung, [['silent', 600]])
 })
 
+test('alarms: whoever begins to wait while that is read puts nobody off', async () => {
+  const still = stillWorld()
+  const world: World = { ...still, later: (ms, run) => still.later(ms === 0 ? 0 : ms + 500, run) }
+  const { rung, sleeper } = ready(world)
+  sleeper('silent', 100)
+  still.later(600, () => sleeper('new', 10_000))
+  await still.pass(1_000)
+  assert.deepEqual(rung, [['silent', 600]])
+})
+
 test('alarms: thousands are asked together, a little late, and not for each of them anew', async () => {
   const world = stillWorld()
   const asked: number[] = []

@@ -61,7 +61,8 @@ export class Alarms<T extends Sleeper> extends Members<T> {
     const late = world.now() - this.#set
     this.#disarm()
     if (late < STOOD_STILL) return this.#ask(world)
-    // What has come meanwhile is read first: our standing still is nobody's silence.
+    // What has come meanwhile is read first: our standing still is nobody's silence. Nothing is sooner than that.
+    this.#set = Number.NEGATIVE_INFINITY
     this.#timer = world.later(0, () => {
       this.#disarm()
       this.#ask(world)

@@ -282,6 +282,21 @@ test('store: a full disk is said to be one, and what was there stays', () => {
   setting.store.close()
 })
 
+test('store: a disk that takes nothing more when it is closed breaks nothing, and what was there stays', (t) => {
+  const setting = given()
+  setting.store.put(response('a'))
+  const { exec } = DatabaseSync.prototype
+  const mocked = t.mock.method(DatabaseSync.prototype, 'exec', function (this: DatabaseSync, sql: string) {
+    if (sql.includes('wal_checkpoint')) throw new Error('database or disk is full')
+    exec.call(this, sql)
+  })
+  setting.store.close()
+  mocked.mock.restore()
+  const again = setting.reopen()
+  assert.ok(again.get('a', 'me'))
+  again.close()
+})
+
 test('store: fewer days hold for what is there already, and what comes later is still the newest', () => {
   const setting = given()
   for (let at = 0; at < 20; at++) setting.store.put(response(`old${at}`, { response: 'x'.repeat(50_000) }))

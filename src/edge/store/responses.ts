@@ -226,9 +226,10 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
       try {
         // Nobody waits any more, and whoever copies the file has all of it.
         database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-      } finally {
-        database.close()
+      } catch {
+        // The disk is full, or broken. What is in the log stays there, and is read from there.
       }
+      database.close()
     },
   }
 }

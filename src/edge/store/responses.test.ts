@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoredResponse } from '../../core/stored.ts'
 import { FILE, type OpenStore, openResponses } from './responses.ts'
 
@@ -295,6 +296,20 @@ test('store: a disk that takes nothing more when it is closed breaks nothing, an
   const again = setting.reopen()
   assert.ok(again.get('a', 'me'))
   again.close()
+})
+
+test('store: what is kept is in the file a moment later, the last answer too', async () => {
+  const setting = given()
+  setting.maxMegabytes = 100
+  const path = join(setting.folder, FILE)
+  for (let at = 1; at <= 4; at++) {
+    setting.store.put(response(`big${at}`, { response: 'x'.repeat(10 * 1_048_576) }))
+    for (const end = performance.now() + 10_000; statSync(path).size < at * 10 * 1_048_576; await sleep(5))
+      assert.ok(performance.now() < end, `answer ${at} is in the log only`)
+    // The thread says so a moment later, and is asked for nothing before.
+    await sleep(50)
+  }
+  setting.store.close()
 })
 
 test('store: fewer days hold for what is there already, and what comes later is still the newest', () => {

@@ -136,7 +136,8 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
   /** What was touched then or before has expired: by the days as they are configured now, whatever they were when it was kept. */
   const expired = (): number => date() - limits().keepDays * DAY
 
-  const write = (one: StoredResponse): void => {
+  /** Gives its size. */
+  const write = (one: StoredResponse): number => {
     const { owner, id, previous, status, created, input, response, events, items, maker } = one
     const touched = date()
     const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
@@ -158,7 +159,7 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
     makeRoom(one)
-    log.wrote(size + AROUND)
+    return size
   }
   /** Whoever keeps the most lets go of the oldest: nobody's answers make room for another's flood. */
   const makeRoom = (fresh: StoredResponse): void => {
@@ -182,22 +183,25 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     items: itemsOf.all(String(row.owner), String(row.id)).map(({ id }) => String(id)),
   })
   /** All of it or nothing. */
-  const whole = (run: () => void): void => {
+  const keep = (one: StoredResponse): void => {
     database.exec('BEGIN IMMEDIATE')
+    let size = 0
     try {
-      run()
+      size = write(one)
       database.exec('COMMIT')
     } catch (error) {
       // A full disk has rolled back by itself, and doing so again would hide what was wrong.
       if (database.isTransaction) database.exec('ROLLBACK')
       throw error
     }
+    // Not before: the thread would find nothing of it in the log.
+    log.wrote(size + AROUND)
   }
 
   return {
     put(response) {
       try {
-        whole(() => write(response))
+        keep(response)
         return null
       } catch (error) {
         return fail('internal', `The answer could not be kept: ${error instanceof Error ? error.message : 'unknown'}.`)
@@ -217,7 +221,7 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
         .all()
         .filter((row) => isGone(String(row.worker)))
         .map(read)
-      for (const one of left) whole(() => write({ ...one, status: 'failed', response: restated(one) }))
+      for (const one of left) keep({ ...one, status: 'failed', response: restated(one) })
       return left.length
     },
     sweep: () => Number(expire.run(expired(), SWEPT).changes) >= SWEPT,

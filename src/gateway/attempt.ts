@@ -419,7 +419,8 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
         this.#sink.end(mistake)
         throw error
       }
-      return this.#sink.end(failure)
+      // Who was told the last of it may have left at that.
+      return this.#sink?.end(failure)
     }
     if (failure) return this.#open({ ok: false, failure })
     const empty =

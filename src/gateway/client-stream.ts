@@ -119,7 +119,10 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
 
   /** The client is gone, or reads no more: the upstream is let go and nothing more is said. */
   abandon(reason: Failure): void {
-    if (this.#over) return
+    if (!this.#over) this.#breakOff(reason)
+  }
+
+  #breakOff(reason: Failure): void {
     this.#flow?.abort()
     this.stop()
     this.#reply.cut()
@@ -143,16 +146,15 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
 
   end(failure?: Failure): void {
     if (this.#over || !this.#writer) return
-    let last: string
     try {
       const told = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
-      last = [...told, ...this.#writer.end()].join('')
+      const last = [...told, ...this.#writer.end()].join('')
+      this.stop()
+      if (!this.#gone) this.#reply.end(last)
     } catch (error) {
-      this.abandon(fail('internal', 'The gateway could not write the end of this answer.'))
+      this.#breakOff(fail('internal', 'The gateway could not write the end of this answer.'))
       throw error
     }
-    this.stop()
-    if (!this.#gone) this.#reply.end(last)
     this.#poured?.ended(failure ?? null)
   }
 

@@ -16,8 +16,12 @@ const broken = {
   'writing to a stream': { encodeStream: () => ({ push: bug, end: () => [], keepAlive: () => '' }) },
 } as const satisfies Record<string, Partial<ClientProtocol>>
 
-const put = ({ gateway }: Bench, protocol: ClientProtocol, stream: boolean): CapturedReply => {
-  const reply = new CapturedReply()
+const put = (
+  { gateway }: Bench,
+  protocol: ClientProtocol,
+  stream: boolean,
+  reply = new CapturedReply(),
+): CapturedReply => {
   const body = JSON.stringify({ model: 'a/m', input: 'hello', stream })
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
   reply.done = handle(gateway, protocol, { ...received, local: true, client: '' }, reply)
@@ -106,6 +110,52 @@ test('a bug at the last words of a stream: the connection is cut, which no clien
   assert.equal(reply.over, 'cut')
   assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
   assert.equal(here.world.timers(), 0)
+})
+
+test('a bug where the last words of a stream are taken: it is over all the same', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  class Broken extends CapturedReply {
+    override end = bug
+  }
+  const reply = put(here, protocols['openai-responses'], true, new Broken())
+  await here.world.settle()
+  const [asked] = here.world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.stream('one').replace(said.done, ''))
+  await here.world.settle()
+  assert.throws(() => asked.end(), /a bug/)
+  await here.world.settle()
+  assert.equal(reply.over, 'cut')
+  assert.equal(here.gateway.live.size, 0)
+  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+})
+
+test('who leaves as the words before a break are written is no mistake of ours', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  class Leaving extends CapturedReply {
+    override write(text: string): boolean {
+      const room = super.write(text)
+      if (text.includes('two')) this.leave()
+      return room
+    }
+  }
+  const reply = put(here, protocols['openai-responses'], true, new Leaving())
+  await here.world.settle()
+  const [asked] = here.world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
+  await here.world.settle()
+  asked.send(`${said.chunk({ content: 'two' })}data: {"error":{"message":"no more","type":"server_error"}}\n\n`)
+  await reply.done
+  assert.equal(reply.over, 'cut')
+  assert.deepEqual(
+    here.news.map(({ event }) => event),
+    ['request'],
+  )
 })
 
 test('a bug while an answer is read, before anything of it has gone out: another is asked', async () => {

@@ -91,7 +91,8 @@ const GRACE = 2_000
 /** Nobody waits for it any more, and the other is not kept. */
 const POURED = Promise.resolve<Opened>({ ok: false, failure: fail('internal', 'it has been poured') })
 
-const mistake = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
+/** A bug of ours, behind content. */
+export const mistake = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
 const unread = fail('malformed', 'The gateway made a mistake of its own reading this answer.')
 
 /** It is its own flow: an open stream is few objects, and keeps nothing of the question. */

@@ -14,7 +14,7 @@ import type { Passing } from '../core/protocol.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Candidate } from '../core/target.ts'
-import type { Flow } from './attempt.ts'
+import { type Flow, mistake } from './attempt.ts'
 import type { Won } from './first-to-open.ts'
 import type { Prepared, Question } from './prepare.ts'
 import { Stop } from './stop.ts'
@@ -196,8 +196,9 @@ export class ContinuedFlow implements Flow {
     const used = usedBy(first.flow, this.#asked)
     const gap = new Stop()
     this.#gap = gap
-    this.#next.ask(text, used.usage.output, gap).then(
-      (won) => {
+    this.#next
+      .ask(text, used.usage.output, gap)
+      .then((won) => {
         this.#gap = null
         if (won && gap.reason) {
           won.flow.abort()
@@ -209,13 +210,14 @@ export class ContinuedFlow implements Flow {
         this.#won = won
         this.#next.seam(first, won, failure)
         won.flow.pour(behind(sink, said.slice(text.length), used.usage))
-      },
-      (error) => {
+      })
+      .catch((error) => {
         this.#gap = null
         this.#next.report(error)
-        sink.end(failure)
-      },
-    )
+        // Who goes on already has not failed, and is not heard to the end.
+        this.#won.flow.abort()
+        sink.end(this.#won === first ? failure : mistake)
+      })
   }
 }
 

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Bench, bench, CapturedReply, instance, play, said } from '../../test/support/gateway.ts'
+import type { Asked } from '../../test/support/still-world.ts'
+import type { JsonObject } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { protocols } from '../protocols/index.ts'
 import { handle } from './handle.ts'
@@ -21,8 +23,9 @@ const put = (
   protocol: ClientProtocol,
   stream: boolean,
   reply = new CapturedReply(),
+  model = 'a/m',
 ): CapturedReply => {
-  const body = JSON.stringify({ model: 'a/m', input: 'hello', stream })
+  const body = JSON.stringify({ model, input: 'hello', stream })
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
   reply.done = handle(gateway, protocol, { ...received, local: true, client: '' }, reply)
   return reply
@@ -51,23 +54,27 @@ for (const [what, fault] of Object.entries(broken))
     assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
   })
 
-test('a bug at one piece of a stream: it breaks off there, and what comes later does not follow as if nothing were missing', async () => {
-  const a = instance('a')
-  const here = bench([a], () => {})
+/** Its streams cannot be written where this is said. */
+const stumbles = (text: string): ClientProtocol => {
   const { 'openai-responses': whole } = protocols
-  const protocol: ClientProtocol = {
+  return {
     ...whole,
     encodeStream: (context) => {
       const writer = whole.encodeStream(context)
       return {
         push: (passing) =>
-          passing.events.some((event) => event.type === 'delta' && event.text === 'two') ? bug() : writer.push(passing),
+          passing.events.some((event) => event.type === 'delta' && event.text === text) ? bug() : writer.push(passing),
         end: () => writer.end(),
         keepAlive: () => writer.keepAlive(),
       }
     },
   }
-  const reply = put(here, protocol, true)
+}
+
+test('a bug at one piece of a stream: it breaks off there, and what comes later does not follow as if nothing were missing', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  const reply = put(here, stumbles('two'), true)
   await here.world.settle()
   const [asked] = here.world.calls
   assert.ok(asked)
@@ -130,6 +137,31 @@ test('a bug where the last words of a stream are taken: it is over all the same'
   assert.equal(reply.over, 'cut')
   assert.equal(here.gateway.live.size, 0)
   assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+})
+
+test('a bug where another goes on with a stream: it breaks off there, and nobody but us is charged', async () => {
+  const takesPrefill = { protocol: 'openai-chat', body: (body: JsonObject) => body } as const
+  const [a, b] = [instance('a'), instance('b', ['k1'], { takesPrefill })]
+  const play2 = (asked: Asked) => {
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.role() + said.chunk({ content: asked.url.startsWith('http://b.') ? 'two' : 'one' }))
+    if (asked.url.startsWith('http://a.')) asked.end()
+  }
+  const here = bench([a, b], play2, { stream: { continue: true } })
+  const reply = put(here, stumbles('two'), true, new CapturedReply(), 'anything')
+  await here.world.settle()
+  assert.match(reply.text, /event: response\.failed/)
+  assert.equal(reply.over, 'ended')
+  assert.deepEqual(
+    here.world.calls.map(({ aborted }) => aborted),
+    [true, true],
+  )
+  const { board, live } = here.gateway
+  assert.equal(live.size, 0)
+  assert.equal(b.keys[0] && board.inFlight(b, b.keys[0]), 0)
+  assert.equal(board.counts('b k1 m', here.gateway.config().settings).failures, 0)
+  assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
+  assert.equal(here.world.timers(), 0)
 })
 
 test('who leaves as the words before a break are written is no mistake of ours', async () => {

@@ -110,3 +110,17 @@ test('alarms: thousands are asked together, a little late, and not for each of t
   for (const [name, at] of rung)
     assert.ok(at >= 10 + Number(name) / 10 && at < 60 + Number(name) / 10, `${name}: ${at}`)
 })
+
+test('alarms: bugs in some of thousands do not make the others late', async () => {
+  const world = stillWorld()
+  const { rung, sleeper } = ready(world)
+  for (let at = 0; at < 5_000; at++)
+    sleeper(String(at), 10, () => {
+      if (at < 20) throw new Error('a bug')
+    })
+  await world.pass(9)
+  let errors = 0
+  for (let turn = 0; turn < 30; turn++) await world.pass(1).catch(() => errors++)
+  assert.equal(errors, 20)
+  assert.equal(rung.length, 5_000)
+})

@@ -88,7 +88,7 @@ const SAMPLE = 2_048
 /** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
 const GRACE = 2_000
 
-/** Nobody waits for it any more, and the other is not kept. */
+/** In place of an attempt's own promise once it has been poured: nobody waits for that any more, and it would be kept. */
 const POURED = Promise.resolve<Opened>({ ok: false, failure: fail('internal', 'it has been poured') })
 
 /** A bug of ours, behind content. */

@@ -120,9 +120,9 @@ const serve = async (
     if (!stream) return whole(reply, opened, question, context, record)
     const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
     const writer = writerFor(question, opened, more, context)
-    const asked = new InputCount(request)
-    if (!turn && received.body.length <= SOON_COUNTED) asked.letGo()
-    const pouring = new Pouring(opened, more, stream, { stop, asked, record })
+    const counted = new InputCount(request)
+    if (!turn && received.body.length <= SOON_COUNTED) counted.letGo()
+    const pouring = new Pouring(opened, more, stream, { stop, asked: counted, record })
     pouring.begin(writer)
     lasts = true
     return pouring

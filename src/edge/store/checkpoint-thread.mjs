@@ -14,11 +14,11 @@ const checkpoint = database.prepare('PRAGMA wal_checkpoint(PASSIVE)')
 const MOST = 5
 
 parentPort?.on('message', () => {
-  let before
+  let pages = 0
   for (let turn = 0; turn < MOST; turn++) {
     const { log } = checkpoint.get() ?? {}
-    if (log === before) break
-    before = log
+    if (log === pages) break
+    pages = Number(log)
   }
-  parentPort?.postMessage(null)
+  parentPort?.postMessage(pages)
 })

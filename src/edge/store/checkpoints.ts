@@ -17,8 +17,14 @@ const MOVED = 4 * 1_048_576
 
 const THREAD = new URL('./checkpoint-thread.mjs', import.meta.url)
 
-/** `failed`: there is no such thread, or no longer; called at most once, maybe at once. */
-export const checkpoints = (path: string, failed: () => void): Checkpoints => {
+type Bounds = {
+  /** Pages of the log from which on SQLite moves it at a commit, while the thread does not. */
+  readonly most: number
+  /** There is no such thread, or no longer; called at most once, maybe at once. */
+  readonly failed: () => void
+}
+
+export const checkpoints = (path: string, { most, failed }: Bounds): Checkpoints => {
   let worker: Worker | null = null
   let waiting = 0
   let busy = false
@@ -36,9 +42,10 @@ export const checkpoints = (path: string, failed: () => void): Checkpoints => {
     // Loaded by nobody who keeps nothing. It needs nothing of the environment, least of all keys; and little memory.
     const { Worker } = process.getBuiltinModule('node:worker_threads')
     worker = new Worker(THREAD, { workerData: path, env: {}, execArgv: [], resourceLimits: SMALL })
-    worker.on('message', () => {
+    worker.on('message', (pages: number) => {
       busy = false
-      ask()
+      // More comes than the thread can move: the next commit moves the rest, which the thread at work would prevent.
+      if (pages < most) ask()
     })
     worker.on('error', lost)
     worker.on('exit', lost)

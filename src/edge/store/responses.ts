@@ -40,7 +40,7 @@ const SLACK = 3_600_000
 const SWEPT = 100
 /** Bytes of the log that a put takes besides what is put: the pages of every index it stands in. */
 const AROUND = 40 * 1024
-/** Pages of the log: so many before SQLite moves them by itself, and where the thread that does so will keep it below. */
+/** Pages of the log before SQLite moves them by itself: without a thread that does so, and with one. */
 const PAGES = { alone: 1_000, most: 16_000 }
 /** Of the tables below; a file of a later version is left alone. */
 const VERSION = 1
@@ -106,7 +106,7 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
 
   const limitLog = (pages: number): void => database.exec(`PRAGMA wal_autocheckpoint = ${pages}`)
   limitLog(PAGES.most)
-  const log = checkpoints(path, () => limitLog(PAGES.alone))
+  const log = checkpoints(path, { most: PAGES.most, failed: () => limitLog(PAGES.alone) })
 
   const insert = database.prepare(
     'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',

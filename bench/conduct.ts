@@ -345,9 +345,9 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
   return {
     rounds,
     notes: [
-      'on both cores together with load and provider; derived: answers by the CPU that all processes took, which is what as many cores would give if nothing else became scarce',
+      'on both cores together with load and provider; derived: answers by the CPU that all processes took, which is what as many cores would give if nothing else became scarce: two, divided by the ratio of the CPU a request',
       '“by the busier alone” is the same by the CPU of the busier process, as if the other were never fuller: which of them gets more of a core that it shares with the load is the scheduler’s choice, and follows connections only loosely',
-      '“apart” are two gateways on ports of their own with half of the connections each: what this machine gives to two processes that share nothing',
+      '“apart” are two gateways on ports of their own with half of the connections each: what this machine gives to two processes that share nothing; their windows are not looked at again where neighbours were busy, for each load is the other’s neighbour',
     ],
   }
 }

@@ -85,10 +85,10 @@ const serve = async (
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
   gateway.live.within(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
+  const keysOf = keyOrder(gateway, config, question)
   const ours = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(gateway, reply, settings, ours, stop) : null
   const ends: Ends = { stop, stream, won: null }
-  const keysOf = keyOrder(gateway, config, question)
   let lasts = false
   try {
     const errand = {

@@ -31,6 +31,17 @@ const put = (
   return reply
 }
 
+/** The one call upstream, in the middle of its stream. */
+const midStream = async ({ world }: Bench): Promise<Asked> => {
+  await world.settle()
+  const [asked] = world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.stream('one').replace(said.done, ''))
+  await world.settle()
+  return asked
+}
+
 for (const [what, fault] of Object.entries(broken))
   test(`a bug while ${what}: the attempt is over for circuits, keys and the upstream`, async () => {
     const a = instance('a')
@@ -106,12 +117,7 @@ test('a bug at the last words of a stream: the connection is cut, which no clien
     },
   }
   const reply = put(here, protocol, true)
-  await here.world.settle()
-  const [asked] = here.world.calls
-  assert.ok(asked)
-  asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(said.stream('one').replace(said.done, ''))
-  await here.world.settle()
+  const asked = await midStream(here)
   assert.throws(() => asked.end(), /a bug/)
   await reply.done
   assert.equal(reply.over, 'cut')
@@ -126,12 +132,7 @@ test('a bug where the last words of a stream are taken: it is over all the same'
     override end = bug
   }
   const reply = put(here, protocols['openai-responses'], true, new Broken())
-  await here.world.settle()
-  const [asked] = here.world.calls
-  assert.ok(asked)
-  asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(said.stream('one').replace(said.done, ''))
-  await here.world.settle()
+  const asked = await midStream(here)
   assert.throws(() => asked.end(), /a bug/)
   await here.world.settle()
   assert.equal(reply.over, 'cut')

@@ -5,7 +5,7 @@
 import type { ChatEvent, ChatRequest } from '../core/chat.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { type Failure, fail } from '../core/failure.ts'
-import { type Json, parseJson } from '../core/json.ts'
+import { readJson } from '../core/json.ts'
 import type { Frame, FrameReader, HeaderLookup, Passing, StreamDecoder, UpstreamProtocol } from '../core/protocol.ts'
 import type { Quirks } from '../core/provider.ts'
 import type { Stage } from '../core/stage.ts'
@@ -245,13 +245,4 @@ const namedIn = ({ rows }: ErrorTable, headers: HeaderLookup): HeaderLookup => {
     if (when.header !== undefined && value !== undefined) found.set(when.header, value)
   }
   return found.size === 0 ? NO_HEADERS : (name) => found.get(name)
-}
-
-const readJson = (text: string): Json | undefined => {
-  try {
-    // JSON.parse gives nothing but JSON.
-    return parseJson(text) as Json
-  } catch {
-    return undefined
-  }
 }

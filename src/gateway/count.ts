@@ -45,7 +45,6 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
       plan: { ...plan.value, candidates: [...bodies.keys()] },
       config,
       keysOf: keyOrder(gateway, config, question),
-      live: gateway.live,
       stop,
       record,
       prepare: (candidate) => {
@@ -82,11 +81,12 @@ const isItsOwnFault = (failure: Failure): boolean => {
 }
 
 /** A board that answers and is told nothing. */
-const watching = ({ world, catalogue, board }: Gateway): Trying => {
+const watching = ({ world, catalogue, board, live }: Gateway): Trying => {
   const untold = { commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
   return {
     world,
     catalogue,
+    live,
     tell: () => {},
     board: {
       admit: (target, settings) => board.peek(target, settings) ?? untold,

@@ -49,7 +49,6 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),
-      live: gateway.live,
       stop,
       record,
       prepare: (candidate) => prepareEmbeddings(asked.value, candidate),

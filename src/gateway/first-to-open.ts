@@ -29,7 +29,7 @@ export type Tools = {
 }
 
 /** What trying needs of them: a board may also only be watched. */
-export type Trying = Pick<Tools, 'world' | 'catalogue' | 'tell'> & {
+export type Trying = Pick<Tools, 'world' | 'catalogue' | 'tell' | 'live'> & {
   readonly board: Pick<Board, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat'>
 }
 

@@ -14,7 +14,7 @@ import { firstToOpen, type Lost, type Trying, type Won } from './first-to-open.t
 import { type Fitness, identityOf } from './prepare.ts'
 import type { AnswerFormat } from './reader.ts'
 import type { Recorder } from './record.ts'
-import type { Live, Stop } from './stop.ts'
+import type { Stop } from './stop.ts'
 
 /** What one candidate would be sent, and how its answer is read. */
 export type Sent<T> = Fitness & {
@@ -36,7 +36,6 @@ export type Call<T> = {
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
-  readonly live: Live
   readonly stop: Stop
   readonly record: Recorder
   readonly prepare: (candidate: Candidate) => Sent<T> | null
@@ -48,8 +47,8 @@ export type Call<T> = {
 export type Body<T> = Won<Sent<T>> & { readonly value: T }
 
 export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
-  const { world } = tools
-  const { client, plan, config, keysOf, live, stop, record, heard } = call
+  const { world, live } = tools
+  const { client, plan, config, keysOf, stop, record, heard } = call
   const { settings } = config
   const bodies = new Map<Candidate, Sent<T> | null>()
   const prepare = ({ candidate }: Target): Sent<T> | null => {
@@ -62,29 +61,26 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
   /** What the one attempt that succeeded has read. */
   let found: Read<T> | undefined
   const begin = (target: Target, { url, headers, auth, body, read, decodeFailure, quirks }: Sent<T>): Attempt =>
-    new Attempt(
-      { world, live },
-      {
-        url,
-        headers: headers(target.key),
-        identity: identityOf(target.candidate.instance, target.key, auth),
-        body,
-        protocol: formatOf(decodeFailure, (answer) => {
-          const outcome = read(answer)
-          found = outcome.ok ? outcome.value : undefined
-          return outcome
-        }),
-        quirks,
-        key: target.key,
-        translated: null,
-        stream: false,
-        hold: Number.POSITIVE_INFINITY,
-        textless: true,
-        forgiving: false,
-        settings,
-        heard: (lookup) => heard(target, lookup),
-      },
-    )
+    new Attempt(tools, {
+      url,
+      headers: headers(target.key),
+      identity: identityOf(target.candidate.instance, target.key, auth),
+      body,
+      protocol: formatOf(decodeFailure, (answer) => {
+        const outcome = read(answer)
+        found = outcome.ok ? outcome.value : undefined
+        return outcome
+      }),
+      quirks,
+      key: target.key,
+      translated: null,
+      stream: false,
+      hold: Number.POSITIVE_INFINITY,
+      textless: true,
+      forgiving: false,
+      settings,
+      heard: (lookup) => heard(target, lookup),
+    })
   live.within(world, stop, settings.timeout.request)
   try {
     const opened = await firstToOpen(

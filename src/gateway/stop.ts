@@ -55,7 +55,7 @@ export class Live extends Alarms<Stop> {
   /** What they wait for in between: signs of life, the end of a silence. */
   readonly waits = new Alarms<Sleeper>()
 
-  /** Stops it after so many ms (0: never), if it is still one of them. */
+  /** Stops it after so many ms (0: never), if it has not left before. */
   within(world: World, stop: Stop, ms: number): void {
     if (ms <= 0) return
     stop.limit = ms

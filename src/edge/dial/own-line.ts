@@ -5,6 +5,7 @@
  */
 import type { Socket } from 'node:net'
 import { type Failure, fail } from '../../core/failure.ts'
+import { dropEndListeners } from '../end-listeners.ts'
 import { Sheet, withHead } from '../with-head.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
@@ -97,8 +98,8 @@ export class OwnLine implements Line {
     socket.on('error', (error) => {
       this.#error = error
     })
-    // Node's own listener keeps the socket from being written to, which is destroyed here. Two listeners would be a list.
-    if (!this.#place.secure) for (const listener of socket.listeners('end')) socket.off('end', listener as () => void)
+    // Node's own keeps the socket from being written to, which is destroyed here.
+    if (!this.#place.secure) dropEndListeners(socket)
     // Both come once; `once` would keep more for it.
     socket.on('end', () => this.#eof())
     socket.on('close', () => {

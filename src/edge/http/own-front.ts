@@ -6,6 +6,7 @@
 import { createServer, type Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { dropEndListeners } from '../end-listeners.ts'
 import { NAME, VALUE } from '../header-line.ts'
 import { Sheet, withHead } from '../with-head.ts'
 import {
@@ -152,9 +153,8 @@ class Connection<Guest> implements Line, RequestSink {
     if (first) this.#hear(first)
     if (this.#upgrade) return
     this.#socket.on('data', (part: Buffer) => this.#hear(part))
-    // Node's own listener is for sockets that may not stay half open, and two are a list for as long as there is a connection.
-    // By `off`: `removeAllListeners` would have V8 keep all of a socket's listeners as a dictionary, of 0.9 KB.
-    for (const listener of this.#socket.listeners('end')) this.#socket.off('end', listener as () => void) // it has no arguments
+    // Node's own is for sockets that may not stay half open.
+    dropEndListeners(this.#socket)
     this.#socket.on('end', () => this.#eof())
   }
 

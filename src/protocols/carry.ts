@@ -60,10 +60,10 @@ export const asFunctions = (tools: readonly Tool[], declare: Declare, losses: Lo
   tools.flatMap((tool) => {
     switch (tool.kind) {
       case 'function': {
-        const { at, parameters = null, extras } = tool
-        loseAll(extras, losses)
-        if (parameters === null || isObject(parameters)) return [declare(tool, parameters ?? undefined, losses)]
-        losses.unfit(at)
+        loseAll(tool.extras, losses)
+        const schema = tool.parameters ?? undefined
+        if (schema === undefined || isObject(schema)) return [declare(tool, schema, losses)]
+        losses.unfit(tool.at)
         return []
       }
       case 'custom':

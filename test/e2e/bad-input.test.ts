@@ -343,7 +343,7 @@ describe('bad input: refused', { concurrency: 4 }, () => {
     for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
     assert.equal(gateway.child.exitCode, null)
     assert.deepEqual(
-      gateway.lines().filter(({ event, level }) => event === 'error' || level === 'error'),
+      (await gateway.told()).filter(({ event, level }) => event === 'error' || level === 'error'),
       [],
     )
   })
@@ -525,11 +525,12 @@ describe('bad input: secrets', () => {
     await hear('/v1/models', { headers: { authorization: 'Bearer canary-wrong-key' } })
     await hear(PATHS.chat, { method: 'POST', headers: authorization, body: '{"model": "own/fine", "messages": [}' })
   })
-  test('nothing of it holds a key, a token or a cookie', () => {
+  test('nothing of it holds a key, a token or a cookie', async () => {
     assert.ok(heard.length > 100)
     for (const text of heard) assert.doesNotMatch(text, CANARY)
     for (const text of heard.filter((one) => one.startsWith('/v1/')))
       assert.doesNotMatch(text, /x-echo|set-cookie|x-ratelimit/)
+    await gateway.told()
     assert.doesNotMatch(gateway.output(), CANARY)
   })
   test('each key went to its own provider only, and nothing of the client’s went along', () => {

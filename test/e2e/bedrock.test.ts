@@ -299,4 +299,7 @@ describe('bedrock: a stream that breaks is never a clean end', () => {
     })
 })
 
-test('bedrock: the key is in no log', () => assert.ok(!gateway.output().includes(KEY)))
+test('bedrock: the key is in no log', async () => {
+  await gateway.told()
+  assert.ok(!gateway.output().includes(KEY))
+})

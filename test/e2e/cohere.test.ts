@@ -199,4 +199,7 @@ test('cohere: what it has no place for is named', async () => {
   assert.equal(headers.get('x-headgate-dropped'), 'reasoning_effort, top_p, user')
 })
 
-test('cohere: the key is in no log', () => assert.ok(!gateway.output().includes(KEY)))
+test('cohere: the key is in no log', async () => {
+  await gateway.told()
+  assert.ok(!gateway.output().includes(KEY))
+})

@@ -642,8 +642,8 @@ describe('faults of formats', () => {
 
   test('it is alive, and none of it was a bug', async () => {
     assert.equal((await fetch(`${gateway.url}/health`)).status, 200)
+    const served = (await gateway.told()).filter(({ event }) => event === 'request')
     assert.doesNotMatch(gateway.output(), /internal_error|unhandled|Unhandled|\n {4}at /)
-    const served = gateway.lines().filter(({ event }) => event === 'request')
     assert.deepEqual(
       served.filter(({ status }) => status === 500),
       [],

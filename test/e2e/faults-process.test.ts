@@ -204,6 +204,7 @@ describe('faults: too much', () => {
   })
   test('it is alive', async () => {
     assert.equal((await ask(gateway, 'chat', 'good/good', false)).status, 200)
+    await gateway.told()
     assert.doesNotMatch(gateway.output(), /"event":"error"/)
   })
 })

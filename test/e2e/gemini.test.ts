@@ -128,4 +128,7 @@ test('gemini: a signature kept the way of Gemini’s compatible endpoint', async
   assert.deepEqual(turnsIn(assertAsked(false)), sentBack(SIGNATURE))
 })
 
-test('gemini: the key is in no log', () => assert.ok(!gateway.output().includes(KEY)))
+test('gemini: the key is in no log', async () => {
+  await gateway.told()
+  assert.ok(!gateway.output().includes(KEY))
+})

@@ -109,7 +109,7 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
   const withoutContent = failed.filter(({ content }) => content === '')
   const complete = told.filter(({ error }) => error === undefined)
   const bySecond = told.filter(({ provider }) => provider === 'groq')
-  const fallbacks = gateway.lines().filter(({ event }) => event === 'fallback')
+  const fallbacks = (await gateway.told()).filter(({ event }) => event === 'fallback')
   t.diagnostic(
     `${told.length} requests in ${seconds.toFixed(1)} s: ${complete.length} complete (${bySecond.length} from the second), ` +
       `${failed.length} broke off after content and said so, ${withoutContent.length} failed without content; ` +
@@ -167,6 +167,7 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
   assert.equal(healed.openai.circuit.state, 'closed')
   assert.equal(healed.openai.status, 'available')
   await gateway.line(({ event, to }) => event === 'circuit' && to === 'closed')
+  await gateway.told()
   assert.doesNotMatch(gateway.output(), /sk-first|gsk-second/)
 })
 

@@ -248,4 +248,7 @@ test('mistral: a beginning of the answer, written by a client of messages', asyn
   assert.equal(object(list(lastAsked().json.messages).at(-1))?.prefix, true)
 })
 
-test('mistral: the key is in no log', () => assert.ok(!gateway.output().includes(KEY)))
+test('mistral: the key is in no log', async () => {
+  await gateway.told()
+  assert.ok(!gateway.output().includes(KEY))
+})

@@ -349,6 +349,7 @@ const assertListed = (provider: Provider): void => {
 }
 
 test('plain usage: no client credential, and the key is in no log', async () => {
+  await gateway.told()
   assert.doesNotMatch(gateway.output(), new RegExp(KEY))
   assert.ok(providers.length >= 37, `${providers.length} kinds of provider`)
 })

@@ -80,6 +80,7 @@ describe('reload', () => {
     assert.equal(old.headers.get('x-headgate-provider'), 'east')
     assert.match(old.text, /"content":"B"/)
     assert.ok(old.text.endsWith('data: [DONE]\n\n'))
+    await gateway.told()
     assert.doesNotMatch(gateway.output(), /sk-one|sk-two/)
   })
 

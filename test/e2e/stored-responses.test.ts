@@ -546,7 +546,7 @@ describe('what is kept', () => {
     const first = await client.responses.create({ model: 'm', input: 'a' })
     await client.responses.create({ model: 'm', input: 'a' })
     assert.equal((await client.responses.retrieve(first.id)).id, first.id)
-    const told = gateway.lines().filter(({ level }) => level === 'error')
+    const told = (await gateway.told()).filter(({ level }) => level === 'error')
     assert.equal(told.length, 1, JSON.stringify(told))
     assert.match(String(told[0]?.message), /DATA_DIR/)
   })

@@ -473,7 +473,7 @@ describe('streams: clients', () => {
     const { circuit, keys } = await statusOf(gateway, 'stall')
     assert.deepEqual([circuit.failures, keys[0]?.in_flight], [0, 0])
     assert.equal(
-      gateway.lines().filter(({ event, outcome }) => event === 'request' && outcome === 'client_gone').length,
+      (await gateway.told()).filter(({ event, outcome }) => event === 'request' && outcome === 'client_gone').length,
       50,
     )
   })

@@ -251,9 +251,8 @@ describe('privacy', { concurrency: 1 }, () => {
     await fetch(`${gateway.url}/v1/models/${encodeURIComponent(evil)}`, {
       headers: { authorization: `Bearer ${client}` },
     })
-    await sleep(100)
+    assert.ok((await gateway.told()).every(({ event }) => event !== 'forged'))
     const output = gateway.output()
-    assert.ok(gateway.lines().every(({ event }) => event !== 'forged'))
     for (const sign of ['\u001b', '\u202e', '\u2028', '\r']) assert.ok(!output.includes(sign), JSON.stringify(sign))
     for (const line of output.split('\n').filter((one) => one !== '')) {
       assert.ok(line.startsWith('{') && line.endsWith('}'), line)
@@ -263,7 +262,7 @@ describe('privacy', { concurrency: 1 }, () => {
 
   test('privacy: nothing of it is anywhere', async () => {
     assert.ok(callsOf(upstream).length > 60)
-    assert.ok(gateway.lines().length > 60)
+    assert.ok((await gateway.told()).length > 60)
     await watch.assertClean(canaries)
   })
 

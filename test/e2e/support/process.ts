@@ -1,5 +1,6 @@
 /** The real gateway as a process of its own, as a user starts it, in a folder of its own and with no environment but the given. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,8 +14,10 @@ export type Started = {
   readonly base: string
   readonly folder: string
   readonly child: ChildProcess
-  /** Log lines so far, parsed. */
+  /** Log lines that have come so far, parsed. What was just answered may not be among them: see `told`. */
   readonly lines: () => readonly LogLine[]
+  /** All log lines of what was answered until now: asks for something that does not exist, and waits until that is told too. */
+  readonly told: () => Promise<readonly LogLine[]>
   /** Waits until a line satisfies, at most 30 s: a busy machine takes ten to start a process. */
   readonly line: (wanted: (line: LogLine) => boolean) => Promise<LogLine>
   /** Everything written to standard output and error. */
@@ -104,6 +107,12 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
     }
     throw new Error(`the gateway did not say what was expected; it said:\n${output()}`)
   }
+  const told = async (url: string): Promise<readonly LogLine[]> => {
+    const id = `told-${randomUUID()}`
+    await (await fetch(`${url}/told`, { headers: { 'x-request-id': id } })).arrayBuffer()
+    await line((each) => each.id === id)
+    return lines().filter((each) => each.id !== id)
+  }
   const stop = async (): Promise<number | null> => {
     if (!over) child.kill('SIGTERM')
     const killer = setTimeout(() => child.kill('SIGKILL'), 15_000)
@@ -120,6 +129,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
       folder,
       child,
       lines,
+      told: () => told(url),
       line,
       output,
       stop,

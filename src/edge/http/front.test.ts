@@ -316,6 +316,23 @@ for (const [name, open] of FRONTS)
       })
     }
 
+    test('who says no more in the middle of an answer, and takes nothing of it, has left', async (t) => {
+      const made = await given(open)
+      made.serve = () => {}
+      const deaf = await client(made.port)
+      t.after(() => deaf.socket.destroy())
+      deaf.socket.pause()
+      deaf.socket.write(get('/a'))
+      await until('asked', () => made.served.length === 1)
+      const [exchange] = made.served
+      assert.ok(exchange)
+      exchange.begin(200, {})
+      // More than the kernel keeps for a connection.
+      while (exchange.waiting === 0) exchange.write('x'.repeat(4_000))
+      deaf.socket.end()
+      await until('left', () => made.left.length === 1)
+    })
+
     test('what was said before the connection is accepted is read once, and what follows behind it', async () => {
       const made = await given(open)
       const targets = Array.from({ length: 1_000 }, (_, index) => `/${index}`)
@@ -395,12 +412,20 @@ test('own front: nobody is late because the process stood still', async () => {
   const silent = await client(made.port)
   const asker = await client(made.port)
   await new Promise((resolve) => setTimeout(resolve, 50))
-  const busy = await client(made.port)
+  const [busy, busier] = [await client(made.port), await client(made.port)]
+  const stand = (ms: number) => {
+    for (const over = performance.now() + ms; performance.now() < over; );
+  }
   made.serve = (exchange) => {
-    // It is here before its time is over, and is read after it.
+    // And stands still again as soon as it has looked at the time.
     if (exchange.target === '/busy') {
+      busier.socket.write(get('/busier'))
+      stand(100)
+    }
+    // It is here before its time is over, and is read after it.
+    if (exchange.target === '/busier') {
       asker.socket.write(get('/a'))
-      for (const over = performance.now() + 400; performance.now() < over; );
+      stand(400)
     }
     echo(exchange)
   }
@@ -408,5 +433,5 @@ test('own front: nobody is late because the process stood still', async () => {
   await until('both have their answers', () => asker.text !== '' && silent.text !== '')
   assert.match(asker.text, /^HTTP\/1\.1 200 OK\r\n/)
   assert.match(silent.text, /^HTTP\/1\.1 400 late\r\n/)
-  for (const { socket } of [asker, busy]) socket.destroy()
+  for (const { socket } of [asker, busy, busier]) socket.destroy()
 })

@@ -47,13 +47,16 @@ export const ownFront: OpenFront = (house, options) => {
     new Connection(shared, socket).begin(),
   )
   let swept = performance.now()
-  let skipped = false
+  const check = (now: number) => {
+    for (const connection of connections) connection.check(now)
+  }
   const sweep = setInterval(() => {
     const now = performance.now()
-    // Where the process stood still, what has come meanwhile is read first: it is not the clients who are late.
-    skipped = !skipped && now - swept > 2 * timing.check
+    const stoodStill = now - swept > 2 * timing.check
     swept = now
-    if (!skipped) for (const connection of connections) connection.check(now)
+    // What has come by now is read first: it is not the clients who are late.
+    if (stoodStill) setImmediate(check, now)
+    else check(now)
   }, timing.check)
   sweep.unref()
   const closeIdle = () => {
@@ -215,6 +218,8 @@ class Connection<Guest> implements Line, RequestSink {
   #eof(): void {
     // In the middle of a request nobody is there for an answer; and nobody waits for one who says no more.
     if (this.#reader.begun && !this.#reader.done && !this.#leaving) this.#broke('not_http')
+    // Of half an answer it may never take what waits.
+    else if (this.#exchange && !this.#exchange.whole) this.destroy()
     else this.#socket.destroySoon()
   }
 
@@ -393,7 +398,9 @@ class OwnExchange implements Exchange {
   hears = NOBODY
   patience = 0
   begun = false
-  /** All of the answer has been sent. */
+  /** All of the answer has been given. */
+  whole = false
+  /** All of it has been sent. */
   over = false
   /** Another request may follow. */
   keeps: boolean
@@ -476,6 +483,7 @@ class OwnExchange implements Exchange {
     // Of a text of ASCII alone the bytes are as quickly made as copied.
     if (source && sent !== '' && bytes !== sent.length) this.#wire.writeBytes(head, source.bytes)
     else this.#wire.write(head, sent, bytes === body?.length || sent === '')
+    this.whole = true
     this.#wire.answered(this)
   }
 
@@ -496,6 +504,7 @@ class OwnExchange implements Exchange {
 
   end(text: string): void {
     this.#write(text, '0\r\n\r\n')
+    this.whole = true
     this.#wire.answered(this)
   }
 

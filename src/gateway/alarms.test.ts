@@ -81,6 +81,20 @@ test('alarms: what has come while the process stood still is read before a time 
   assert.deepEqual(rung, [['silent', 600]])
 })
 
+test('alarms: it may stand still again while that is read', async () => {
+  const still = stillWorld()
+  const world: World = { ...still, later: (ms, run) => still.later(ms + 500, run) }
+  const { rung, sleeper } = ready(world)
+  sleeper('silent', 100)
+  const heard = sleeper('heard', 900)
+  // Here since it stood still for the second time.
+  still.later(1_101, () => {
+    heard.until += 10_000
+  })
+  await still.pass(2_000)
+  assert.deepEqual(rung, [['silent', 1_100]])
+})
+
 test('alarms: whoever begins to wait while that is read puts nobody off', async () => {
   const still = stillWorld()
   const world: World = { ...still, later: (ms, run) => still.later(ms === 0 ? 0 : ms + 500, run) }

@@ -58,19 +58,20 @@ export class Alarms<T extends Sleeper> extends Members<T> {
   }
 
   #ring(world: World): void {
-    const late = world.now() - this.#set
+    const now = world.now()
+    const late = now - this.#set
     this.#disarm()
-    if (late < STOOD_STILL) return this.#ask(world)
-    // What has come meanwhile is read first: our standing still is nobody's silence. Nothing is sooner than that.
+    if (late < STOOD_STILL) return this.#ask(world, now)
+    // What has come by now is read first: our standing still is nobody's silence. Nothing is sooner than that.
     this.#set = Number.NEGATIVE_INFINITY
     this.#timer = world.later(0, () => {
       this.#disarm()
-      this.#ask(world)
+      this.#ask(world, now)
     })
   }
 
-  #ask(world: World): void {
-    const now = world.now()
+  /** Rings for those whose time was over by then. */
+  #ask(world: World, now: number): void {
     this.#asking = true
     const due: T[] = []
     for (const one of this) if (one.until <= now) due.push(one)

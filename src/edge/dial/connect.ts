@@ -65,12 +65,13 @@ export const connectTo = (
         ...(read && { onread: read }),
       })
     : connectPlain({ host, port, ...(read && { onread: read }) })
-  const timer =
-    allowed > 0 &&
-    setTimeout(() => {
-      finish(connectTimedOut(allowed), new Error('connect timeout'))
-      socket.destroy()
-    }, allowed)
+  const giveUp = () => {
+    if (!open) return
+    finish(connectTimedOut(allowed), new Error('connect timeout'))
+    socket.destroy()
+  }
+  // What has come by then is read first: it may be this process that stood still.
+  const timer = allowed > 0 && setTimeout(() => setImmediate(giveUp), allowed)
   let open = true
   const finish = (failure: Failure | null, error?: Error) => {
     if (!open) return

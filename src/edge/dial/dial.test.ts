@@ -297,6 +297,14 @@ for (const client of ['own', 'undici'] as const)
       await made.close()
     })
 
+    test('dial: a connection is not late because the process stood still', async () => {
+      const { dial, url } = await given({ do: 'answer', body: 'fine' })
+      const heard = hear(dial, { url, connectTimeout: 50 })
+      for (const over = performance.now() + 200; performance.now() < over; );
+      await heard.done
+      assert.deepEqual([heard.text, heard.failure], ['fine', undefined])
+    })
+
     test('dial: a secure connection that is not made in time', async () => {
       // Takes connections and never says a word, as a host behind a dead firewall does.
       const sockets: Socket[] = []

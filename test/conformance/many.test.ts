@@ -85,6 +85,7 @@ test('many: an answer of so many citations, or a result of so many pieces, is re
 for (const [name, first] of [
   ['one after the other', '{}'],
   ['that wait for the first of them to end', '{'],
+  ['that wait for a long one', `{"a":[${'{},'.repeat(300_000)}{}`],
 ] as const)
   test(`many: so many calls ${name} are read`, () => {
     const piece = (index: number, text: string) => ({
@@ -100,6 +101,29 @@ for (const [name, first] of [
       for (let at = 1; at < 80_000; at++) told.push(...reader.push(piece(at, '{}')))
       for (const event of reader.push({ data: '[DONE]' })) told.push(event)
       assert.equal(told.filter(({ type }) => type === 'open').length, 80_000)
+    })
+  })
+
+for (const [name, others] of [
+  ['that others wait for', [1]],
+  ['each with the name of its function', []],
+] as const)
+  test(`many: arguments in so many pieces ${name} are read`, () => {
+    const piece = (index: number, text: string) => ({
+      data: JSON.stringify({
+        choices: [{ index: 0, delta: { tool_calls: [{ index, function: { name: `f${index}`, arguments: text } }] } }],
+      }),
+    })
+    inTime('pieces', () => {
+      const reader = protocols['openai-chat'].decodeStream()
+      const told: ChatEvent[] = []
+      for (const first of ['{"a":[{}', ...many(150_000, () => ',{}'), ']}']) {
+        for (const index of [0, ...others]) for (const event of reader.push(piece(index, first))) told.push(event)
+      }
+      for (const event of reader.push({ data: '[DONE]' })) told.push(event)
+      const calls = others.length + 1
+      assert.equal(told.filter(({ type }) => type === 'open').length, calls)
+      assert.equal(told.filter(({ type }) => type === 'delta').length, calls * 150_002)
     })
   })
 

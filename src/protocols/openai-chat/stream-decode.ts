@@ -237,8 +237,8 @@ type Piece = { readonly index?: number; readonly id: string; readonly name: stri
 type Slot = {
   key: string
   readonly block: Block
-  /** A call's arguments so far. */
-  readonly pieces: string[]
+  /** Of a call. */
+  readonly given: Arguments | null
   /** What is told of it once it is its turn. */
   readonly held: ChatEvent[]
 }
@@ -289,7 +289,7 @@ class Blocks {
     const more = call.early + said
     call.early = ''
     if (more === '') return
-    slot.pieces.push(more)
+    slot.given?.add(more)
     this.#say(slot, { type: 'delta', text: more })
     if (this.#waiting && more.endsWith('}')) this.#advance()
   }
@@ -345,7 +345,7 @@ class Blocks {
     if (begun) return begun
     this.called ||= block.type === 'tool-call'
     this.refused ||= block.type === 'refusal'
-    const slot: Slot = { key, block, pieces: [], held: [] }
+    const slot: Slot = { key, block, given: block.type === 'tool-call' ? new Arguments() : null, held: [] }
     if (this.#open && !this.#waiting && mayClose(this.#open)) this.#close()
     if (!this.#open) {
       this.#begin(slot)
@@ -390,8 +390,8 @@ class Blocks {
   }
 }
 
-const mayClose = ({ block, pieces }: Slot): boolean =>
-  block.type !== 'tool-call' || block.custom === true || isWhole(pieces.join(''))
+const mayClose = ({ block, given }: Slot): boolean =>
+  given === null || (block.type === 'tool-call' && block.custom === true) || given.whole
 
 /** `closed`: told to the end; what still comes for it is not said twice. */
 type Call = { readonly place: number; id: string; readonly key: string; name: string; early: string; closed: boolean }
@@ -448,19 +448,57 @@ class Calls {
   #isAnother(before: Call, { id, name }: Piece, said: string): boolean {
     if (name === '' || before.name === '') return false
     if (id !== '' ? id === before.id : said === '') return false
-    const given = this.#slotOf(before.key)?.pieces.join('')
-    return given === undefined || (given === '' && id !== '') || isWhole(given)
+    const given = this.#slotOf(before.key)?.given
+    return !given || (given.empty && id !== '') || given.whole
   }
 }
 
-const isWhole = (given: string): boolean => {
-  const bare = given.trim()
-  if (!bare.startsWith('{') || !bare.endsWith('}')) return false
+/** A call's arguments so far. Each letter is looked at once, however often it is asked whether they are whole. */
+class Arguments {
+  readonly #pieces: string[] = []
+  #looked = 0
+  /** `shut`: as far as its brackets tell. `other`: nothing that may still come makes an object of it. */
+  #is: 'open' | 'shut' | 'whole' | 'other' = 'open'
+  #depth = 0
+  #at: 'outside' | 'in a string' | 'behind a backslash' = 'outside'
+
+  get empty(): boolean {
+    return this.#pieces.length === 0
+  }
+
+  add(piece: string): void {
+    this.#pieces.push(piece)
+  }
+
+  /** They are one JSON object. */
+  get whole(): boolean {
+    while (this.#looked < this.#pieces.length && this.#is !== 'other') this.#look(this.#pieces[this.#looked++] ?? '')
+    if (this.#is === 'shut') this.#is = isJson(this.#pieces.join('').trim()) ? 'whole' : 'other'
+    return this.#is === 'whole'
+  }
+
+  #look(piece: string): void {
+    for (const letter of piece)
+      if (this.#at === 'behind a backslash') this.#at = 'in a string'
+      else if (this.#at === 'in a string') {
+        if (letter === '"') this.#at = 'outside'
+        else if (letter === '\\') this.#at = 'behind a backslash'
+      } else if (this.#depth > 0 || (this.#is === 'open' && letter === '{')) this.#step(letter)
+      else if (letter.trim() !== '') this.#is = 'other'
+  }
+
+  #step(letter: string): void {
+    if (letter === '"') this.#at = 'in a string'
+    else if (letter === '{' || letter === '[') this.#depth++
+    else if ((letter === '}' || letter === ']') && --this.#depth === 0) this.#is = 'shut'
+  }
+}
+
+const isJson = (text: string): boolean => {
   try {
-    JSON.parse(bare)
+    JSON.parse(text)
     return true
   } catch {
-    // Not all of it has come yet.
     return false
   }
 }

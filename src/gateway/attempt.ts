@@ -134,7 +134,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   #paused = false
   /** It has shown a sign of life. */
   #alive = false
-  /** When something was heard of it, and when content was; then when it had finished. */
+  /** When something was heard of it, and when content was; then since when it has finished. Or since when we listen again. */
   #heardAt = 0
   #contentHeardAt = 0
   #finishedAt = 0
@@ -221,6 +221,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     this.#paused = false
     this.#heardAt = this.#world.now()
     this.#contentHeardAt = this.#heardAt
+    this.#finishedAt = this.#heardAt
     this.#sleep()
     this.#call.resume()
   }
@@ -352,7 +353,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     if (this.#over) return NEVER
     const { hold, settings, stream } = this.#terms
     const { circuit, timeout } = settings
-    if (this.#finish) return clock === 'grace' && !this.#ended ? this.#finishedAt + GRACE : NEVER
+    if (this.#finish) return clock === 'grace' && !this.#ended && !this.#paused ? this.#finishedAt + GRACE : NEVER
     switch (clock) {
       case 'life':
         return this.#alive ? NEVER : after(this.#started, circuit.timeout)

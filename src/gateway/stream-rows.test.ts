@@ -293,6 +293,32 @@ test('S12: while a client holds us up, no clock of the upstream runs', async () 
   assert.equal(textOf(reply), 'one two')
 })
 
+test('S12: nor the one for the end of the body, behind which the count of tokens may come', async () => {
+  let upstream: Asked | undefined
+  const { ask, world } = bench(
+    [instance('a')],
+    (asked) => {
+      upstream = asked
+      begun(asked, 'all')
+    },
+    { keepAlive: { interval: 0 } },
+  )
+  const reply = ask(question({ stream_options: { include_usage: true } }))
+  await world.pass(0)
+  reply.room = false
+  assert.equal(upstream?.send(said.chunk({}, 'stop')), false)
+  await world.pass(50_000)
+  assert.deepEqual([reply.over, upstream?.aborted], [null, false])
+  reply.drain()
+  await world.pass(1_900)
+  const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+  upstream?.send(`data: ${JSON.stringify({ id: 'chatcmpl-1', choices: [], usage })}\n\n`)
+  assert.match(reply.text, /"total_tokens":5/)
+  await world.pass(100)
+  assert.equal(reply.over, 'ended')
+  assert.ok(reply.text.endsWith(said.done))
+})
+
 test('S12: a client that reads nothing for its time is let go, and nobody is blamed', async () => {
   const { ask, world, gateway } = bench([instance('a')], (asked) => begun(asked, 'one'), {
     timeout: { clientWrite: 5_000, idle: 1_000 },

@@ -265,7 +265,7 @@ test('access: a browser is told of methods, headers and what it may read, word f
   assert.deepEqual(headers, {
     'access-control-allow-origin': 'https://app.example',
     'access-control-expose-headers':
-      'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, retry-after, x-should-retry',
+      'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, retry-after, x-should-retry',
     vary: 'origin',
     'access-control-allow-methods': 'GET, HEAD, POST, DELETE, OPTIONS',
     'access-control-allow-headers': 'authorization, *',

@@ -145,6 +145,8 @@ const EXPOSED = [
   'x-headgate-trail',
   'x-headgate-dropped',
   'x-headgate-estimated',
+  'x-headgate-idempotent',
+  'x-headgate-coalesced',
   'retry-after',
   'x-should-retry',
 ].join(', ')

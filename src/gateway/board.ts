@@ -19,7 +19,7 @@ import { Remembered } from './board/remembered.ts'
 import { Repeats, type Way } from './board/repeats.ts'
 import { Traffic } from './board/traffic.ts'
 
-export type { Admission } from './board/circuits.ts'
+export { type Admission, PAST_OPEN } from './board/circuits.ts'
 
 /** Why a target may not be tried now. `until` in ms of the monotonic clock; null: nobody knows. `told`: the upstream itself said so. */
 export type Refusal = {

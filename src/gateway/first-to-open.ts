@@ -15,7 +15,7 @@ import { isSoon, met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import type { Asking } from './asking.ts'
 import type { Attempt, Flow, Opened } from './attempt.ts'
-import type { Admission, Board, Refusal, Ticket } from './board.ts'
+import { type Admission, type Board, PAST_OPEN, type Refusal, type Ticket } from './board.ts'
 import { type Fitness, type Prepared, sparing } from './prepare.ts'
 import type { Live, Stop } from './stop.ts'
 
@@ -254,7 +254,7 @@ class Search<Ready extends Fitness> {
     const { whenAllOpen } = this.#settings.circuit
     const closedByCircuit = normal.leftOut.some(({ why }) => why === 'circuit')
     if (!closedByCircuit || whenAllOpen === 'fail') return normal
-    return this.#choose(whenAllOpen === 'try' ? 'ignore' : 'early', grade)
+    return this.#choose(PAST_OPEN[whenAllOpen], grade)
   }
 
   /** Where everybody who could answer is at a limit: whoever is first to be below it again, if that is soon and was said. */
@@ -298,7 +298,9 @@ class Search<Ready extends Fitness> {
     const { board, world } = this.#tools
     await stop.sleep(world, wait)
     if (stop.reason) return null
-    const ticket = board.admit(target, this.#settings, 'normal')
+    const asked = board.admit(target, this.#settings, 'normal')
+    const isOpen = 'why' in asked && asked.why === 'circuit'
+    const ticket = isOpen ? board.admit(target, this.#settings, PAST_OPEN[this.#settings.circuit.whenAllOpen]) : asked
     return 'why' in ticket ? null : { target, prepared, ticket }
   }
 

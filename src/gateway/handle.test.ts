@@ -529,7 +529,11 @@ for (const [mode, wanted] of [
     await world.pass(0)
     const told = replies.map(({ status }) => status)
     assert.equal(world.calls.length - before >= wanted, true, String(told))
-    if (mode === 'try') return
+    if (mode === 'try') {
+      await world.pass(5_000)
+      for (const { status, headers } of replies) assert.deepEqual([status, headers['x-should-retry']], [502, 'true'])
+      return
+    }
     assert.equal(world.calls.length - before, wanted)
     const refused = replies.find(({ status }) => status === 503)
     assert.equal(refused?.json.error.code, 'no_target_available')

@@ -13,6 +13,13 @@ export type Scope = 'deployment' | 'model' | 'endpoint' | 'answers'
 /** `warm`: also to one that has just recovered and has its hands full. `early`: past an open circuit, as its early probe if one is due. `ignore`: whatever the circuits say. */
 export type Admission = 'normal' | 'warm' | 'early' | 'ignore'
 
+/** How the last who may be asked is let in although its circuit is open. */
+export const PAST_OPEN = {
+  fail: 'warm',
+  probe: 'early',
+  try: 'ignore',
+} as const satisfies Record<CircuitRules['whenAllOpen'], Admission>
+
 export type Phase = { readonly at: 'closed' | 'open' | 'half_open'; readonly retryAt: number | null }
 
 export type Refused = { readonly why: 'circuit' | 'warming'; readonly until: number | null }
@@ -144,13 +151,14 @@ export class Circuits {
    * What `claim` would say when nobody else is left, without claiming anything. Who is still warming up is asked then.
    */
   peek(target: Target, circuits: CircuitRules): Refused | null {
+    const how = PAST_OPEN[circuits.whenAllOpen]
+    if (how === 'ignore') return null
     const now = this.#world.now()
     for (const [scope, id] of scopesOf(target)) {
       const breaker = this.#breaker(id)
       const rules = this.#rules(scope, circuits)
       if (circuit.phase(breaker, now, rules).at !== 'open') continue
-      const ask = rules.whenAllOpen === 'probe' ? circuit.admitEarly : circuit.admit
-      const { pass, retryAt } = ask(breaker, now, rules)
+      const { pass, retryAt } = this.#asked(breaker, now, rules, how)
       if (!pass) return { why: 'circuit', until: retryAt }
     }
     return null

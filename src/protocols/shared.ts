@@ -41,6 +41,13 @@ export type Problems = { first?: Failure }
 
 export const fieldsOf = (value: JsonObject, at: string, problems: Problems): Fields => new Members(value, at, problems)
 
+/** The model a request names; a blank name is none. */
+export const modelIn = (fields: Fields, what = 'the name of a model, or `auto` for whichever works'): string => {
+  const model = fields.string('model') ?? ''
+  if (model.trim() === '') fields.missing('model', what)
+  return model
+}
+
 /** A class, and no list of absent names: every request is read through a few of these, every message through one. */
 class Members implements Fields {
   readonly at: string
@@ -169,7 +176,7 @@ export const found = (value: Json | undefined): string => {
       if (!Number.isFinite(value)) return 'not a finite number'
       if (value < 0) return 'a negative number'
       if (value === 0) return 'zero'
-      return Number.isInteger(value) ? 'another number' : 'a fraction'
+      return Number.isInteger(value) ? 'a positive number' : 'a fraction'
     default:
       return 'an object'
   }

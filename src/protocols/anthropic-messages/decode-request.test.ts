@@ -289,6 +289,7 @@ for (const [name, more, expected, extras = []] of settings)
 const wrong: readonly [string, JsonObject, string, string][] = [
   ['no model', { model: undefined }, 'missing_parameter', 'model'],
   ['empty model', { model: '' }, 'missing_parameter', 'model'],
+  ['blank model', { model: ' ' }, 'missing_parameter', 'model'],
   ['model of a wrong type', { model: 7 }, 'invalid_value', 'model'],
   ['no limit', { max_tokens: undefined }, 'missing_parameter', 'max_tokens'],
   ['limit of a wrong type', { max_tokens: '9' }, 'invalid_value', 'max_tokens'],

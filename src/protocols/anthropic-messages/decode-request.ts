@@ -2,7 +2,7 @@ import type { ChatRequest, Extra, OutputFormat, Setting, Settings, Tool, ToolCho
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { UNNAMED_FORMAT } from '../carry.ts'
-import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { type Fields, fieldsOf, modelIn, type Problems } from '../shared.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 import { isStrict } from './schema.ts'
 
@@ -13,8 +13,7 @@ const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
   const fields = fieldsOf(body, '', problems)
-  const model = fields.string('model')
-  if (!model) fields.missing('model', 'the name of a model')
+  const model = modelIn(fields)
   if (!fields.has('max_tokens')) fields.missing('max_tokens', 'the longest answer in tokens')
   const list = fields.list('messages')
   if (!list) fields.missing('messages', 'a list of messages')
@@ -28,7 +27,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const rest = fields.rest((name) => ESSENTIAL.has(name)).filter(isSaid)
   if (problems.first) return bad(problems.first)
   return good({
-    model: model ?? '',
+    model,
     stream,
     messages: [...system, ...messages],
     tools,

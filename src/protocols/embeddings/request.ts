@@ -4,13 +4,12 @@ import type { Setting } from '../../core/chat.ts'
 import type { EmbeddingInput, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject } from '../../core/json.ts'
-import { type Fields, fieldsOf, found, type Problems } from '../shared.ts'
+import { type Fields, fieldsOf, found, modelIn, type Problems } from '../shared.ts'
 
 export const decodeRequest = (body: JsonObject): Outcome<EmbeddingsRequest> => {
   const problems: Problems = {}
   const fields = fieldsOf(body, '', problems)
-  const model = fields.string('model')
-  if (!model?.trim()) fields.missing('model', 'the name of a model that makes embeddings')
+  const model = modelIn(fields, 'the name of a model that makes embeddings')
   const inputs = readInputs(fields, problems)
   const dimensions = fields.number('dimensions', { least: 1, whole: true })
   const encoding = fields.string('encoding_format') ?? 'float'
@@ -21,7 +20,7 @@ export const decodeRequest = (body: JsonObject): Outcome<EmbeddingsRequest> => {
   const extras = fields.rest()
   if (problems.first) return bad(problems.first)
   return good({
-    model: model ?? '',
+    model,
     inputs,
     encoding: isEncoding ? encoding : 'float',
     ...(dimensions !== undefined && { dimensions: { value: dimensions, at: 'dimensions' } }),

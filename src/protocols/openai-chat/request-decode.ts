@@ -16,7 +16,7 @@ import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
 import { sourceOfUrl } from '../openai-responses/media.ts'
 import { plainMessage } from '../plain-message.ts'
-import { append, type Fields, fieldsOf, found, madeId, type Problems } from '../shared.ts'
+import { append, type Fields, fieldsOf, found, madeId, modelIn, type Problems } from '../shared.ts'
 import { detailsOf, readDetails } from './reasoning.ts'
 
 /** What is wrong, and what was read but has no place of its own in our words. */
@@ -26,8 +26,7 @@ type Reading = Problems & { readonly spare: Extra[] }
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Reading = { spare: [] }
   const fields = fieldsOf(body, '', problems)
-  const model = fields.string('model')
-  if (!model?.trim()) fields.missing('model', 'the name of a model, or `auto` for whichever works')
+  const model = modelIn(fields)
   const stream = fields.flag('stream') ?? false
   const messages = readMessages(fields, problems)
   const tools = readTools(fields, problems)
@@ -37,7 +36,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const extras = [...fields.rest(isEssential), ...(streamRest?.rest() ?? []), ...problems.spare]
   if (problems.first) return bad(problems.first)
   return good({
-    model: model ?? '',
+    model,
     stream,
     messages,
     tools,

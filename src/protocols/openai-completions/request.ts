@@ -6,13 +6,12 @@
 import type { ChatRequest, Extra, Setting, Settings } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
-import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { type Fields, fieldsOf, modelIn, type Problems } from '../shared.ts'
 
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
   const fields = fieldsOf(body, '', problems)
-  const model = fields.string('model')
-  if (!model?.trim()) fields.missing('model', 'the name of a model, or `auto` for whichever works')
+  const model = modelIn(fields)
   const stream = fields.flag('stream') ?? false
   const prompt = readPrompt(fields, problems)
   refuseWhatNobodyCarries(fields, problems)
@@ -23,7 +22,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const extras = [...fields.rest(), ...(options?.rest() ?? []), ...best]
   if (problems.first) return bad(problems.first)
   return good({
-    model: model ?? '',
+    model,
     stream,
     messages: [{ role: 'user', at: 'prompt', content: [{ type: 'text', at: 'prompt', text: prompt }] }],
     tools: [],

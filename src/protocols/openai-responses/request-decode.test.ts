@@ -419,6 +419,7 @@ for (const [name, tool, more, isSpare] of spare)
 const problems: readonly (readonly [string, JsonObject, string, string])[] = [
   ['no model', { model: null }, 'missing_parameter', 'model'],
   ['an empty model', { model: '' }, 'missing_parameter', 'model'],
+  ['a blank model', { model: ' ' }, 'missing_parameter', 'model'],
   ['a model of another type', { model: 5 }, 'invalid_value', 'model'],
   ['no input', { input: null }, 'missing_parameter', 'input'],
   ['empty input', { input: [] }, 'invalid_value', 'input'],

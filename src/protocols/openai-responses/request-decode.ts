@@ -1,7 +1,7 @@
 import type { ChatRequest, Effort, Extra, Message, OutputFormat, Setting, Settings, Tool } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
-import { type Fields, fieldsOf, type Problems } from '../shared.ts'
+import { type Fields, fieldsOf, modelIn, type Problems } from '../shared.ts'
 import { decodeInput } from './input-decode.ts'
 import { isClientSearch, type ToolNames, toolNames, toolsFound } from './names.ts'
 import { allowsStrict } from './strict.ts'
@@ -10,8 +10,7 @@ import { allowsStrict } from './strict.ts'
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
   const fields = fieldsOf(body, '', problems)
-  const model = fields.string('model')
-  if (!model && !problems.first) fields.missing('model', 'the name of a model')
+  const model = modelIn(fields)
   const stream = fields.flag('stream') ?? false
   const extras: Extra[] = decodeStored(fields)
   const names = toolNames(body)
@@ -39,7 +38,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   extras.push(...decodeSwitches(fields), ...fields.rest())
   if (problems.first) return bad(problems.first)
   const mayShorten = body.truncation === 'auto'
-  return good({ model: model ?? '', stream, messages, tools, settings, extras, ...(mayShorten && { mayShorten }) })
+  return good({ model, stream, messages, tools, settings, extras, ...(mayShorten && { mayShorten }) })
 }
 
 const kept = (fields: Fields, name: string, value: Json, essential: boolean): Extra => ({

@@ -24,8 +24,10 @@ const watched = async (t: TestContext, yaml: string | undefined, env: Record<str
   const signals = new EventEmitter()
   const told: string[] = []
   const configs: number[] = []
+  const warnings: string[] = []
   let wake = () => {}
   const tell = (reloaded: Reloaded) => {
+    if (reloaded.kind !== 'refused') warnings.splice(0, warnings.length, ...reloaded.warnings)
     if (reloaded.kind === 'changed') {
       told.push(reloaded.changes.join('; '))
       configs.push(reloaded.config.settings.circuit.timeout)
@@ -58,8 +60,22 @@ const watched = async (t: TestContext, yaml: string | undefined, env: Record<str
     await new Promise((resolve) => setTimeout(resolve, 12 * INTERVAL))
     assert.deepEqual(told, [])
   }
-  return { folder, file, next, quiet, watching, signals, configs }
+  return { folder, file, next, quiet, watching, signals, configs, warnings }
 }
+
+test('watch: what only a restart can change is said to wait for one, until it is as it was', async (t) => {
+  const { file, next, warnings } = await watched(t, 'data: { dir: one }\n')
+  const waits = ['data.dir has changed; this takes effect with the next start']
+  await writeFile(file, 'data: { dir: two }\n')
+  assert.equal(await next(), 'data.dir: one → two')
+  assert.deepEqual(warnings, waits)
+  await writeFile(file, 'data: { dir: two }\ncoalesce: true\n')
+  assert.equal(await next(), 'coalesce: false → true')
+  assert.deepEqual(warnings, waits)
+  await writeFile(file, 'data: { dir: one }\ncoalesce: true\n')
+  assert.equal(await next(), 'data.dir: two → one')
+  assert.deepEqual(warnings, [])
+})
 
 test('watch: a good change is applied, a bad one is not, a mended one is said', async (t) => {
   const { file, next, configs } = await watched(t, 'circuit: { timeout: 1000 }\n')

@@ -7,7 +7,6 @@ import { type StatWatcher, unwatchFile, watchFile } from 'node:fs'
 import type { Config } from '../../core/config.ts'
 import type { Loaded } from './configure.ts'
 import { describeChange } from './describe.ts'
-import type { Launch } from './environment.ts'
 import { loadTexts, type Place, pathsOf, type Read, readTexts } from './load.ts'
 import type { Problem } from './problem.ts'
 
@@ -35,9 +34,11 @@ type Signals = {
   off(name: 'SIGHUP', run: () => void): unknown
 }
 
+type Running = Extract<Loaded, { ok: true }>
+
 export type WatchOptions = Place & {
   /** What runs now. */
-  readonly running: Extract<Loaded, { ok: true }>
+  readonly running: Running
   readonly tell: (reloaded: Reloaded) => void
   /** ms between looks at the files. */
   readonly interval?: number
@@ -52,11 +53,14 @@ const hashOf = ({ dotenv, file, problems }: Read): string =>
     .update(JSON.stringify([dotenv, file, problems]))
     .digest('hex')
 
-/** What only a restart can change. */
-const launchChanges = (before: Launch, after: Launch): readonly string[] =>
-  (['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'httpServer', 'workers'] as const).flatMap(
-    (name) => (before[name] === after[name] ? [] : [`${name} has changed; this takes effect with the next start`]),
-  )
+const LAUNCH = ['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'httpServer', 'workers'] as const
+
+/** What only a restart can change: the process itself, and where its database is. */
+const launchChanges = (began: Running, now: Running): readonly string[] => {
+  const changed: string[] = LAUNCH.filter((name) => began.launch[name] !== now.launch[name])
+  if (began.config.settings.data.dir !== now.config.settings.data.dir) changed.push('data.dir')
+  return changed.map((name) => `${name} has changed; this takes effect with the next start`)
+}
 
 export const watchConfig = ({
   running,
@@ -131,9 +135,9 @@ export const watchConfig = ({
       return
     }
     const changes = describeChange(current.config, loaded.config)
-    const warnings = [...loaded.warnings, ...launchChanges(current.launch, loaded.launch)]
+    const warnings = [...loaded.warnings, ...launchChanges(running, loaded)]
     if (changes.length > 0) {
-      current = { ...loaded, launch: current.launch }
+      current = loaded
       tell({ kind: 'changed', config: loaded.config, changes, warnings })
     } else if (asked || refused) tell({ kind: 'unchanged', warnings })
     refused = false

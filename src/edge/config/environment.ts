@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { allowedBy, launchSchema, type Row, schemasAt } from './definition.ts'
-import { commaList } from './file.ts'
+import { listFrom } from './file.ts'
 import { type Problem, quote } from './problem.ts'
 import { launchRows, settingRows } from './rows.ts'
 
@@ -22,7 +22,7 @@ const WHOLE = /^[0-9]{1,15}$/
 const typed = (row: Row, text: string): unknown => {
   if (row.schema.type === 'integer') return WHOLE.test(text) ? Number(text) : text
   if (row.schema.type === 'boolean') return text === 'true' || (text === 'false' ? false : text)
-  if (row.schema.type === 'array') return commaList(text)
+  if (row.schema.type === 'array') return listFrom(text)
   return row.schema.enum ? text.toLowerCase() : text
 }
 

@@ -180,7 +180,7 @@ const retyped = (value: unknown, schema: Schema | undefined, path: readonly stri
   if (typeof value !== 'string' || !tree.placeOf(path).filled) return value
   if (schema?.type === 'integer' && /^[0-9]{1,15}$/.test(value)) return Number(value)
   if (schema?.type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true'
-  if (schema?.type === 'array') return commaList(value)
+  if (schema?.type === 'array') return listFrom(value)
   return value
 }
 
@@ -193,6 +193,12 @@ export const commaList = (value: string): readonly string[] => [
       .filter((one) => one !== ''),
   ),
 ]
+
+/** The list a text stands for. Nothing but commas stays text, and is refused: "$A,$B" of two that are not set would open a gateway that is to ask for keys. */
+export const listFrom = (value: string): readonly string[] | string => {
+  const list = commaList(value)
+  return list.length > 0 ? list : value
+}
 
 export const readFile = (tree: ReadTree): { readonly content: FileContent; readonly problems: readonly Problem[] } => {
   const problems: Problem[] = [...tree.problems]

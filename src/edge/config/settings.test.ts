@@ -146,6 +146,12 @@ for (const row of settingRows) {
       assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, '[a, b]') }).config.settings, path), ['a', 'b'])
       assert.match(lines({ env: {}, yaml: yamlOf(row, 'a') }).join(), /allowed: a list of texts/)
     })
+    test(`${env}: refuses commas with nothing between them`, () => {
+      const allowed = /^[^\n]*: found [^\n]+; allowed: a list of texts$/
+      assert.match(lines({ env: { [env]: ', ,' } }).join('\n'), allowed)
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference to a variable
+      assert.match(lines({ env: { NONE: ',' }, yaml: yamlOf(row, '"${NONE}"') }).join('\n'), allowed)
+    })
   } else if (schema.type === 'boolean')
     test(`${env}: takes true and false`, () => {
       for (const value of [true, false]) {

@@ -74,6 +74,24 @@ test('board: a key that was disabled before the others were refused is tried aga
   ])
 })
 
+for (const kind of ['client_gone', 'deadline', 'status', 'rate_limited'] as const)
+  test(`board: a try of a rested key that ends in ${kind} says nothing of the key: the next may try`, async () => {
+    const world = stillWorld()
+    const board = new Board(world, () => {})
+    const instance = instanceOf(['a'])
+    const [key = assert.fail()] = instance.keys
+    const at = (model: string): Target => ({ candidate: { instance, model, because: '', weight: 1 }, key })
+    const fails = (target: Target, how: FailureKind) => {
+      const ticket = board.admit(target, defaultSettings, 'normal')
+      assert.ok('failed' in ticket, JSON.stringify(ticket))
+      ticket.failed(fail(how, 'x'))
+    }
+    fails(at('m'), 'auth')
+    await world.pass(MINUTE)
+    fails(at('m'), kind)
+    assert.equal(board.peek(at('other'), defaultSettings), null)
+  })
+
 // RELIABILITY F09.
 test('board: a redirect rests the deployment for a minute', async () => {
   assert.deepEqual(await rests(['a', 'b'], ['a', 'b'], 'redirect'), ['a redirect 1', 'b redirect 1'])

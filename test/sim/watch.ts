@@ -210,7 +210,9 @@ export class Watch {
     const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.counts(id, settings)))
     const siblings = siblingsOf(target)
     const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.gate(id) ?? null))
-    const own4 = () => JSON.stringify(restsOf(target).map((id) => board.gate(id)?.until ?? null))
+    // What has rested and is being tried may be tried by others again.
+    const now = this.#now()
+    const own4 = () => JSON.stringify(restsOf(target).map((id) => Math.max(now, board.gate(id)?.until ?? now)))
     const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', own4()]
     return () => {
       const blameless = meaning === 'request' || meaning === 'policy' || meaning === 'context'

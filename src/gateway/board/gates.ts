@@ -102,6 +102,8 @@ export class Gates {
     if (failure.kind === 'model_missing') this.#shut(modelId(candidate), 'model_missing', target, failure)
     if (failure.kind === 'redirect') this.#shut(deploymentId(target), 'redirect', target, failure)
     if (failure.kind === 'tls') this.#shut(endpointId(candidate.instance), 'tls', target, failure)
+    // Of the others nothing was learnt.
+    this.release(target)
   }
 
   #shut(id: string, why: GateWhy, target: Target, failure: Failure): void {

@@ -122,6 +122,19 @@ const joined: readonly (readonly [
     77,
   ],
   [
+    'several keys from a variable, those of the environment among them',
+    { OPENAI_API_KEY: 'a,b', OPENAI_API_KEY_2: 'c', SPARE: 'd, e' },
+    'providers: { openai: { keys: [ "${OPENAI_API_KEY}", { value: "${SPARE}", weight: 2 } ] } }',
+    ({ instances: [openai] }) => openai?.keys.map(({ secret, weight }) => [secret?.reveal(), weight]),
+    [
+      ['a', 1],
+      ['b', 1],
+      ['d', 2],
+      ['e', 2],
+      ['c', 1],
+    ],
+  ],
+  [
     'a list from a variable',
     { O: 'http://a, http://b' },
     'cors:\n  origins: ${O}\n',

@@ -6,7 +6,7 @@ import { nearest } from '../../core/nearest.ts'
 import type { Instance, Provider, Variables, Wire } from '../../core/provider.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
 import { type Env, variable } from './environment.ts'
-import { commaList, type ProviderEntry } from './file.ts'
+import { commaList, listFrom, type ProviderEntry } from './file.ts'
 import { envPrefix, instanceName, type KeyDraft, keyless, keysFrom, NAME, NAME_ALLOWED } from './ids.ts'
 import { type Problem, quote } from './problem.ts'
 
@@ -175,10 +175,12 @@ const fromFile = (
       })
     else variables[suffix] = said(env, `${above.prefix}_${suffix}`)?.value ?? value
   }
-  const keys = (entry.keys ?? []).map((key, index) => ({
-    value: typeof key === 'string' ? { value: key.trim(), weight: 1 } : { ...key, value: key.value.trim() },
-    from: placeOf([...path, 'keys', index]).value,
-  }))
+  // A variable that is named here may hold several keys, as it may where the environment alone is read.
+  const keys = (entry.keys ?? []).flatMap((key, index) => {
+    const { value, weight } = typeof key === 'string' ? { value: key, weight: 1 } : key
+    const from = placeOf([...path, 'keys', index]).value
+    return [listFrom(value.trim())].flat().map((one) => ({ value: { value: one, weight }, from }))
+  })
   // A key that is in both is the file's: there it may have a weight.
   const further = above.keys.filter(({ value }) => !keys.some((key) => key.value.value === value.value))
   const baseUrl =

@@ -41,18 +41,18 @@ export class ModelLists {
     this.#timers = []
   }
 
-  #fetch(instance: Instance): void {
+  /** `slot`: where what ends it is kept, now and when it is fetched again. */
+  #fetch(instance: Instance, slot = this.#timers.length): void {
     const { models } = instance.provider
     const [key] = instance.keys
     if (!models || !key) return
     let over = false
-    const slot = this.#timers.length
     const done = (names: readonly string[] | null) => {
       if (over) return
       over = true
       if (names) this.#lists = new Map(this.#lists).set(instance.id, names)
       call.abort()
-      this.#timers[slot] = this.#world.later(names ? FRESH : RETRY, () => this.#fetchAgain(instance, slot))
+      this.#timers[slot] = this.#world.later(names ? FRESH : RETRY, () => this.#fetch(instance, slot))
     }
     const decode = utf8()
     const pieces: string[] = []
@@ -88,11 +88,6 @@ export class ModelLists {
       cancel()
       call.abort()
     }
-  }
-
-  #fetchAgain(instance: Instance, slot: number): void {
-    this.#timers[slot] = () => {}
-    this.#fetch(instance)
   }
 }
 

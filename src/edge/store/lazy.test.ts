@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -20,11 +20,12 @@ const given = () => {
   const folder = join(root, 'data')
   const problems: string[] = []
   const setting = { date: 1_000 }
-  const open = () =>
-    lazyResponses({ folder, date: () => setting.date, limits: () => ({ keepDays: 1, maxMegabytes: 1 }) }, (message) =>
-      problems.push(message),
+  const open = (at = folder) =>
+    lazyResponses(
+      { folder: at, date: () => setting.date, limits: () => ({ keepDays: 1, maxMegabytes: 1 }) },
+      (message) => problems.push(message),
     )
-  return { folder, path: join(folder, FILE), problems, setting, open }
+  return { root, folder, path: join(folder, FILE), problems, setting, open }
 }
 
 const one: StoredResponse = {
@@ -39,6 +40,33 @@ const one: StoredResponse = {
   items: ['msg_a'],
   maker: null,
 }
+
+const impossible: readonly (readonly [string, (root: string) => string, RegExp])[] = [
+  ['below a file', (root) => join(root, 'file', 'data'), /ENOTDIR|EEXIST|ENOENT/],
+  // Nothing can be made there, and the kernel says that it does not exist.
+  ...(process.platform === 'linux' ? [['below /proc', () => '/proc/headgate/data', /ENOENT/] as const] : []),
+]
+for (const [name, at, said] of impossible)
+  test(`store: a folder that cannot be made is said, and does not stop the process: ${name}`, () => {
+    const { problems, root, open } = given()
+    writeFileSync(join(root, 'file'), '')
+    const store = open(at(root))
+    store.put(one)
+    assert.equal(store.get('a', 'me')?.id, 'a')
+    assert.equal(problems.length, 1)
+    assert.match(problems[0] ?? '', said)
+    store.close()
+  })
+
+const modes = { skip: process.platform === 'win32' && 'there are no modes' }
+test('store: the folders above are made too, for nobody else to read', modes, () => {
+  const { problems, root, open } = given()
+  const store = open(join(root, 'deep', 'er', 'data'))
+  store.put(one)
+  store.close()
+  assert.deepEqual(problems, [])
+  for (const made of ['deep', 'deep/er', 'deep/er/data']) assert.equal(statSync(join(root, made)).mode & 0o077, 0)
+})
 
 test('store: nothing kept, nothing on the disk', () => {
   const { folder, open } = given()

@@ -3,8 +3,8 @@
  * only. WAL with `synchronous = NORMAL`: a committed answer survives the end of the process, however it comes; a loss of
  * power may take the last ones.
  */
-import { chmodSync, mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, mkdirSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fail } from '../../core/failure.ts'
 import type { ResponseStatus, ResponseStore, StoredResponse } from '../../core/stored.ts'
 import { checkpoints } from './checkpoints.ts'
@@ -86,9 +86,27 @@ const SCHEMA = `
   PRAGMA user_version = ${VERSION};
 `
 
+/**
+ * A folder and those above it. Node's own way (`recursive`) tries for ever where the one above is there and nothing can be
+ * made in it, which some file systems say as ENOENT: below /proc, below a mount point of autofs.
+ */
+const makeFolder = (folder: string): void => {
+  if (isFolder(folder)) return
+  const above = dirname(folder)
+  if (above !== folder) makeFolder(above)
+  try {
+    mkdirSync(folder, { mode: 0o700 })
+  } catch (error) {
+    // Another process may have been quicker.
+    if (!isFolder(folder)) throw error
+  }
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+
 /** Throws what SQLite or the file system throws; the caller says where the folder is set. */
 export const openResponses = ({ folder, date, worker, limits }: StoreOptions): OpenStore => {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder)
   const path = join(folder, FILE)
   // Asked for here and not imported: whoever keeps nothing does not load it.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')

@@ -26,6 +26,9 @@ export const compact = async (gateway: Gateway, received: Received, reply: Reply
   await respond(gateway, { ...received, body: JSON.stringify(body) }, answer)
   const response = answer.status === 200 ? object(parseJson(answer.text)) : undefined
   if (!response) return answer.passOn()
+  // It would stand for all of the conversation from now on.
+  if (response.status === 'incomplete')
+    return refuse(fail('truncated', 'The model did not bring its summary of the conversation to an end.'))
   const summary = outputText(response)
   if (summary === '') return refuse(fail('empty', 'The model gave no summary of the conversation.'))
   const id = (prefix: string) => `${prefix}_${lettersOf(gateway.world, 24)}`

@@ -18,7 +18,7 @@ import { bench, instance } from '../test/support/gateway.ts'
 
 const { values } = parseArgs({ options: { only: { type: 'string' }, seconds: { type: 'string', default: '3' } } })
 
-const bytes = (text: string) => new TextEncoder().encode(text)
+const bytes = (text: string) => Buffer.from(text)
 const prompt = (size: number) =>
   'Tell me of the gates, "quoted" and plain. '.repeat(Math.ceil(size / 42)).slice(0, size)
 const history = (size: number) => {
@@ -166,7 +166,15 @@ const gateways = { 'openai-chat': gatewayOf(made), 'anthropic-messages': gateway
 let number = 0
 const once = async (): Promise<void> => {
   const protocol = protocols[workload.style]
-  const reply: Reply = { head() {}, write: () => true, end() {}, cut() {}, onDrain() {}, onGone() {} }
+  const reply: Reply = {
+    head() {},
+    write: () => true,
+    writeBytes: () => true,
+    end() {},
+    cut() {},
+    onDrain() {},
+    onGone() {},
+  }
   const received: Received = {
     id: `req_${number++}`,
     method: 'POST',

@@ -30,6 +30,8 @@ export type Reply = {
   head(status: number, headers: Readonly<Record<string, string>>): void
   /** Leaves in one write. Answering false: the client reads slower than we write; wait for `onDrain`. */
   write(text: string): boolean
+  /** The same of bytes (UTF-8), which are not kept. Absent: only text is taken. */
+  writeBytes?(bytes: Uint8Array): boolean
   /** `source`: the text and its bytes, where they are at hand. */
   end(text?: string, source?: Source): void
   /** Breaks the connection, so that nobody takes what was sent for complete. */

@@ -27,10 +27,15 @@ export type Framing = {
 export type FrameReader = Stage<Uint8Array, Frame> & { readonly between?: boolean }
 
 /**
- * Reads frames as events. `again`: the step that these bytes are, if between two frames nothing came but one that differs
- * from the last in its text alone; undefined: they have to be read.
+ * Reads frames as events. `again`: of bytes behind a whole frame, from `from` on, all frames in a row that differ from the
+ * one read last in their text alone; undefined: the next has to be read. `letters`: one for each byte (Latin-1).
  */
-export type StreamDecoder = Stage<Frame, ChatEvent> & { again?(bytes: Uint8Array): Passing | undefined }
+export type StreamDecoder = Stage<Frame, ChatEvent> & {
+  again?(bytes: Uint8Array, letters: string, from: number): Again | undefined
+}
+
+/** What such frames tell, and where in the bytes the last of them ends. */
+export type Again = { readonly events: readonly ChatEvent[]; readonly end: number }
 
 /**
  * One wire format as providers speak it: requests out, answers in. Pure: bytes and time stay outside. A codec never
@@ -115,10 +120,15 @@ export type Counting = {
 
 /**
  * One step of an answer: the upstream's frame, if there was one, and the events it was decoded to. A step without a
- * frame is the gateway's own (a failure it found) or a whole answer, whose text is then in `whole`.
+ * frame is the gateway's own (a failure it found), a whole answer, whose text is then in `whole`, or frames in a row.
  */
 export type Passing = {
   readonly frame?: Frame
+  /**
+   * Server-sent events as they came, each of which is one of `events`, whole and in UTF-8 without fault. They are the
+   * reader's again when the step has been taken: who keeps it copies them.
+   */
+  readonly bytes?: Uint8Array
   readonly whole?: string
   /** `whole` with its bytes, where they are at hand. */
   readonly source?: Source
@@ -130,6 +140,11 @@ export type Passing = {
  * written and nothing more comes. `end` gives what a complete answer still lacks (`data: [DONE]`), nothing after a failure.
  */
 export type StreamWriter = Stage<Passing, string> & {
+  /**
+   * Whether the frames of these bytes go out as they are, and then they count as written; otherwise each is to be pushed by
+   * itself. Absent: frames are not looked at, and events are all that is written from.
+   */
+  passes?(bytes: Uint8Array): boolean
   /** Wire text that keeps a client of this format waiting while nothing else is sent. */
   keepAlive(): string
 }

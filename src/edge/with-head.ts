@@ -1,8 +1,9 @@
-/** A head (Latin-1) and the bytes behind it as one piece, which leaves in one write. */
-export const withHead = (head: string, body: Uint8Array): Buffer => {
-  const all = Buffer.allocUnsafe(head.length + body.length)
+/** A head (Latin-1), the bytes behind it and, perhaps, what stands behind those (Latin-1) as one piece, which leaves in one write. */
+export const withHead = (head: string, body: Uint8Array, tail = ''): Buffer => {
+  const all = Buffer.allocUnsafe(head.length + body.length + tail.length)
   all.write(head, 'latin1')
   all.set(body, head.length)
+  all.write(tail, head.length + body.length, 'latin1')
   return all
 }
 

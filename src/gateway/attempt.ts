@@ -296,9 +296,10 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     }
     if (this.#over) return
     this.#held ??= []
-    this.#held.push(passing)
-    if (this.#sink) return
-    this.#heldSize += passing.frame?.data.length ?? 0
+    if (this.#sink) return void this.#held.push(passing)
+    const { bytes, frame } = passing
+    this.#held.push(bytes ? { ...passing, bytes: new Uint8Array(bytes) } : passing)
+    this.#heldSize += bytes?.length ?? frame?.data.length ?? 0
     if (this.#contentAt !== null) this.#maybeOpen()
     else if (this.#terms.stream && this.#heldSize > MOST_HELD)
       this.#end(fail('too_large', `no content within ${MOST_HELD} characters of stream`))

@@ -9,6 +9,8 @@ import type { Passing, StreamWriter } from '../core/protocol.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Cancel, World } from '../core/world.ts'
+import { oneByOne } from '../protocols/sse.ts'
+import { textIn } from '../protocols/text.ts'
 import { type Alarms, NEVER, type Sleeper } from './alarms.ts'
 import type { Flow } from './attempt.ts'
 import type { Tools } from './first-to-open.ts'
@@ -139,9 +141,9 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
 
   push(steps: readonly Passing[]): boolean {
     if (this.#over || this.#gone || !this.#writer) return true
-    let text = ''
-    for (const step of steps) for (const piece of this.#writer.push(step)) text += piece
-    return this.#write(text)
+    let room = true
+    for (const piece of wireOf(this.#writer, steps)) room = this.#write(piece) && room
+    return room
   }
 
   end(failure?: Failure): void {
@@ -164,12 +166,14 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
     else this.#begin(headers)
   }
 
-  #write(text: string): boolean {
-    if (text === '') return true
+  #write(piece: string | Uint8Array): boolean {
+    if (piece.length === 0) return true
     this.#lastWrite = this.#world.now()
-    if (this.#reply.write(text)) return true
-    this.#wait()
-    return false
+    const reply = this.#reply
+    const room =
+      typeof piece === 'string' ? reply.write(piece) : (reply.writeBytes?.(piece) ?? reply.write(textIn(piece)))
+    if (!room) this.#wait()
+    return room
   }
 
   /** The client reads slower than we write: the upstream is held back until it has caught up, or given up on. */
@@ -207,6 +211,24 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
     this.#begun = true
     this.#headers = NONE
   }
+}
+
+/** What a writer makes of the steps that one read brought: mostly one text, or the read's bytes as they came. */
+export const wireOf = (writer: StreamWriter, steps: readonly Passing[]): readonly (string | Uint8Array)[] => {
+  const wire: (string | Uint8Array)[] = []
+  let text = ''
+  for (const step of steps) {
+    const { bytes } = step
+    if (bytes && writer.passes?.(bytes)) {
+      if (text !== '') wire.push(text)
+      text = ''
+      wire.push(bytes)
+    } else if (bytes && writer.passes) {
+      for (const one of oneByOne(step)) for (const piece of writer.push(one)) text += piece
+    } else for (const piece of writer.push(step)) text += piece
+  }
+  if (text !== '') wire.push(text)
+  return wire
 }
 
 /** What the head could not say any more. */

@@ -13,6 +13,7 @@ import type { Candidate } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { append } from '../protocols/shared.ts'
+import { framesOf } from '../protocols/sse.ts'
 import { askModel } from './asking.ts'
 import type { Flow } from './attempt.ts'
 import type { Ticket } from './board.ts'
@@ -273,7 +274,7 @@ const bodyOf = ({ flow, prepared }: Won, { protocol }: Question, context: Answer
     },
     end: () => {},
   })
-  const theirs = same?.gather(steps.flatMap(({ frame }) => frame ?? [])) ?? null
+  const theirs = same?.gather(steps.flatMap(framesOf)) ?? null
   if (theirs !== null) return same?.passAnswer?.(theirs, context) ?? theirs
   return JSON.stringify(protocol.encodeAnswer(fold(steps.flatMap(({ events }) => events)), context))
 }

@@ -3,6 +3,7 @@ import type { Reply } from '../core/call.ts'
 import { type JsonObject, object, parseObject, text } from '../core/json.ts'
 import type { ResponseStatus } from '../core/stored.ts'
 import { isDeeper } from '../protocols/arguments.ts'
+import { textIn } from '../protocols/text.ts'
 
 type Keep = (response: string, status: ResponseStatus) => void
 
@@ -25,6 +26,11 @@ export class KeepingReply implements Reply {
   write(chunk: string): boolean {
     this.#look(chunk)
     return this.#reply.write(chunk)
+  }
+
+  /** The last event never goes on as it came. */
+  writeBytes(bytes: Uint8Array): boolean {
+    return this.#reply.writeBytes?.(bytes) ?? this.#reply.write(textIn(bytes))
   }
 
   end(chunk = ''): void {

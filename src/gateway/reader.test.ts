@@ -3,13 +3,15 @@ import { test } from 'node:test'
 import { fold } from '../core/chat.ts'
 import { run } from '../core/stage.ts'
 import { openaiChat } from '../protocols/openai-chat/index.ts'
-import { readerFor } from './reader.ts'
+import { oneByOne } from '../protocols/sse.ts'
+import { type Reader, readerFor } from './reader.ts'
 
 const whole = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: 'héllo' }, finish_reason: 'stop' }],
 })
 const chunk = (delta: object, reason: string | null = null) =>
   `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`
+const said = (content: string) => chunk({ content })
 const stream = `${chunk({ role: 'assistant', content: 'hé' })}${chunk({ content: 'llo' }, 'stop')}data: [DONE]\n\n`
 const page = '<!doctype html><title>Sign in to the network</title>'
 
@@ -45,12 +47,13 @@ const cases: readonly (readonly [
   ['an error under the type of a stream', 503, 'text/event-stream', '{"error":{}}', 'overloaded', 'overloaded'],
 ]
 
-const read = (status: number, type: string, pieces: readonly Uint8Array[], stream: boolean): string => {
+const reading = (status: number, type: string, stream: boolean): Reader => {
   const headers = (name: string) => (name === 'content-type' && type !== '' ? type : undefined)
-  const reader = readerFor(
-    { status, headers },
-    { protocol: openaiChat, quirks: undefined, translated: null, stream, date: 0 },
-  )
+  return readerFor({ status, headers }, { protocol: openaiChat, quirks: undefined, translated: null, stream, date: 0 })
+}
+
+const read = (status: number, type: string, pieces: readonly Uint8Array[], stream: boolean): string => {
+  const reader = reading(status, type, stream)
   const { blocks, failure } = fold(run(reader, pieces).flatMap(({ events }) => events))
   return failure?.kind ?? blocks.map(({ text }) => text).join('')
 }
@@ -67,3 +70,54 @@ for (const [name, status, type, body, streamed, asOne] of cases)
         assert.equal(read(status, type, [bytes.subarray(0, cut), bytes.subarray(cut)], stream), taken, `cut at ${cut}`)
     }
   })
+
+// ── Frames in a row ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The first text opens its block, the second says no more than that it goes on. */
+const begun = said('1') + said('2')
+
+/** A stream in two reads, and what each step of the second is: how many frames known by their bytes, or one that was read. */
+const rows: readonly (readonly [name: string, before: string, then: string, steps: readonly (number | 'read')[]])[] = [
+  ['one alone', begun, said('b'), [1]],
+  ['several', begun, said('b') + said('c ✓') + said('d\n"e"'), [3]],
+  ['behind half a one', begun + said('b').slice(0, 20), said('b').slice(20) + said('see') + said('d'), ['read', 2]],
+  ['before half a one', begun, said('b') + said('see') + said('d').slice(0, 20), [2]],
+  [
+    'with another between',
+    begun,
+    said('b') + chunk({ tool_calls: [] }) + said('see') + said('d'),
+    [1, 'read', 'read', 1],
+  ],
+  [
+    'the first ones of all',
+    '',
+    chunk({ role: 'assistant', content: '' }) + begun + said('b'),
+    ['read', 'read', 'read', 1],
+  ],
+  ['with the end', begun, `${said('b')}${chunk({}, 'stop')}data: [DONE]\n\n`, [1, 'read', 'read']],
+]
+
+for (const [name, before, then, steps] of rows)
+  test(`reader: frames in a row: ${name}`, () => {
+    const read = (bytesOf: (text: string) => Uint8Array) => {
+      const reader = reading(200, 'text/event-stream', true)
+      return [before, then].map((text) => reader.push(bytesOf(text)))
+    }
+    const [, second = []] = read(Buffer.from)
+    assert.deepEqual(
+      second.map(({ bytes, events }) => (bytes ? events.length : 'read')),
+      steps,
+    )
+    // The same as where every frame is read by itself.
+    const slow = read((text) => new TextEncoder().encode(text))
+    assert.ok(slow.flat().every(({ bytes }) => !bytes))
+    assert.deepEqual(read(Buffer.from).flat().flatMap(oneByOne), slow.flat())
+  })
+
+test('reader: where nothing is like the last, a read is taken apart a few times and no more', () => {
+  const reader = reading(200, 'text/event-stream', true)
+  const all = Array.from({ length: 50 }, (_, at) => chunk({ content: `${at}`, [`m${at}`]: at })).join('')
+  const steps = reader.push(Buffer.from(all))
+  assert.equal(steps.length, 50)
+  assert.deepEqual(steps.map(({ frame }) => frame?.raw).join(''), all)
+})

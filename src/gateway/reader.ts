@@ -11,8 +11,8 @@ import type { Quirks } from '../core/provider.ts'
 import type { Stage } from '../core/stage.ts'
 import { retryAfter } from '../policy/wait.ts'
 import { inDialect } from '../protocols/classify.ts'
-import { sse } from '../protocols/sse.ts'
-import { utf8 } from '../protocols/text.ts'
+import { frameEnd, sse } from '../protocols/sse.ts'
+import { lettersIn, utf8 } from '../protocols/text.ts'
 
 export type Reader = Stage<Uint8Array, Passing>
 
@@ -92,6 +92,9 @@ const refuse = (failure: Failure): Reader => ({
 
 const streamReader = (head: Head, dialect: Dialect): Reader => new StreamReader(head, dialect)
 
+/** Frames that are read by themselves in the hope that one like them follows; then the rest of a read is read together. */
+const TRIES = 4
+
 /** A class, since thousands of streams may be open and say nothing: closures take three times the memory. */
 class StreamReader implements Reader {
   readonly #frames: FrameReader
@@ -108,22 +111,33 @@ class StreamReader implements Reader {
   push(chunk: Uint8Array): readonly Passing[] {
     this.#size += chunk.length
     if (this.#size > MOST.stream) return tooLarge(MOST.stream)
-    // Of a stream in which each event comes by itself, nearly every read.
-    const again = this.#frames.between ? this.#events.again?.(chunk) : undefined
-    if (again) return [this.#mend ? { ...again, events: this.#mend(again.events) } : again]
-    return this.#read(this.#frames.push(chunk))
+    const read: Passing[] = []
+    const letters = this.#events.again && lettersIn(chunk)
+    let tries = 0
+    for (let at = 0; at < chunk.length; ) {
+      const again = letters !== undefined && this.#frames.between ? this.#events.again?.(chunk, letters, at) : undefined
+      let end = again?.end ?? chunk.length
+      // What follows one that has to be read may be as it is, and is looked for there.
+      if (!again && letters !== undefined && tries < TRIES) end = frameEnd(chunk, at)
+      const part = end - at === chunk.length ? chunk : chunk.subarray(at, end)
+      if (again) read.push({ bytes: part, events: this.#mended(again.events) })
+      else this.#read(this.#frames.push(part), read)
+      tries = again ? 0 : tries + 1
+      at = end
+    }
+    return read
   }
 
   end(): readonly Passing[] {
-    const last = this.#read(this.#frames.end())
+    const last: Passing[] = []
+    this.#read(this.#frames.end(), last)
     const rest = this.#mended(this.#events.end())
-    return rest.length > 0 ? [...last, { events: rest }] : last
+    if (rest.length > 0) last.push({ events: rest })
+    return last
   }
 
-  #read(found: readonly Frame[]): Passing[] {
-    const read: Passing[] = []
-    for (const frame of found) read.push({ frame, events: this.#mended(this.#events.push(frame)) })
-    return read
+  #read(found: readonly Frame[], into: Passing[]): void {
+    for (const frame of found) into.push({ frame, events: this.#mended(this.#events.push(frame)) })
   }
 
   #mended(events: readonly ChatEvent[]): readonly ChatEvent[] {

@@ -95,58 +95,94 @@ const cases: readonly (readonly [
   ],
 ]
 
-const utf8 = new TextEncoder()
+/** What bytes are found to say, as texts, and where that ends. */
+const toldIn = (
+  repetition: Repetition,
+  wire: string | Buffer,
+  from = 0,
+): [texts: string[], end: number] | undefined => {
+  const bytes = typeof wire === 'string' ? Buffer.from(wire) : wire
+  const found = repetition.inBytes(bytes, bytes.toString('latin1'), from)
+  if (!found) return undefined
+  const texts = found.events.map((event) => (event.type === 'delta' ? event.text : assert.fail(event.type)))
+  return [texts, found.end]
+}
 
-/** Bytes are looked at for plain letters only; what they are found to say has to be what their frame says. */
+/** What an event's bytes are found to say has to be what its frame says, however many follow each other. */
 const sameInBytes = (repetition: Repetition, data: string): boolean => {
   const raw = writeFrame(undefined, data)
-  // No bytes say half a character.
-  if (!data.isWellFormed()) return false
-  // What is read into has a way of its own to letters, which any other array of bytes has not.
-  const [own, other] = [Buffer.from(raw), utf8.encode(raw)].map((bytes) => repetition.inBytes(bytes))
-  assert.deepEqual(own, other)
-  if (!own) return false
-  assert.deepEqual(own, { frame: { data, raw }, text: repetition.textOf({ data }) })
+  // No bytes say half a character, and what a decoder says for those that are none is not told apart from them.
+  if (!raw.isWellFormed()) return false
+  const told = repetition.textOf({ data, raw })
+  const found = toldIn(repetition, raw)
+  const twice = toldIn(repetition, `: ${raw}${raw}data: `, 2)
+  if (!found) {
+    assert.equal(twice, undefined)
+    // What is not ASCII may stand where only that is known by its bytes.
+    assert.ok(told === undefined || /[^\0-\x7f]/.test(raw), raw)
+    return false
+  }
+  const length = Buffer.byteLength(raw)
+  assert.deepEqual(found, [[told], length])
+  assert.deepEqual(twice, [[told, told], 2 + 2 * length])
   return true
 }
 
 for (const [name, data, text, then, told] of cases)
   test(`repetition: ${name}`, () => {
     const repetition = learnt(data, text)
-    assert.equal(repetition.textOf({ data: then }), told)
-    assert.equal(sameInBytes(repetition, then), told !== undefined && !then.includes('\\'))
+    assert.equal(repetition.textOf({ data: then, raw: writeFrame(undefined, then) }), told)
+    assert.equal(sameInBytes(repetition, then), told !== undefined)
   })
 
-test('repetition: of bytes only those that are one event and no more', () => {
+test('repetition: of bytes those that are such events, and no more', () => {
   const repetition = new Repetition(textOf)
   const frame = { event: 'x', data: first, raw: writeFrame('x', first) }
   repetition.learn(frame, 'one')
-  const bytes = (text: string) => utf8.encode(text)
-  const two = '{"id":"a","text":"zwö 😀","n":1}'
-  const found = repetition.inBytes(bytes(writeFrame('x', two)))
-  assert.deepEqual(found, { frame: { event: 'x', data: two, raw: writeFrame('x', two) }, text: 'zwö 😀' })
+  const two = writeFrame('x', '{"id":"a","text":"zwö 😀","n":1}')
+  const end = Buffer.byteLength(two)
+  assert.deepEqual(toldIn(repetition, two), [['zwö 😀'], end])
+  const three = writeFrame('x', '{"id":"a","text":"\\n\\u00e9 and more than twelve","n":1}')
+  assert.deepEqual(toldIn(repetition, two + three + two), [
+    ['zwö 😀', '\né and more than twelve', 'zwö 😀'],
+    2 * end + three.length,
+  ])
   const others = [
-    `${writeFrame('x', two)}${writeFrame('x', two)}`,
-    `${writeFrame('x', two)}: ping\n`,
-    `\n${writeFrame('x', two)}`,
-    writeFrame('x', two).slice(0, -1),
-    writeFrame('x', two).replaceAll('\n', '\r\n'),
+    `\n${two}`,
+    two.slice(0, -1),
+    two.replaceAll('\n', '\r\n'),
     writeFrame('y', two),
-    writeFrame(undefined, two),
-    writeFrame('x', '{"id":"a","text":"\\n","n":1}'),
+    two.replace('event: x\n', ''),
+    ': ping\n',
+    '',
   ]
-  for (const other of others) assert.equal(repetition.inBytes(bytes(other)), undefined, other)
-  // What is no UTF-8 is told as it is read.
+  for (const other of others) {
+    assert.equal(toldIn(repetition, other), undefined, other)
+    assert.deepEqual(toldIn(repetition, two + other), [['zwö 😀'], end], other)
+  }
+  // What is no UTF-8 does not go on as it came.
   const broken = Buffer.from(writeFrame('x', '{"id":"a","text":"a\xe2","n":1}'), 'latin1')
-  assert.equal(repetition.inBytes(broken)?.text, 'a\ufffd')
-  assert.equal(repetition.inBytes(broken)?.frame.raw, new TextDecoder().decode(broken))
+  assert.equal(toldIn(repetition, broken), undefined)
+  assert.deepEqual(toldIn(repetition, Buffer.concat([Buffer.from(two), broken])), [['zwö 😀'], end])
   for (const raw of [undefined, `event:x\ndata: ${first}\n\n`, `: c\n${writeFrame('x', first)}`]) {
     repetition.learn({ event: 'x', data: first, ...(raw && { raw }) }, 'one')
-    assert.equal(repetition.inBytes(bytes(writeFrame('x', two))), undefined, raw)
+    assert.equal(toldIn(repetition, two), undefined, raw)
   }
   repetition.learn(frame, 'one')
   repetition.forget()
-  assert.equal(repetition.inBytes(bytes(writeFrame('x', two))), undefined)
+  assert.equal(toldIn(repetition, two), undefined)
+})
+
+test('repetition: of bytes nothing is told where what stands around the text, or the padding, is no ASCII', () => {
+  const data = '{"id":"ä","text":"one"}'
+  const wide = new Repetition(textOf)
+  wide.learn({ data, raw: writeFrame(undefined, data) }, 'one')
+  const then = '{"id":"ä","text":"two"}'
+  assert.equal(wide.textOf({ data: then, raw: writeFrame(undefined, then) }), 'two')
+  assert.equal(toldIn(wide, writeFrame(undefined, then)), undefined)
+  const padded = learnt('{"text":"one","obfuscation":"ab"}', 'one')
+  const broken = writeFrame(undefined, '{"text":"two","obfuscation":"a\xe2"}')
+  assert.equal(toldIn(padded, Buffer.from(broken, 'latin1')), undefined)
 })
 
 test('repetition: of another event nothing is known', () => {
@@ -189,7 +225,7 @@ test('repetition: what is told is what reading tells, whatever is changed', () =
       then = then.slice(0, at) + pick(PIECES) + then.slice(at + Math.floor(random() * 4))
     }
     for (const source of [then, JSON.stringify({ ...before, text: pick(PIECES) + pick(PIECES) })]) {
-      const text = repetition.textOf({ data: source })
+      const text = repetition.textOf({ data: source, raw: writeFrame(undefined, source) })
       const inBytes = sameInBytes(repetition, source)
       if (text === undefined) continue
       told++

@@ -3,14 +3,16 @@
  * them. So of an event that was read in full it is remembered what stood around its text; the next one that begins and
  * ends so, with a JSON string in between, says the same with another text and is not read again.
  *
- * A read that brought one such event alone, without escapes, is recognised by its bytes, and no frame is looked for in it.
+ * Such events are recognised by their bytes, as many as a read brings in a row, and no frame is looked for in them.
  *
  * Nothing is taken on trust. Where the text stands is proved when it is learnt: with marks in its place the event still
  * is JSON in which the codec finds that mark. Then any string there gives the same JSON with another text: what could end
  * a string (a quote, a control character, an escape that is none) is refused, and the event is read in full.
  */
+
+import type { ChatEvent } from '../core/chat.ts'
 import { isObject, type Json } from '../core/json.ts'
-import type { Frame } from '../core/protocol.ts'
+import type { Again, Frame } from '../core/protocol.ts'
 import { writeFrame } from './sse.ts'
 import { decoded } from './text.ts'
 
@@ -32,23 +34,23 @@ const TEXT_MARK = 'headgate mark'
 const PADDING_MARK = 'padding mark'
 const NUMBER_MARK = 86_420_135
 
-/** What stands on the wire before an event's data, and behind: `data: `, and with its name `event: `, a line's end, `data: `. */
-const DATA = 6
-const NAMED = 14
-const END = 2
-
-const utf8 = new TextEncoder()
-
 const QUOTE = 34
 const BACKSLASH = 92
+
+/** What a decoder says in place of what is no UTF-8. */
+const FAULT = '\ufffd'
+
+const asDelta = (text: string): readonly ChatEvent[] => [{ type: 'delta', text }]
+
+/** What stands around the holes of an event, from end to end. */
+type Mould = { readonly gaps: readonly Gap[]; readonly after: string }
 
 export class Repetition {
   readonly #textOf: TextOf
   #event: string | undefined
-  #gaps: readonly Gap[] = []
-  #after = ''
-  /** All of the event learnt from but what is in the gaps, as bytes of the wire; null: it did not stand there as usual. */
-  #wire: Uint8Array | null = null
+  #mould: Mould | null = null
+  /** What the mould is of: the event's data; all of it, as it stands on the wire; and that in letters of one byte each. */
+  #of: 'data' | 'wire' | 'bytes' = 'data'
   #misses = 0
 
   constructor(textOf: TextOf) {
@@ -56,66 +58,37 @@ export class Repetition {
   }
 
   /** The text of an event that says the same as the one learnt from, and is not empty; undefined: it has to be read. */
-  textOf({ event, data }: Frame): string | undefined {
-    // Pieces are compared as slices: `startsWith` and `endsWith` go from letter to letter (0.9 µs for 250, a slice 0.07).
-    if (this.#gaps.length === 0 || event !== this.#event) return undefined
-    let at = 0
-    let from = 0
-    let to = 0
-    for (const { before, holds } of this.#gaps) {
-      const start = at
-      at += before.length
-      if (data.slice(start, at) !== before) return undefined
-      const end = holds === 'number' ? numberEnd(data, at) : stringEnd(data, at)
-      if (end === -1) return undefined
-      if (holds === 'text') {
-        from = at
-        to = end
-      }
-      at = end
-    }
-    if (from === to || data.slice(at) !== this.#after) return undefined
-    const said = data.slice(from, to)
+  textOf({ event, data, raw }: Frame): string | undefined {
+    const source = this.#of === 'data' ? data : raw
+    if (!this.#mould || event !== this.#event || source === undefined) return undefined
+    if (!found.by(this.#mould, source, 0) || found.end !== source.length) return undefined
+    const said = source.slice(found.from, found.to)
     // What was found is a JSON string without its quotes.
     return said.includes('\\') ? JSON.parse(`"${said}"`) : apart(said)
   }
 
-  /** The same of bytes that are one such event as a whole, with the frame they are; undefined: they have to be read. */
-  inBytes(bytes: Uint8Array): { readonly frame: Frame; readonly text: string } | undefined {
-    const wire = this.#wire
-    // Of two events in one read the frames are looked for together.
-    if (!wire || bytes.length >= 2 * wire.length) return undefined
-    const head = this.#event === undefined ? DATA : NAMED + this.#event.length
-    let known = 0
-    let next = head
-    let at = 0
-    let from = 0
-    let to = 0
-    for (const { before, holds } of this.#gaps) {
-      next += before.length
-      // Byte by byte, which takes less than to call anything that compares more at once.
-      for (; known < next; known++, at++) if (bytes[at] !== wire[known]) return undefined
-      const end = holds === 'number' ? digitsEnd(bytes, at) : plainEnd(bytes, at, holds === 'text' ? 255 : 126)
-      if (end === -1) return undefined
-      if (holds === 'text') {
-        from = at
-        to = end
-      }
-      at = end
+  /**
+   * All such events in a row from there, as more text; undefined: the next has to be read. `letters`: one for each byte.
+   * `tell`: what a text says.
+   */
+  inBytes(bytes: Uint8Array, letters: string, from: number, tell = asDelta): Again | undefined {
+    const mould = this.#of === 'bytes' ? this.#mould : null
+    let events: ChatEvent[] | undefined
+    let end = from
+    while (mould && end < letters.length && found.by(mould, letters, end)) {
+      const after = found.end
+      const text = saidIn(bytes, letters)
+      if (text === undefined) break
+      events ??= []
+      for (const event of tell(text)) events.push(event)
+      end = after
     }
-    if (from === to || bytes.length - at !== wire.length - known) return undefined
-    for (; known < wire.length; known++, at++) if (bytes[at] !== wire[known]) return undefined
-    const raw = decoded(bytes, plainEnd(bytes, from, 126) === to)
-    const data = raw.slice(head, -END)
-    const frame = this.#event === undefined ? { data, raw } : { event: this.#event, data, raw }
-    // All but the text is ASCII, so that what stands around it has as many letters as bytes.
-    return { frame, text: apart(raw.slice(from, raw.length + to - bytes.length)) }
+    return events && { events, end }
   }
 
   /** The event read last was another one, whatever it said. */
   forget(): void {
-    this.#gaps = []
-    this.#wire = null
+    this.#mould = null
   }
 
   /** This event was read in full and said nothing but more of the text: that. */
@@ -129,12 +102,10 @@ export class Repetition {
     }
     this.#misses = 0
     this.#event = event
-    this.#gaps = learnt.gaps.map(({ before, holds }) => ({ before: apart(before), holds }))
-    this.#after = apart(learnt.after)
-    const wire = writeFrame(event, learnt.gaps.map(({ before }) => before).join('') + learnt.after)
-    const bytes = raw === writeFrame(event, data) ? utf8.encode(wire) : null
-    // Only of ASCII it is known which byte is which letter.
-    this.#wire = bytes?.length === wire.length ? bytes : null
+    const usual = raw === writeFrame(event, data)
+    const { gaps, after } = usual ? onTheWire(event, learnt) : learnt
+    this.#mould = { gaps: gaps.map(({ before, holds }) => ({ before: apart(before), holds })), after: apart(after) }
+    this.#of = !usual ? 'data' : isAscii(this.#mould) ? 'bytes' : 'wire'
   }
 
   #proves(gaps: readonly Gap[], after: string): boolean {
@@ -166,10 +137,67 @@ const MARKS: { readonly [holds in Gap['holds']]: string } = {
  */
 const apart = (text: string): string => (text.length < 13 ? text : ` ${text}`.slice(1))
 
+/** With what a frame has around its data. */
+const onTheWire = (event: string | undefined, { gaps, after }: Mould): Mould => {
+  const end = '\n\n'
+  const head = writeFrame(event, '').slice(0, -end.length)
+  return { gaps: gaps.map((gap, at) => (at === 0 ? { ...gap, before: head + gap.before } : gap)), after: after + end }
+}
+
+/** Only of ASCII a letter is a byte. */
+const isAscii = ({ gaps, after }: Mould): boolean => ASCII.test(after) && gaps.every(({ before }) => ASCII.test(before))
+const ASCII = /^[\0-\x7f]*$/
+
+/** What a JSON string has beside plain letters. */
+const PLAIN = 0
+const WIDE = 1
+const ESCAPED = 2
+
+/** Where in a text an event was found, and its text in it, of what kind. One for all: it is looked at before it is used again. */
+const found = {
+  from: 0,
+  to: 0,
+  end: 0,
+  kind: PLAIN,
+  /** Something beside its text is no ASCII. */
+  odd: false,
+  by({ gaps, after }: Mould, letters: string, start: number): boolean {
+    let at = start
+    this.from = 0
+    this.to = 0
+    this.odd = false
+    // Pieces are compared as slices: `startsWith` and `endsWith` go from letter to letter (0.9 µs for 250, a slice 0.07).
+    for (const { before, holds } of gaps) {
+      const hole = at + before.length
+      if (letters.slice(at, hole) !== before) return false
+      at = holds === 'number' ? numberEnd(letters, hole) : string.end(letters, hole)
+      if (at === -1) return false
+      if (holds === 'text') {
+        this.from = hole
+        this.to = at
+        this.kind = string.kind
+      } else if (holds === 'padding') this.odd = (string.kind & WIDE) !== 0
+    }
+    this.end = at + after.length
+    return this.from !== this.to && letters.slice(at, this.end) === after
+  },
+}
+
+/** The text found in letters that are bytes. */
+const saidIn = (bytes: Uint8Array, letters: string): string | undefined => {
+  const { from, to, kind, odd } = found
+  if (odd) return undefined
+  if (kind === PLAIN) return apart(letters.slice(from, to))
+  const said = (kind & WIDE) === 0 ? letters.slice(from, to) : decoded(bytes, from, to)
+  // What is no UTF-8 does not go on as it came.
+  if ((kind & WIDE) !== 0 && said.includes(FAULT)) return undefined
+  return (kind & ESCAPED) === 0 ? said : JSON.parse(`"${said}"`)
+}
+
 type Hole = { readonly start: number; readonly end: number; readonly holds: Gap['holds'] }
 
 /** The event as what stands around its holes. Undefined: its text stands there twice, or in other escapes than usual. */
-const gapsIn = (data: string, text: string): { readonly gaps: readonly Gap[]; readonly after: string } | undefined => {
+const gapsIn = (data: string, text: string): Mould | undefined => {
   const quoted = JSON.stringify(text)
   const start = data.indexOf(quoted)
   if (start === -1 || data.indexOf(quoted, start + 1) !== -1) return undefined
@@ -181,7 +209,7 @@ const gapsIn = (data: string, text: string): { readonly gaps: readonly Gap[]; re
     const end = endOf(data, from)
     if (end !== -1) holes.push({ start: from, end, holds })
   }
-  add(PADDING, 'padding', stringEnd)
+  add(PADDING, 'padding', (data, at) => string.end(data, at))
   add(NUMBER, 'number', numberEnd)
   holes.sort((one, other) => one.start - other.start)
   const gaps: Gap[] = []
@@ -194,31 +222,30 @@ const gapsIn = (data: string, text: string): { readonly gaps: readonly Gap[]; re
   return { gaps, after: data.slice(at) }
 }
 
-/** Index of the quote that ends the JSON string whose inside begins at `at`; -1: it is none. */
-const stringEnd = (data: string, at: number): number => {
-  for (let end = at; end < data.length; end++) {
-    const code = data.charCodeAt(end)
-    if (code === QUOTE) return end
-    if (code < 32) return -1
-    if (code !== BACKSLASH) continue
-    end++
-    const escaped = data.charCodeAt(end)
-    if (escaped === 117) {
-      for (let digit = 1; digit <= 4; digit++) if (!isHex(data.charCodeAt(end + digit))) return -1
-      end += 4
-    } else if (!ESCAPES.has(escaped)) return -1
-  }
-  return -1
-}
-
-/** The same of bytes none of which is beyond `most`, nor an escape; -1 as well where one is. */
-const plainEnd = (bytes: Uint8Array, at: number, most: number): number => {
-  for (let end = at; end < bytes.length; end++) {
-    const letter = bytes[end] as number // within the array
-    if (letter === QUOTE) return end
-    if (letter < 32 || letter > most || letter === BACKSLASH) return -1
-  }
-  return -1
+const string = {
+  kind: PLAIN,
+  /** Index of the quote that ends the JSON string whose inside begins at `at`, and in `kind` what it has; -1: it is none. */
+  end(data: string, at: number): number {
+    let kind = PLAIN
+    for (let end = at; end < data.length; end++) {
+      const code = data.charCodeAt(end)
+      if (code === QUOTE) {
+        this.kind = kind
+        return end
+      }
+      if (code < 32) return -1
+      if (code > 127) kind |= WIDE
+      if (code !== BACKSLASH) continue
+      kind |= ESCAPED
+      end++
+      const escaped = data.charCodeAt(end)
+      if (escaped === 117) {
+        for (let digit = 1; digit <= 4; digit++) if (!isHex(data.charCodeAt(end + digit))) return -1
+        end += 4
+      } else if (!ESCAPES.has(escaped)) return -1
+    }
+    return -1
+  },
 }
 
 /** What may follow a backslash, save `u` (RFC 8259, section 7). */
@@ -233,12 +260,4 @@ const numberEnd = (data: string, at: number): number => {
   for (let code = data.charCodeAt(end); code >= 48 && code <= 57; code = data.charCodeAt(end)) end++
   const length = end - at
   return length === 0 || length > 15 || (length > 1 && data.charCodeAt(at) === 48) ? -1 : end
-}
-
-/** The same of bytes. */
-const digitsEnd = (bytes: Uint8Array, at: number): number => {
-  let end = at
-  for (let code = bytes[end]; code !== undefined && code >= 48 && code <= 57; code = bytes[end]) end++
-  const length = end - at
-  return length === 0 || length > 15 || (length > 1 && bytes[at] === 48) ? -1 : end
 }

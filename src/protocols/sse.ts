@@ -1,7 +1,7 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
-import type { Frame, FrameReader, Framing } from '../core/protocol.ts'
+import type { Frame, FrameReader, Framing, Passing } from '../core/protocol.ts'
 import type { Stage } from '../core/stage.ts'
-import { Utf8 } from './text.ts'
+import { textIn, Utf8 } from './text.ts'
 
 const NONE = Number.POSITIVE_INFINITY
 
@@ -180,6 +180,34 @@ export const passFrame = (frame: Frame): string => {
 
 /** Looked at first: the expression alone costs more than all the rest of passing a chunk on. */
 const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes('\nid') || raw.includes('\rid')
+
+/** How a frame that has a name begins, on the wire. */
+export const NAMED = 'e'.charCodeAt(0)
+
+/** The frames of a step, and each frame's step by itself. */
+export const framesOf = ({ frame, bytes }: Passing): readonly Frame[] =>
+  bytes ? sseFrames(bytes.length).push(textIn(bytes)) : frame ? [frame] : []
+
+export const oneByOne = (step: Passing): readonly Passing[] => {
+  if (!step.bytes) return [step]
+  const frames = framesOf(step)
+  const last = frames.length - 1
+  return frames.map((frame, at) => ({ frame, events: step.events.slice(at, at === last ? undefined : at + 1) }))
+}
+
+/** The last of these frames, which are whole. */
+export const lastFrameIn = (bytes: Uint8Array): Frame | undefined => {
+  let at = bytes.length - 3
+  while (at > 0 && !(bytes[at] === FEED && bytes[at - 1] === FEED)) at--
+  return sseFrames(bytes.length).push(textIn(at <= 0 ? bytes : bytes.subarray(at + 1)))[0]
+}
+
+/** Behind the next frame that ends as nearly all do, with two line feeds; the bytes' end if there is none. */
+export const frameEnd = (bytes: Uint8Array, from: number): number => {
+  for (let at = bytes.indexOf(FEED, from); at !== -1; at = bytes.indexOf(FEED, at + 1))
+    if (bytes[at + 1] === FEED) return at + 2
+  return bytes.length
+}
 
 /** Bytes in, events out: how a stream comes unless its format says otherwise. */
 export const sse: Framing = {

@@ -115,6 +115,9 @@ export class CapturedReply implements Reply {
     this.written.push(text)
     return this.room
   }
+  writeBytes(bytes: Uint8Array): boolean {
+    return this.write(Buffer.from(bytes).toString())
+  }
   end(text?: string): void {
     if (this.status === null || this.over) throw new Error('end out of turn')
     if (text) this.written.push(text)

@@ -10,7 +10,7 @@ export type Asked = UpstreamCall & {
   aborted: boolean
   resumed: number
   head(status: number, headers?: Readonly<Record<string, string>>): void
-  /** Text as bytes, in one piece; answers whether more is wanted. */
+  /** Text as bytes, in one piece, which are overwritten as those of a socket are by the next read; answers whether more is wanted. */
   send(text: string): boolean
   end(): void
   fail(failure: Failure): void
@@ -54,7 +54,6 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
       return () => timers.delete(id)
     },
     dial: (call, listener) => {
-      const encoder = new TextEncoder()
       const asked: Asked = {
         ...call,
         at: now,
@@ -66,7 +65,13 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
           if (!this.aborted) listener.head(status, lookup)
         },
         send(text) {
-          return this.aborted ? false : listener.bytes(encoder.encode(text))
+          if (this.aborted) return false
+          const bytes = Buffer.from(text)
+          try {
+            return listener.bytes(bytes)
+          } finally {
+            bytes.fill('x')
+          }
         },
         end() {
           if (!this.aborted) listener.end()

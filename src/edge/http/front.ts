@@ -57,8 +57,8 @@ export type Exchange = RequestHead & {
   answer(status: number, headers: Headers, body: string | null, source?: Source): void
   /** Throws where a header cannot be written. The head leaves with the first of the body. */
   begin(status: number, headers: Headers): void
-  /** Leaves in one write. False: the client reads slower than we write; `drained` tells when it has caught up. */
-  write(text: string): boolean
+  /** Leaves in one write; bytes are copied, if they have to wait. False: the client reads slower than we write; `drained` tells when it has caught up. */
+  write(piece: string | Uint8Array): boolean
   end(text: string): void
   /** Breaks the connection. */
   cut(): void

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { withHead } from '../with-head.ts'
 import {
   closeBehind,
   type Exchange,
@@ -209,10 +210,18 @@ class NodeExchange implements Exchange {
     if (this.#frames) this.#res.chunkedEncoding = false
   }
 
-  write(text: string): boolean {
-    const room = this.#res.write(this.#frames ? chunk(text) : text)
+  write(piece: string | Uint8Array): boolean {
+    const room = this.#res.write(typeof piece === 'string' ? this.#framed(piece) : this.#framedBytes(piece))
     if (!room) this.#listen()
     return room
+  }
+
+  #framed(text: string): string {
+    return this.#frames ? chunk(text) : text
+  }
+
+  #framedBytes(bytes: Uint8Array): Uint8Array {
+    return this.#frames ? withHead(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n') : withHead('', bytes)
   }
 
   end(text: string): void {

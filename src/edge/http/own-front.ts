@@ -23,7 +23,7 @@ import {
 } from './front.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
 import { statusLine } from './status.ts'
-import { descriptorOf, early, straight } from './straight.ts'
+import { descriptorOf, early, straight, straightPart } from './straight.ts'
 
 /** Bytes a client may send ahead while a request of it is answered; from there on it is not read. */
 const MOST_AHEAD = 64 * 1024
@@ -317,11 +317,24 @@ class Connection<Guest> implements Line, RequestSink {
       room = this.#socket.write(body)
       this.#socket.uncork()
     }
-    if (!room && !this.#drains) {
-      this.#drains = true
-      this.#socket.on('drain', () => this.#exchange?.hears.drained())
-    }
+    if (!room) this.#waitForRoom()
     return room
+  }
+
+  /** Between a head and a tail (Latin-1). */
+  writePart(head: string, part: Uint8Array, tail: string): boolean {
+    if (!this.#socket.writable) return true
+    const taken = this.#socket.writableLength > 0 ? 0 : straightPart(this.#descriptor, head, part, tail)
+    const whole = taken === head.length + part.length + tail.length
+    const room = whole || this.#socket.write(withHead(head, part, tail).subarray(taken))
+    if (!room) this.#waitForRoom()
+    return room
+  }
+
+  #waitForRoom(): void {
+    if (this.#drains) return
+    this.#drains = true
+    this.#socket.on('drain', () => this.#exchange?.hears.drained())
   }
 
   /** Answers whether there is room for more. */
@@ -375,7 +388,10 @@ class Connection<Guest> implements Line, RequestSink {
 }
 
 /** What an exchange needs of its connection. */
-type Wire = Pick<Connection<unknown>, 'complete' | 'waiting' | 'tail' | 'write' | 'writeBytes' | 'answered' | 'destroy'>
+type Wire = Pick<
+  Connection<unknown>,
+  'complete' | 'waiting' | 'tail' | 'write' | 'writePart' | 'writeBytes' | 'answered' | 'destroy'
+>
 
 /** A request's head once its answer has begun, of which it may be minutes to the end: nobody asks for it any more. */
 const FORGOTTEN: ReadHead = {
@@ -498,8 +514,8 @@ class OwnExchange implements Exchange {
     this.#read = FORGOTTEN
   }
 
-  write(text: string): boolean {
-    return this.#write(text, '')
+  write(piece: string | Uint8Array): boolean {
+    return typeof piece === 'string' ? this.#write(piece, '') : this.#writePart(piece)
   }
 
   end(text: string): void {
@@ -510,6 +526,14 @@ class OwnExchange implements Exchange {
 
   cut(): void {
     this.#wire.destroy()
+  }
+
+  #writePart(part: Uint8Array): boolean {
+    const head = this.#head
+    this.#head = ''
+    if (this.method === 'HEAD') return this.#wire.write(head, '', true)
+    if (!this.#frames) return this.#wire.writePart(head, part, '')
+    return this.#wire.writePart(`${head}${part.length.toString(16)}\r\n`, part, '\r\n')
   }
 
   /** `close`: what ends chunks (RFC 9112, section 7.1). */

@@ -55,9 +55,17 @@ export class HttpReply implements Reply, Hears {
   }
 
   write(text: string): boolean {
-    if (this.#over || this.#gone || text === '') return true
+    return text === '' || this.#write(text)
+  }
+
+  writeBytes(bytes: Uint8Array): boolean {
+    return this.#write(bytes)
+  }
+
+  #write(piece: string | Uint8Array): boolean {
+    if (this.#over || this.#gone) return true
     if (!this.#exchange.begun) this.#begin()
-    const room = this.#exchange.write(text)
+    const room = this.#exchange.write(piece)
     // The client is slower than we are. Only then is anything counted: a write that leaves at once costs nothing here.
     if (!room) this.#count(this.#exchange.waiting)
     return room

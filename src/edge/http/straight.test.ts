@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, Socket } from 'node:net'
 import { test } from 'node:test'
-import { descriptorOf, straight } from './straight.ts'
+import { descriptorOf, straight, straightPart } from './straight.ts'
 
 /** A connection: this end, and the other, which reads nothing until it is told to. */
 const connection = async () => {
@@ -19,6 +19,8 @@ test('straight: what the system takes is there, and how much that is is said', a
   const descriptor = descriptorOf(near)
   assert.equal(straight(descriptor, ''), 0)
   assert.equal(straight(descriptor, 'caf\xe9'), 4)
+  assert.equal(straightPart(descriptor, '<', Buffer.from([0, 255]), '\r\n'), 5)
+  assert.equal(straightPart(descriptor, '<', Buffer.alloc(64 * 1024), ''), 0)
   const piece = 'x'.repeat(64 * 1024)
   // What is longer is the stream's.
   assert.equal(straight(descriptor, `${piece}x`), 0)
@@ -33,13 +35,13 @@ test('straight: what the system takes is there, and how much that is is said', a
   near.end(`${piece.slice(taken)}!`, 'latin1')
   let [first, last, length] = ['', '', 0]
   far.on('data', (part: Buffer) => {
-    first ||= part.toString('latin1', 0, 4)
+    first ||= part.toString('latin1', 0, 9)
     last = part.toString('latin1', part.length - 1)
     length += part.length
   })
   far.resume()
   await once(far, 'end')
-  assert.deepEqual([first, last, length], ['caf\xe9', '!', pieces * piece.length + 5])
+  assert.deepEqual([first, last, length], ['caf\xe9<\0\xff\r\n', '!', pieces * piece.length + 10])
   far.destroy()
 })
 
@@ -50,5 +52,6 @@ test('straight: of a broken connection nothing is taken, and nothing thrown', as
   await closed
   assert.equal(descriptorOf(near), -1)
   assert.equal(straight(descriptorOf(near), 'x'), 0)
+  assert.equal(straightPart(descriptorOf(near), '', Buffer.from('x'), ''), 0)
   assert.equal(descriptorOf(new Socket()), -1)
 })

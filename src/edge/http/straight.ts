@@ -26,6 +26,23 @@ export const straight = (descriptor: number, text: string): number => {
   }
 }
 
+const PAGE = Buffer.allocUnsafeSlow(MOST)
+
+/** The same of bytes between two texts. */
+export const straightPart = (descriptor: number, head: string, part: Uint8Array, tail: string): number => {
+  const end = head.length + part.length
+  const length = end + tail.length
+  if (descriptor === -1 || length > MOST) return 0
+  PAGE.write(head, 'latin1')
+  PAGE.set(part, head.length)
+  PAGE.write(tail, end, 'latin1')
+  try {
+    return writeSync(descriptor, PAGE, 0, length)
+  } catch {
+    return 0
+  }
+}
+
 const EARLY = Buffer.allocUnsafeSlow(16 * 1024)
 
 /** What a client has said by the time its connection is accepted, mostly all of its question; null: nothing yet. */

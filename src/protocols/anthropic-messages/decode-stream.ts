@@ -192,10 +192,7 @@ export const decodeStream = (): StreamDecoder => {
   }
 
   return {
-    again(bytes) {
-      const found = deaf ? undefined : repetition.inBytes(bytes)
-      return found && { frame: found.frame, events: [{ type: 'delta', text: found.text }] }
-    },
+    again: (bytes, letters, from) => (deaf ? undefined : repetition.inBytes(bytes, letters, from)),
     push(frame) {
       if (deaf) return []
       if (frame.oversized)

@@ -1,5 +1,5 @@
 import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
-import { passFrame, writeFrame } from '../sse.ts'
+import { NAMED, passFrame, writeFrame } from '../sse.ts'
 import { encodeStream, KEEP_ALIVE_COMMENT, PING } from './encode-stream.ts'
 import { errorEvent } from './failure.ts'
 
@@ -40,6 +40,12 @@ export const passStream = (context: AnswerContext): StreamWriter => {
 
   return {
     push: (step) => (over ? [] : pass(step)),
+    passes(bytes) {
+      // Frames without their name are given it.
+      if (over || writer || bytes[0] !== NAMED) return false
+      passed = true
+      return true
+    },
     end() {
       if (over) return []
       if (writer) return writer.end()

@@ -1,7 +1,7 @@
 import type { Block, ChatEvent, Citation, Proof } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import type { Frame, Passing, StreamDecoder } from '../../core/protocol.ts'
+import type { Again, Frame, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
 import { aList } from '../shape.ts'
@@ -36,9 +36,8 @@ class ChunkReader implements StreamDecoder {
   readonly #repetition = new Repetition(plainText)
   readonly #blocks = new Blocks()
 
-  again(bytes: Uint8Array): Passing | undefined {
-    const found = this.#over ? undefined : this.#repetition.inBytes(bytes)
-    return found && { frame: found.frame, events: [{ type: 'delta', text: found.text }] }
+  again(bytes: Uint8Array, letters: string, from: number): Again | undefined {
+    return this.#over ? undefined : this.#repetition.inBytes(bytes, letters, from)
   }
 
   push(frame: Frame): readonly ChatEvent[] {

@@ -266,6 +266,12 @@ class PassWriter implements StreamWriter {
     return usage && !this.#wantsUsage && isOnlyUsage(data) ? [] : [passFrame(frame)]
   }
 
+  passes(): boolean {
+    if (this.#over) return false
+    this.#content = true
+    return true
+  }
+
   end(): readonly string[] {
     if (this.#over || !this.#finished) return []
     this.#over = true

@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject, number, object, text } from '../.
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, Passing, StreamDecoder, StreamWriter } from '../../core/protocol.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
-import { passFrame, writeFrame } from '../sse.ts'
+import { lastFrameIn, NAMED, passFrame, writeFrame } from '../sse.ts'
 import { answerReader, malformed } from './answer-read.ts'
 import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
 import { eventAsKept, isKept, responseAsKept } from './kept.ts'
@@ -24,10 +24,8 @@ export const decodeStream = (): StreamDecoder => {
     return [{ type: 'failure', failure }]
   }
   return {
-    again(bytes) {
-      const found = failed || reader.over ? undefined : repetition.inBytes(bytes)
-      return found && { frame: found.frame, events: reader.readAgain(found.text) }
-    },
+    again: (bytes, letters, from) =>
+      failed || reader.over ? undefined : repetition.inBytes(bytes, letters, from, reader.readAgain),
     push(frame) {
       if (failed || reader.over) return []
       if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event longer than is allowed.'))
@@ -263,6 +261,13 @@ export const passStream = (context: AnswerContext): StreamWriter => {
       if (own) return own.end()
       if (over) return []
       return failWith(fail('truncated', "The provider's stream ended before its answer was complete."))
+    },
+    passes(bytes) {
+      // Frames without their name are given it.
+      if (own || over || shift > 0 || bytes[0] !== NAMED) return false
+      lastData = lastFrameIn(bytes)?.data
+      interrupted = true
+      return true
     },
     keepAlive() {
       if (own) return own.keepAlive()

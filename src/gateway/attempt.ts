@@ -153,7 +153,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
       this.#settle = resolve
     })
     const call = { method: 'POST', url, headers, body, connectTimeout: settings.timeout.connect } as const
-    const collected = stream && hold === Number.POSITIVE_INFINITY
+    const collected = hold === Number.POSITIVE_INFINITY
     const more = {
       ...(source && { source }),
       ...(identity && { identity }),

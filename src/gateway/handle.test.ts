@@ -597,6 +597,14 @@ test('handle: an answer that has finished is complete even if the process ends b
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
 })
 
+test('handle: of an answer that is wanted whole all is held, also if it comes as a stream nobody asked for', async () => {
+  const { ask, world } = bench([instance('a')], (asked) => play.stream(asked, said.stream('all')))
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(reply.json.choices[0].message.content, 'all')
+  assert.equal(world.calls[0]?.collected, true)
+})
+
 test('handle: time for everything', async () => {
   const { ask, world } = bench([instance('a')], () => {}, { timeout: { request: 5_000 } })
   const reply = ask(question(false))

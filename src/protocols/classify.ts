@@ -125,7 +125,8 @@ const sentence = (kind: FailureKind, status: number): string => {
     case 'quota':
       return "The gateway's account at this provider has used up its quota."
     case 'model_missing':
-      return 'The provider does not have this model.'
+      // A server asked at a path it has nothing at says no more than that either: a base URL without its /v1.
+      return `The provider does not have this model${status === 404 ? ', or its base URL is wrong' : ''}.`
     case 'context_length':
       return 'The request is longer than the model can read.'
     case 'content_policy':

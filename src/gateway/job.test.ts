@@ -13,7 +13,7 @@ const DONE = writeFrame(undefined, '[DONE]')
 
 type Kept = { readonly status: string; readonly response: JsonObject; readonly events: number }
 
-const given = () => {
+const given = (room = () => true) => {
   const kept: Kept[] = []
   let gone = 0
   let told = 0
@@ -21,6 +21,7 @@ const given = () => {
     owner: 'me',
     queued: body('queued'),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
+    room,
     keep: (response, status, events) => kept.push({ status, response, events: events.length }),
   })
   job.onGone(() => gone++)
@@ -151,6 +152,19 @@ test('job: cancelling lets go of whoever answers, once, and those who watch are 
   job.cancel()
   assert.equal(gone(), 1)
   assert.equal(told(), before + 1)
+})
+
+test('job: where all of them have said too much it says no more, unless that is little', () => {
+  let asked = 0
+  const { job, gone } = given(() => ++asked < 3)
+  const words = event('response.output_text.delta', 1, { delta: 'x'.repeat(30_000) })
+  job.write(created + words + words)
+  assert.equal(asked, 0)
+  for (let more = 0; more < 6; more++) job.write(words)
+  assert.deepEqual([asked, job.over, gone()], [2, false, 0])
+  for (let more = 0; more < 6; more++) job.write(words)
+  assert.partialDeepStrictEqual(job.response, { status: 'failed', error: { code: 'busy' } })
+  assert.deepEqual([asked, gone()], [3, 1])
 })
 
 test('job: who watches no more is told no more', () => {

@@ -17,12 +17,17 @@ export type JobOptions = {
   readonly queued: JsonObject
   /** The response that says it failed so. */
   readonly failed: (failure: Failure) => JsonObject
+  /** Whether it may say more, by what all of them have said. */
+  readonly room: () => boolean
   /** The response's state has changed. */
   readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly JobEvent[]) => void
 }
 
 /** Characters of events it may say; more is no answer of a model. */
 const MOST = 128 * 1024 * 1024
+
+/** Characters after which it is asked anew whether there is room for more. */
+const STEP = 64 * 1024
 
 export class Job implements Reply {
   readonly owner: string
@@ -31,6 +36,8 @@ export class Job implements Reply {
   readonly #watchers = new Set<() => void>()
   #response: JsonObject
   #size = 0
+  /** So many characters it may say before it asks. */
+  #granted = STEP
   #status: ResponseStatus = 'queued'
   #gone: () => void = () => {}
 
@@ -114,11 +121,20 @@ export class Job implements Reply {
       if (this.#status === 'queued') this.#become(response, 'in_progress')
       else this.#response = response
     }
-    if (this.#size > MOST) {
-      this.#fail(fail('too_large', `The answer is longer than ${MOST} characters of events.`))
+    const problem = this.#size > this.#granted ? this.#noRoom() : null
+    if (problem) {
+      this.#fail(problem)
       this.#gone()
     }
     this.#tell()
+  }
+
+  #noRoom(): Failure | null {
+    if (this.#size > MOST) return fail('too_large', `The answer is longer than ${MOST} characters of events.`)
+    if (!this.#options.room())
+      return fail('busy', 'The responses being answered in the background take more memory than they may.')
+    this.#granted = this.#size + STEP
+    return null
   }
 
   /** An error in place of an answer; `said`: as the client would have been told. */

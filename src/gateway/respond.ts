@@ -60,8 +60,10 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseS
   }
 }
 
-/** Characters of events those under way may have said before no other is begun. */
+/** Characters of events those under way may have said before no other is begun; beyond twice as many none says more. */
 const MOST_SAID = 256 * 1024 * 1024
+
+const saidBy = (jobs: Gateway['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
 
 /** ms between two attempts at writing down what has been answered, and how many there are. */
 const RETRY = 60_000
@@ -86,7 +88,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   const { jobs } = gateway
   if (jobs.size >= gateway.config().settings.limit.concurrent)
     return refuse(fail('busy', 'As many responses are answered in the background as may be (limit.concurrent).'))
-  if (jobs.values().reduce((sum, { size }) => sum + size, 0) > MOST_SAID)
+  if (saidBy(jobs) > MOST_SAID)
     return refuse(fail('busy', 'The responses being answered in the background take all the memory they may.'))
 
   const context = contextOf(gateway.world, turn, received)
@@ -97,6 +99,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
     owner: received.client,
     queued,
     failed: (failure) => failedResponse(context, failure),
+    room: () => saidBy(jobs) <= 2 * MOST_SAID,
     keep: (response, status, events) => {
       if (status === 'in_progress') return void turn.keep(JSON.stringify(response), status, null)
       const all = events.map(({ data }) => data).join('\n')

@@ -11,6 +11,9 @@ const ms = (fallback: number, about: string) => z.int().min(0).max(LONGEST).defa
 const whole = (fallback: number, least: number, most: number, about: string) =>
   z.int().min(least).max(most).default(fallback).describe(about)
 
+/** As a browser says it in `Origin`: no path, and no star, which no page has. Apps and extensions have schemes of their own. */
+const ORIGIN = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/\s?#*]+\/?$/
+
 /**
  * A section and a name make the environment's name: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. A setting
  * outside a section is its own name: `keyStrategy` is `KEY_STRATEGY`.
@@ -145,7 +148,11 @@ export const settingsSchema = z.strictObject({
     .prefault({}),
   cors: z
     .strictObject({
-      origins: z.array(z.string().min(1)).default([]).describe('web origins that may call, as https://app.example'),
+      origins: z
+        .array(z.string().regex(ORIGIN).meta({ allowed: 'scheme://name or scheme://name:port' }))
+        .default([])
+        .describe('web origins that may call, as https://app.example')
+        .meta({ allowed: 'a list of scheme://name or scheme://name:port' }),
     })
     .prefault({}),
   data: z

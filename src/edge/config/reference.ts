@@ -13,8 +13,11 @@ export const publishedSchema = (): string => {
     ...jsonSchemaOf(fileSchema),
   }
   const whole = { $schema, title: 'headgate.yaml', description: 'Configuration of the Headgate gateway.', ...schema }
-  return `${JSON.stringify(whole, null, 2)}\n`
+  return `${JSON.stringify(whole, (name, value) => (isOurs(name, value) ? undefined : value), 2)}\n`
 }
+
+/** A keyword that no other reader of JSON Schema knows. */
+const isOurs = (name: string, value: unknown): boolean => name === 'allowed' && typeof value === 'string'
 
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 

@@ -14,6 +14,10 @@ const yamlOf = ({ path }: Row, value: string): string =>
 
 const setBy = (row: Row, env: string): unknown => at(loaded({ env: { [row.env]: env } }).config.settings, row.path)
 
+/** Two values a list may hold. */
+const listed = ({ name }: Row) =>
+  name === 'cors.origins' ? (['https://a.example', 'app://b'] as const) : (['a', 'b'] as const)
+
 test('every setting that was promised is there, under its name and its default', () => {
   const documented = [
     ['circuit.timeout', 'CIRCUIT_TIMEOUT', 30000],
@@ -141,13 +145,14 @@ for (const row of settingRows) {
       )
     })
   } else if (schema.type === 'array') {
+    const [a, b] = listed(row)
     test(`${env}: takes a comma list`, () => {
-      assert.deepEqual(setBy(row, ' a, b ,,a,'), ['a', 'b'])
-      assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, '[a, b]') }).config.settings, path), ['a', 'b'])
-      assert.match(lines({ env: {}, yaml: yamlOf(row, 'a') }).join(), /allowed: a list of texts/)
+      assert.deepEqual(setBy(row, ` ${a}, ${b} ,,${a},`), [a, b])
+      assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, `["${a}", "${b}"]`) }).config.settings, path), [a, b])
+      assert.match(lines({ env: {}, yaml: yamlOf(row, a) }).join(), /allowed: a list of /)
     })
     test(`${env}: refuses commas with nothing between them`, () => {
-      const allowed = /^[^\n]*: found [^\n]+; allowed: a list of texts$/
+      const allowed = /^[^\n]*: found [^\n]+; allowed: a list of [^\n]+$/
       assert.match(lines({ env: { [env]: ', ,' } }).join('\n'), allowed)
       // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference to a variable
       assert.match(lines({ env: { NONE: ',' }, yaml: yamlOf(row, '"${NONE}"') }).join('\n'), allowed)
@@ -175,7 +180,7 @@ for (const row of settingRows) {
         : schema.enum
           ? [schema.enum[0] ?? '', schema.enum[1] ?? '', schema.enum[1]]
           : schema.type === 'array'
-            ? ['[a]', 'b,c', ['b', 'c']]
+            ? [`["${listed(row)[0]}"]`, listed(row).join(), listed(row)]
             : schema.type === 'boolean'
               ? [String(fallback), String(!fallback), !fallback]
               : ['a', 'b', 'b']
@@ -185,6 +190,18 @@ for (const row of settingRows) {
     assert.notDeepEqual(at(other.settings, path), expected)
   })
 }
+
+test('an origin that no page has is refused: whoever lists it would wonder', () => {
+  const allowed = 'scheme://name or scheme://name:port'
+  for (const origin of ['*', 'app.example', 'https://*.app.example', 'https://app.example/path', 'null'])
+    assert.deepEqual(
+      [lines({ env: { CORS_ORIGINS: origin } }), lines({ env: {}, yaml: `cors: { origins: [ "${origin}" ] }` })],
+      [
+        [`CORS_ORIGINS: found "${origin}"; allowed: a list of ${allowed}`],
+        [`headgate.yaml:1:20: cors.origins.0: found "${origin}"; allowed: ${allowed}`],
+      ],
+    )
+})
 
 test('a problem in the file is said although the environment overrides it', () => {
   assert.equal(lines({ env: { CIRCUIT_TIMEOUT: '1' }, yaml: 'circuit: { timeout: 30s }\n' }).length, 1)

@@ -655,7 +655,7 @@ describe('in the background', () => {
       const one = await place('one', format)
       const gateway = await begin([one])
       const client = sdk(gateway)
-      one.delivery = { first: 60, gap: 10 }
+      one.delivery = { first: 60, gap: 100 }
       const asked = await client.responses.create({ model: 'm', input: 'a', background: true })
       assert.deepEqual([asked.status, asked.background, asked.output], ['queued', true, []])
       const listed = await client.responses.inputItems.list(asked.id)

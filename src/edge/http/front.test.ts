@@ -350,6 +350,26 @@ for (const [name, open] of FRONTS)
       })
     }
 
+    for (const how of ['cut', 'hung up on'] as const)
+      test(`half an answer that ends with its connection is not taken for whole: ${how}`, async () => {
+        const made = await given(open)
+        made.serve = (exchange) => {
+          exchange.patience = 100
+          exchange.begin(200, {})
+          exchange.write('half')
+          if (how === 'cut') return void setTimeout(() => exchange.cut(), 50)
+          exchange.write('x'.repeat(20_000_000))
+          exchange.end('')
+        }
+        const asker = await client(made.port)
+        if (how === 'hung up on') asker.socket.pause()
+        asker.socket.write(get('/a', '', '1.0'))
+        await until('left', () => made.left.length === 1)
+        asker.socket.resume()
+        await until('closed', () => asker.closed)
+        assert.match(String(asker.socket.errored), /ECONNRESET/)
+      })
+
     test('who says no more in the middle of an answer, and takes nothing of it, has left', async (t) => {
       const made = await given(open)
       made.serve = () => {}
@@ -442,11 +462,10 @@ test('own front: an error of the house is told, and the connection is cut', asyn
 })
 
 test('own front: nobody is late because the process stood still', async () => {
-  const made = await given(ownFront, { timing: { head: 300, check: 20 } })
+  const made = await given(ownFront, { timing: { head: 600, check: 20 } })
   const silent = await client(made.port)
-  const asker = await client(made.port)
-  await new Promise((resolve) => setTimeout(resolve, 50))
   const [busy, busier] = [await client(made.port), await client(made.port)]
+  const asker = await client(made.port)
   const stand = (ms: number) => {
     for (const over = performance.now() + ms; performance.now() < over; );
   }
@@ -459,7 +478,7 @@ test('own front: nobody is late because the process stood still', async () => {
     // It is here before its time is over, and is read after it.
     if (exchange.target === '/busier') {
       asker.socket.write(get('/a'))
-      stand(400)
+      stand(700)
     }
     echo(exchange)
   }

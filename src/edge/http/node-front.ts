@@ -208,6 +208,7 @@ class NodeExchange implements Exchange {
     this.#frames = this.#res.useChunkedEncodingByDefault
     this.#res.writeHead(status, listed(headers, this.#frames ? ['transfer-encoding', 'chunked'] : []))
     if (this.#frames) this.#res.chunkedEncoding = false
+    else this.#res.once('timeout', () => this.cut())
   }
 
   write(piece: string | Uint8Array): boolean {
@@ -230,7 +231,9 @@ class NodeExchange implements Exchange {
   }
 
   cut(): void {
-    this.#res.destroy()
+    // Where nothing else says how long it is, an end like any other would be taken for the answer's own.
+    if (this.begun && !this.#frames) this.#req.socket.resetAndDestroy()
+    else this.#res.destroy()
   }
 
   /** Node hangs up itself on a connection whose time is over; while the system's queue becomes shorter that begins anew. */

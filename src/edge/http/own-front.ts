@@ -169,7 +169,9 @@ class Connection<Guest> implements Line, RequestSink {
   }
 
   destroy(): void {
-    this.#socket.destroy()
+    // An end like any other would be taken for the answer's own.
+    if (this.#exchange?.isOpen) this.#socket.resetAndDestroy()
+    else this.#socket.destroy()
   }
 
   /** Between two requests. */
@@ -423,6 +425,8 @@ class OwnExchange implements Exchange {
   /** The answer's head, until it leaves with the first of the body. */
   #head = ''
   #frames = false
+  /** It ends with the connection. */
+  #isOpen = false
 
   constructor(wire: Wire, read: ReadHead, keeps: boolean) {
     this.#wire = wire
@@ -457,6 +461,11 @@ class OwnExchange implements Exchange {
 
   get complete(): boolean {
     return this.over || this.#wire.complete
+  }
+
+  /** Its client has no other way to see where it ends than the connection's end, and it has not come to that. */
+  get isOpen(): boolean {
+    return this.#isOpen && !this.over
   }
 
   get waiting(): number {
@@ -510,6 +519,7 @@ class OwnExchange implements Exchange {
     const coding = frames ? 'transfer-encoding: chunked\r\n' : ''
     this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#wire.tail(this.keeps)}`
     this.#frames = frames
+    this.#isOpen = !frames
     this.begun = true
     this.#read = FORGOTTEN
   }

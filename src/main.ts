@@ -7,17 +7,23 @@
  * Where it cannot be written nothing is kept, and every start is a first one. `NODE_COMPILE_CACHE` is another folder for
  * it, `NODE_DISABLE_COMPILE_CACHE=1` is none.
  */
+import { readFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { workersWanted } from './edge/workers/wanted.ts'
 
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
+const version = (): string => JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
+const [, program = '', ...args] = process.argv
 const workers = workersWanted(process.env, process.cwd())
 // No static imports: all of those are loaded before the first line of any of them runs.
-if (workers > 1) {
+const said = args.length > 0 ? (await import('./edge/command-line.ts')).answerTo(args, version()) : null
+if (said) {
+  process[said.to].write(said.text)
+  process.exitCode = said.code
+} else if (workers > 1) {
   const { supervise } = await import('./edge/workers/supervise.ts')
-  const [, program = '', ...args] = process.argv
   supervise({ program, args, env: process.env, workers })
 } else {
   const { serve } = await import('./serve.ts')

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { createServer } from 'node:net'
 import { test } from 'node:test'
-import { post, run, start } from './support/process.ts'
+import { MAIN, post, run, start } from './support/process.ts'
 
 test('start: without anything the demo answers, and says that it is one', async () => {
   await using gateway = await start()
@@ -61,6 +61,17 @@ test('start: bad configuration ends it with one line a problem', async () => {
   assert.match(output(), /headgate\.yaml:3:\d+: .*providers/)
   assert.doesNotMatch(output(), /canary/)
   assert.equal(output().trim().split('\n').length, 3)
+})
+
+test('start: words that are no settings do not start it', async () => {
+  const told = (...words: string[]) =>
+    spawnSync(process.execPath, [MAIN, ...words], { encoding: 'utf8', timeout: 20_000 })
+  const version = told('--version')
+  assert.deepEqual([version.status, version.stderr], [0, ''])
+  assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/)
+  const port = told('--port', '4000')
+  assert.deepEqual([port.status, port.stdout], [2, ''])
+  assert.match(port.stderr, /PORT=/)
 })
 
 test('start: a taken port is named, with a way out', async () => {

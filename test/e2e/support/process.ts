@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const MAIN = join(import.meta.dirname, '..', '..', '..', 'src', 'main.ts')
+export const MAIN = join(import.meta.dirname, '..', '..', '..', 'src', 'main.ts')
 
 export type Started = {
   /** `http://127.0.0.1:…` */

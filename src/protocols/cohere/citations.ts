@@ -39,8 +39,15 @@ const placeOf = (raw: JsonObject, said: string): { start?: number; end?: number 
   const words = text(raw.text)
   if (words === undefined) return end <= said.length ? { start, end } : {}
   if (said.slice(start, end) === words) return { start, end }
-  const before = [...said.slice(0, 2 * start)].slice(0, start).join('').length
+  const before = lengthOf(said, start)
   if (said.startsWith(words, before)) return { start: before, end: before + words.length }
   const found = said.indexOf(words)
   return found === -1 || words === '' ? {} : { start: found, end: found + words.length }
+}
+
+/** UTF-16 units that so many characters take, from the beginning. Counted, since a list of them takes thirty times as long. */
+const lengthOf = (said: string, characters: number): number => {
+  let at = 0
+  for (let left = characters; left > 0 && at < said.length; left--) at += (said.codePointAt(at) ?? 0) > 0xffff ? 2 : 1
+  return at
 }

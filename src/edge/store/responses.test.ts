@@ -356,6 +356,19 @@ test('store: what is swept goes a part at a time', () => {
   setting.store.close()
 })
 
+test('store: one that closes waits for nobody who writes, and nobody for it', () => {
+  const { folder, store } = given()
+  store.put(response('a'))
+  const other = new DatabaseSync(join(folder, FILE))
+  other.exec('BEGIN IMMEDIATE')
+  const asked = performance.now()
+  store.close()
+  // Whoever wants the log for itself waits two seconds for those who write, and keeps them waiting then.
+  assert.ok(performance.now() - asked < 1_500)
+  other.exec('COMMIT')
+  other.close()
+})
+
 test('store: what cannot be written is a failure, and what was there stays', () => {
   const { store } = given()
   store.put(response('a'))

@@ -246,8 +246,8 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     close() {
       void log.close()
       try {
-        // Nobody waits any more, and whoever copies the file has all of it.
-        database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+        // Nobody waits here any more, and whoever copies the file has all of it. Other processes write meanwhile.
+        database.exec('PRAGMA wal_checkpoint(PASSIVE)')
       } catch {
         // The disk is full, or broken. What is in the log stays there, and is read from there.
       }

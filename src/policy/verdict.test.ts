@@ -112,6 +112,11 @@ const sentences: readonly (readonly [Failure[], readonly LeftOut[], string])[] =
   [[], [{ why: 'quota', wait: null }], 'No key has credit or quota left.'],
   [of('rate_limited'), [], 'Every upstream is at its limit for now. Last: it was rate limited'],
   [[], [{ why: 'token_rate', wait: 1_000 }], 'Every upstream is at its limit for now.'],
+  [
+    of('rate_limited'),
+    [{ why: 'budget', wait: 1_000 }],
+    'Every upstream asked is at its limit for now; others were not asked, as the retry budget is spent (retry.budgetPercent). Last: it was rate limited',
+  ],
   [of('model_missing'), [], 'No provider has this model. Last: it was model missing'],
   [of('connect_timeout'), [], 'No upstream answered in time. Last: it was connect timeout'],
   [of('status'), [], 'The upstream could not answer. Last: it was status'],
@@ -142,6 +147,22 @@ test('verdict: how many failed is said in words, whose digits nobody takes for a
       verdict(Array(at + 2).fill(fail('status', 'x')), []).message,
       new RegExp(`^${word} attempts failed\\.`),
     )
+})
+
+test('verdict: a key that is refused beside one without quota is no more worth a wait than either alone', () => {
+  const resting = [
+    { why: 'suspended', wait: 60_000 },
+    { why: 'quota_exhausted', wait: 900_000 },
+  ]
+  const first = verdict(of('auth', 'quota'), [])
+  const next = verdict([], resting)
+  assert.deepEqual([statusOf(first), comeBack(first, 60_000).retry], [502, false])
+  assert.deepEqual([statusOf(next), comeBack(next, 60_000).retry], [502, false])
+  assert.equal(
+    next.message,
+    'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
+  )
+  assert.equal(verdict([], [...resting, { why: 'rate_limited', wait: 3_000 }]).kind, 'no_target')
 })
 
 for (const why of ['auth', 'permission', 'suspended', 'disabled', 'model_denied'])

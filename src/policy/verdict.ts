@@ -33,12 +33,12 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
 
   if (only(MONEY))
     return { ...fail('quota', `No key has credit or quota left.${quoted(last)}`), ...origin(last), ...more }
-  if (only(RATE, MONEY))
-    return {
-      ...fail('rate_limited', `Every upstream is at its limit for now.${quoted(last)}`),
-      ...origin(last),
-      ...more,
-    }
+  if (only(RATE, MONEY)) {
+    const rest = leftOut.some(({ why }) => why === 'budget')
+      ? ' asked is at its limit for now; others were not asked, as the retry budget is spent (retry.budgetPercent).'
+      : ' is at its limit for now.'
+    return { ...fail('rate_limited', `Every upstream${rest}${quoted(last)}`), ...origin(last), ...more }
+  }
   if (last) {
     if (only(MISSING))
       return fail('model_missing', `No provider has this model.${quoted(last)}`, { param: 'model', ...origin(last) })
@@ -62,6 +62,13 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
     return fail('model_missing', 'No provider has this model; it was asked for a short while ago.', { param: 'model' })
   if (only(DOOR))
     return fail('auth', 'No key of the configured providers is accepted at the moment. Check the keys.', more)
+  // Neither is helped by the wait for the other.
+  if (only(DOOR, MONEY))
+    return fail(
+      'auth',
+      'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
+      more,
+    )
   return fail(
     'no_target',
     'No upstream may be tried at the moment: circuits are open or keys are resting. See /providers/status.',

@@ -11,8 +11,8 @@ export const NEVER = Number.POSITIVE_INFINITY
 export type Sleeper = Member & {
   /** In ms of the monotonic clock. Set by `Alarms`. */
   until: number
-  /** It is time. */
-  ring(): void
+  /** It is time. What has come since `now` may not have been read yet. */
+  ring(now: number): void
 }
 
 /** To ask so many takes 1 µs and is done once a ms at most, twice as many once in two: a thousandth of the time. */
@@ -80,7 +80,7 @@ export class Alarms<T extends Sleeper> extends Members<T> {
         // The one before may have seen to it.
         if (one.until > now) continue
         one.until = NEVER
-        one.ring()
+        one.ring(now)
       }
       this.#asked = now
     } finally {

@@ -343,8 +343,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     if (first < this.until) this.#waits.set(this.#world, this, first)
   }
 
-  ring(): void {
-    const now = this.#world.now()
+  ring(now: number): void {
     for (const clock of CLOCKS) if (this.#runsUntil(clock) <= now) this.#ranDown(clock)
     this.#sleep()
   }

@@ -319,6 +319,31 @@ test('S12: nor the one for the end of the body, behind which the count of tokens
   assert.ok(reply.text.endsWith(said.done))
 })
 
+test('S04: an upstream is not silent because the process stood still twice', async () => {
+  let upstream: Asked | undefined
+  const { ask, world } = bench(
+    [instance('a')],
+    (asked) => {
+      upstream = asked
+      begun(asked, 'one')
+    },
+    { keepAlive: { interval: 0 }, timeout: { idle: 1_000 } },
+  )
+  const { later } = world
+  // Every timer is late.
+  Object.assign(world, { later: (ms: number, run: () => void) => later(ms + 900, run) })
+  const reply = ask(question())
+  await world.pass(950)
+  upstream?.send(said.chunk({ content: ' two' }))
+  // The system has the rest since before its time was over; it is read when both are.
+  await world.pass(1_900)
+  upstream?.send(said.chunk({}, 'stop') + said.done)
+  upstream?.end()
+  await world.pass(5_000)
+  assert.equal(textOf(reply), 'one two')
+  assert.ok(reply.text.endsWith(said.done))
+})
+
 test('S12: a client that reads nothing for its time is let go, and nobody is blamed', async () => {
   const { ask, world, gateway } = bench([instance('a')], (asked) => begun(asked, 'one'), {
     timeout: { clientWrite: 5_000, idle: 1_000 },

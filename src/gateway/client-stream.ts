@@ -213,6 +213,9 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
   }
 }
 
+/** So many bytes repay a write of their own; fewer, among other steps, join the text around them. */
+const REPAYS = 4 * 1024
+
 /** What a writer makes of the steps that one read brought: mostly one text, or the read's bytes as they came. */
 export const wireOf = (writer: StreamWriter, steps: readonly Passing[]): readonly (string | Uint8Array)[] => {
   const wire: (string | Uint8Array)[] = []
@@ -220,9 +223,12 @@ export const wireOf = (writer: StreamWriter, steps: readonly Passing[]): readonl
   for (const step of steps) {
     const { bytes } = step
     if (bytes && writer.passes?.(bytes)) {
-      if (text !== '') wire.push(text)
-      text = ''
-      wire.push(bytes)
+      if (steps.length > 1 && bytes.length < REPAYS) text += textIn(bytes)
+      else {
+        if (text !== '') wire.push(text)
+        text = ''
+        wire.push(bytes)
+      }
     } else if (bytes && writer.passes) {
       for (const one of oneByOne(step)) for (const piece of writer.push(one)) text += piece
     } else for (const piece of writer.push(step)) text += piece

@@ -40,6 +40,9 @@ export const placeOf = (url: URL, ca: string | undefined): Place => {
   }
 }
 
+/** A timer that rings so much too late (ms) says that the process stood still. */
+const STOOD_STILL = 20
+
 /**
  * A connection, TLS included, within so many ms (0: without limit). `done` is called once, with null or with why there is
  * none and the error itself; the socket is then destroyed. `read`: bytes go there instead of being emitted.
@@ -65,18 +68,23 @@ export const connectTo = (
         ...(read && { onread: read }),
       })
     : connectPlain({ host, port, ...(read && { onread: read }) })
-  const giveUp = () => {
-    if (!open) return
-    finish(connectTimedOut(allowed), new Error('connect timeout'))
-    socket.destroy()
+  let timer: NodeJS.Timeout | undefined
+  const within = (ms: number) => {
+    const due = performance.now() + ms
+    timer = setTimeout(() => {
+      const late = performance.now() - due
+      // A name, a handshake take several turns of the event loop: for so long it was this process that stood still.
+      if (late >= STOOD_STILL) return within(late)
+      finish(connectTimedOut(allowed), new Error('connect timeout'))
+      socket.destroy()
+    }, ms)
   }
-  // What has come by then is read first: it may be this process that stood still.
-  const timer = allowed > 0 && setTimeout(() => setImmediate(giveUp), allowed)
+  if (allowed > 0) within(allowed)
   let open = true
   const finish = (failure: Failure | null, error?: Error) => {
     if (!open) return
     open = false
-    if (timer) clearTimeout(timer)
+    clearTimeout(timer)
     socket.off('error', failed).off('close', closed)
     // Until its owner listens, or where it never does: an error nobody hears ends the process. Two who listen are kept in
     // a list, as long as there is the connection.

@@ -298,7 +298,8 @@ class Search<Ready extends Fitness> {
     const { board, world } = this.#tools
     await stop.sleep(world, wait)
     if (stop.reason) return null
-    const asked = board.admit(target, this.#settings, 'normal')
+    // Nobody else is left: one that has just recovered is asked too.
+    const asked = board.admit(target, this.#settings, 'warm')
     const isOpen = 'why' in asked && asked.why === 'circuit'
     const ticket = isOpen ? board.admit(target, this.#settings, PAST_OPEN[this.#settings.circuit.whenAllOpen]) : asked
     return 'why' in ticket ? null : { target, prepared, ticket }

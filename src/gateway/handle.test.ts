@@ -509,6 +509,32 @@ test('handle: an upstream that says when to come back is not asked before', asyn
   assert.equal(world.calls.length, 2)
 })
 
+test('handle: who waits for a limit to be over is not turned away because its upstream has just recovered', async () => {
+  const parts: ((asked: Asked) => void)[] = [
+    (asked) => play.error(asked, 500),
+    answers,
+    () => {},
+    () => {},
+    (asked) => play.error(asked, 429, {}, { 'retry-after': '1' }),
+    answers,
+  ]
+  const { ask, world } = bench([instance('a')], (asked) => parts.shift()?.(asked), {
+    circuit: { resetTimeout: 20_000, consecutiveFailures: 1 },
+  })
+  ask(question(false))
+  await world.pass(20_000)
+  const replies: ReturnType<typeof ask>[] = []
+  for (let number = 0; number < 4; number++) {
+    replies.push(ask(question(false)))
+    await world.pass(0)
+  }
+  await world.pass(2_000)
+  assert.deepEqual(
+    replies.map(({ status, over }) => over && status),
+    [200, null, null, 200],
+  )
+})
+
 for (const [mode, wanted] of [
   ['fail', 0],
   ['probe', 1],

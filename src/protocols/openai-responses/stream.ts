@@ -160,18 +160,22 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
     if (writer.over && !wasOver) out.push(DONE)
     return out
   }
+  /** Of a response that has begun. */
+  const goOn = (event: ChatEvent): string[] => {
+    // Nearly every event says more of what was said last.
+    if (event.type === 'delta' && !event.logprobs && steps.known && writer.goesOn(event.text))
+      return [steps.again(event.text, sequence++)]
+    const wasOver = writer.over
+    return texts(writer.write(event), wasOver)
+  }
   return {
     push({ events }) {
-      const wasOver = writer.over
       const [only] = events
-      // Nearly every step is one event of a response that has begun, and says more of what was said last.
-      if (events.length === 1 && only?.type === 'delta' && !only.logprobs && steps.known && writer.goesOn(only.text))
-        return [steps.again(only.text, sequence++)]
-      if (events.length === 1 && only && writer.begun && !wasOver) return texts(writer.write(only), wasOver)
+      if (writer.begun) return events.length === 1 && only ? goOn(only) : events.flatMap(goOn)
       const made = events.flatMap((event) => writer.write(event))
       // Whatever the first step tells, the response has begun with it.
       const begun = events.some(({ type }) => type !== 'ping') ? writer.begin() : []
-      return texts([...begun, ...made], wasOver)
+      return texts([...begun, ...made], false)
     },
     end() {
       const wasOver = writer.over

@@ -160,7 +160,11 @@ test('repetition: of bytes those that are such events, and no more', () => {
     assert.equal(toldIn(repetition, other), undefined, other)
     assert.deepEqual(toldIn(repetition, two + other), [['zwö 😀'], end], other)
   }
-  // What is no UTF-8 does not go on as it came.
+  // What is no UTF-8 does not go on as it came; the sign for that, said by somebody else, does.
+  const sign = writeFrame('x', '{"id":"a","text":"a\ufffd","n":1}')
+  assert.deepEqual(toldIn(repetition, sign), [['a\ufffd'], Buffer.byteLength(sign)])
+  const both = Buffer.from(writeFrame('x', '{"id":"a","text":"\xef\xbf\xbda\xe2","n":1}'), 'latin1')
+  assert.equal(toldIn(repetition, both), undefined)
   const broken = Buffer.from(writeFrame('x', '{"id":"a","text":"a\xe2","n":1}'), 'latin1')
   assert.equal(toldIn(repetition, broken), undefined)
   assert.deepEqual(toldIn(repetition, Buffer.concat([Buffer.from(two), broken])), [['zwö 😀'], end])

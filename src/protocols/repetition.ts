@@ -37,8 +37,9 @@ const NUMBER_MARK = 86_420_135
 const QUOTE = 34
 const BACKSLASH = 92
 
-/** What a decoder says in place of what is no UTF-8. */
+/** What a decoder says in place of what is no UTF-8; and its bytes, where somebody said it himself. */
 const FAULT = '\ufffd'
+const FAULT_BYTES = '\xef\xbf\xbd'
 
 const asDelta = (text: string): readonly ChatEvent[] => [{ type: 'delta', text }]
 
@@ -170,13 +171,13 @@ const found = {
     for (const { before, holds } of gaps) {
       const hole = at + before.length
       if (letters.slice(at, hole) !== before) return false
-      at = holds === 'number' ? numberEnd(letters, hole) : string.end(letters, hole)
+      at = holds === 'number' ? numberEnd(letters, hole) : jsonString.end(letters, hole)
       if (at === -1) return false
       if (holds === 'text') {
         this.from = hole
         this.to = at
-        this.kind = string.kind
-      } else if (holds === 'padding') this.odd = (string.kind & WIDE) !== 0
+        this.kind = jsonString.kind
+      } else if (holds === 'padding') this.odd = (jsonString.kind & WIDE) !== 0
     }
     this.end = at + after.length
     return this.from !== this.to && letters.slice(at, this.end) === after
@@ -188,9 +189,10 @@ const saidIn = (bytes: Uint8Array, letters: string): string | undefined => {
   const { from, to, kind, odd } = found
   if (odd) return undefined
   if (kind === PLAIN) return apart(letters.slice(from, to))
-  const said = (kind & WIDE) === 0 ? letters.slice(from, to) : decoded(bytes, from, to)
+  const raw = letters.slice(from, to)
+  const said = (kind & WIDE) === 0 ? raw : decoded(bytes, from, to)
   // What is no UTF-8 does not go on as it came.
-  if ((kind & WIDE) !== 0 && said.includes(FAULT)) return undefined
+  if (said.includes(FAULT) && said.split(FAULT).length !== raw.split(FAULT_BYTES).length) return undefined
   return (kind & ESCAPED) === 0 ? said : JSON.parse(`"${said}"`)
 }
 
@@ -203,13 +205,13 @@ const gapsIn = (data: string, text: string): Mould | undefined => {
   if (start === -1 || data.indexOf(quoted, start + 1) !== -1) return undefined
   const holes: Hole[] = [{ start: start + 1, end: start + quoted.length - 1, holds: 'text' }]
   const add = (member: string, holds: 'padding' | 'number', endOf: (data: string, at: number) => number) => {
-    const found = data.indexOf(member)
-    if (found === -1) return
-    const from = found + member.length
+    const at = data.indexOf(member)
+    if (at === -1) return
+    const from = at + member.length
     const end = endOf(data, from)
     if (end !== -1) holes.push({ start: from, end, holds })
   }
-  add(PADDING, 'padding', (data, at) => string.end(data, at))
+  add(PADDING, 'padding', (data, at) => jsonString.end(data, at))
   add(NUMBER, 'number', numberEnd)
   holes.sort((one, other) => one.start - other.start)
   const gaps: Gap[] = []
@@ -222,7 +224,7 @@ const gapsIn = (data: string, text: string): Mould | undefined => {
   return { gaps, after: data.slice(at) }
 }
 
-const string = {
+const jsonString = {
   kind: PLAIN,
   /** Index of the quote that ends the JSON string whose inside begins at `at`, and in `kind` what it has; -1: it is none. */
   end(data: string, at: number): number {

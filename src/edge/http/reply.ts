@@ -55,7 +55,7 @@ export class HttpReply implements Reply, Hears {
   }
 
   write(text: string): boolean {
-    return text === '' || this.#write(text)
+    return this.#write(text)
   }
 
   writeBytes(bytes: Uint8Array): boolean {
@@ -63,7 +63,7 @@ export class HttpReply implements Reply, Hears {
   }
 
   #write(piece: string | Uint8Array): boolean {
-    if (this.#over || this.#gone) return true
+    if (this.#over || this.#gone || piece.length === 0) return true
     if (!this.#exchange.begun) this.#begin()
     const room = this.#exchange.write(piece)
     // The client is slower than we are. Only then is anything counted: a write that leaves at once costs nothing here.

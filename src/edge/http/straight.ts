@@ -39,6 +39,7 @@ export const straightPart = (descriptor: number, head: string, part: Uint8Array,
   try {
     return writeSync(descriptor, PAGE, 0, length)
   } catch {
+    // As above.
     return 0
   }
 }

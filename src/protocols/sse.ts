@@ -1,7 +1,7 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
 import type { Frame, FrameReader, Framing, Passing } from '../core/protocol.ts'
 import type { Stage } from '../core/stage.ts'
-import { textIn, Utf8 } from './text.ts'
+import { Utf8 } from './text.ts'
 
 const NONE = Number.POSITIVE_INFINITY
 
@@ -186,7 +186,7 @@ export const NAMED = 'e'.charCodeAt(0)
 
 /** The frames of a step, and each frame's step by itself. */
 export const framesOf = ({ frame, bytes }: Passing): readonly Frame[] =>
-  bytes ? sseFrames(bytes.length).push(textIn(bytes)) : frame ? [frame] : []
+  bytes ? sse.frames(bytes.length).push(bytes) : frame ? [frame] : []
 
 export const oneByOne = (step: Passing): readonly Passing[] => {
   if (!step.bytes) return [step]
@@ -199,7 +199,7 @@ export const oneByOne = (step: Passing): readonly Passing[] => {
 export const lastFrameIn = (bytes: Uint8Array): Frame | undefined => {
   let at = bytes.length - 3
   while (at > 0 && !(bytes[at] === FEED && bytes[at - 1] === FEED)) at--
-  return sseFrames(bytes.length).push(textIn(at <= 0 ? bytes : bytes.subarray(at + 1)))[0]
+  return sse.frames(bytes.length).push(at <= 0 ? bytes : bytes.subarray(at + 1))[0]
 }
 
 /** Behind the next frame that ends as nearly all do, with two line feeds; the bytes' end if there is none. */

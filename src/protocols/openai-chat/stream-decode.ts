@@ -1,6 +1,6 @@
 import type { Block, ChatEvent, Citation, Proof } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { Again, Frame, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
@@ -472,7 +472,7 @@ class Arguments {
   /** They are one JSON object. */
   get whole(): boolean {
     while (this.#looked < this.#pieces.length && this.#is !== 'other') this.#look(this.#pieces[this.#looked++] ?? '')
-    if (this.#is === 'shut') this.#is = isJson(this.#pieces.join('').trim()) ? 'whole' : 'other'
+    if (this.#is === 'shut') this.#is = readJson(this.#pieces.join('').trim()) !== undefined ? 'whole' : 'other'
     return this.#is === 'whole'
   }
 
@@ -490,14 +490,5 @@ class Arguments {
     if (letter === '"') this.#at = 'in a string'
     else if (letter === '{' || letter === '[') this.#depth++
     else if ((letter === '}' || letter === ']') && --this.#depth === 0) this.#is = 'shut'
-  }
-}
-
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
   }
 }

@@ -18,10 +18,13 @@ export const newRows = (): { readonly file: string; readonly done: () => void } 
   return { file: join(folder, 'rows'), done: () => rmSync(folder, { recursive: true }) }
 }
 
-/** The rows the tests left there, in one order whoever was first; none where the recordings are not. */
+/** The rows that the tests wrote, sorted; none where the recordings are missing. */
 export const readRows = (file: string): readonly Row[] => {
   if (!existsSync(file)) return []
-  const lines = readFileSync(file, 'utf8').trim().split('\n').sort()
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .sort()
   // The board wrote them.
   return lines.map((line) => JSON.parse(line) as Row)
 }

@@ -100,6 +100,7 @@ export class Board {
   }
 
   print(): void {
+    if (this.#rows.size === 0) return
     process.stdout.write(`\n${this.lines().join('\n')}\n\n`)
     const file = process.env[ROWS]
     if (file === undefined || this.#table === undefined) return

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { Board, ROWS } from '../test/conformance/board.ts'
+import { newRows, readRows } from './conformance.ts'
+
+test('conformance: without recordings there are no rows', () => {
+  const { file, done } = newRows()
+  try {
+    assert.deepEqual(readRows(file), [])
+    writeFileSync(file, '')
+    assert.deepEqual(readRows(file), [])
+  } finally {
+    done()
+  }
+})
+
+test('conformance: rows are read back sorted; an empty board adds none', () => {
+  const { file, done } = newRows()
+  const before = process.env[ROWS]
+  process.env[ROWS] = file
+  try {
+    new Board('answers').print()
+    assert.equal(existsSync(file), false)
+    for (const name of ['two', 'one']) {
+      const board = new Board('answers')
+      board.each(name, [1], String, () => undefined)
+      board.print()
+    }
+    assert.deepEqual(
+      readRows(file).map((row) => [row.name, row.passed]),
+      [
+        ['one', 1],
+        ['two', 1],
+      ],
+    )
+  } finally {
+    if (before === undefined) delete process.env[ROWS]
+    else process.env[ROWS] = before
+    done()
+  }
+})

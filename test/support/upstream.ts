@@ -351,7 +351,7 @@ export const refusingUrl = async (): Promise<string> => {
 }
 
 /** Waits until something has become true, looking every few ms; fails after `ms`. */
-export const until = async (what: string, check: () => boolean, ms = 3_000): Promise<void> => {
+export const until = async (what: string, check: () => boolean, ms = 20_000): Promise<void> => {
   const end = performance.now() + ms
   while (!check()) {
     if (performance.now() > end) throw new Error(`not within ${ms} ms: ${what}`)

@@ -4,8 +4,9 @@ import fc from 'fast-check'
 import { rowOf } from '../core/failure.ts'
 import { corsHeaders, type Door, type Head, mayEnter, preflightHeaders, presentedKey } from './access.ts'
 
-const loopback: Door = { loopback: true, port: 3000, hosts: [], origins: [] }
-const open: Door = { ...loopback, loopback: false }
+const loopback: Door = { loopback: true, keyed: false, port: 3000, hosts: [], origins: [] }
+const open: Door = { ...loopback, loopback: false, keyed: true }
+const unkeyed: Door = { ...open, keyed: false }
 const head = (more: Partial<Head> = {}): Head => ({
   method: 'POST',
   target: '/v1/chat/completions',
@@ -139,6 +140,61 @@ const cases: readonly Case[] = [
     'origin',
   ],
   ['a page without Host to compare', { origin: 'http://localhost:3000', host: [] }, open, 'origin'],
+
+  // DNS rebinding: without client keys, a name that resolves to this machine does not make a page ours.
+  [
+    'a page of a rebound name, no keys',
+    { origin: 'http://evil.example:3000', host: ['evil.example:3000'] },
+    unkeyed,
+    'origin',
+  ],
+  [
+    'a page of a rebound name that says same-origin, no keys',
+    { origin: 'http://evil.example', host: ['evil.example'], secFetchSite: 'same-origin' },
+    unkeyed,
+    'origin',
+  ],
+  [
+    'a page of a rebound name across sites, no keys',
+    { origin: 'http://evil.example', host: ['evil.example'], secFetchSite: 'cross-site' },
+    unkeyed,
+    'origin',
+  ],
+  ['our page by IP address, no keys', { origin: 'http://10.1.2.3:3000', host: ['10.1.2.3:3000'] }, unkeyed, null],
+  ['our page by IPv6 address, no keys', { origin: 'http://[fd00::1]:3000', host: ['[fd00::1]:3000'] }, unkeyed, null],
+  [
+    'a name that begins like an IP address, no keys',
+    { origin: 'http://10.1.2.3.evil.example', host: ['10.1.2.3.evil.example'] },
+    unkeyed,
+    'origin',
+  ],
+  ['our page by localhost, no keys', { origin: 'http://localhost:3000', host: ['localhost:3000'] }, unkeyed, null],
+  [
+    'our page by a listed name, no keys',
+    { origin: 'https://gw.example', host: ['gw.example'] },
+    { ...unkeyed, hosts: ['gw.example'] },
+    null,
+  ],
+  [
+    'our page by a name beside the listed one, no keys',
+    { origin: 'https://gw.example.evil.example', host: ['gw.example.evil.example'] },
+    { ...unkeyed, hosts: ['gw.example'] },
+    'origin',
+  ],
+  ['an IP origin with another Host, no keys', { origin: 'http://10.1.2.3', host: ['evil.example'] }, unkeyed, 'origin'],
+  ['a client without Origin by any name, no keys', { host: ['gw.example'] }, unkeyed, null],
+  [
+    'cross-site with an origin like ours',
+    { origin: 'http://localhost:3000', host: ['localhost:3000'], secFetchSite: 'cross-site' },
+    loopback,
+    'origin',
+  ],
+  [
+    'cross-site with an origin like ours, keys set',
+    { origin: 'https://gw.example', host: ['gw.example'], secFetchSite: 'cross-site' },
+    open,
+    'origin',
+  ],
 
   ['a picture on a foreign page', { secFetchSite: 'cross-site' }, loopback, 'origin'],
   ['typed into the address bar', { secFetchSite: 'none' }, loopback, null],

@@ -17,8 +17,10 @@ export type Head = {
 export type Door = {
   /** We listen on a loopback address. */
   readonly loopback: boolean
+  /** Model calls require a client key. */
+  readonly keyed: boolean
   readonly port: number
-  /** Further names accepted in Host there. */
+  /** Host names that belong to this gateway. On a loopback address, no other name is accepted in Host. */
   readonly hosts: readonly string[]
   /** Web origins that may call. */
   readonly origins: readonly string[]
@@ -49,36 +51,69 @@ const badHost = ({ host }: Head, { loopback, hosts }: Door): Failure | null => {
   if (!loopback) return null
   if (only === undefined) return fail('invalid_request', 'The request has no Host header; send one.')
   const { name } = authority(only)
-  if (isLoopback(name)) return null
-  const written = only.toLowerCase()
-  if (hosts.some((allowed) => allowed.toLowerCase() === written || bare(allowed) === name)) return null
+  if (isLoopback(name) || isListedHost(only, hosts)) return null
   return fail(
     'host',
     'The gateway listens on this machine only, and the Host header names another one. Call it as localhost, or add the name to `hosts` in headgate.yaml (HOSTS in the environment).',
   )
 }
 
+/** Whether the operator listed this host, as `name:port` or by its name alone. */
+const isListedHost = (written: string, hosts: Door['hosts']): boolean =>
+  hosts.some((listed) => listed.toLowerCase() === written.toLowerCase() || bare(listed) === authority(written).name)
+
+/**
+ * Refuses requests of web pages from other origins. A browser sends `Sec-Fetch-Site: cross-site` only when the page is
+ * not ours, so that header overrides an `Origin` that looks like ours (Fetch Metadata, W3C).
+ */
 const badOrigin = (head: Head, door: Door): Failure | null => {
   const { origin, secFetchSite } = head
-  if (origin !== undefined ? isOwn(origin, head, door) || isListed(origin, door) : secFetchSite !== 'cross-site')
-    return null
-  return fail(
-    'origin',
-    'A web page of another origin made this request. To let it, add its origin to `cors.origins` in headgate.yaml (CORS_ORIGINS in the environment).',
-  )
+  const crossSite = secFetchSite === 'cross-site'
+  if (origin === undefined) return crossSite ? OTHER_ORIGIN : null
+  if (isListed(origin, door)) return null
+  if (crossSite || !isOwn(origin, head, door)) return OTHER_ORIGIN
+  return isTrustedHost(origin, head, door) ? null : UNKNOWN_HOST
 }
 
-/** A page that we served: its origin is what the request calls us by, or us by another name of this machine. */
+const OTHER_ORIGIN = fail(
+  'origin',
+  'A web page of another origin made this request. To let it, add its origin to `cors.origins` in headgate.yaml (CORS_ORIGINS in the environment).',
+)
+const UNKNOWN_HOST = fail(
+  'origin',
+  'The gateway requires no client key, so it accepts web pages only from a loopback name, an IP address or a listed host name. Add the name to `hosts` (HOSTS), add the page to `cors.origins` (CORS_ORIGINS), or set client keys (AUTH_KEYS).',
+)
+
+/** Whether the page was served by this gateway: its origin is the request's Host, or a loopback name with our port. */
 const isOwn = (origin: string, { host }: Head, { loopback, port }: Door): boolean => {
-  const parts = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase())
-  const [, scheme, rest] = parts ?? []
-  if (scheme === undefined || rest === undefined) return false
-  const usual = scheme === 'https' ? '443' : '80'
-  const theirs = authority(rest)
+  const theirs = originAuthority(origin)
+  if (theirs === null) return false
   const ours = authority(host[0] ?? '')
-  const theirPort = theirs.port ?? usual
-  if (theirs.name !== '' && theirs.name === ours.name && theirPort === (ours.port ?? usual)) return true
-  return loopback && isLoopback(theirs.name) && theirPort === String(port)
+  if (theirs.name !== '' && theirs.name === ours.name && theirs.port === (ours.port ?? theirs.usualPort)) return true
+  return loopback && isLoopback(theirs.name) && theirs.port === String(port)
+}
+
+/**
+ * Without client keys, a host name alone does not prove that a page is ours: an attacker's DNS can resolve any name to
+ * this machine (DNS rebinding). An IP address or a loopback name cannot be rebound.
+ */
+const isTrustedHost = (origin: string, { host }: Head, { keyed, hosts }: Door): boolean => {
+  if (keyed) return true
+  const { name } = originAuthority(origin) ?? { name: '' }
+  return isLoopback(name) || isIpAddress(name) || isListedHost(host[0] ?? '', hosts)
+}
+
+const isIpAddress = (name: string): boolean => /^(?:[0-9]{1,3}\.){3}[0-9]{1,3}$/.test(name) || name.startsWith('[')
+
+/** Host name and port of an `http` or `https` origin; null: it is not one. */
+const originAuthority = (
+  origin: string,
+): { readonly name: string; readonly port: string; readonly usualPort: string } | null => {
+  const [, scheme, rest] = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase()) ?? []
+  if (scheme === undefined || rest === undefined) return null
+  const usualPort = scheme === 'https' ? '443' : '80'
+  const { name, port } = authority(rest)
+  return { name, port: port ?? usualPort, usualPort }
 }
 
 /** `null` is the origin of every sandboxed frame anywhere: listing it would list everybody. */

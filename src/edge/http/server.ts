@@ -146,9 +146,17 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   let calls = 0
   let draining = false
   let ending = false
-  let door: Door = { loopback: isLoopback(options.host ?? ''), port: options.port, hosts: [], origins: [] }
-  const doorFor = ({ hosts, cors }: Settings): Door => {
-    if (door.hosts !== hosts || door.origins !== cors.origins) door = { ...door, hosts, origins: cors.origins }
+  let door: Door = {
+    loopback: isLoopback(options.host ?? ''),
+    keyed: false,
+    port: options.port,
+    hosts: [],
+    origins: [],
+  }
+  const doorFor = ({ hosts, cors, auth }: Settings): Door => {
+    const keyed = auth.keys.length > 0
+    if (door.hosts !== hosts || door.origins !== cors.origins || door.keyed !== keyed)
+      door = { ...door, keyed, hosts, origins: cors.origins }
     return door
   }
 

@@ -1,6 +1,7 @@
 /** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
+import { describeJsonError } from '../core/json-error.ts'
 import { DEEPEST, survey } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
 import type { Question } from './prepare.ts'
@@ -33,19 +34,8 @@ const parse = (source: string): Outcome<JsonObject> => {
       fail('invalid_json', 'The body is JSON, but not an object. Send an object with "model" and what to answer.'),
     )
   } catch (error) {
-    return bad(fail('invalid_json', `The body is not valid JSON${place(error, source)}.`))
+    return bad(fail('invalid_json', `The body is not valid JSON: ${describeJsonError(error, source)}.`))
   }
-}
-
-/** Line and column of a syntax error where V8's message has them, else the character it stumbled over; never more of the body. */
-const place = (error: unknown, source: string): string => {
-  const message = error instanceof Error ? error.message : ''
-  const token = /^Unexpected token (.{1,4}?), /su.exec(message)?.[1]
-  if (token !== undefined) return `: ${token} is not expected where it stands`
-  const position = /position (\d+)/.exec(message)?.[1]
-  if (position === undefined) return ': it ends before it is complete'
-  const before = source.slice(0, Number(position)).split('\n')
-  return `: see line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`
 }
 
 const refusal = (problem: 'too-deep' | 'duplicate' | 'not-finite', at: string) => {

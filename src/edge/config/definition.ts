@@ -107,6 +107,17 @@ export const protocolOf = (style: string): UpstreamProtocolName | undefined =>
   // The keys of the table are exactly the protocol names.
   (Object.keys(styleNames) as UpstreamProtocolName[]).find((name) => styleNames[name] === style)
 
+const UNITS: { readonly [unit: string]: number } = { ms: 1, s: 1_000, sec: 1_000, m: 60_000, min: 60_000, h: 3_600_000 }
+
+/** `; write 30000` for `30s` at a setting in milliseconds; empty where no number in milliseconds is meant or allowed. */
+export const durationHint = (schema: Schema, written: string): string => {
+  const [, amount, unit = ''] = /^(\d{1,9}(?:\.\d{1,3})?) ?([a-z]{1,3})$/.exec(written.trim().toLowerCase()) ?? []
+  const ms = Number(amount) * (UNITS[unit] ?? Number.NaN)
+  const isTime = schema.type === 'integer' && schema.description?.includes('(ms)') === true
+  const fits = Number.isInteger(ms) && ms >= (schema.minimum ?? 0) && ms <= (schema.maximum ?? Number.MAX_SAFE_INTEGER)
+  return isTime && fits ? `; times are in milliseconds, write ${ms}` : ''
+}
+
 /** What a list holds. */
 const manyOf = (schema: Schema): string =>
   schema.enum ? `any of ${schema.enum.join(', ')}` : schema.type === 'string' ? 'texts' : 'values'

@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
-import { allowedBy, launchSchema, type Row, schemasAt } from './definition.ts'
+import { allowedBy, durationHint, launchSchema, type Row, schemasAt } from './definition.ts'
 import { listFrom } from './file.ts'
 import { type Problem, quote } from './problem.ts'
 import { launchRows, settingRows } from './rows.ts'
@@ -55,7 +55,9 @@ const read = (env: Env, rows: readonly Row[], schema: z.ZodType): { values: Nest
   const problems = [...faulty.values()].map((row) => ({
     where: row.env,
     found: row.secret ? 'a value that is not shown, for it is a secret' : quote(variable(env, row.env) ?? ''),
-    allowed: schemasAt(row.schema, []).map(allowedBy).join(', or '),
+    allowed:
+      schemasAt(row.schema, []).map(allowedBy).join(', or ') +
+      durationHint(row.schema, row.secret ? '' : (variable(env, row.env) ?? '')),
   }))
   return { values, problems }
 }

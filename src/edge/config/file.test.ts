@@ -246,7 +246,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'a setting',
     'circuit:\n  timeout: 30s\n',
-    'headgate.yaml:2:12: circuit.timeout: found "30s"; allowed: a whole number from 0 to 2147483647',
+    'headgate.yaml:2:12: circuit.timeout: found "30s"; allowed: a whole number from 0 to 2147483647; times are in milliseconds, write 30000',
   ],
   [
     'a quoted number',
@@ -495,7 +495,9 @@ test('loadConfig: finds the files of a folder, and says which it cannot use', as
   await mkdir(join(folder, 'conf'))
   await writeFile(join(folder, 'conf', 'other.yaml'), 'circuit: { timeout: 30s }\n')
   assert.deepEqual(await load({ HEADGATE_CONFIG: 'conf/other.yaml' }), {
-    lines: ['conf/other.yaml:1:21: circuit.timeout: found "30s"; allowed: a whole number from 0 to 2147483647'],
+    lines: [
+      'conf/other.yaml:1:21: circuit.timeout: found "30s"; allowed: a whole number from 0 to 2147483647; times are in milliseconds, write 30000',
+    ],
   })
   const absolute = join(folder, 'conf', 'other.yaml')
   assert.match(JSON.stringify(await load({ HEADGATE_CONFIG: absolute })), /other\.yaml:1:21: circuit\.timeout/)

@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
-import { allowedBy, jsonSchemaOf, type Schema, schemasAt, styleNames } from './definition.ts'
+import { allowedBy, durationHint, jsonSchemaOf, type Schema, schemasAt, styleNames } from './definition.ts'
 import { type Problem, quote } from './problem.ts'
 import type { Tree } from './tree.ts'
 
@@ -153,10 +153,15 @@ const problemsFrom = (
         where: tree.placeOf(path).value,
         what,
         found: foundAt(tree, path, valueAt(tree.value, path)),
-        allowed: allowed === '' ? 'another value' : allowed,
+        allowed: (allowed === '' ? 'another value' : allowed) + hintFor(schemas, valueAt(tree.value, path)),
       },
     ]
   })
+}
+
+const hintFor = (schemas: readonly Schema[], value: unknown): string => {
+  const [only, another] = schemas
+  return only && !another && typeof value === 'string' ? durationHint(only, value) : ''
 }
 
 /** Null is what YAML makes of a name without a value: not set. */

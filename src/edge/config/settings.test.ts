@@ -14,6 +14,10 @@ const yamlOf = ({ path }: Row, value: string): string =>
 
 const setBy = (row: Row, env: string): unknown => at(loaded({ env: { [row.env]: env } }).config.settings, row.path)
 
+/** The remedy at a setting in milliseconds for `30s`, the only value of the tests that reads like a time. */
+const hint = ({ schema }: Row, text: string): string =>
+  text === '30s' && schema.description?.includes('(ms)') ? '; times are in milliseconds, write 30000' : ''
+
 /** Two values a list may hold. */
 const listed = ({ name }: Row) =>
   name === 'cors.origins' ? (['https://a.example', 'app://b'] as const) : (['a', 'b'] as const)
@@ -113,7 +117,7 @@ for (const row of settingRows) {
       for (const text of bad)
         assert.deepEqual(
           lines({ env: { [env]: text } }),
-          [`${env}: found "${text}"; allowed: a whole number from ${minimum} to ${maximum}`],
+          [`${env}: found "${text}"; allowed: a whole number from ${minimum} to ${maximum}${hint(row, text)}`],
           text,
         )
     })
@@ -124,7 +128,7 @@ for (const row of settingRows) {
         assert.deepEqual(
           lines({ env: {}, yaml: yamlOf(row, text) }),
           [
-            `headgate.yaml:${depth}:${column}: ${name}: found "${text}"; allowed: a whole number from ${minimum} to ${maximum}`,
+            `headgate.yaml:${depth}:${column}: ${name}: found "${text}"; allowed: a whole number from ${minimum} to ${maximum}${hint(row, text)}`,
           ],
           text,
         )
@@ -312,3 +316,18 @@ test('a configuration cannot be changed once it is made', () => {
   assert.throws(() => Object.assign(config.instances[0] ?? {}, { baseUrl: 'x' }), TypeError)
   assert.ok(Object.isFrozen(config.instances[0]?.keys))
 })
+
+for (const [written, hinted] of [
+  ['30s', '30000'],
+  ['1.5 s', '1500'],
+  ['2m', '120000'],
+  ['500ms', '500'],
+  ['99h', '356400000'],
+  ['999h', null],
+  ['30x', null],
+  ['s', null],
+] as const)
+  test(`a time written as ${written} ${hinted ? `is answered with ${hinted}` : 'has no equivalent'}`, () => {
+    const [line = ''] = lines({ env: { CIRCUIT_TIMEOUT: written } })
+    assert.equal(/write (\d+)$/.exec(line)?.[1] ?? null, hinted)
+  })

@@ -84,7 +84,7 @@ test('watch: a good change is applied, a bad one is not, a mended one is said', 
   await writeFile(file, 'circuit: { timeout: 30s }\n')
   assert.equal(
     await next(),
-    'headgate.yaml:1:21: circuit.timeout: found "30s"; allowed: a whole number from 0 to 2147483647',
+    'headgate.yaml:1:21: circuit.timeout: found "30s"; allowed: a whole number from 0 to 2147483647; times are in milliseconds, write 30000',
   )
   await writeFile(file, 'circuit: { timeout: 2000 }\n')
   assert.equal(await next(), 'unchanged')

@@ -13,10 +13,17 @@ export const bodyProblem = (headers: HeaderLookup, most: number): Failure | null
   // A few hundred bytes can unpack to a hundred million; nobody needs it for a prompt.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     return fail('media_type', 'The body is compressed. Send it as it is, without Content-Encoding.')
-  if (type !== undefined && type !== 'application/json' && !isJson(type))
-    return fail('media_type', 'The Content-Type must be application/json (in UTF-8), or be left out.')
+  if (type !== undefined && type !== 'application/json' && !isJson(type)) return fail('media_type', wrongType(type))
   if (length !== undefined && Number(length) > most) return tooLarge(most)
   return null
+}
+
+/** curl sends `-d` as a form unless a header says otherwise, which is the usual way to get here. */
+const wrongType = (type: string): string => {
+  const media = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/.exec(type.split(';', 1)[0]?.trim().toLowerCase() ?? '')?.[0]
+  const found = media === undefined || media.length > 60 ? 'not JSON in UTF-8' : `${media}, not JSON in UTF-8`
+  const remedy = "Send the header content-type: application/json (curl: -H 'content-type: application/json')."
+  return `The Content-Type is ${found}. ${remedy}`
 }
 
 const isJson = (type: string): boolean => {

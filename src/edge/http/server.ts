@@ -590,16 +590,22 @@ const accessRules = () => {
     if (made?.settings !== settings)
       made = { settings, isClient: keyRing(keys), isOperator: keyRing(admin === undefined ? [] : [admin]) }
     if (made.isClient(presented) || (access === 'operator' && made.isOperator(presented))) return null
-    return fail('unauthenticated', access === 'client' ? NO_KEY : presented === undefined ? NO_TOKEN : WRONG_TOKEN)
+    return fail('unauthenticated', keyProblem(access, presented))
   }
 }
 type Ring = ReturnType<typeof keyRing>
 
-/** One sentence for a missing, a wrong and a withdrawn key: which it was is nobody's business. */
-const NO_KEY = 'A key of this gateway is needed: send one of its client keys as Authorization: Bearer … or x-api-key.'
-const NO_TOKEN =
-  'From another machine this page needs a client key or the token of the operator (auth.admin, AUTH_ADMIN) as Authorization: Bearer ….'
-const WRONG_TOKEN = 'This is neither a client key nor the token of the operator.'
+/** A wrong key and a withdrawn one read the same, so that an answer reveals nothing about keys that once existed. */
+const keyProblem = (access: Route['access'], presented: string | undefined): string => {
+  const missing = presented === undefined
+  if (access === 'client')
+    return missing
+      ? 'No API key was sent. Send a client key of this gateway as `Authorization: Bearer KEY` or `x-api-key: KEY`.'
+      : 'Unknown API key. Send a client key of this gateway (auth.keys, AUTH_KEYS); the keys of providers are not accepted here.'
+  return missing
+    ? 'No API key was sent. From another machine this page requires a client key or the admin token (auth.admin, AUTH_ADMIN) as `Authorization: Bearer KEY`.'
+    : 'Unknown API key. This page requires a client key or the admin token (auth.admin, AUTH_ADMIN).'
+}
 
 const FORWARDING = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
 

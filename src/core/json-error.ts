@@ -1,0 +1,90 @@
+/** Where the text of a JSON body is wrong, for error messages. */
+import { stringEnd } from './json-text.ts'
+
+/** 1-based, columns in UTF-16 units. */
+export type TextPosition = { readonly line: number; readonly column: number }
+
+/**
+ * What is wrong with a text that `JSON.parse` refused with this error, and where. Repeats one character of the text at
+ * most. V8 reports a position for every error but an unexpected token and an unexpected end.
+ */
+export const describeJsonError = (error: unknown, source: string): string => {
+  const message = error instanceof Error ? error.message : ''
+  if (message.startsWith('Unexpected token')) {
+    const at = strayTokenAt(source)
+    return `unexpected ${JSON.stringify(characterAt(source, at))} at ${shown(source, at)}`
+  }
+  const position = /^(.{1,80}?)(?: in JSON)? at position (\d+)/.exec(message)
+  if (position) return `${lowerFirst(position[1] ?? '')} at ${shown(source, Number(position[2]))}`
+  return `it ends before it is complete, at ${shown(source, source.length)}`
+}
+
+const characterAt = (source: string, at: number): string => String.fromCodePoint(source.codePointAt(at) ?? 0)
+
+const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
+
+const shown = (source: string, at: number): string => {
+  const { line, column } = positionOf(source, at)
+  return `line ${line}, column ${column}`
+}
+
+const positionOf = (source: string, at: number): TextPosition => {
+  let line = 1
+  let start = 0
+  for (let next = source.indexOf('\n'); next !== -1 && next < at; next = source.indexOf('\n', start)) {
+    line++
+    start = next + 1
+  }
+  return { line, column: at - start + 1 }
+}
+
+const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y
+const WORDS = ['true', 'false', 'null']
+const SPACE = new Set([' ', '\t', '\n', '\r'])
+
+/**
+ * Index of the first token that cannot stand where JSON expects a value: the errors for which V8 gives no position. One
+ * walk without recursion; every other kind of mistake is V8's to find.
+ */
+const strayTokenAt = (source: string): number => {
+  let valueDue = true
+  let inNewList = false
+  let at = 0
+  while (at < source.length) {
+    const char = source.charAt(at)
+    if (SPACE.has(char)) {
+      at++
+      continue
+    }
+    if (char === ',' || char === ':') {
+      if (valueDue) return at
+      valueDue = true
+      at++
+    } else if (char === ']' || char === '}') {
+      if (valueDue && !(inNewList && char === ']')) return at
+      valueDue = false
+      at++
+    } else if (char === '[' || char === '{') {
+      valueDue = char === '['
+      at++
+    } else {
+      const end = valueEnd(source, at)
+      if (end < 0) return -end - 1
+      valueDue = false
+      at = end
+    }
+    inNewList = char === '['
+  }
+  return source.length
+}
+
+/** Index after the string, number or word at `at`; where it is malformed at index `bad`, `-bad - 1`. */
+const valueEnd = (source: string, at: number): number => {
+  if (source.charAt(at) === '"') return stringEnd(source, at)
+  NUMBER.lastIndex = at
+  if (NUMBER.test(source)) return NUMBER.lastIndex
+  const word = WORDS.find((one) => one.charAt(0) === source.charAt(at)) ?? ''
+  let same = 0
+  while (same < word.length && source.charAt(at + same) === word.charAt(same)) same++
+  return same > 0 && same === word.length ? at + same : -(at + same) - 1
+}

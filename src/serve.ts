@@ -16,7 +16,7 @@ import { measureLoad } from './edge/http/load.ts'
 import { type Server, startServer } from './edge/http/server.ts'
 import { signing } from './edge/identity/signing.ts'
 import { loadProviders } from './edge/load-providers.ts'
-import { banner, readyFields } from './edge/observe/banner.ts'
+import { banner, openWarning, readyFields } from './edge/observe/banner.ts'
 import { paintFor } from './edge/observe/colour.ts'
 import { openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
@@ -164,6 +164,10 @@ const start = async (
   }).catch(refuseToListen)
 
   lists.follow(config.instances)
+  const warnIfOpen = () => {
+    const message = openWarning(config, host ?? '::')
+    if (message !== null) log.warn('open', { message })
+  }
   const announce = (readyMs: number) => {
     const facts = {
       version,
@@ -180,6 +184,7 @@ const start = async (
       for (const warning of warnings) log.warn('config', { message: warning })
       log.info('ready', readyFields(facts))
     }
+    warnIfOpen()
     if (config.instances.length === 0)
       log.error('unconfigured', {
         message:
@@ -199,8 +204,10 @@ const start = async (
       }
       for (const warning of reloaded.warnings) log.warn('config', { message: warning })
       if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
+      const wasOpen = openWarning(config, host ?? '::') !== null
       config = seat ? seat.share(reloaded.config) : reloaded.config
       lists.follow(config.instances)
+      if (!wasOpen) warnIfOpen()
       log.info('config_changed', { changes: [...reloaded.changes] })
     },
   })

@@ -196,7 +196,9 @@ export const settingsSchema = z.strictObject({
   hosts: z
     .array(z.string().min(1))
     .default([])
-    .describe('further Host names accepted while listening on a loopback address'),
+    .describe(
+      'host names that belong to this gateway: accepted in Host on a loopback address, and as the origin of web pages without client keys',
+    ),
   fallback: z
     .enum(['any', 'same-model', 'none'])
     .default('any')

@@ -49,6 +49,36 @@ test('start: in production without a provider it serves, and says what is missin
   assert.equal(health.status, 'unconfigured')
 })
 
+for (const [name, env, warned] of [
+  ['beyond loopback without client keys', { HOST: '0.0.0.0' }, true],
+  ['beyond loopback with client keys', { HOST: '0.0.0.0', AUTH_KEYS: 'client-key' }, false],
+  ['on loopback without client keys', { HOST: '127.0.0.1' }, false],
+] as const)
+  test(`start: ${name}: ${warned ? 'a' : 'no'} warning that it is open`, async () => {
+    await using gateway = await start({ env: { NODE_ENV: 'production', DRAIN_DELAY: '0', ...env } })
+    await post(`${gateway.base}/chat/completions`, {})
+    await gateway.stop()
+    const lines = gateway
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('"event":"open"'))
+    assert.equal(lines.length, warned ? 1 : 0)
+    if (warned) assert.match(lines[0] ?? '', /"level":"warn".*all interfaces.*AUTH_KEYS/)
+  })
+
+test('start: a client key in a path appears in neither the log nor the answer', async () => {
+  await using gateway = await start({ env: { AUTH_KEYS: 'team-a-password' } })
+  for (const key of ['team-a-password', 'sk-proj-canary0123456789'])
+    for (const path of [`/${key}/chat/completions`, `/v1/chat/completions/${key}`, `/v1/models/x/${key}?key=${key}`]) {
+      const answer = await fetch(gateway.url + path, { method: 'PUT' })
+      assert.ok([401, 404, 405].includes(answer.status), path)
+      assert.doesNotMatch(await answer.text(), /canary|team-a-password/)
+    }
+  await gateway.stop()
+  assert.match(gateway.output(), /\[key\]/)
+  assert.doesNotMatch(gateway.output(), /canary|team-a-password/)
+})
+
 test('start: bad configuration ends it with one line a problem', async () => {
   const files = { 'headgate.yaml': 'circuit:\n  resetTimeout: soon\nprovidres: {}\n' }
   const { exited, output } = await run({

@@ -116,8 +116,11 @@ for (const [name, row] of Object.entries(ROUTES) as [RouteName, Row][])
 // What says more of the path is looked at first.
 patterns.sort((a, b) => b.suffix.length - a.suffix.length)
 
-/** Looked up by the path as it was sent, the same text every check before has seen. One slash at its end does not matter. */
-export const findRoute = (path: string): Found | Failure => {
+/**
+ * Looked up by the path as it was sent, the same text every check before has seen. One slash at its end does not matter.
+ * `shown` makes the form in which an error names an unknown path.
+ */
+export const findRoute = (path: string, shown: (path: string) => string = (as) => as): Found | Failure => {
   const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
   const routes = exact.get(plain)
   if (routes) return { routes, rest: '' }
@@ -128,7 +131,7 @@ export const findRoute = (path: string): Found | Failure => {
         ? fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
         : { routes, rest }
     }
-  return unknown(plain)
+  return unknown(plain, shown(plain))
 }
 
 const spoken = [...exact].flatMap(([path, routes]) =>
@@ -156,8 +159,8 @@ export const isModelPath = (path: string): boolean => exact.get(path)?.some(({ m
 /** Longest piece of a path that is repeated in an error. */
 const LONGEST_SHOWN = 200
 
-const unknown = (path: string): Failure => {
-  const shown = path.length > LONGEST_SHOWN ? `${path.slice(0, LONGEST_SHOWN)}…` : path
+const unknown = (path: string, masked: string): Failure => {
+  const shown = masked.length > LONGEST_SHOWN ? `${masked.slice(0, LONGEST_SHOWN)}…` : masked
   const [near] = nearest(path, exact.keys())
   const [route] = near === undefined ? [] : (exact.get(near) ?? [])
   return fail(

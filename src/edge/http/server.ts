@@ -23,6 +23,7 @@ import {
 } from './front.ts'
 import { clientOf, keyRing } from './keys.ts'
 import { type LoadMeter, measureLoad } from './load.ts'
+import { maskPath } from './mask-path.ts'
 import { ownFront } from './own-front.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { type Books, HttpReply } from './reply.ts'
@@ -138,7 +139,11 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const timing: Timing = { ...TIMING, ...options.timing }
   const guests = new Set<Guest>()
   let busy = 0
-  const access = accessRules()
+  const { access, shownPath } = accessRules()
+  const reportRefused = (refused: Refused): void => {
+    const known = 'routes' in findRoute(refused.path)
+    options.onRefused?.({ ...refused, path: shownPath(options.settings(), refused.path, known) })
+  }
   const load = options.load ?? measureLoad()
   const { held } = load
   const addresses = new Map<string, number>()
@@ -181,7 +186,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       },
       onError: options.onError,
       onRefused: ({ id, path, failure }) =>
-        options.onRefused?.({ id, method: 'WEBSOCKET', path, status: statusOf(failure), failure }),
+        reportRefused({ id, method: 'WEBSOCKET', path, status: statusOf(failure), failure }),
       timing: { ...SOCKET_TIMING, ...options.socketTiming },
     })
 
@@ -238,7 +243,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         return this.#answerEmpty(preflightHeaders(origin, entrance))
       if (target === '*') return this.#answerEmpty({ allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
 
-      const found = findRoute(path)
+      const found = findRoute(path, (unknown) => shownPath(this.#settings, unknown, false))
       if ('kind' in found) return this.refuse(found)
       const { routes, rest } = found
       if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
@@ -249,7 +254,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       const route = routes.find((one) => takes(one, method))
       if (!route) {
         const taken = routes.map((one) => one.method).join(' or ')
-        const failure = fail('method_not_allowed', `${path} takes ${taken}, not ${method}.`)
+        const failure = fail('method_not_allowed', `${shownPath(settings, path, true)} takes ${taken}, not ${method}.`)
         return this.refuse(failure, { allow: allowed(routes) })
       }
       this.#route = route
@@ -334,7 +339,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       // Every model call says how often it was tried, one that got no further than the door too.
       const tried = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
       const { method } = exchange
-      options.onRefused?.({ id: this.#id, method, path, status: statusOf(failure), failure, ...(why && { why }) })
+      reportRefused({ id: this.#id, method, path, status: statusOf(failure), failure, ...(why && { why }) })
       if (unclearAfter(exchange, made.status)) exchange.last()
       reply.head(made.status, { ...tried, ...made.headers, ...more })
       reply.end(made.body)
@@ -370,7 +375,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), entrance) }
     const refuse = (failure: Failure, why?: Shed) => {
       const made = refusalOf(failure, id, path)
-      options.onRefused?.({ id, method: 'WEBSOCKET', path, status: made.status, failure, ...(why && { why }) })
+      reportRefused({ id, method: 'WEBSOCKET', path, status: made.status, failure, ...(why && { why }) })
       const more = { ...common, 'x-headgate-attempts': '0', ...made.headers }
       const asks = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
       closeBehind(socket, refusalText({ ...made, headers: { ...more, ...asks } }), timing.linger)
@@ -445,7 +450,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         // A body that is never complete belongs to a head that was: it says where the request was going.
         const { path = '' } = live ?? {}
         const failure = PROBLEMS[problem]
-        options.onRefused?.({ id, method: live?.exchange.method ?? '', path, status: statusOf(failure), failure })
+        reportRefused({ id, method: live?.exchange.method ?? '', path, status: statusOf(failure), failure })
         guest.line.bye(refusalText(refusalOf(failure, id, path)))
       },
       left(guest) {
@@ -581,17 +586,34 @@ const doorstep = ({ method, target, hosts, headers }: RequestHead) => ({
   secFetchSite: headers('sec-fetch-site'),
 })
 
-/** Whether somebody with this key may have what the route gives. Digests are made once for each set of settings. */
+/** Decides by the presented key. Digests are made once for each set of settings. */
 const accessRules = () => {
   let made: { settings: Settings; isClient: Ring; isOperator: Ring } | null = null
-  return (settings: Settings, { access }: Route, presented: string | undefined, local: boolean): Failure | null => {
+  const rings = (settings: Settings) => {
     const { keys, admin } = settings.auth
-    if (access === 'open' || (access === 'client' && keys.length === 0) || (access === 'operator' && local)) return null
     if (made?.settings !== settings)
       made = { settings, isClient: keyRing(keys), isOperator: keyRing(admin === undefined ? [] : [admin]) }
-    if (made.isClient(presented) || (access === 'operator' && made.isOperator(presented))) return null
+    return made
+  }
+  /** Null: the key grants access to the route. */
+  const access = (
+    settings: Settings,
+    { access }: Route,
+    presented: string | undefined,
+    local: boolean,
+  ): Failure | null => {
+    const open = access === 'open' || (access === 'client' && settings.auth.keys.length === 0)
+    if (open || (access === 'operator' && local)) return null
+    const { isClient, isOperator } = rings(settings)
+    if (isClient(presented) || (access === 'operator' && isOperator(presented))) return null
     return fail('unauthenticated', keyProblem(access, presented))
   }
+  /** The path as errors and the log show it. */
+  const shownPath = (settings: Settings, path: string, known: boolean): string => {
+    const { isClient, isOperator } = rings(settings)
+    return maskPath(path, (segment) => isClient(segment) || isOperator(segment), known)
+  }
+  return { access, shownPath }
 }
 type Ring = ReturnType<typeof keyRing>
 

@@ -66,6 +66,12 @@ const breakerText = ({ settings: { circuit } }: Config): string => {
   return `${timeout}, ${rules}, for ${seconds(circuit.resetTimeout)}`
 }
 
+/** Why anybody on the network can spend the operator's money, and the remedy; null: clients need a key, or this machine. */
+export const openWarning = ({ settings }: Config, host: string): string | null =>
+  settings.auth.keys.length > 0 || LOOPBACK.test(host)
+    ? null
+    : `The gateway listens on ${ANY.has(host) ? 'all interfaces' : host} and requires no client key: any machine that reaches it can make model calls. Set AUTH_KEYS (auth.keys), or HOST=127.0.0.1.`
+
 const authText = ({ config, address }: Facts): string => {
   const { keys } = config.settings.auth
   if (keys.length > 0) return `${counted(keys.length, 'client key')} (AUTH_KEYS)`

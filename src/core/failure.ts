@@ -144,6 +144,8 @@ export const KINDS = {
   host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
   /** This model cannot do what was asked (call tools, think, look at an image); another may. */
   incapable: { ...client, code: 'unsupported_parameter', condemns: 'model' },
+  /** This vendor refuses a member, a feature or a shape of the history that another vendor may accept. */
+  incompatible: { ...client, code: 'incompatible', condemns: 'model' },
   /** Too long for this model; a model with a larger window may still take it. */
   context_length: { ...client, code: 'context_length_exceeded', condemns: 'deployment' },
   /** The reasoning of earlier turns was sealed by another provider, model or account; without it the same target may answer. */

@@ -131,10 +131,16 @@ const interruption = (attempt: Attempt, ended: Ended | undefined): Failure | und
 /** The word for how a failure showed itself: the code its error would have. */
 const wordFor = (failure: Failure): string => rowOf(failure).code
 
-/** A bad status is told by its number; what never became a status, or hid behind a good one, by its word. */
+/**
+ * A bad status is shown as its number; a failure without one, or with a good status, as its word. `incompatible` is shown
+ * as its word too: its status alone looks like a fault of the request, after which no other target is tried.
+ */
 const resultOf = (attempt: Attempt, ended: Ended | undefined): string => {
   const failure = attempt.failure ?? interruption(attempt, ended)
-  if (failure) return failure.status !== undefined && failure.status >= 400 ? String(failure.status) : wordFor(failure)
+  if (failure)
+    return failure.status !== undefined && failure.status >= 400 && failure.kind !== 'incompatible'
+      ? String(failure.status)
+      : wordFor(failure)
   if (attempt.end === 'committed') return String(attempt.status)
   if (attempt.end === 'abandoned') return 'abandoned'
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'

@@ -259,7 +259,7 @@ class Search<Ready extends Fitness> {
 
   /** Where everybody who could answer is at a limit: whoever is first to be below it again, if that is soon and was said. */
   #soonestLimited(): Wish<Ready> | null {
-    if (this.#failures.some(({ kind }) => kind !== 'rate_limited')) return null
+    if (this.#failures.some(({ kind }) => kind !== 'rate_limited' && kind !== 'incompatible')) return null
     const { board, world } = this.#tools
     const { plan, keysOf, deadline } = this.#errand
     let first: Wish<Ready> | null = null

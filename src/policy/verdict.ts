@@ -13,14 +13,20 @@ const MONEY = new Set(['quota', 'quota_exhausted'])
 const TIME = new Set(['timeout', 'no_first_content', 'connect_timeout', 'stalled', 'deadline'])
 const DOOR = new Set(['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
 const MISSING = new Set(['model_missing'])
+/** The target does not take this request; another may. For the verdict it is as if the target had been unfit. */
+const REFUSED = new Set(['incompatible', 'incapable'])
 
 /**
- * The one failure that stands for all. The request's own fault is told as it is. Otherwise what was tried decides, and
+ * The one failure that stands for all. The request's own fault is returned as it is. Otherwise what was tried decides, and
  * where nothing was tried, what kept it from being tried; a mixture is a bad gateway with the last failure's kind.
+ * A target that refused the request counts as unfit. The first refusal is returned where every target was unfit or refused.
  */
-export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[]): Failure => {
-  const own = failures.find((failure) => rowOf(failure).condemns === 'request')
+export const verdict = (met: readonly Failure[], leftOut: readonly LeftOut[]): Failure => {
+  const own = met.find((failure) => rowOf(failure).condemns === 'request')
   if (own) return own
+  const failures = met.filter(({ kind }) => !REFUSED.has(kind))
+  const [refusal] = failures.length < met.length ? met.filter(({ kind }) => REFUSED.has(kind)) : []
+  if (refusal && failures.length === 0 && leftOut.every(({ why }) => why === 'unfit')) return asOwnFault(refusal)
   const last = failures.at(-1)
   const soonest = soonestOf(failures, leftOut)
   const more = soonest === null ? {} : { retryAfter: soonest }
@@ -44,8 +50,7 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
       return fail('model_missing', `No provider has this model.${quoted(last)}`, { param: 'model', ...origin(last) })
     if (only(TIME)) return fail('timeout', `No upstream answered in time.${quoted(last)}`, more)
     if (last.kind === 'context_length') return last
-    const text =
-      failures.length === 1 ? 'The upstream could not answer.' : `${counted(failures.length)} attempts failed.`
+    const text = met.length === 1 ? 'The upstream could not answer.' : `${counted(met.length)} attempts failed.`
     // A missing model among other failures is not the client's fault: another target might have had it.
     const kind = last.kind === 'model_missing' ? 'status' : last.kind
     const mixed = kinds.some((one) => one !== last.kind)
@@ -75,6 +80,10 @@ export const verdict = (failures: readonly Failure[], leftOut: readonly LeftOut[
     more,
   )
 }
+
+/** What every vendor refuses is the fault of the request. */
+const asOwnFault = (refusal: Failure): Failure =>
+  refusal.kind === 'incompatible' ? { ...refusal, kind: 'invalid_request' } : refusal
 
 const quoted = (failure: Failure | undefined): string => (failure ? ` Last: ${failure.message}` : '')
 const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})

@@ -74,7 +74,7 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])
   ['content_policy', 403, { code: '403', hints: ['content_policy_violation'] }],
   ['content_policy', 200, { code: 'content_filter' }],
   // The request.
-  ['invalid_request', 400, { type: 'invalid_request_error', code: 'unsupported_parameter', param: 'max_tokens' }],
+  ['incompatible', 400, { type: 'invalid_request_error', code: 'unsupported_parameter', param: 'max_tokens' }],
   ['invalid_request', 400, {}],
   ['invalid_request', 413, { type: 'request_too_large' }],
   ['invalid_request', 422, { message: 'extra_forbidden' }],

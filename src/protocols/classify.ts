@@ -108,8 +108,8 @@ const kindOf = (heard: Heard, param: string | undefined): FailureKind => {
   if (status >= 300 && status < 400) return 'redirect'
   const row = firstRow(COMMON, heard)
   // A bare 404 about something else than the model: a stored response, a file.
-  if (status === 404 && row?.when.word === undefined && param !== undefined && param !== 'model')
-    return 'invalid_request'
+  const byStatus = row?.when.word === undefined && row?.when.message === undefined
+  if (status === 404 && byStatus && param !== undefined && param !== 'model') return 'invalid_request'
   if (row) return row.kind
   if (status < 400) return 'error_in_stream'
   return status < 500 ? 'invalid_request' : 'status'

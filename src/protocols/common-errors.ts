@@ -15,7 +15,7 @@ const BEDROCK = 'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Con
 const CLOUDFLARE = 'github.com/curl/curl/discussions/16143 (2026-11-21)'
 
 export const COMMON: ErrorTable = {
-  checked: '2026-11-21',
+  checked: '2026-11-22',
   rows: [
     // ── Codes, types and reasons: they say what happened whatever the status is ────────────────────────────────────
     {
@@ -78,6 +78,29 @@ export const COMMON: ErrorTable = {
       when: { word: 'exceed_context_size_error' },
       kind: 'context_length',
       seen: 'github.com/ggml-org/llama.cpp/pull/15780 (2025-09-03)',
+    },
+    // The vendor does not take a member, or a value of it, that another vendor may take.
+    {
+      when: { word: ['unsupported_parameter', 'unknown_parameter'] },
+      kind: 'incompatible',
+      seen: 'openai-chat-chat-bad-request-20cae3bd',
+    },
+    {
+      when: { word: 'unsupported_value' },
+      kind: 'incompatible',
+      seen: 'openai-chat-test-openai-o1-mini-system-role-system-3f4f8c41',
+    },
+    // A kind of file that only some vendors read.
+    {
+      when: { word: 'unsupported_file' },
+      kind: 'incompatible',
+      seen: 'openai-responses-test-multimodal-tool-return-matrix-direct-url-au-d5b64f58',
+    },
+    // Mistral, and the servers that use its templates.
+    {
+      when: { word: 'invalid_request_message_order' },
+      kind: 'incompatible',
+      seen: 'github.com/datapizza-labs/datapizza-ai/issues/98 (2025-12-04)',
     },
     {
       when: { word: ['model_not_found', 'model_not_exist', 'invalid_model'] },
@@ -145,6 +168,13 @@ export const COMMON: ErrorTable = {
     { when: { word: 'DEADLINE_EXCEEDED' }, kind: 'timeout', seen: GOOGLE },
     { when: { word: 'ModelTimeoutException' }, kind: 'timeout', seen: BEDROCK },
 
+    // The id of a reasoning item that the vendor has not stored: a sentence, since its status alone says that a model is missing.
+    {
+      when: { status: [400, 404], message: /^item with id '.{1,200}' not found/i },
+      kind: 'unknown_proof',
+      seen: 'github.com/can1357/oh-my-pi/issues/41 (2026-02-12)',
+    },
+
     // ── Statuses ────────────────────────────────────────────────────────────────────────────────────────────────
     {
       when: { status: 401 },
@@ -184,6 +214,95 @@ export const COMMON: ErrorTable = {
       when: { status: BLAMING, message: /(?:corrupted|invalid) thought signature|thought signature is not valid/i },
       kind: 'unknown_proof',
       seen: 'github.com/google-gemini/gemini-cli/issues/13467 (2025-11-20)',
+    },
+
+    {
+      when: { status: BLAMING, message: /blocks in the latest assistant message cannot be modified/i },
+      kind: 'unknown_proof',
+      seen: 'github.com/anthropics/claude-code/issues/63267 (2026-05-28)',
+    },
+
+    // ── Sentences: a member, a feature or a history shape that this vendor refuses and another may take. They are common
+    //    because relays and servers under any name return the words of the vendor or server behind them ──────────────
+    // Groq, and Cerebras since 2026.
+    {
+      when: { status: BLAMING, message: /property '[^']{1,300}' is unsupported/i },
+      kind: 'incompatible',
+      seen: 'github.com/janhq/jan/issues/8136 (2026-05-13)',
+    },
+    // Servers with pydantic schemas: Anthropic, Mistral, Fireworks, vLLM.
+    {
+      when: { status: BLAMING, message: /extra inputs are not permitted/i },
+      kind: 'incompatible',
+      seen: 'github.com/Wei-Shaw/claude-relay-service/issues/660 (2025-11-12)',
+    },
+    // Perplexity on tools, xAI on penalties, OpenAI on a search.
+    {
+      when: { status: BLAMING, message: /not supported (?:with|for|on) this model/i },
+      kind: 'incompatible',
+      seen: 'openai-chat-test-openai-web-search-tool-model-not-supported-fca1d756',
+    },
+    // Templates of vLLM and Perplexity.
+    {
+      when: { status: BLAMING, message: /roles must alternate|should be alternating|should alternate with/i },
+      kind: 'incompatible',
+      seen: 'github.com/vllm-project/vllm/issues/6862 (2024-07-27)',
+    },
+    // A vLLM that was started without a parser of calls.
+    {
+      when: { status: BLAMING, message: /tool choice requires --enable-auto-tool-choice/i },
+      kind: 'incompatible',
+      seen: 'github.com/swiss-ai/model-launch/issues/213 (2026-08-27)',
+    },
+    // DeepSeek, and the servers of its models: the reasoning of an earlier turn is missing.
+    {
+      when: { status: BLAMING, message: /in the thinking mode must be passed back/i },
+      kind: 'incompatible',
+      seen: 'github.com/earendil-works/pi/issues/3636 (2026-04-24)',
+    },
+    // A schema without this kind of part or role: DeepSeek has no pictures and no `developer`.
+    {
+      when: { status: BLAMING, message: /unknown variant `[^`]{1,100}`, expected/i },
+      kind: 'incompatible',
+      seen: 'github.com/rikkahub/rikkahub/issues/1433 (2026-07-03)',
+    },
+    // OpenAI and Azure, chat completions: these models take both on the responses endpoint only.
+    {
+      when: { status: BLAMING, message: /function tools with reasoning_effort are not supported/i },
+      kind: 'incompatible',
+      seen: 'github.com/pipecat-ai/pipecat/issues/4043 (2026-03-16)',
+    },
+    // OpenAI and Azure, responses: reasoning items of another vendor, or without what belongs to them.
+    {
+      when: { status: BLAMING, message: /array too long\. expected an array with maximum length 0\b/i },
+      kind: 'incompatible',
+      seen: 'github.com/querymt/querymt/issues/976 (2026-09-22)',
+    },
+    {
+      when: { status: BLAMING, message: /expected an id that begins with '/i },
+      kind: 'incompatible',
+      seen: 'github.com/jlcodes99/cockpit-tools/issues/2090 (2026-08-26)',
+    },
+    {
+      when: { status: BLAMING, message: /was provided without its required following item/i },
+      kind: 'incompatible',
+      seen: 'openai-responses-test-openai-responses-thinking-with-modified-his-a417596a',
+    },
+    {
+      when: { status: BLAMING, message: /was provided without its required 'reasoning' item/i },
+      kind: 'incompatible',
+      seen: 'github.com/continuedev/continue/issues/10018 (2026-01-29)',
+    },
+    // Claude, at Anthropic and elsewhere.
+    {
+      when: { status: BLAMING, message: /expected `thinking` or `redacted_thinking`, but found/i },
+      kind: 'incompatible',
+      seen: 'github.com/zed-industries/zed/pull/33317 (2025-06-24)',
+    },
+    {
+      when: { status: BLAMING, message: /does not support assistant message prefill/i },
+      kind: 'incompatible',
+      seen: 'github.com/smallmain/vscode-unify-chat-provider/issues/249 (2026-07-07)',
     },
 
     // ── Sentences: how a full window is told where no code does ─────────────────────────────────────────────────
@@ -239,7 +358,7 @@ export const COMMON: ErrorTable = {
         word: ['invalid_request_error', 'INVALID_ARGUMENT', 'bad_request', 'ValidationException', 'invalid_value'],
       },
       kind: 'invalid_request',
-      seen: 'anthropic-messages-400-4',
+      seen: 'openai-chat-chat-no-messages-71051a92',
     },
     { when: { status: 200, word: ['not_found_error', 'NOT_FOUND'] }, kind: 'model_missing', seen: ANTHROPIC },
     { when: { status: 200, word: ['conflict_error', 'ABORTED'] }, kind: 'conflict', seen: ANTHROPIC },

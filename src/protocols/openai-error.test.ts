@@ -128,7 +128,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       'Mistral, list of details',
       422,
       { detail: [{ loc: ['body', 'seed'], msg: 'Extra inputs are not permitted' }] },
-      { kind: 'invalid_request', status: 422, message: 'body.seed: Extra inputs are not permitted' },
+      { kind: 'incompatible', status: 422, message: 'body.seed: Extra inputs are not permitted' },
     ],
     [
       'Mistral, flat',

@@ -18,6 +18,12 @@ const errors: ErrorTable = {
       kind: 'model_missing',
       seen: 'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)',
     },
+    // Only some of its models take parts of content, none takes them in a tool's message.
+    {
+      when: { status: 400, message: /content' ?: value must be a string|content must be a string/i },
+      kind: 'incompatible',
+      seen: 'github.com/gptme/gptme/issues/314 (2024-12-10)',
+    },
     // The limit the organisation set itself.
     { when: { word: 'blocked_api_access' }, kind: 'quota', seen: 'Groq, docs/spend-limits (2026-11-21)' },
   ],

@@ -1,5 +1,23 @@
+import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
+
+/** It has no tools: neither their definitions nor their messages. */
+const errors: ErrorTable = {
+  checked: '2026-11-22',
+  rows: [
+    {
+      when: { status: 400, message: /^tool calling is not supported/i },
+      kind: 'incompatible',
+      seen: 'github.com/pipecat-ai/pipecat/pull/4862 (2026-06-23)',
+    },
+    {
+      when: { status: 400, message: /input should be 'system', 'user' or 'assistant'/i },
+      kind: 'incompatible',
+      seen: 'github.com/BerriAI/litellm/issues/11665 (2025-06-12)',
+    },
+  ],
+}
 
 export default {
   name: 'perplexity',
@@ -14,5 +32,5 @@ export default {
   // The list at /v1/models is of models for another of its interfaces (recording
   // perplexity-models-providers-perplexity-models-list-models-lists-th-aebe7552); these are what chat completions take.
   listed: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
-  quirks: { requestBody: olderChat },
+  quirks: { requestBody: olderChat, errors },
 } satisfies Provider

@@ -46,6 +46,16 @@ const errors: ErrorTable = {
       seen: 'github.com/UKGovernmentBEIS/inspect_ai/pull/2267 (2025-08-12)',
     },
     {
+      when: { status: 400, message: /^model .{1,100} does not support parameter /i },
+      kind: 'incompatible',
+      seen: 'github.com/chenyme/grok2api/issues/814 (2026-07-28)',
+    },
+    {
+      when: { status: 400, message: /^argument not supported on this model/i },
+      kind: 'incompatible',
+      seen: 'github.com/yym68686/uni-api/issues/105 (2025-04-24)',
+    },
+    {
       when: { status: 400, message: /^this model's maximum prompt length is/i },
       kind: 'context_length',
       seen: 'github.com/cline/cline/issues/3120 (2025-04-25)',

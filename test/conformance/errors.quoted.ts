@@ -93,6 +93,184 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
   'github.com/google-gemini/gemini-cli/issues/13467 (2025-11-20)': [
     google(400, 'INVALID_ARGUMENT', 'Corrupted thought signature.'),
   ],
+  'github.com/anthropics/claude-code/issues/63267 (2026-05-28)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'messages.9.content.15: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.',
+    ),
+  ],
+  'github.com/can1357/oh-my-pi/issues/41 (2026-02-12)': [
+    {
+      ...openai(
+        404,
+        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.",
+        { param: 'input' },
+      ),
+      api: 'responses',
+    },
+  ],
+  'github.com/datapizza-labs/datapizza-ai/issues/98 (2025-12-04)': [
+    {
+      status: 400,
+      api: 'mistral',
+      body: {
+        object: 'error',
+        message: "Unexpected role 'user' after role 'tool'",
+        type: 'invalid_request_message_order',
+        param: null,
+        code: '3230',
+      },
+    },
+  ],
+  'github.com/janhq/jan/issues/8136 (2026-05-13)': [
+    openai(
+      400,
+      "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]",
+    ),
+    // Cerebras: github.com/Kilo-Org/kilocode/issues/10375 (2026-05-19).
+    {
+      status: 400,
+      body: {
+        message:
+          "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported",
+        type: 'invalid_request_error',
+        param: 'validation_error',
+        code: 'wrong_api_format',
+      },
+    },
+    // Groq: github.com/fanenr/chatbot/issues/21 (2024-12-14).
+    openai(400, "property 'store' is unsupported, did you mean 'stop'?"),
+  ],
+  'github.com/Wei-Shaw/claude-relay-service/issues/660 (2025-11-12)': [
+    anthropic(400, 'invalid_request_error', 'context_management: Extra inputs are not permitted'),
+    // A compatible server: github.com/1Panel-dev/MaxKB/issues/2912 (2025-04-17).
+    {
+      status: 400,
+      body: {
+        object: 'error',
+        message:
+          "[{'type': 'extra_forbidden', 'loc': ('body', 'max_completion_tokens'), 'msg': 'Extra inputs are not permitted', 'input': 800}]",
+        type: 'BadRequestError',
+        param: null,
+        code: 400,
+      },
+    },
+  ],
+  'github.com/vllm-project/vllm/issues/6862 (2024-07-27)': [
+    {
+      status: 400,
+      body: {
+        object: 'error',
+        message:
+          'After the optional system message, conversation roles must alternate user/assistant/user/assistant/...',
+        type: 'BadRequestError',
+        param: null,
+        code: 400,
+      },
+    },
+    // Perplexity: github.com/perplexityai/api-discussion/issues/265 (2025-04-01).
+    {
+      status: 400,
+      body: {
+        error: {
+          message: 'After the (optional) system message(s), user and assistant roles should be alternating.',
+          type: 'invalid_message',
+          code: 400,
+        },
+      },
+    },
+    // The same, later: github.com/iamsrikanthnani/pluely/issues/71 (2025-09-23).
+    {
+      status: 400,
+      body: {
+        error: {
+          message:
+            'After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s).',
+          type: 'invalid_message',
+          code: 400,
+        },
+      },
+    },
+  ],
+  'github.com/swiss-ai/model-launch/issues/213 (2026-08-27)': [
+    {
+      status: 400,
+      body: {
+        object: 'error',
+        message: '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        type: 'BadRequestError',
+        param: null,
+        code: 400,
+      },
+    },
+  ],
+  'github.com/earendil-works/pi/issues/3636 (2026-04-24)': [
+    openai(400, 'The `reasoning_content` in the thinking mode must be passed back to the API.', {
+      code: 'invalid_request_error',
+    }),
+    // Its messages endpoint: github.com/decolua/9router/issues/2397 (2026-07-05).
+    openai(400, 'The `content[].thinking` in the thinking mode must be passed back to the API.', {
+      code: 'invalid_request_error',
+    }),
+  ],
+  'github.com/rikkahub/rikkahub/issues/1433 (2026-07-03)': [
+    openai(
+      400,
+      'Failed to deserialize the JSON body into the target type: messages[1]: unknown variant `image_url`, expected `text` at line 1 column 679289',
+      { code: 'invalid_request_error' },
+    ),
+  ],
+  'github.com/pipecat-ai/pipecat/issues/4043 (2026-03-16)': [
+    openai(
+      400,
+      'Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.',
+      { param: 'reasoning_effort', code: null },
+    ),
+  ],
+  'github.com/querymt/querymt/issues/976 (2026-09-22)': [
+    {
+      ...openai(
+        400,
+        "Invalid 'input[2].content': array too long. Expected an array with maximum length 0, but got an array with length 1 instead.",
+        { param: 'input[2].content', code: 'array_above_max_length' },
+      ),
+      api: 'responses',
+    },
+  ],
+  'github.com/jlcodes99/cockpit-tools/issues/2090 (2026-08-26)': [
+    {
+      ...openai(400, "Invalid 'input[66].id': 'item_df7e'. Expected an ID that begins with 'rs'.", {
+        param: 'input[66].id',
+        code: 'invalid_id_prefix',
+      }),
+      api: 'responses',
+    },
+  ],
+  'github.com/continuedev/continue/issues/10018 (2026-01-29)': [
+    {
+      ...openai(
+        400,
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        { param: 'input', code: null },
+      ),
+      api: 'responses',
+    },
+  ],
+  'github.com/zed-industries/zed/pull/33317 (2025-06-24)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).',
+    ),
+  ],
+  'github.com/smallmain/vscode-unify-chat-provider/issues/249 (2026-07-07)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'This model does not support assistant message prefill. The conversation must end with a user message.',
+    ),
+  ],
   'github.com/modelscope/modelscope/issues/1691 (2026-04-25)': [
     {
       status: 429,
@@ -310,6 +488,66 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
         error: 'Content violates usage guidelines. Team: TEAM, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO',
       },
     },
+  ],
+  'github.com/pipecat-ai/pipecat/pull/4862 (2026-06-23)': [
+    {
+      status: 400,
+      body: { error: { message: 'Tool calling is not supported for this model', type: 'invalid_message', code: 400 } },
+    },
+  ],
+  'github.com/BerriAI/litellm/issues/11665 (2025-06-12)': [
+    {
+      status: 400,
+      body: {
+        error: {
+          message:
+            "[\"At body -> messages -> 0 -> content: Field required\", \"At body -> messages -> 1 -> role: Input should be 'system', 'user' or 'assistant'\"]",
+          type: 'bad_request',
+          code: 400,
+        },
+      },
+    },
+  ],
+  'github.com/OpenRouterTeam/openrouter-examples/issues/71 (2026-03-23)': [
+    {
+      status: 422,
+      api: 'cohere',
+      body: {
+        message:
+          "unknown field: parameter 'strict' is not a valid field. For proper usage, please refer to https://docs.cohere.com/reference/chat",
+      },
+    },
+  ],
+  'github.com/onyx-dot-app/onyx/issues/7842 (2026-01-27)': [
+    bedrock(
+      400,
+      'ValidationException',
+      'The toolConfig field must be defined when using toolUse and toolResult content blocks.',
+    ),
+  ],
+  'github.com/chenyme/grok2api/issues/814 (2026-07-28)': [
+    {
+      status: 400,
+      body: {
+        code: 'invalid-argument',
+        error: 'Model grok-4.20-0309-reasoning does not support parameter reasoningEffort.',
+      },
+    },
+  ],
+  'github.com/yym68686/uni-api/issues/105 (2025-04-24)': [
+    {
+      status: 400,
+      body: {
+        code: 'Client specified an invalid argument',
+        error: 'Argument not supported on this model: presencePenalty',
+      },
+    },
+  ],
+  'github.com/gptme/gptme/issues/314 (2024-12-10)': [
+    openai(
+      400,
+      "'messages.0' : for 'role:system' the following must be satisfied[('messages.0.content' : value must be a string)]",
+    ),
   ],
   'github.com/cline/cline/issues/3120 (2025-04-25)': [
     {

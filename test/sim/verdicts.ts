@@ -191,7 +191,11 @@ const whole = (call: Call, words: Words, from: Dialed | undefined, watch: Watch,
 
 /** Failures after which nothing else can be tried, whatever there is. */
 const isFinal = (kind: keyof typeof KINDS): boolean =>
-  KINDS[kind].side !== 'upstream' && kind !== 'model_missing' && kind !== 'context_length' && kind !== 'incapable'
+  KINDS[kind].side !== 'upstream' &&
+  kind !== 'model_missing' &&
+  kind !== 'context_length' &&
+  kind !== 'incapable' &&
+  kind !== 'incompatible'
 
 /** Something that could have been tried, and would have been allowed all the time, was tried. */
 const keptTrying = (call: Call, { failure }: Ended, { instances }: Config, watch: Watch, name: string): void => {

@@ -115,6 +115,9 @@ export const settingsSchema = z.strictObject({
   limit: z
     .strictObject({
       body: whole(20_971_520, 1, 1_073_741_824, 'largest request body (bytes)'),
+      messages: whole(10_000, 1, 1_000_000, 'messages, items or inputs in one request'),
+      parts: whole(20_000, 1, 1_000_000, 'content parts and tool calls in all messages of one request'),
+      tools: whole(2_000, 1, 1_000_000, 'tools in one request'),
       concurrent: whole(10_000, 1, 1_000_000, 'requests under way at once'),
       connections: whole(
         10_000,

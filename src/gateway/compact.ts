@@ -12,7 +12,7 @@ import { respond } from './respond.ts'
 
 export const compact = async (gateway: Gateway, received: Received, reply: Reply): Promise<void> => {
   const refuse = (failure: Failure) => turnAway(openaiResponses, reply, failure, received.id, UNTRIED)
-  const asked = ask(openaiResponses, received.body, received.headers)
+  const asked = ask(openaiResponses, received.body, received.headers, gateway.config().settings.limit)
   if (!asked.ok) return refuse(asked.failure)
   const { model, input, instructions, previous_response_id, prompt_cache_key } = asked.value.body
   const items: readonly Json[] =

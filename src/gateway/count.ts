@@ -31,11 +31,12 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
   conduct({ gateway, protocol, style: STYLE, received, reply }, async (stop, record) => {
     const { counting } = protocol
     if (!counting) throw new Error(`${protocol.name} has no call that counts`)
-    const asked = ask({ ...protocol, decodeRequest: counting.decodeRequest }, received.body, received.headers)
+    const config = gateway.config()
+    const counted = { ...protocol, decodeRequest: counting.decodeRequest }
+    const asked = ask(counted, received.body, received.headers, config.settings.limit)
     if (!asked.ok) return refuseAndRecord(protocol, reply, record, asked.failure, null)
     const question = { ...asked.value, query: received.query }
     record.received(question.request.model, false)
-    const config = gateway.config()
     const plan = planFor(gateway, config, question.request.model)
     if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
 

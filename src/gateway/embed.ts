@@ -11,6 +11,7 @@ import { pathStep } from '../core/path-step.ts'
 import type { Loss } from '../core/protocol.ts'
 import type { Candidate } from '../core/target.ts'
 import { estimateText } from '../policy/estimate.ts'
+import type { ExtentLimits } from '../policy/extent.ts'
 import { draftEmbeddings } from '../policy/plan-embeddings.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { embeddingsProtocols } from '../protocols/embeddings/index.ts'
@@ -36,11 +37,11 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
   conduct({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (stop, record) => {
     const refuse = (failure: Failure, soonest: number | null) =>
       refuseAndRecord(protocol, reply, record, failure, soonest)
-    const asked = askEmbeddings(received.body)
+    const config = gateway.config()
+    const asked = askEmbeddings(received.body, config.settings.limit)
     if (!asked.ok) return refuse(asked.failure, null)
     const { request } = asked.value
     record.received(request.model, false)
-    const config = gateway.config()
     const plan = planFor(gateway, config, request.model, draftEmbeddings)
     if (!plan.ok) return refuse(plan.failure, null)
 
@@ -77,8 +78,8 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
 
 type Asked = Pick<Question, 'source' | 'body' | 'members'> & { readonly request: EmbeddingsRequest }
 
-export const askEmbeddings = (source: string): Outcome<Asked> => {
-  const read = readBody(source)
+export const askEmbeddings = (source: string, limits: ExtentLimits): Outcome<Asked> => {
+  const read = readBody(source, limits)
   if (!read.ok) return read
   const request = decodeRequest(read.value.body)
   return request.ok ? good({ ...read.value, request: request.value }) : request

@@ -22,7 +22,7 @@ export const explain = (gateway: Gateway, received: Received): Outcome<JsonObjec
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
-  const asked = ask(protocol, received.body, received.headers)
+  const asked = ask(protocol, received.body, received.headers, gateway.config().settings.limit)
   if (!asked.ok) return asked
   const question = asked.value
   const config = gateway.config()
@@ -37,7 +37,7 @@ export const explain = (gateway: Gateway, received: Received): Outcome<JsonObjec
 }
 
 const explainEmbeddings = (gateway: Gateway, { body }: Received): Outcome<JsonObject> => {
-  const asked = askEmbeddings(body)
+  const asked = askEmbeddings(body, gateway.config().settings.limit)
   if (!asked.ok) return asked
   const { model } = asked.value.request
   const config = gateway.config()

@@ -68,7 +68,7 @@ const serve = async (
   const { world } = gateway
   const config = gateway.config()
   const { settings } = config
-  const asked = ask(protocol, received.body, received.headers)
+  const asked = ask(protocol, received.body, received.headers, settings.limit)
   if (!asked.ok) return refuseAndRecord(protocol, client, record, asked.failure, null)
   const { request } = asked.value
   record.received(request.model, request.stream)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { defaultSettings } from '../../test/support/settings.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Instance, Provider, Wire } from '../core/provider.ts'
 import { byStyle } from '../protocols/index.ts'
@@ -27,7 +28,7 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
 const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
   const protocol = byStyle.get(style)
   assert.ok(protocol)
-  const question = ask(protocol, JSON.stringify(body), () => undefined)
+  const question = ask(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
   assert.ok(question.ok)
   const instance: Instance = {
     id: 'strict',

@@ -4,10 +4,16 @@ import { isObject, type JsonObject, parseObject } from '../core/json.ts'
 import { describeJsonError } from '../core/json-error.ts'
 import { DEEPEST, survey } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
+import { type ExtentLimits, extentProblem } from '../policy/extent.ts'
 import type { Question } from './prepare.ts'
 
-export const ask = (protocol: ClientProtocol, source: string, headers: HeaderLookup): Outcome<Question> => {
-  const read = readBody(source)
+export const ask = (
+  protocol: ClientProtocol,
+  source: string,
+  headers: HeaderLookup,
+  limits: ExtentLimits,
+): Outcome<Question> => {
+  const read = readBody(source, limits)
   if (!read.ok) return read
   const request = protocol.decodeRequest(read.value.body)
   if (!request.ok) return request
@@ -15,9 +21,14 @@ export const ask = (protocol: ClientProtocol, source: string, headers: HeaderLoo
 }
 
 /** The body as it came, and parsed; and where in it each outermost member lies. */
-export const readBody = (source: string): Outcome<Pick<Question, 'source' | 'body' | 'members'>> => {
+export const readBody = (
+  source: string,
+  limits: ExtentLimits,
+): Outcome<Pick<Question, 'source' | 'body' | 'members'>> => {
   const body = parse(source)
   if (!body.ok) return body
+  const problem = extentProblem(body.value, limits)
+  if (problem) return bad(problem)
   const walk = survey(source, DEEPEST)
   if (!walk.ok) return bad(refusal(walk.problem, walk.at))
   // Keeping every digit is dear, and the walk has seen whether there are so many.

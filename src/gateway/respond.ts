@@ -53,6 +53,7 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseS
   return {
     shelves: connection ? { durable, connection } : { durable },
     owner: client,
+    limits: config.settings.limit,
     letters: (length) => lettersOf(world, length),
     created: Math.floor(world.date() / 1000),
     othersMayKnow: usable(config).some(keepsResponses),
@@ -79,7 +80,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
     refuseAndRecord(openaiResponses, reply, record, failure, null)
   }
   const options = { id: newId(world), background: true }
-  const asked = ask(openaiResponses, received.body, received.headers)
+  const asked = ask(openaiResponses, received.body, received.headers, world.limits)
   if (!asked.ok) return refuse(asked.failure)
   const names = repeating(world.letters)
   const begun = mayWait(world, asked.value, () => begin({ ...world, letters: names() }, asked.value, options))
@@ -137,7 +138,8 @@ const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, rep
   const body = parseObject(received.body) ?? {}
   // Codex sends its instructions and tools ahead, and no question yet.
   const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
-  const asked = ask(openaiResponses, nothing ? JSON.stringify({ ...body, input: '' }) : received.body, received.headers)
+  const source = nothing ? JSON.stringify({ ...body, input: '' }) : received.body
+  const asked = ask(openaiResponses, source, received.headers, world.limits)
   if (!asked.ok) return turnAway(openaiResponses, reply, asked.failure, received.id, UNTRIED)
   const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
   const begun = begin(world, question, { id: newId(world), background: false })

@@ -13,6 +13,7 @@ import { type JsonObject, parseObject, text } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Cancel } from '../core/world.ts'
+import type { ExtentLimits } from '../policy/extent.ts'
 import { canonical, givesTwice, isRepeatable, keyProblem, wantsItsOwn } from '../policy/sharing.ts'
 import { statusOf } from '../policy/verdict.ts'
 import { askEmbeddings } from './embed.ts'
@@ -30,7 +31,7 @@ export type Call = {
   readonly received: Received
   readonly reply: Reply
   /** The body, if the answer of another request that says the same is as good; null: never. */
-  readonly repeatable: (received: Received) => JsonObject | null
+  readonly repeatable: (received: Received, limits: ExtentLimits) => JsonObject | null
 }
 
 /** The road, with the gateway and the reply it is to use. */
@@ -192,7 +193,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
   const twinOf = (call: Call): string | null => {
     const { received, style } = call
     if (received.body.length > LONGEST_TWIN || wantsItsOwn(received.headers('cache-control'))) return null
-    const body = call.repeatable(received)
+    const body = call.repeatable(received, gateway.config().settings.limit)
     if (!body) return null
     const passed = PASSED.map(([name]) => received.headers(name) ?? null)
     return fingerprint(`${JSON.stringify([style, received.query, passed])}\n${canonical(body)}`)
@@ -240,15 +241,15 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
 /** The body of a call that another may stand in for; `stored`: whether its format stores answers unless told otherwise. */
 export const repeatableChat =
   (protocol: ClientProtocol, stored: boolean): Call['repeatable'] =>
-  ({ body, headers }) => {
-    const asked = ask(protocol, body, headers)
+  ({ body, headers }, limits) => {
+    const asked = ask(protocol, body, headers, limits)
     if (!asked.ok || givesTwice(body, asked.value.body)) return null
     return isRepeatable(asked.value.request, { body: asked.value.body, stored }) ? asked.value.body : null
   }
 
 /** An embedding is the same each time. */
-export const repeatableEmbeddings: Call['repeatable'] = ({ body }) => {
-  const asked = askEmbeddings(body)
+export const repeatableEmbeddings: Call['repeatable'] = ({ body }, limits) => {
+  const asked = askEmbeddings(body, limits)
   return asked.ok && !givesTwice(body, asked.value.body) ? asked.value.body : null
 }
 

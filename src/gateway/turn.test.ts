@@ -10,9 +10,10 @@ import { memoryStore } from './shelf.ts'
 import { type Turn, type TurnWorld, turnFor } from './turn.ts'
 
 const headers: HeaderLookup = () => undefined
+const limits = { messages: 100_000, parts: 100_000, tools: 100_000 }
 
 const questionOf = (body: JsonObject): Question => {
-  const asked = ask(openaiResponses, JSON.stringify({ model: 'm', ...body }), headers)
+  const asked = ask(openaiResponses, JSON.stringify({ model: 'm', ...body }), headers, limits)
   assert.ok(asked.ok, JSON.stringify(asked))
   return asked.value
 }
@@ -80,6 +81,7 @@ const worldOf = (all: readonly StoredResponse[], more: Partial<TurnWorld> = {}):
   return {
     shelves: { durable },
     owner: 'me',
+    limits,
     letters: (length) => String(letters++).padStart(length, 'x'),
     created: 1_700_000_000,
     othersMayKnow: false,

@@ -13,6 +13,7 @@ import type { Kept } from '../core/protocol.ts'
 import type { ProviderKey } from '../core/provider.ts'
 import type { Maker, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
 import type { Candidate, Target } from '../core/target.ts'
+import type { ExtentLimits } from '../policy/extent.ts'
 import { keepsResponses } from '../policy/wire.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import type { Flow } from './attempt.ts'
@@ -31,6 +32,8 @@ export type Shelves = {
 export type TurnWorld = {
   readonly shelves: Shelves
   readonly owner: string
+  /** Of the whole conversation. */
+  readonly limits: ExtentLimits
   /** Letters for ids. */
   readonly letters: (length: number) => string
   /** s since 1970. */
@@ -58,6 +61,7 @@ export class Turn {
   readonly #shelf: ResponseStore | null
   readonly #input: readonly JsonObject[]
   readonly #native: { readonly maker: Maker; readonly question: Question } | null
+  #withIds: readonly JsonObject[] | null = null
   #nativeLost = false
   #maker: Maker | null = null
 
@@ -124,6 +128,12 @@ export class Turn {
       : reply
   }
 
+  /** The items of this turn with their ids, made once. Only a stored turn needs them. */
+  #named(): readonly JsonObject[] {
+    this.#withIds ??= named(this.#input, this.#world.letters)
+    return this.#withIds
+  }
+
   /** `response`: JSON. A failed turn is kept only if it can still be asked for (`background`). */
   keep(response: string, status: ResponseStatus, events: string | null): Failure | null {
     const { id, previous, background } = this.kept
@@ -132,6 +142,7 @@ export class Turn {
       if (previous !== null) this.#world.shelves.connection?.delete(previous, this.#world.owner)
       return null
     }
+    const input = this.#named()
     const trouble =
       this.#shelf?.put({
         id,
@@ -139,10 +150,10 @@ export class Turn {
         previous,
         status,
         created: this.#world.created,
-        input: JSON.stringify(this.#input),
+        input: JSON.stringify(input),
         response,
         events,
-        items: [...this.#input, ...list(object(parseJson(response))?.output)]
+        items: [...input, ...list(object(parseJson(response))?.output)]
           .slice(-MOST_NAMED)
           .flatMap((item) => text(object(item)?.id) ?? []),
         maker: this.#maker,
@@ -169,8 +180,7 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
   const references = referredTo(world, news)
   if (sizeOfNamed(news, references) > MOST_SAID) return bad(tooMuch('input'))
   const asking = news.map((item) => references.get(text(item.id) ?? '')?.item ?? item)
-  const own = named(asking, world.letters)
-  const asIs = () => good(new Turn(world, question, kept, own, null))
+  const asIs = () => good(new Turn(world, question, kept, asking, null))
   if (previous === null && references.size === 0) return asIs()
 
   const find = (id: string) => connection?.get(id, world.owner) ?? durable?.get(id, world.owner)
@@ -192,14 +202,14 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
   const { previous_response_id: _, ...rest } = body
   const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...before, ...asking] }
   const clientPath = pathIn(before.length, isString(body.input))
-  const asked = ask(openaiResponses, JSON.stringify(whole), question.headers)
+  const asked = ask(openaiResponses, JSON.stringify(whole), question.headers, world.limits)
   if (!asked.ok) {
     const { param } = asked.failure
     return bad({ ...asked.failure, ...(param !== undefined && { param: clientPath(param) }) })
   }
   const expanded: Question = { ...question, ...asked.value, clientPath }
   const sources = [...(previous === null ? [] : [last]), ...[...references.values()].map(({ turn }) => turn)]
-  return good(new Turn(world, expanded, kept, own, nativeOf(question, last, sources)))
+  return good(new Turn(world, expanded, kept, asking, nativeOf(question, last, sources)))
 }
 
 /** An item of an earlier turn. */

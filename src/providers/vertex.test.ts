@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readWire, recordingsOf, skip } from '../../test/support/recordings.ts'
+import { defaultSettings } from '../../test/support/settings.ts'
 import { isObject, type Json, type JsonObject, text } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import type { Instance } from '../core/provider.ts'
@@ -33,7 +34,7 @@ const sent = (
     query = '',
   }: { client?: ClientProtocol; baseUrl?: string; query?: string } = {},
 ): Prepared => {
-  const asked = ask(client, JSON.stringify(body), () => undefined)
+  const asked = ask(client, JSON.stringify(body), () => undefined, defaultSettings.limit)
   if (!asked.ok) return assert.fail(asked.failure.message)
   const model = text(body.model) ?? ''
   const candidate = { instance: instance(baseUrl), model, because: '', weight: 1 }

@@ -10,6 +10,7 @@ import { loadProviders } from '../../src/edge/load-providers.ts'
 import { askEmbeddings, prepareEmbeddings } from '../../src/gateway/embed.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
+import { defaultSettings } from '../support/settings.ts'
 import { Board } from './board.ts'
 
 const providers = [...(await loadProviders()).values()].filter(({ embeds }) => embeds)
@@ -26,7 +27,7 @@ const instanceOf = (provider: Provider, variables: Variables = {}): Instance => 
 })
 
 const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) => {
-  const asked = askEmbeddings(JSON.stringify(body))
+  const asked = askEmbeddings(JSON.stringify(body), defaultSettings.limit)
   assert.ok(asked.ok, JSON.stringify(asked))
   const candidate = { instance: instanceOf(provider, variables), model, because: 'asked', weight: 1 }
   const ready = prepareEmbeddings(asked.value, candidate)

@@ -13,6 +13,7 @@ import { ask } from '../../src/gateway/question.ts'
 import { byStyle } from '../../src/protocols/index.ts'
 import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
+import { defaultSettings } from '../support/settings.ts'
 import { Board } from './board.ts'
 import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
 
@@ -270,7 +271,7 @@ const instanceOf = (provider: Provider): Instance => ({
 const prepared = (provider: Provider, style: string, model: string, body: JsonObject): Prepared | string => {
   const protocol = byStyle.get(style)
   assert.ok(protocol)
-  const question = ask(protocol, JSON.stringify(body), () => undefined)
+  const question = ask(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
   if (!question.ok) return `${question.failure.param}: ${question.failure.message}`
   const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
   return prepare(question.value, candidate, { maxOutputTokens: 8_192 }) ?? 'it speaks nothing'

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { say } from '../support/answers.ts'
 import { gauge, settles } from './support/gauges.ts'
 import type { Started } from './support/process.ts'
-import { ask, bodyFor, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
+import { ask, bodyFor, callsOf, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
 const CHAT = '/v1/chat/completions'
 const small = JSON.stringify(bodyFor('chat', 'm', false))
@@ -91,6 +91,72 @@ describe('limits', () => {
       )) >= 40,
     )
     for (const socket of sockets) socket.destroy()
+  })
+
+  const ten = <T>(one: T): T[] => Array.from({ length: 10 }, () => one)
+  const user = { role: 'user', content: 'x' }
+  const part = { type: 'text', text: 'x' }
+  const named = { name: 'f', input_schema: { type: 'object' }, type: 'function', function: { name: 'f' } }
+  const tools = ten(named)
+  const messages = [{ role: 'user', content: ten(part) }]
+  for (const [path, setting, body] of [
+    ['/v1/chat/completions', 'messages', { messages: ten(user) }],
+    ['/v1/chat/completions', 'parts', { messages }],
+    ['/v1/chat/completions', 'tools', { messages: [user], tools }],
+    ['/v1/responses', 'messages', { input: ten(user) }],
+    ['/v1/responses', 'parts', { input: messages }],
+    ['/v1/responses', 'tools', { input: 'x', tools }],
+    ['/v1/responses/compact', 'messages', { input: ten(user) }],
+    ['/v1/messages', 'messages', { max_tokens: 9, messages: ten(user) }],
+    ['/v1/messages', 'parts', { max_tokens: 9, messages }],
+    ['/v1/messages', 'tools', { max_tokens: 9, messages: [user], tools }],
+    ['/v1/messages/count_tokens', 'messages', { messages: ten(user) }],
+    ['/v1/completions', 'messages', { prompt: ten('x') }],
+    ['/v1/embeddings', 'messages', { input: ten('x') }],
+    ['/v1/route', 'messages', { messages: ten(user) }],
+  ] as const)
+    test(`limit.${setting}: ${path} returns 400 with the count, the limit and the setting`, async () => {
+      const { gateway, upstream } = await begin({ messages: 9, parts: 9, tools: 9 })
+      const response = await fetch(`${gateway.url}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', ...body }),
+      })
+      const text = await response.text()
+      assert.equal(response.status, 400, text)
+      assert.match(text, new RegExp(`(?:10|more than 9) [a-z ]+ in .*the limit is 9 \\(limit.${setting}, LIMIT_`))
+      assert.equal(callsOf(upstream).length, 0)
+    })
+
+  test('limit.messages: a turn over a WebSocket is refused in the same words', async () => {
+    const { gateway } = await begin({ messages: 9 })
+    const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`)
+    const answer = await new Promise<string>((resolve, reject) => {
+      socket.addEventListener('error', () => reject(new Error('the WebSocket failed')))
+      socket.addEventListener('message', ({ data }) => resolve(String(data)))
+      socket.addEventListener('open', () =>
+        socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: ten(user) })),
+      )
+    })
+    socket.close()
+    assert.match(answer, /"status":400/)
+    assert.match(answer, /10 items in `input`; the limit is 9 \(limit.messages, LIMIT_MESSAGES\)/)
+  })
+
+  test('limit.messages: a conversation counts with the turns it continues', async () => {
+    const { gateway } = await begin({ messages: 9 })
+    const post = async (body: object) => {
+      const headers = { 'content-type': 'application/json' }
+      const init = { method: 'POST', headers, body: JSON.stringify({ model: 'm', ...body }) }
+      const response = await fetch(`${gateway.url}/v1/responses`, init)
+      const json = (await response.json()) as { id: string; error: { message: string } }
+      return { status: response.status, json }
+    }
+    const first = await post({ input: ten(user).slice(0, 6) })
+    assert.equal(first.status, 200)
+    const second = await post({ input: ten(user).slice(0, 6), previous_response_id: first.json.id })
+    assert.equal(second.status, 400)
+    assert.match(second.json.error.message, /the limit is 9 \(limit.messages/)
   })
 
   test('limit.bufferedMegabytes: bodies under way together may not be larger, and give back what they took', async () => {

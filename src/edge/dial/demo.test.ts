@@ -176,7 +176,7 @@ test('demo: its models are listed as its own', () => {
   const data = list(parse(heard.text).data).map((model: Json) => object(model))
   assert.deepEqual(
     data.map((model) => model?.id),
-    ['echo', 'slow', 'flaky', 'down'],
+    ['echo', 'slow', 'flaky', 'down', 'tools'],
   )
   for (const model of data) assert.equal(model?.owned_by, 'demo')
 })
@@ -306,4 +306,49 @@ test('demo: is dialled like any other upstream', async () => {
   })
   assert.match(text, /No model was called/)
   await close()
+})
+
+const weather = {
+  type: 'function',
+  function: {
+    name: 'get_weather',
+    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+  },
+}
+const clock = { type: 'function', function: { name: 'get_time' } }
+const question = { role: 'user', content: 'What is the weather?' }
+
+test('demo: tools calls the first tool with arguments that fit its schema, whole and streamed', () => {
+  const { ask } = given()
+  const whole = choice(parse(ask({ model: 'tools', messages: [question], tools: [weather, clock] }).text))
+  const [call] = list(object(whole.message)?.tool_calls)
+  assert.equal(whole.finish_reason, 'tool_calls')
+  assert.deepEqual(object(call)?.function, { name: 'get_weather', arguments: '{"city":"demo"}' })
+  const stream = chunksOf(ask({ model: 'tools', messages: [question], tools: [weather], stream: true }).text)
+  const deltas = stream.flatMap((chunk) => list(object(choice(chunk).delta)?.tool_calls)).map((delta) => object(delta))
+  assert.equal(object(deltas[0]?.function)?.name, 'get_weather')
+  assert.equal(deltas.map((delta) => object(delta?.function)?.arguments).join(''), '{"city":"demo"}')
+  assert.equal(choice(stream.at(-1) ?? {}).finish_reason, 'tool_calls')
+})
+
+test('demo: tools obeys tool_choice and answers in text after a result or without tools', () => {
+  const { ask } = given()
+  const message = (body: JsonObject) => object(choice(parse(ask({ model: 'tools', ...body }).text)).message)
+  const named = { type: 'function', function: { name: 'get_time' } }
+  const [call] = list(message({ messages: [question], tools: [weather, clock], tool_choice: named })?.tool_calls)
+  assert.deepEqual(object(call)?.function, { name: 'get_time', arguments: '{}' })
+  assert.match(String(message({ messages: [question], tools: [weather], tool_choice: 'none' })?.content), /^\[demo\]/)
+  assert.match(String(message({ messages: [question] })?.content), /^\[demo\].*What is the weather/)
+  const messages = [
+    question,
+    { role: 'assistant', tool_calls: [{ id: 'c', ...weather }] },
+    { role: 'tool', tool_call_id: 'c', content: '18 degrees' },
+  ]
+  assert.match(String(message({ messages, tools: [weather] })?.content), /^\[demo\].*The tool returned: "18 degrees"/)
+})
+
+test('demo: each choice of a tool call has an id of its own', () => {
+  const body = parse(given().ask({ model: 'tools', messages: [question], tools: [weather], n: 3 }).text)
+  const ids = list(body.choices).map((one) => object(list(object(object(one)?.message)?.tool_calls)[0])?.id)
+  assert.equal(new Set(ids).size, 3)
 })

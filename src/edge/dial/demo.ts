@@ -4,6 +4,7 @@
  */
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { Dial, UpstreamCall, UpstreamListener, World } from '../../core/world.ts'
+import { schemaSample } from './schema-sample.ts'
 
 export type DemoOptions = {
   readonly later?: World['later']
@@ -12,7 +13,7 @@ export type DemoOptions = {
   readonly pace?: { readonly piece: number; readonly slowPiece: number; readonly slowStart: number }
 }
 
-const MODELS = ['echo', 'slow', 'flaky', 'down'] as const
+const MODELS = ['echo', 'slow', 'flaky', 'down', 'tools'] as const
 type Model = (typeof MODELS)[number]
 
 const HOW_TO =
@@ -94,7 +95,8 @@ const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: (
   if (model === 'down') return unavailable('The model down always fails: that is what it is for.', model)
   if (model === 'flaky' && flakyFails()) return unavailable('The model flaky fails every third call.', model)
 
-  const said = words(`[demo] No model was called. You said: ${JSON.stringify(lastPrompt(messages))}. ${HOW_TO}`)
+  const toolCall = model === 'tools' ? toolCallFor(body, messages) : undefined
+  const said = toolCall ? [] : words(`[demo] No model was called. ${reactionTo(messages)}. ${HOW_TO}`)
   const most = number(body.max_completion_tokens) ?? number(body.max_tokens) ?? Number.POSITIVE_INFINITY
   const kept = said.slice(0, Math.max(0, most))
   const answer: Answer = {
@@ -103,7 +105,8 @@ const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: (
     model,
     choices,
     pieces: kept,
-    finish: kept.length < said.length ? 'length' : 'stop',
+    call: toolCall,
+    finish: toolCall ? 'tool_calls' : kept.length < said.length ? 'length' : 'stop',
     input: Math.max(
       1,
       messages.reduce<number>((sum, message) => sum + words(contentText(message)).length, 0),
@@ -112,6 +115,32 @@ const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: (
   if (body.stream !== true) return whole(200, completion(answer), model)
   const wantsUsage = object(body.stream_options)?.include_usage === true
   return { model, status: 200, type: 'text/event-stream; charset=utf-8', pieces: chunks(answer, wantsUsage) }
+}
+
+type ToolCall = { readonly name: string; readonly arguments: string }
+
+/**
+ * A call of the tool that `tool_choice` names, else of the first function, with arguments that fit its schema. None where
+ * tools are switched off or absent, or where the last message is a tool's result.
+ */
+const toolCallFor = (body: JsonObject, messages: readonly Json[]): ToolCall | undefined => {
+  if (body.tool_choice === 'none' || object(messages.at(-1))?.role === 'tool') return undefined
+  const functions = list(body.tools)
+    .map((tool) => object(object(tool)?.function))
+    .filter((one) => one !== undefined)
+  const wanted = text(object(object(body.tool_choice)?.function)?.name)
+  const chosen = functions.find(({ name }) => wanted === undefined || name === wanted)
+  const name = text(chosen?.name)
+  if (!chosen || name === undefined) return undefined
+  const sample = schemaSample(object(chosen.parameters) ?? {})
+  return { name, arguments: JSON.stringify(isObject(sample) ? sample : {}) }
+}
+
+const reactionTo = (messages: readonly Json[]): string => {
+  const last = messages.at(-1)
+  return object(last)?.role === 'tool'
+    ? `The tool returned: ${JSON.stringify(shortened(contentText(last)))}`
+    : `You said: ${JSON.stringify(lastPrompt(messages))}`
 }
 
 /** Lengths of vectors: what is made unless something else is asked for, and the most. */
@@ -183,9 +212,14 @@ const contentText = (message: Json | undefined): string => {
 
 const lastPrompt = (messages: readonly Json[]): string => {
   const last = messages.findLast((message) => object(message)?.role === 'user') ?? messages.at(-1)
-  const prompt = contentText(last).replace(/\s+/g, ' ').trim()
-  const characters = [...prompt]
-  return characters.length > LONGEST_ECHO ? `${characters.slice(0, LONGEST_ECHO).join('')}…` : prompt
+  return shortened(contentText(last))
+}
+
+/** On one line, cut at a length. */
+const shortened = (content: string): string => {
+  const line = content.replace(/\s+/g, ' ').trim()
+  const characters = [...line]
+  return characters.length > LONGEST_ECHO ? `${characters.slice(0, LONGEST_ECHO).join('')}…` : line
 }
 
 /** Words with the space before them: near enough to tokens to count by. */
@@ -197,14 +231,24 @@ type Answer = {
   readonly model: Model
   readonly choices: number
   readonly pieces: readonly string[]
-  readonly finish: 'stop' | 'length'
+  /** Instead of text. */
+  readonly call: ToolCall | undefined
+  readonly finish: 'stop' | 'length' | 'tool_calls'
   readonly input: number
 }
 
-const usageOf = ({ input, pieces, choices }: Answer): JsonObject => ({
-  prompt_tokens: input,
-  completion_tokens: pieces.length * choices,
-  total_tokens: input + pieces.length * choices,
+const usageOf = ({ input, pieces, call, choices }: Answer): JsonObject => {
+  const output = (call ? words(call.arguments).length : pieces.length) * choices
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output }
+}
+
+/** The id of a choice's call; ids are unique within an answer. */
+const callId = ({ id }: Answer, choice: number): string => `${id.replace('chatcmpl-', 'call_')}_${choice}`
+
+const toolCallOf = (answer: Answer, call: ToolCall, choice: number): JsonObject => ({
+  id: callId(answer, choice),
+  type: 'function',
+  function: { name: call.name, arguments: call.arguments },
 })
 
 const indices = (count: number): number[] => Array.from({ length: count }, (_, index) => index)
@@ -216,7 +260,9 @@ const completion = (answer: Answer): JsonObject => ({
   model: answer.model,
   choices: indices(answer.choices).map((index) => ({
     index,
-    message: { role: 'assistant', content: answer.pieces.join(''), refusal: null },
+    message: answer.call
+      ? { role: 'assistant', content: null, refusal: null, tool_calls: [toolCallOf(answer, answer.call, index)] }
+      : { role: 'assistant', content: answer.pieces.join(''), refusal: null },
     logprobs: null,
     finish_reason: answer.finish,
   })),
@@ -224,19 +270,34 @@ const completion = (answer: Answer): JsonObject => ({
 })
 
 const chunks = (answer: Answer, wantsUsage: boolean): string[] => {
-  const { id, created, model } = answer
+  const { id, created, model, call } = answer
   const chunk = (choices: Json, more: JsonObject = {}) =>
     `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, choices, ...more })}\n\n`
-  const forAll = (delta: JsonObject, finish: string | null) =>
+  const forAll = (delta: (choice: number) => JsonObject, finish: string | null) =>
     indices(answer.choices)
       .map((index) =>
-        chunk([{ index, delta, logprobs: null, finish_reason: finish }], wantsUsage ? { usage: null } : {}),
+        chunk(
+          [{ index, delta: delta(index), logprobs: null, finish_reason: finish }],
+          wantsUsage ? { usage: null } : {},
+        ),
       )
       .join('')
+  const callStart = (called: ToolCall) => (choice: number) => ({
+    tool_calls: [{ index: 0, ...toolCallOf(answer, { ...called, arguments: '' }, choice) }],
+  })
+  const callPieces = call
+    ? [
+        forAll(callStart(call), null),
+        ...words(call.arguments).map((piece) =>
+          forAll(() => ({ tool_calls: [{ index: 0, function: { arguments: piece } }] }), null),
+        ),
+      ]
+    : []
   return [
-    forAll({ role: 'assistant', content: '' }, null),
-    ...answer.pieces.map((piece) => forAll({ content: piece }, null)),
-    forAll({}, answer.finish),
+    forAll(() => ({ role: 'assistant', content: call ? null : '' }), null),
+    ...callPieces,
+    ...answer.pieces.map((piece) => forAll(() => ({ content: piece }), null)),
+    forAll(() => ({}), answer.finish),
     ...(wantsUsage ? [chunk([], { usage: usageOf(answer) })] : []),
     'data: [DONE]\n\n',
   ]

@@ -290,3 +290,19 @@ for (const format of formats)
       })
     }
   })
+
+describe('open responses: the built-in demo', { skip }, () => {
+  let demo: Started
+  before(async () => {
+    demo = await start()
+  })
+  after(() => demo?.stop())
+  const target = (): Target => ({ base: demo.base, model: 'demo/tools' })
+  for (const one of tests.filter(({ local }) => !local)) test(one.id, () => run(one, target()))
+  for (const id of ['tool-calling-streaming', 'function-call-roundtrip'])
+    test(id, () => {
+      const other = list(file.seen_in_other_stored_commits).find((entry) => isObject(entry) && entry.id === id)
+      const assertions = list(isObject(other) ? other.assertions : []).filter((one) => typeof one === 'string')
+      return OTHERS[id]?.(target(), assertions)
+    })
+})

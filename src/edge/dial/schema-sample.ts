@@ -1,0 +1,132 @@
+/** A JSON value that fits a JSON Schema, as the demo provider writes arguments for a tool call. */
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+
+/** Deeper schemas (or ones that refer to themselves) end in null. */
+const DEEPEST = 16
+/** Most items and characters that a minimum can ask for. */
+const LONGEST = 64
+
+/** JSON Schema 2020-12, the part that tools use: no `pattern`, `not`, `if` or conditions across members. */
+export const schemaSample = (schema: JsonObject, word = 'demo'): Json => new Sampler(schema, word).value(schema, 0)
+
+class Sampler {
+  readonly #root: JsonObject
+  readonly #word: string
+
+  constructor(root: JsonObject, word: string) {
+    this.#root = root
+    this.#word = word
+  }
+
+  value(schema: Json | undefined, depth: number): Json {
+    const here = this.#resolved(schema)
+    if (!here || depth > DEEPEST) return null
+    if (here.const !== undefined) return here.const
+    const [listed] = [...list(here.enum), ...list(here.examples)]
+    if (listed !== undefined) return listed
+    if (here.default !== undefined) return here.default
+    const [branch] = [...list(here.anyOf), ...list(here.oneOf)]
+    if (branch !== undefined) return this.value(branch, depth + 1)
+    switch (this.#typeOf(here)) {
+      case 'object':
+        return this.#object(here, depth)
+      case 'array':
+        return this.#array(here, depth)
+      case 'string':
+        return this.#string(here)
+      case 'integer':
+      case 'number':
+        return lowest(here)
+      case 'boolean':
+        return true
+      default:
+        return null
+    }
+  }
+
+  /** The schema with its `$ref` and `allOf` merged in. */
+  #resolved(schema: Json | undefined, hops = 0): JsonObject | undefined {
+    const here = object(schema)
+    if (!here || hops > DEEPEST) return here
+    const path = text(here.$ref)
+    const target = path?.startsWith('#/') ? pointed(this.#root, path) : path === '#' ? this.#root : undefined
+    const parts = [target, ...list(here.allOf)].map((part) => this.#resolved(part, hops + 1))
+    return parts.reduce<JsonObject>((merged, part) => (part ? mergedSchemas(part, merged) : merged), here)
+  }
+
+  #typeOf(schema: JsonObject): string | undefined {
+    const named = text(schema.type) ?? text(list(schema.type).find((type) => type !== 'null'))
+    if (named !== undefined) return named
+    return schema.properties !== undefined ? 'object' : schema.items !== undefined ? 'array' : undefined
+  }
+
+  /** The required members; all of them where none is. */
+  #object(schema: JsonObject, depth: number): JsonObject {
+    const properties = object(schema.properties) ?? {}
+    const required = list(schema.required).filter((name) => typeof name === 'string')
+    const names = required.length > 0 ? required : Object.keys(properties)
+    const members = names.map((name) => [name, this.value(ownMember(properties, name) ?? {}, depth + 1)] as const)
+    return Object.fromEntries(members)
+  }
+
+  #array(schema: JsonObject, depth: number): Json {
+    const count = Math.min(LONGEST, Math.max(1, number(schema.minItems) ?? 1), number(schema.maxItems) ?? LONGEST)
+    const prefix = list(schema.prefixItems)
+    return Array.from({ length: Math.max(count, prefix.length) }, (_, at) =>
+      this.value(prefix[at] ?? schema.items, depth + 1),
+    )
+  }
+
+  #string({ format, minLength, maxLength }: JsonObject): string {
+    const known = text(format) === undefined ? undefined : FORMATS.get(text(format) ?? '')
+    if (known !== undefined) return known
+    const least = Math.min(LONGEST, number(minLength) ?? 0)
+    return this.#word.padEnd(least, '.').slice(0, number(maxLength) ?? LONGEST)
+  }
+}
+
+const FORMATS: ReadonlyMap<string, string> = new Map([
+  ['date', '2026-01-31'],
+  ['date-time', '2026-01-31T12:00:00Z'],
+  ['time', '12:00:00Z'],
+  ['duration', 'PT1H'],
+  ['email', 'demo@example.com'],
+  ['hostname', 'example.com'],
+  ['ipv4', '192.0.2.1'],
+  ['ipv6', '2001:db8::1'],
+  ['uri', 'https://example.com/'],
+  ['url', 'https://example.com/'],
+  ['uuid', '00000000-0000-4000-8000-000000000000'],
+])
+
+/** The smallest number allowed, at least 1 where that is allowed. */
+const lowest = (schema: JsonObject): number => {
+  const step = number(schema.multipleOf) ?? 1
+  const above = number(schema.exclusiveMinimum)
+  const least = number(schema.minimum) ?? (above === undefined ? 1 : above + step)
+  const most = number(schema.maximum) ?? number(schema.exclusiveMaximum)
+  const value = Math.ceil(least / step) * step
+  return most !== undefined && value > most ? most : value
+}
+
+const ownMember = (from: JsonObject, name: string): Json | undefined =>
+  Object.hasOwn(from, name) ? from[name] : undefined
+
+/** RFC 6901. */
+const pointed = (root: JsonObject, path: string): Json | undefined =>
+  path
+    .slice(2)
+    .split('/')
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce<Json | undefined>((at, step) => (isObject(at) ? ownMember(at, step) : list(at)[Number(step)]), root)
+
+const mergedSchemas = (a: JsonObject, b: JsonObject): JsonObject => ({
+  ...a,
+  ...b,
+  ...(a.properties !== undefined && b.properties !== undefined
+    ? { properties: { ...object(a.properties), ...object(b.properties) } }
+    : {}),
+  ...(a.required !== undefined && b.required !== undefined
+    ? { required: [...new Set([...list(a.required), ...list(b.required)])] }
+    : {}),
+})

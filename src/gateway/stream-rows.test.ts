@@ -358,3 +358,44 @@ test('S12: a client that reads nothing for its time is let go, and nobody is bla
   assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 0)
   assert.equal(world.timers(), 0)
 })
+
+// ── Reasoning under another name ──────────────────────────────────────────────────────────────────────────────────
+
+/** A chunk whose delta has these members, written as OpenRouter writes it. */
+const thinking = (members: string): string =>
+  `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{${members}},"finish_reason":null}]}\n\n`
+const thoughts = ['Let', ' me\\n', ' think', ' é', ' "', ' aloud'].map((word) =>
+  JSON.stringify(word.replace('\\n', '\n')),
+)
+const answerOf = (delta: (thought: string) => string): string =>
+  said.role() +
+  thoughts.map((thought) => thinking(delta(thought))).join('') +
+  ['a', 'b', 'c', 'd'].map((content) => said.chunk({ content })).join('') +
+  said.chunk({}, 'stop') +
+  said.done
+
+for (const size of [Number.POSITIVE_INFINITY, 600, 97, 1])
+  test(`reasoning: repeated chunks in reads of ${size} bytes have both names`, async () => {
+    const theirs = answerOf((thought) => `"reasoning":${thought}`)
+    const { ask, world } = bench([instance('a')], (asked) => {
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      const bytes = Buffer.from(theirs).toString('latin1')
+      for (let at = 0; at < bytes.length; at += size) asked.sendBytes(Buffer.from(bytes.slice(at, at + size), 'latin1'))
+      asked.end()
+    })
+    const reply = ask(question())
+    await world.pass(1)
+    assert.equal(
+      reply.text,
+      answerOf((thought) => `"reasoning_content":${thought},"reasoning":${thought}`),
+    )
+  })
+
+test('reasoning: a whole answer has both names', async () => {
+  const message = { role: 'assistant', content: 'x', reasoning: 'hm' }
+  const choices = [{ index: 0, message, finish_reason: 'stop' }]
+  const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, said.chat('', { choices })))
+  const reply = ask(question({ stream: false }))
+  await world.pass(1)
+  assert.deepEqual(reply.json.choices[0].message, { ...message, reasoning_content: 'hm' })
+})

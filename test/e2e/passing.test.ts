@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { survey } from '../../src/core/json-text.ts'
 import { recorded } from '../support/answers.ts'
+import { bothNames } from '../support/both-names.ts'
 import { type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 import { eventsOf, problemsOf } from '../support/schemas.ts'
 import { type Act, type Seen, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -253,20 +254,23 @@ const requestOf = (recording: Recording, style: Style, model: string): JsonObjec
 
 /** What a client of the same style is told of it: documented changes made, every other byte as it was recorded. */
 const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonObject): string => {
-  if (!chunks) return JSON.stringify(response)
+  if (!chunks) return named(style, JSON.stringify(response))
   const wantsUsage = object(request.stream_options)?.include_usage === true
   const frames: string[] = []
   for (const chunk of chunks) {
     const { event, data, json } = frameOf(chunk)
     if (data === '[DONE]') break
     if (style === 'chat' && !wantsUsage && json?.usage && list(json.choices).length === 0 && json.choices) continue
-    const named =
+    const eventLine =
       style === 'responses' && event === undefined && json?.type !== undefined ? `event: ${json.type}\n` : ''
-    frames.push(`${named}${chunk}\n\n`)
+    frames.push(`${eventLine}${chunk}\n\n`)
     if (/^response\.(?:completed|incomplete)$/.test(String(json?.type))) break
   }
-  return `${frames.join('')}data: [DONE]\n\n`
+  return named(style, `${frames.join('')}data: [DONE]\n\n`)
 }
+
+/** Chat clients get reasoning under both its names. */
+const named = (style: Style, told: string): string => (style === 'chat' ? bothNames(told) : told)
 
 recordingsAreHere()
 

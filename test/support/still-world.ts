@@ -12,6 +12,7 @@ export type Asked = UpstreamCall & {
   head(status: number, headers?: Readonly<Record<string, string>>): void
   /** Text as bytes, in one piece, which are overwritten as those of a socket are by the next read; answers whether more is wanted. */
   send(text: string): boolean
+  sendBytes(bytes: Buffer): boolean
   end(): void
   fail(failure: Failure): void
 }
@@ -65,8 +66,10 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
           if (!this.aborted) listener.head(status, lookup)
         },
         send(text) {
+          return this.sendBytes(Buffer.from(text))
+        },
+        sendBytes(bytes) {
           if (this.aborted) return false
-          const bytes = Buffer.from(text)
           try {
             return listener.bytes(bytes)
           } finally {

@@ -3,6 +3,7 @@ import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
 import { toolName } from '../openai-responses/names.ts'
 import { restoring } from '../restore.ts'
 import { decodeAnswer, encodeAnswer } from './answer.ts'
+import { withBothNames } from './both-names.ts'
 import { gather } from './gather.ts'
 import { decodeRequest } from './request-decode.ts'
 import { adaptRequest, encodeRequest } from './request-encode.ts'
@@ -17,7 +18,7 @@ export const openaiChat: Protocol = {
   decodeRequest,
   encodeRequest,
   restore: restoring(toolName),
-  passing: { adaptRequest, passStream, gather },
+  passing: { adaptRequest, passStream, gather, passAnswer: withBothNames },
   decodeAnswer,
   encodeAnswer,
   looseEvents: true,

@@ -5,6 +5,7 @@ import type { AnswerContext, Passing, StreamWriter } from '../../core/protocol.t
 import { encodeOpenaiFailure } from '../openai-error.ts'
 import { passFrame, writeFrame } from '../sse.ts'
 import { isLegacy, isOwn, REFUSED, reasonFor } from './answer.ts'
+import { withBothNames } from './both-names.ts'
 import { writeDetails } from './reasoning.ts'
 import { encodeCitation, encodeUsage, hasAddress } from './said.ts'
 
@@ -224,7 +225,10 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
   }
 }
 
-/** Passes chunks on as they are. Left out: usage nobody asked for, ids, what comes after the end; errors become ours. */
+/**
+ * Forwards chunks byte for byte, with four differences: usage that was not requested, `id:` lines and everything after
+ * the end are left out; errors become ours; `reasoning` is also given as `reasoning_content`.
+ */
 export const passStream = (context: AnswerContext): StreamWriter => new PassWriter(context)
 
 /** Keeps nothing else of the question: the stream may be open for long. */
@@ -235,6 +239,8 @@ class PassWriter implements StreamWriter {
   #over = false
   #content = false
   #finished = false
+  /** The last chunk was changed, and so has to be each that repeats its form. */
+  #changed = false
 
   constructor({ request, requestId, id }: AnswerContext) {
     this.#wantsUsage = request.settings.streamUsage?.value === true
@@ -263,11 +269,15 @@ class PassWriter implements StreamWriter {
       this.#over = true
       return [DONE]
     }
-    return usage && !this.#wantsUsage && isOnlyUsage(data) ? [] : [passFrame(frame)]
+    if (usage && !this.#wantsUsage && isOnlyUsage(data)) return []
+    const named = withBothNames(data)
+    this.#changed = named !== data
+    // A line break in JSON text that parses is white space.
+    return [this.#changed ? writeFrame(frame.event, named.replaceAll('\n', ' ')) : passFrame(frame)]
   }
 
   passes(): boolean {
-    if (this.#over) return false
+    if (this.#over || this.#changed) return false
     this.#content = true
     return true
   }

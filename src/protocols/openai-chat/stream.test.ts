@@ -642,6 +642,67 @@ for (const [name, wire] of broken)
     )
   })
 
+/** A chunk of OpenRouter, Groq, Cerebras, Ollama: the thoughts as `reasoning`. `before` stands before them in the delta. */
+const thinks = (thought: string, before = ''): string =>
+  `data: {"id":"c1","big":12345678901234567890,"choices":[{"index":0,"delta":{${before}"reasoning":${thought}},"finish_reason":null}]}\n\n`
+const asBoth = (thought: string, before = ''): string => thinks(thought, `${before}"reasoning_content":${thought},`)
+const renamed: readonly (readonly [name: string, wire: string, out: string])[] = [
+  [
+    'byte for byte otherwise',
+    thinks('"a \\u00e9\\"\\n"', '"content":"",'),
+    asBoth('"a \\u00e9\\"\\n"', '"content":"",'),
+  ],
+  ['in every chunk', thinks('"a"') + thinks('"b"') + a, asBoth('"a"') + asBoth('"b"') + a],
+  ['not where it has that name too', asBoth('"a"'), asBoth('"a"')],
+  ['not where there is no text', thinks('""') + thinks('null'), thinks('""') + thinks('null')],
+  [
+    'not in the words of an answer',
+    chunk({ content: '"reasoning":"x"' }) + chunk({ content: 'reasoning' }, null, { kind: 'reasoning' }),
+    chunk({ content: '"reasoning":"x"' }) + chunk({ content: 'reasoning' }, null, { kind: 'reasoning' }),
+  ],
+  [
+    'also where the other name is there and empty',
+    chunk({ reasoning_content: null, reasoning: 'a' }),
+    chunk({ reasoning_content: 'a', reasoning: 'a' }),
+  ],
+  [
+    'in each of several choices',
+    chunk(null, null, { choices: [0, 1].map((index) => ({ index, delta: { reasoning: `r${index}` } })) }),
+    chunk(null, null, {
+      choices: [0, 1].map((index) => ({ index, delta: { reasoning_content: `r${index}`, reasoning: `r${index}` } })),
+    }),
+  ],
+  [
+    'in a whole message',
+    chunk(null, null, { choices: [{ index: 0, message: { content: 'x', reasoning: 'a' } }] }),
+    chunk(null, null, { choices: [{ index: 0, message: { content: 'x', reasoning_content: 'a', reasoning: 'a' } }] }),
+  ],
+]
+for (const [name, wire, out] of renamed)
+  test(`chat stream passed on: reasoning is also reasoning_content, ${name}`, () => {
+    assert.equal(pass(wire + end + DONE), out + end + DONE)
+  })
+
+test('chat stream passed on: an event of several lines stays one event', () => {
+  const [frame] = run(sseFrames(), [
+    pass(`data: {"choices":[{"index":0,\ndata: "delta":{"reasoning":"a"}}]}\n\n${end}${DONE}`),
+  ])
+  assert.deepEqual(JSON.parse(frame?.data ?? ''), {
+    choices: [{ index: 0, delta: { reasoning_content: 'a', reasoning: 'a' } }],
+  })
+})
+
+test('chat answer passed on: reasoning is also reasoning_content', () => {
+  const { passAnswer } = openaiChat.passing
+  const said = (message: string) => `{ "choices":[{"index":0,"message":{${message}}}],"big":12345678901234567890}`
+  const unchanged = said('"content":"\\"reasoning\\":\\"x\\""')
+  assert.equal(passAnswer?.(unchanged, context()), unchanged)
+  assert.equal(
+    passAnswer?.(said('"content":"x","reasoning" : "a\\n"'), context()),
+    said('"content":"x","reasoning_content":"a\\n","reasoning" : "a\\n"'),
+  )
+})
+
 // ── The official SDK as judge ────────────────────────────────────────────────────────────────────────────────────
 
 /** What openai-node makes of it, as if it had come over the network. */

@@ -15,6 +15,7 @@ import {
   failed,
   failureIn,
   hasAddress,
+  isFiltered,
   reasonOf,
 } from './said.ts'
 
@@ -68,7 +69,8 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   if (!isObject(body)) return malformed('is not an object')
   const choices = list(body.choices)
   const choice = object(choices.find((entry) => object(entry)?.index === 0) ?? choices[0])
-  const message = object(choice?.message)
+  // Azure sends a choice that its filter held back without a message: that is a refusal, with empty content.
+  const message = object(choice?.message) ?? (choice && isFiltered(choice) ? {} : undefined)
   if (!choice || !message) return malformed('has no message')
   if (!isChoice(choice)) return malformed('says something that is not of its type')
 

@@ -4,6 +4,7 @@ import { toolName } from '../openai-responses/names.ts'
 import { restoring } from '../restore.ts'
 import { decodeAnswer, encodeAnswer } from './answer.ts'
 import { withBothNames } from './both-names.ts'
+import { withMessages } from './filtered.ts'
 import { gather } from './gather.ts'
 import { decodeRequest } from './request-decode.ts'
 import { adaptRequest, encodeRequest } from './request-encode.ts'
@@ -18,7 +19,7 @@ export const openaiChat: Protocol = {
   decodeRequest,
   encodeRequest,
   restore: restoring(toolName),
-  passing: { adaptRequest, passStream, gather, passAnswer: withBothNames },
+  passing: { adaptRequest, passStream, gather, passAnswer: (source) => withBothNames(withMessages(source)) },
   decodeAnswer,
   encodeAnswer,
   looseEvents: true,

@@ -51,6 +51,10 @@ const kindOf = (said: FinishKind, { calls, refused }: Content): FinishKind => {
   return refused ? 'refusal' : 'stop'
 }
 
+/** The provider's content filter ended this choice. */
+export const isFiltered = (choice: JsonObject): boolean =>
+  FINISHES.get(reasonOf(choice)?.toLowerCase() ?? '') === 'content-filter'
+
 export const failed = (failure: Failure): ChatEvent => ({ type: 'failure', failure })
 
 /** The reason a choice or a chunk of one gives. An empty one is none. */

@@ -6,6 +6,7 @@ import { encodeOpenaiFailure } from '../openai-error.ts'
 import { passFrame, writeFrame } from '../sse.ts'
 import { isLegacy, isOwn, REFUSED, reasonFor } from './answer.ts'
 import { withBothNames } from './both-names.ts'
+import { withDeltas } from './filtered.ts'
 import { writeDetails } from './reasoning.ts'
 import { encodeCitation, encodeUsage, hasAddress } from './said.ts'
 
@@ -251,6 +252,7 @@ class PassWriter implements StreamWriter {
   push({ frame, events }: Passing): readonly string[] {
     if (this.#over) return []
     let usage = false
+    let filtered = false
     for (const event of events) {
       if (event.type === 'failure') {
         this.#over = true
@@ -260,6 +262,7 @@ class PassWriter implements StreamWriter {
       }
       this.#content ||= isContent(event)
       this.#finished ||= event.type === 'finish'
+      filtered ||= event.type === 'finish' && event.finish.kind === 'content-filter'
       usage ||= event.type === 'usage'
     }
     if (!frame) return []
@@ -270,7 +273,7 @@ class PassWriter implements StreamWriter {
       return [DONE]
     }
     if (usage && !this.#wantsUsage && isOnlyUsage(data)) return []
-    const named = withBothNames(data)
+    const named = withBothNames(filtered ? withDeltas(data) : data)
     this.#changed = named !== data
     // A line break in JSON text that parses is white space.
     return [this.#changed ? writeFrame(frame.event, named.replaceAll('\n', ' ')) : passFrame(frame)]

@@ -18,7 +18,12 @@ export const newRows = (): { readonly file: string; readonly done: () => void } 
   return { file: join(folder, 'rows'), done: () => rmSync(folder, { recursive: true }) }
 }
 
-/** The rows that the tests wrote, sorted; none where the recordings are missing. */
+const FOLDERS = ['test/conformance/', 'test/conversations/']
+
+/** Whether a test file writes rows for the page. */
+export const isPartOfPage = (file: string): boolean => FOLDERS.some((folder) => file.startsWith(folder))
+
+/** The rows that the tests wrote, sorted; none where the recordings are missing, since the page needs all of them. */
 export const readRows = (file: string): readonly Row[] => {
   if (!existsSync(file)) return []
   const lines = readFileSync(file, 'utf8')
@@ -26,7 +31,8 @@ export const readRows = (file: string): readonly Row[] => {
     .filter((line) => line !== '')
     .sort()
   // The board wrote them.
-  return lines.map((line) => JSON.parse(line) as Row)
+  const rows = lines.map((line) => JSON.parse(line) as Row)
+  return rows.every(({ table }) => table === CONVERSATIONS) ? [] : rows
 }
 
 const sum = (counts: Iterable<number>): number => [...counts].reduce((total, count) => total + count, 0)
@@ -117,15 +123,33 @@ const notes = (rows: readonly Row[]): string =>
     .flatMap(({ name, noted }) => Object.entries(noted).map(([why, times]) => `- ${name}: ${times} × ${why}`))
     .join('\n')
 
+/** The table of the one suite that needs no recordings. */
+const CONVERSATIONS = 'conversations'
+
+const OF_A_TURN = ['repeated', 'failed over', 'cannot', 'not tried', 'refused'] as const
+
+/** Turns by the first or the last part of the row's name, `<vendor> ← <client>`, with what became of them. */
+const turns = (rows: readonly Row[], title: string, part: 0 | 1): string => {
+  const groups = Map.groupBy(rows, ({ name }) => name.split(' ← ')[part] ?? '')
+  const lines = [...groups].map(([name, group]) => {
+    const counts = OF_A_TURN.map((outcome) => sum(group.map(({ excluded }) => excluded[outcome] ?? 0)))
+    const answered = sum(group.map(({ passed }) => passed))
+    return [name, answered + sum(counts), answered, ...counts].map(String)
+  })
+  return tableOf([title, 'turns', 'answered', ...OF_A_TURN], lines)
+}
+
 /** The whole page. */
 export const page = (rows: readonly Row[]): string => {
   const answers = of(rows, 'answers')
   const failed = sum(rows.map((row) => row.failed))
+  const conversations = of(rows, CONVERSATIONS)
+  const checked = rows.filter(({ table }) => table !== 'recordings' && table !== CONVERSATIONS)
   return `<!-- Made by \`npm run conformance\` from what the tests found; change those. -->
 # Conformance
 
 What upstreams and clients really said to each other was recorded; the recordings lie beside the project and not in it.
-Everything here is what the tests in \`test/conformance\` make of them: **${sum(rows.filter(({ table }) => table !== 'recordings').map(({ passed }) => passed))} checks hold, ${failed} fail.**
+Everything here is what the tests in \`test/conformance\` make of them: **${sum(checked.map(({ passed }) => passed))} checks hold, ${failed} fail.**
 
     npm run conformance
 
@@ -179,6 +203,21 @@ ${tableOf(
   of(rows, 'other calls').map((row) => [row.name, score(row)]),
 )}
 
+## Conversations that change vendor
+
+Conversations of three turns with tools, reasoning, pictures and schemas, over all ordered pairs of
+${new Set(conversations.map(({ name }) => name.split(' ← ')[0])).size} fake vendors. Each fake refuses what the real vendor refuses (\`test/conversations/rules\`, every rule
+with its public source). The first vendor answers the first turn. In the second it is down, rate-limited or no longer in
+the route; in the third it returns or stays away. Clients send back what the gateway returned to them. A vendor that
+refuses nothing is the last target of every route. Counted are the second and third turns, under the vendor whose turn it
+is: *answered* by it; *repeated*: answered by it after it refused once; *failed over*: answered by another vendor after it
+refused; *cannot*: answered by another vendor, since its model has no tools or no vision; *not tried*: answered by another
+vendor without need; *refused*: the client got an error. \`test/conversations/known.json\` lists every problem by rule.
+
+${turns(conversations, 'vendor', 0)}
+
+${turns(conversations, 'client', 1)}
+
 ## Beside the tables
 
 - \`test/conformance/roundtrip.test.ts\`: what is written in a format and read again is the same, for anything that can be
@@ -199,7 +238,7 @@ const print = (rows: readonly Row[]): number => {
 
 if (import.meta.main) {
   const { file, done } = newRows()
-  const tests = spawnSync(process.execPath, [join(import.meta.dirname, 'test.ts'), 'test/conformance/'], {
+  const tests = spawnSync(process.execPath, [join(import.meta.dirname, 'test.ts'), ...FOLDERS], {
     stdio: 'inherit',
     env: { ...process.env, [ROWS]: file },
   })

@@ -1,0 +1,72 @@
+/**
+ * Conversations of three turns whose vendor changes, over all ordered pairs of strict fake vendors: the first vendor
+ * answers the first turn, is down, rate-limited or no longer routed to in the second, and returns in the third or does
+ * not. Each client sends back what the gateway returned to it. A lenient vendor is the last target of every route.
+ *
+ * known.json lists what does not hold yet. It is exact: a problem that is not listed fails, and so does a listed one that
+ * no longer occurs. `UPDATE_KNOWN=1 node --test test/conversations/conversations.test.ts` writes it.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { after, test } from 'node:test'
+import { Board } from '../conformance/board.ts'
+import { CLIENTS, type ClientKind } from './clients.ts'
+import { converse, OUTAGES, pairs, type Turn } from './run.ts'
+import { SCENARIOS } from './scenarios.ts'
+
+const FILE = new URL('known.json', import.meta.url)
+
+/** Problems by client, as `vendor: problem`. */
+type Known = { [client: string]: readonly string[] }
+// Written below.
+const known = JSON.parse(readFileSync(FILE, 'utf8')) as Known
+
+const board = new Board('conversations')
+after(() => {
+  board.print()
+  if (process.env.UPDATE_KNOWN) writeFileSync(FILE, `${JSON.stringify(known, null, 2)}\n`)
+})
+
+/** All conversations of a client. How the first vendor fails rotates, so that every pair meets each way. */
+async function* conversationsOf(client: ClientKind) {
+  for (const [number, scenario] of SCENARIOS.entries())
+    for (const [at, [first, second]] of pairs().entries())
+      for (const returns of [true, false]) {
+        const outage = OUTAGES[(at + number) % OUTAGES.length] ?? 'down'
+        yield { conversation: { client, scenario, first, second, returns, outage } }
+      }
+}
+
+/** Counts a turn under its vendor and client. */
+const count = (client: ClientKind, { vendor, outcome }: Turn): void => {
+  board.each(
+    `${vendor.name} ← ${client.name}`,
+    [outcome],
+    (one) => one,
+    (one) => (one === 'answered' ? undefined : one),
+  )
+}
+
+for (const client of CLIENTS)
+  test(`conversations: ${client.name}`, async () => {
+    const found = new Map<string, string>()
+    for await (const { conversation } of conversationsOf(client)) {
+      const turns = await converse(conversation)
+      const { scenario, first, second, returns, outage } = conversation
+      for (const [at, turn] of turns.entries()) {
+        if (at > 0) count(client, turn)
+        const where = `${scenario.name}, ${first.name} → ${second.name}, ${outage}, ${returns ? 'returns' : 'stays away'}, turn ${at + 1}`
+        for (const problem of turn.problems) found.set(`${turn.vendor.name}: ${problem}`, where)
+        if (turn.outcome === 'not tried') found.set(`${turn.vendor.name}: is not tried`, where)
+      }
+    }
+    if (process.env.UPDATE_KNOWN) known[client.name] = [...found.keys()].sort()
+    const listed = new Set(known[client.name])
+    assert.deepEqual(
+      {
+        'not listed in known.json': [...found].filter(([problem]) => !listed.has(problem)),
+        'listed, but no longer occurs': [...listed].filter((problem) => !found.has(problem)),
+      },
+      { 'not listed in known.json': [], 'listed, but no longer occurs': [] },
+    )
+  })

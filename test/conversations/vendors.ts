@@ -1,0 +1,217 @@
+/**
+ * Strict fake vendors. Each speaks its own wire formats, refuses what the real one refuses (rules/), and answers every
+ * other request with the scripted turn, in its own form: ids, signatures, sealed reasoning.
+ */
+import { isObject, type JsonObject, list, text } from '../../src/core/json.ts'
+import { type Answer, type Mint, type Wire, wires } from './answers.ts'
+import type { Rules } from './rule.ts'
+import * as chat from './rules/chat.ts'
+import { anthropic, bedrock } from './rules/claude.ts'
+import { gemini } from './rules/gemini.ts'
+import { deepseekResponses, openaiChat, openaiResponses, xaiResponses } from './rules/openai.ts'
+
+export type Ability = 'tools' | 'pictures'
+
+export type Vendor = {
+  readonly name: string
+  readonly model: string
+  /** Environment variables that configure it beside its key. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly speaks: { readonly [wire in Wire]?: Rules }
+  /** The members of a chat message in which it returns reasoning. */
+  readonly thinksIn?: readonly ('reasoning_content' | 'reasoning' | 'reasoning_details')[]
+  /** An id of a tool call; absent: it has none. */
+  readonly callId?: (mint: Mint, name: string) => string
+  /** What its model cannot do at all. */
+  readonly lacks?: readonly Ability[]
+}
+
+const prefixed =
+  (prefix: string, length: number) =>
+  (mint: Mint): string =>
+    prefix + mint.letters(length)
+
+const openai = { model: 'gpt-5.4-mini', speaks: { chat: openaiChat, responses: openaiResponses } } as const
+
+export const VENDORS: readonly Vendor[] = [
+  { name: 'openai', ...openai, callId: prefixed('call_', 24) },
+  {
+    name: 'azure-openai',
+    ...openai,
+    env: { AZURE_OPENAI_ENDPOINT: 'https://azure-openai.test', AZURE_OPENAI_MODELS: 'gpt-5.4-mini' },
+    callId: prefixed('call_', 24),
+  },
+  {
+    name: 'anthropic',
+    model: 'claude-sonnet-4-5',
+    speaks: { messages: anthropic },
+    callId: prefixed('toolu_01', 22),
+  },
+  {
+    name: 'bedrock',
+    model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+    env: { BEDROCK_REGION: 'us-east-1' },
+    speaks: { converse: bedrock },
+    callId: prefixed('tooluse_', 22),
+  },
+  { name: 'gemini', model: 'gemini-3-pro-preview', speaks: { gemini } },
+  { name: 'mistral', model: 'magistral-medium-latest', speaks: { mistral: chat.mistral }, callId: prefixed('', 9) },
+  {
+    name: 'groq',
+    model: 'openai/gpt-oss-120b',
+    speaks: { chat: chat.groq },
+    thinksIn: ['reasoning'],
+    callId: prefixed('fc_', 36),
+    lacks: ['pictures'],
+  },
+  {
+    name: 'xai',
+    model: 'grok-4.3',
+    speaks: { chat: chat.xai, responses: xaiResponses },
+    thinksIn: ['reasoning_content'],
+    callId: prefixed('call_', 8),
+  },
+  {
+    name: 'deepseek',
+    model: 'deepseek-v4-flash',
+    speaks: { chat: chat.deepseek, responses: deepseekResponses },
+    thinksIn: ['reasoning_content'],
+    callId: prefixed('call_00_', 24),
+    lacks: ['pictures'],
+  },
+  {
+    name: 'openrouter',
+    model: 'anthropic/claude-sonnet-4.5',
+    speaks: { chat: chat.anyChat },
+    thinksIn: ['reasoning', 'reasoning_details'],
+    callId: prefixed('toolu_01', 22),
+  },
+  {
+    name: 'together',
+    model: 'openai/gpt-oss-120b',
+    speaks: { chat: { ...chat.anyChat, ...chat.noImages } },
+    thinksIn: ['reasoning'],
+    // The ids of Moonshot's models, which several hosts pass on as they are.
+    callId: (mint, name) => `functions.${name}:${mint.count()}`,
+    lacks: ['pictures'],
+  },
+  {
+    name: 'fireworks',
+    model: 'accounts/fireworks/models/minimax-m3',
+    speaks: { chat: chat.fireworks },
+    thinksIn: ['reasoning_content'],
+    callId: prefixed('call_', 24),
+  },
+  {
+    name: 'cerebras',
+    model: 'gpt-oss-120b',
+    speaks: { chat: chat.cerebras },
+    thinksIn: ['reasoning'],
+    callId: prefixed('', 9),
+    lacks: ['pictures'],
+  },
+  {
+    name: 'cohere',
+    model: 'command-a-reasoning-08-2025',
+    speaks: { cohere: chat.cohere },
+    callId: (mint, name) => `${name}_${mint.letters(12)}`,
+    lacks: ['pictures'],
+  },
+  { name: 'perplexity', model: 'sonar-pro', speaks: { chat: chat.perplexity }, lacks: ['tools'] },
+  {
+    name: 'vllm',
+    model: 'mistral-small',
+    env: { VLLM_BASE_URL: 'https://vllm.test/v1', VLLM_MODELS: 'mistral-small' },
+    speaks: { chat: chat.vllm },
+    thinksIn: ['reasoning_content'],
+    callId: prefixed('chatcmpl-tool-', 32),
+  },
+  {
+    name: 'ollama',
+    model: 'qwen3-vl',
+    env: { OLLAMA_BASE_URL: 'https://ollama.test', OLLAMA_MODELS: 'qwen3-vl' },
+    speaks: { ollama: chat.ollama },
+    callId: prefixed('call_', 8),
+  },
+]
+
+/** Accepts every request: the target after the two of a conversation. */
+export const LENIENT: Vendor = {
+  name: 'lenient',
+  model: 'any',
+  env: { LENIENT_BASE_URL: 'https://lenient.test/v1', LENIENT_MODELS: 'any' },
+  speaks: { chat: {} },
+  thinksIn: ['reasoning_content'],
+  callId: prefixed('call_', 24),
+}
+
+/** The wire format of a request to a vendor, by its path. */
+export const wireOf = (vendor: Vendor, path: string): Wire => {
+  const native = path.endsWith('/chat/completions') && vendor.speaks.mistral ? 'mistral' : undefined
+  const found = native ?? PATHS.find(([pattern]) => pattern.test(path))?.[1]
+  if (!found || !vendor.speaks[found]) throw new Error(`${vendor.name} has nothing at ${path}`)
+  return found
+}
+
+const PATHS: readonly (readonly [RegExp, Wire])[] = [
+  [/\/chat\/completions$/, 'chat'],
+  [/\/responses$/, 'responses'],
+  [/\/messages$/, 'messages'],
+  [/\/converse(?:-stream)?$/, 'converse'],
+  [/:(?:g|streamG)enerateContent$/, 'gemini'],
+  [/\/v2\/chat$/, 'cohere'],
+  [/\/api\/chat$/, 'ollama'],
+]
+
+/** What a fake vendor returns. `refusedBy`: the name of the rule; absent: it answered. */
+export type Result = {
+  readonly status: number
+  readonly body: JsonObject
+  readonly wire: Wire
+  readonly refusedBy?: string
+  /** The request with everything that the vendor has stored of the conversation. */
+  readonly received: JsonObject
+}
+
+/** One vendor during one conversation: what it has minted, and what it has stored. */
+export class Fake {
+  readonly vendor: Vendor
+  readonly mint: Mint
+  readonly #stored = new Map<string, readonly JsonObject[]>()
+
+  constructor(vendor: Vendor, mint: Mint) {
+    this.vendor = vendor
+    this.mint = mint
+  }
+
+  answer(path: string, body: JsonObject, answer: Answer): Result {
+    const wire = wireOf(this.vendor, path)
+    const received = this.#withStored(body)
+    const context = {
+      model: this.vendor.model,
+      isOwn: (seal: string) => this.mint.made(seal),
+      isStored: (id: string) => this.#stored.has(id),
+    }
+    for (const [rule, refuses] of Object.entries(this.vendor.speaks[wire] ?? {})) {
+      const refusal = refuses(received, context)
+      if (refusal) return { ...refusal, wire, refusedBy: rule, received }
+    }
+    const answered = wires[wire](answer, this.vendor, this.mint, body)
+    if (wire === 'responses' && body.store !== false) this.#store(answered, received)
+    return { status: 200, body: answered, wire, received }
+  }
+
+  #withStored(body: JsonObject): JsonObject {
+    const before = this.#stored.get(text(body.previous_response_id) ?? '')
+    return before ? { ...body, input: [...before, ...itemsOf(body)] } : body
+  }
+
+  #store(response: JsonObject, received: JsonObject): void {
+    const output = list(response.output).filter(isObject)
+    this.#stored.set(text(response.id) ?? '', [...itemsOf(received), ...output])
+    for (const item of output) this.#stored.set(text(item.id) ?? '', [])
+  }
+}
+
+const itemsOf = ({ input }: JsonObject): readonly JsonObject[] =>
+  typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : list(input).filter(isObject)

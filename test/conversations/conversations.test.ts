@@ -16,7 +16,7 @@ import { SCENARIOS } from './scenarios.ts'
 
 const FILE = new URL('known.json', import.meta.url)
 
-/** Problems by client, as `vendor: problem`. */
+/** Problems by client, as `vendor: rule: effect`. */
 type Known = { [client: string]: readonly string[] }
 // Written below.
 const known = JSON.parse(readFileSync(FILE, 'utf8')) as Known
@@ -56,7 +56,7 @@ for (const client of CLIENTS)
       for (const [at, turn] of turns.entries()) {
         if (at > 0) count(client, turn)
         const where = `${scenario.name}, ${first.name} → ${second.name}, ${outage}, ${returns ? 'returns' : 'stays away'}, turn ${at + 1}`
-        for (const problem of turn.problems) found.set(`${turn.vendor.name}: ${problem}`, where)
+        for (const problem of turn.problems) found.set(problem, where)
         if (turn.outcome === 'not tried') found.set(`${turn.vendor.name}: is not tried`, where)
       }
     }

@@ -202,34 +202,37 @@ export const converse = async (conversation: Conversation): Promise<readonly Tur
     const body = client.ask(input)
     const { reply, calls } = await stage.turn(kind, body, answer, isDown)
     const outcome = outcomeOf(vendor, scenario, reply, calls)
-    const problems = [...refusalsIn(outcome, calls)]
-    if (calls.some((call) => stage.hasForeignSeal(call.vendor, JSON.stringify(call.received))))
-      problems.push("another vendor's seal or reasoning id is sent")
+    const problems = [...refusalsIn(outcome, calls), ...sealsIn(stage, calls)]
     if (outcome === 'refused') {
-      turns.push({ vendor, outcome, problems: problems.length > 0 ? problems : [errorIn(reply)] })
+      turns.push({ vendor, outcome, problems: problems.length > 0 ? problems : [`gateway: ${errorIn(reply)}`] })
       return turns
     }
     const last = calls.at(-1)
     assert.ok(last, 'a 200 that no vendor gave')
     const header = String(reply.headers['x-headgate-dropped'] ?? '')
-    turns.push({
-      vendor,
-      outcome,
-      problems: [...problems, ...missing(conversation, at, { body, returned, header }, last)],
-    })
+    const absent = missing(conversation, at, { body, returned, header }, last)
+    turns.push({ vendor, outcome, problems: [...problems, ...absent.map((problem) => `${last.vendor}: ${problem}`)] })
     if (reply.text.includes(answer.thought)) returned.push(answer.thought)
     client.take(reply.json)
   }
   return turns
 }
 
-/** Refusals by rule. A vendor that lacks the ability may refuse, unless its refusal reaches the client. */
+/** Refusals by vendor and rule. A vendor that lacks the ability may refuse, unless its refusal reaches the client. */
 const refusalsIn = (outcome: Outcome, calls: readonly Upstream[]): readonly string[] => {
-  const effect = outcome === 'refused' ? 'the client gets the error' : 'the request is repeated'
-  return calls.flatMap(({ refusedBy }) =>
-    refusedBy === undefined || (outcome === 'cannot' && isCapability(refusedBy)) ? [] : [`${refusedBy}: ${effect}`],
-  )
+  return calls.flatMap(({ vendor, refusedBy }, at) => {
+    if (refusedBy === undefined) return []
+    if (outcome === 'refused' && at === calls.length - 1) return [`${vendor}: ${refusedBy}: the client gets the error`]
+    return isCapability(refusedBy) ? [] : [`${vendor}: ${refusedBy}: another request is needed`]
+  })
 }
+
+const sealsIn = (stage: Stage, calls: readonly Upstream[]): readonly string[] =>
+  calls.flatMap(({ vendor, received }) =>
+    stage.hasForeignSeal(vendor, JSON.stringify(received))
+      ? [`${vendor}: is sent another vendor's seal or reasoning id`]
+      : [],
+  )
 
 const isCapability = (rule: string): boolean => rule.endsWith('(capability)')
 

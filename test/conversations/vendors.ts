@@ -112,10 +112,9 @@ export const VENDORS: readonly Vendor[] = [
   },
   {
     name: 'cohere',
-    model: 'command-a-reasoning-08-2025',
+    model: 'command-a-plus-05-2026',
     speaks: { cohere: chat.cohere },
     callId: (mint, name) => `${name}_${mint.letters(12)}`,
-    lacks: ['pictures'],
   },
   { name: 'perplexity', model: 'sonar-pro', speaks: { chat: chat.perplexity }, lacks: ['tools'] },
   {

@@ -378,14 +378,9 @@ const coherePairs: Rule = (body, context) =>
     ? cohereError('invalid request: each tool call must be followed by its tool result')
     : null
 
-/** Inferred: its text models take no image parts. */
-const cohereImage: Rule = (body) =>
-  imageIn(body) === undefined ? null : cohereError('image content is not supported with the provided model')
-
 export const cohere: Rules = {
   'cohere.unknown-field': cohereUnknownField,
   'cohere.pairs': coherePairs,
-  'cohere.image (capability)': cohereImage,
 }
 
 /** Typed members of Go structs. Sources: BerriAI/litellm#11273, aliasrobotics/cai#76, neuron-core/neuron-ai#219. */

@@ -23,8 +23,17 @@ export type ChatRequest = {
   readonly extras: readonly Extra[]
 }
 
-/** A value and the client's path to it: `{ value: 0.2, at: 'temperature' }`. */
-export type Setting<T> = { readonly value: T; readonly at: string }
+/**
+ * A value and the client's path to it: `{ value: 0.2, at: 'temperature' }`. An empty path: the client did not write it,
+ * its style implies it, so it is never reported as lost.
+ */
+export type Setting<T> = { readonly value: T; readonly at: string; readonly paths?: MemberPaths }
+
+/**
+ * Where members are in the client's body, relative to `at`: `{ detail: 'image_url.detail' }`. A member without an entry is
+ * at `at` under its own name. Null: the client did not write it; its style has that default.
+ */
+export type MemberPaths = { readonly [member: string]: string | null }
 
 /** The scalar wishes. An encoder has a table with a row for each it can carry; whatever has no row is a loss. */
 export type Settings = {
@@ -95,6 +104,7 @@ export type Tool =
       readonly parameters?: Json
       /** The client's own wish, with its style's default filled in (true in responses, false in chat). */
       readonly strict?: boolean
+      readonly paths?: MemberPaths
       readonly extras?: readonly Extra[]
     }
   /** Free-form input instead of a schema. */
@@ -104,6 +114,7 @@ export type Tool =
       readonly name: string
       readonly description?: string
       readonly format?: Json
+      readonly paths?: MemberPaths
     }
   /** Run by the provider, or of a kind nobody else has: only its own format can carry it. */
   | {
@@ -154,6 +165,7 @@ export type Part =
       readonly at: string
       readonly source: Source
       readonly detail?: string
+      readonly paths?: MemberPaths
       readonly extras?: readonly Extra[]
     }
   | {
@@ -161,6 +173,7 @@ export type Part =
       readonly at: string
       readonly source: Source
       readonly filename?: string
+      readonly paths?: MemberPaths
       readonly extras?: readonly Extra[]
     }
   | { readonly type: 'audio'; readonly at: string; readonly data: string; readonly format: string }

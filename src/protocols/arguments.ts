@@ -38,9 +38,10 @@ export const isDeeper = (value: Json | undefined, levels: number): boolean => {
  * The schema that stands for free-form input, where a format knows tools with a schema only; `restore` takes the input
  * out of the answer again. A grammar it has to follow cannot be enforced; the model is told of it.
  */
-export const freeInput = ({ at, format }: Tool & { readonly kind: 'custom' }, losses: Losses) => {
+export const freeInput = (tool: Tool & { readonly kind: 'custom' }, losses: Losses) => {
+  const { format } = tool
   const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
-  if (grammar) losses.lose(`${at}.format`)
+  if (grammar) losses.loseMember(tool, 'format')
   const rule = grammar ? ` It must follow this grammar:\n${JSON.stringify(grammar)}` : ''
   return {
     type: 'object',

@@ -26,9 +26,15 @@ const carry = <Name extends SettingName, Draft>(
   if (setting) row(setting, draft)
 }
 
-/** The client's name for the conversation: `messages`, `input`. */
-export const rootOf = ({ messages }: ChatRequest): string =>
-  /^[^.[]*/.exec(messages.find(({ role }) => role !== 'system')?.at ?? 'messages')?.[0] || 'messages'
+/**
+ * The client's name for the conversation: `messages`, `input`. Without any message it is the member that refers to one
+ * stored at a provider: `prompt`.
+ */
+export const rootOf = ({ messages, extras }: ChatRequest): string => {
+  const first =
+    messages.find(({ role }) => role !== 'system') ?? messages[0] ?? extras.find(({ essential }) => essential)
+  return /^[^.[]*/.exec(first?.at ?? '')?.[0] || 'messages'
+}
 
 /** The name a format gets in the middle when the client's has none. */
 export const UNNAMED_FORMAT = 'response'

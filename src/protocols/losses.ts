@@ -1,4 +1,4 @@
-import type { Extra, Setting } from '../core/chat.ts'
+import type { Extra, MemberPaths, Setting } from '../core/chat.ts'
 import { isObject, type Json } from '../core/json.ts'
 import type { Loss } from '../core/protocol.ts'
 
@@ -6,6 +6,8 @@ import type { Loss } from '../core/protocol.ts'
 export type Losses = {
   /** Given up, or changed, without changing what is asked. */
   lose(at: string): void
+  /** A member of something the client wrote, by its path there; `below`: where inside the member. */
+  loseMember(of: { readonly at: string; readonly paths?: MemberPaths }, member: string, below?: string): void
   /** Without it the request would mean something else. */
   unfit(at: string): void
   /** A member nobody here has a word for. */
@@ -52,8 +54,16 @@ export const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): v
 export const newLosses = (): Losses => {
   const found = new Map<string, boolean>()
   const note = (at: string, unfit: boolean) => found.set(at, unfit || found.get(at) === true)
+  const lose = (at: string) => {
+    // The client did not write what has no path.
+    if (at !== '') note(at, false)
+  }
   return {
-    lose: (at) => void note(at, false),
+    lose,
+    loseMember: ({ at, paths }, member, below = '') => {
+      const path = paths?.[member]
+      if (path !== null) lose(`${at}.${path ?? member}${below}`)
+    },
     unfit: (at) => void note(at, true),
     loseExtra: ({ at, essential }) => void note(at, essential),
     all: () => [...found].map(([at, unfit]) => ({ at, unfit })),

@@ -170,18 +170,13 @@ export const isSame = (kind: string, value: string, to: ProtocolName): boolean =
 export const isNamed = (losses: readonly string[], path: string): boolean =>
   losses.some((at) => path === at || path.startsWith(`${at}.`) || path.startsWith(`${at}[`))
 
-/**
- * Whether a client's path names something of its body. Wrappers of one style between a thing and its member may be left
- * out of it (`image_url`, `custom`, `json_schema`): people find `content[1].detail` without them.
- */
-export const resolves = (body: JsonObject, path: string): boolean =>
-  found(body, [...path.matchAll(/[^.[\]]+/g)].map(String))
-
-const found = (value: Json | undefined, [step, ...rest]: readonly string[]): boolean => {
-  if (step === undefined) return value !== undefined
-  if (isList(value)) return found(value[Number(step)], rest)
-  if (!isObject(value)) return false
-  if (Object.hasOwn(value, step)) return found(value[step], rest)
-  return WRAPPERS.some((wrapper) => Object.hasOwn(value, wrapper) && found(value[wrapper], [step, ...rest]))
+/** Whether a path names a member of this body, step by step. */
+export const resolves = (body: JsonObject, path: string): boolean => {
+  let value: Json | undefined = body
+  for (const [step] of path.matchAll(/[^.[\]]+/g)) {
+    if (isList(value)) value = value[Number(step)]
+    else if (isObject(value) && Object.hasOwn(value, step)) value = value[step]
+    else return false
+  }
+  return value !== undefined
 }
-const WRAPPERS = ['image_url', 'file', 'custom', 'json_schema', 'function']

@@ -654,9 +654,6 @@ const OF: { readonly [style in Style]: 'chat' | 'responses' | 'messages' } = {
   'anthropic-messages': 'messages',
 }
 
-/** What a style means by not saying it. */
-const UNSAID = /^tools\[\d+\]\.strict$/
-
 const cell = (row: Row, style: Style, [name, target, schema, definition]: Upstream): string => {
   const asked = row[OF[style]]
   if (asked === null) return '-'
@@ -665,7 +662,7 @@ const cell = (row: Row, style: Style, [name, target, schema, definition]: Upstre
   const request = protocols[style].decodeRequest(body)
   if (!request.ok) return `refused: ${request.failure.message}`
   const { body: sent, losses } = upstreamProtocols[name].encodeRequest(request.value, target)
-  for (const { at } of losses) if (!UNSAID.test(at) && !resolves(body, at)) return `names ${at}, which nobody wrote`
+  for (const { at } of losses) if (!resolves(body, at)) return `names ${at}, which nobody wrote`
   if (losses.some(({ unfit }) => unfit)) return 'u'
   const problem = problemsOf(schema, definition, JSON.parse(JSON.stringify(sent)))
   if (problem !== undefined) return `not valid: ${problem}`

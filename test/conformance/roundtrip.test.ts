@@ -3,7 +3,7 @@
  * answer written and read is the answer, whole and streamed. And for every format upstreams speak: tools come back under
  * the client's names and in its kind, and a stream gives the same events whatever the cuts between its bytes are.
  *
- * A request that comes back is compared whole, save what `plain` takes away from both sides: paths (`at`), which name
+ * A request that comes back is compared whole, save what `plain` takes away from both sides: paths (`at`, `paths`), which name
  * another body; a setting that `encodeRequest` named as lost (`returns` says which must come back all the same);
  * `streamUsage`, which is asked of every upstream; whether a system message was a developer's, which the formats do not
  * all tell apart; and what says nothing (`store: false`, `detail: 'auto'`, a free choice of tools, a list without
@@ -391,7 +391,11 @@ const plain = (asked: ChatRequest, lost: ReadonlySet<string>): Json => {
   )
   return JSON.parse(
     JSON.stringify({ ...asked, extras, settings: Object.fromEntries(settings) }, (key, value) =>
-      key === 'at' || key === 'as' || (key === 'extras' && value.length === 0) || (key === 'detail' && value === 'auto')
+      key === 'at' ||
+      key === 'paths' ||
+      key === 'as' ||
+      (key === 'extras' && value.length === 0) ||
+      (key === 'detail' && value === 'auto')
         ? undefined
         : value,
     ),

@@ -1,5 +1,5 @@
 /** A client's conversation in the middle's words. */
-import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import type { Extra, MemberPaths, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { argumentsOf } from '../arguments.ts'
 import { toBase64 } from '../media.ts'
@@ -103,6 +103,8 @@ const decodeResult = (block: JsonObject, at: string, problems: Problems): Messag
 
 const withExtras = (extras: readonly Extra[]): { extras?: readonly Extra[] } => (extras.length > 0 ? { extras } : {})
 
+const DOCUMENT_PATHS: MemberPaths = { filename: 'title' }
+
 /** `marks` takes what the middle has no place for on the part itself. */
 const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[] = []): Part[] => {
   const fields = fieldsOf(isObject(block) ? block : {}, at, problems)
@@ -125,7 +127,8 @@ const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[]
       const source = decodeSource(fields)
       if (!source) return [foreign(block, at)]
       const filename = fields.string('title')
-      return [{ type: 'file', at, source, ...(filename && { filename }), ...withExtras(fields.rest()) }]
+      const named = filename ? { filename, paths: DOCUMENT_PATHS } : {}
+      return [{ type: 'file', at, source, ...named, ...withExtras(fields.rest()) }]
     }
     case 'thinking': {
       const proof = proofIn(fields.string('signature') ?? '')

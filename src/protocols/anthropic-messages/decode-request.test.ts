@@ -142,6 +142,7 @@ test('a conversation with everything', () => {
             at: 'messages[2].content[2]',
             source: { kind: 'data', mediaType: 'text/plain', data: 'w6k=' },
             filename: 'd.txt',
+            paths: { filename: 'title' },
             extras: [{ at: 'messages[2].content[2].context', name: 'context', value: 'c', essential: false }],
           },
           {

@@ -164,7 +164,7 @@ const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject
     losses.unfit(part.at)
     return []
   }
-  if (part.detail !== undefined && part.detail !== 'auto') losses.lose(`${part.at}.detail`)
+  if (part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
   return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
 }
 
@@ -192,7 +192,7 @@ const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[]
   if (inline.kind === 'data') {
     const mediaType = typeOf(inline.mediaType, inline.data, part.filename)
     if (isImageType(mediaType)) {
-      if (part.filename !== undefined) losses.lose(`${part.at}.filename`)
+      if (part.filename !== undefined) losses.loseMember(part, 'filename')
       const source = { type: 'base64', media_type: mediaType, data: standardBase64(inline.data) }
       return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
     }
@@ -205,10 +205,11 @@ const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[]
   return [{ type: 'document', source, ...titled(part, losses), ...carried(part.extras, DOCUMENT, losses) }]
 }
 
-const titled = ({ at, filename }: Part & { type: 'file' }, losses: Losses): JsonObject => {
+const titled = (part: Part & { type: 'file' }, losses: Losses): JsonObject => {
+  const { filename } = part
   if (filename === undefined || filename === '') return {}
   if (filename.length <= LONGEST_TITLE) return { title: filename }
-  losses.lose(`${at}.filename`)
+  losses.loseMember(part, 'filename')
   return { title: filename.slice(0, LONGEST_TITLE) }
 }
 

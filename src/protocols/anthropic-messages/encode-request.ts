@@ -185,7 +185,8 @@ const TIERS: ReadonlyMap<string, string> = new Map([
   ['standard_only', 'standard_only'],
 ])
 
-const carryFormat = ({ value, at }: Setting<OutputFormat>, { config, losses }: Draft): void => {
+const carryFormat = (format: Setting<OutputFormat>, { config, losses }: Draft): void => {
+  const { value, at } = format
   switch (value.kind) {
     case 'text':
       return
@@ -196,7 +197,7 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { config, losses }: D
     case 'schema': {
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0 || !isObject(schema)) return losses.unfit(at)
-      for (const path of described) losses.lose(`${at}.schema${path}`)
+      for (const path of described) losses.loseMember(format, 'schema', path)
       config({ format: { type: 'json_schema', schema: labelled(schema, value) } }, at)
       return
     }

@@ -96,7 +96,7 @@ const strictly = (tool: Tool & { kind: 'function' }, schema: JsonObject, losses:
   if (!isClosed(schema)) return {}
   const { described, impossible } = fitSchema(schema)
   if (described.length + impossible.length === 0) return { strict: true }
-  losses.lose(`${tool.at}.strict`)
+  losses.loseMember(tool, 'strict')
   return {}
 }
 

@@ -46,7 +46,7 @@ export const encodeImage = (part: Part & { readonly type: 'image' }, losses: Los
     losses.unfit(part.at)
     return undefined
   }
-  if (part.detail !== undefined && part.detail !== 'auto') losses.lose(`${part.at}.detail`)
+  if (part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
   return { image: { format, source: { bytes: standardBase64(bytes.data) } } }
 }
 
@@ -66,11 +66,11 @@ export const encodeFile = (
   const type = bytes && typeOf(bytes.mediaType, bytes.data, part.filename)
   const source = { bytes: standardBase64(bytes?.data ?? '') }
   if (type !== undefined && Object.hasOwn(IMAGES, type)) {
-    if (part.filename) losses.lose(`${part.at}.filename`)
+    if (part.filename) losses.loseMember(part, 'filename')
     return { image: { format: IMAGES[type], source } }
   }
   if (type !== undefined && Object.hasOwn(VIDEOS, type)) {
-    if (part.filename) losses.lose(`${part.at}.filename`)
+    if (part.filename) losses.loseMember(part, 'filename')
     return { video: { format: VIDEOS[type], source } }
   }
   const format = type === undefined ? undefined : documentFormat(type, part.filename)
@@ -104,14 +104,14 @@ const UNNAMED = 'Document'
  * The name of a document. This format takes letters, digits, single blanks, hyphens, parentheses and brackets (its
  * document on DocumentBlock), and two documents of one name are refused; the ending is said by the format.
  */
-const nameOf = ({ at, filename }: Part & { readonly type: 'file' }, names: Set<string>, losses: Losses): string => {
-  const bare = (filename ?? '').replace(/\.[a-z0-9]{1,5}$/i, '')
+const nameOf = (part: Part & { readonly type: 'file' }, names: Set<string>, losses: Losses): string => {
+  const bare = (part.filename ?? '').replace(/\.[a-z0-9]{1,5}$/i, '')
   const neutral = bare
     .replace(/[^a-zA-Z0-9()[\]-]+/g, ' ')
     .trim()
     .slice(0, LONGEST_NAME)
     .trim()
-  if (neutral !== bare) losses.lose(`${at}.filename`)
+  if (neutral !== bare) losses.loseMember(part, 'filename')
   const base = neutral === '' ? UNNAMED : neutral
   let name = base
   for (let times = 2; names.has(name); times++) name = `${base.slice(0, LONGEST_NAME - 12)} (${times})`

@@ -180,7 +180,8 @@ const CARRY: Carriers<Draft> = {
   streamUsage: decided,
 }
 
-const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, family, losses }: Draft): void => {
+const carryFormat = (format: Setting<OutputFormat>, { put, family, losses }: Draft): void => {
+  const { value, at } = format
   switch (value.kind) {
     case 'text':
       return
@@ -192,7 +193,7 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, family, losses
       // It is held to the same part of JSON Schema for every model: an unknown word is a 400.
       const { schema, described, impossible } = fitSchema(value.schema)
       if (!family.schemas || impossible.length > 0 || !isObject(schema)) return losses.unfit(at)
-      for (const path of described) losses.lose(`${at}.schema${path}`)
+      for (const path of described) losses.loseMember(format, 'schema', path)
       const { name, description } = value
       const jsonSchema = { schema: JSON.stringify(schema), name, ...(description && { description }) }
       // The schema is text inside the body (recording chat-with-schema-with-bedrock-claude-haiku-4-5).

@@ -117,7 +117,7 @@ const strictly = (
   if (!isClosed(schema)) return {}
   const { described: loose, impossible } = fitSchema(schema)
   if (family.schemas && family.maker !== 'unknown' && loose.length + impossible.length === 0) return { strict: true }
-  losses.lose(`${tool.at}.strict`)
+  losses.loseMember(tool, 'strict')
   return {}
 }
 

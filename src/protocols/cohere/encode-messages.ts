@@ -255,7 +255,7 @@ const encodeImage = (part: Part & { readonly type: 'image' }, losses: Losses): J
   const { at, source, detail, extras } = part
   loseAll(extras, losses)
   const known = detail === 'auto' || detail === 'low' || detail === 'high'
-  if (detail !== undefined && !known) losses.lose(`${at}.detail`)
+  if (detail !== undefined && !known) losses.loseMember(part, 'detail')
   const url = (): string | undefined => {
     if (source.kind === 'url') return /^(?:https?|data):/i.test(source.url) ? source.url : undefined
     if (source.kind === 'id') return undefined

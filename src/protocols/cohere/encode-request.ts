@@ -142,7 +142,8 @@ const CARRY: Carriers<Draft> = {
   streamUsage: decided,
 }
 
-const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, hasTools, losses }: Draft): void => {
+const carryFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: Draft): void => {
+  const { value, at } = format
   switch (value.kind) {
     case 'text':
       return
@@ -155,7 +156,7 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, hasTools, loss
       if (!isObject(value.schema) || hasTools) return losses.unfit(at)
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0) return losses.unfit(at)
-      for (const path of described) losses.lose(`${at}.schema${path}`)
+      for (const path of described) losses.loseMember(format, 'schema', path)
       return put('response_format', { type: 'json_object', json_schema: labelled(schema, value) }, at)
     }
     default:

@@ -85,7 +85,7 @@ const isStrict = (tools: readonly Tool[], losses: Losses): boolean => {
   if (wishing.length === 0) return false
   const fields = tools.reduce((sum, tool) => sum + (tool.kind === 'function' ? fieldsIn(tool.parameters) : 1), 0)
   if (wishing.length === tools.length && fields <= MOST_FIELDS && tools.every(isEnforceable)) return true
-  for (const tool of wishing) losses.lose(`${tool.at}.strict`)
+  for (const tool of wishing) losses.loseMember(tool, 'strict')
   return false
 }
 

@@ -275,8 +275,8 @@ const encodeMedia = (part: Part & { readonly type: 'image' | 'file' | 'audio' },
   }
   if (part.type === 'audio') return [made]
   loseAll(part.extras, losses)
-  if (part.type === 'image' && part.detail !== undefined && part.detail !== 'auto') losses.lose(`${part.at}.detail`)
-  if (part.type === 'file' && part.filename) losses.lose(`${part.at}.filename`)
+  if (part.type === 'image' && part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
+  if (part.type === 'file' && part.filename) losses.loseMember(part, 'filename')
   return [made]
 }
 

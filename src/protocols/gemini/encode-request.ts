@@ -133,7 +133,8 @@ const CARRY: Carriers<Draft> = {
   streamUsage: decided,
 }
 
-const carryFormat = ({ value, at }: Setting<OutputFormat>, { generate, hasTools, family, losses }: Draft): void => {
+const carryFormat = (format: Setting<OutputFormat>, { generate, hasTools, family, losses }: Draft): void => {
+  const { value, at } = format
   switch (value.kind) {
     case 'text':
       return
@@ -144,7 +145,7 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { generate, hasTools,
       return generate('responseMimeType', 'application/json', at)
     case 'schema': {
       if (!isObject(value.schema) || (hasTools && !family.third)) return losses.unfit(at)
-      for (const path of unenforced(value.schema)) losses.lose(`${at}.schema${path}`)
+      for (const path of unenforced(value.schema)) losses.loseMember(format, 'schema', path)
       generate('responseMimeType', 'application/json', at)
       generate('responseJsonSchema', labelled(value.schema, value), at)
       return

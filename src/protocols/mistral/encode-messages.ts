@@ -206,7 +206,7 @@ const encodeImage = (part: Part & { readonly type: 'image' }, writing: Writing):
     return []
   }
   const known = detail !== undefined && DETAILS.has(detail)
-  if (detail !== undefined && !known) writing.losses.lose(`${at}.detail`)
+  if (detail !== undefined && !known) writing.losses.loseMember(part, 'detail')
   // Bytes that say nothing of their kind are most often PNG; an address without a type is none.
   const url =
     source.kind === 'url'

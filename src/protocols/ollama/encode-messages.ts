@@ -58,7 +58,7 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
         const source = inlined(part.source)
         if (source.kind !== 'data') losses.unfit(part.at)
         else images.push(standardBase64(source.data))
-        if (part.detail !== undefined && part.detail !== 'auto') losses.lose(`${part.at}.detail`)
+        if (part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
         break
       }
       case 'file': {
@@ -66,7 +66,7 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
         const words = textIn(part)
         if (words === undefined) losses.unfit(part.at)
         else texts.push(words)
-        if (part.filename) losses.lose(`${part.at}.filename`)
+        if (part.filename) losses.loseMember(part, 'filename')
         break
       }
       case 'reasoning':

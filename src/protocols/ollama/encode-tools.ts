@@ -30,7 +30,7 @@ const declared: Declare = (tool, parameters = {}, losses) => {
   const { name, description } = tool
   const strict = tool.kind === 'function' && tool.strict === true
   // Nobody enforces a schema with open objects; one that could be enforced is not, here.
-  if (strict && Object.keys(parameters).length > 0 && allowsStrict(parameters)) losses.lose(`${tool.at}.strict`)
+  if (strict && Object.keys(parameters).length > 0 && allowsStrict(parameters)) losses.loseMember(tool, 'strict')
   return {
     type: 'function',
     function: {

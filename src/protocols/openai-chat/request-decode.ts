@@ -2,6 +2,7 @@ import type {
   ChatRequest,
   Effort,
   Extra,
+  MemberPaths,
   Message,
   OutputFormat,
   Part,
@@ -80,7 +81,7 @@ const readSettings = (fields: Fields, problems: Reading): Settings => {
     topLogprobs: put('top_logprobs', fields.number('top_logprobs', { least: 0, most: 20, whole: true }) || undefined),
     toolChoice: readToolChoice(fields),
     parallelToolCalls: put('parallel_tool_calls', unless(true, fields.flag('parallel_tool_calls'))),
-    format: put('response_format', readFormat(fields, problems)),
+    format: readFormat(fields, problems),
     verbosity: put('verbosity', fields.string('verbosity')),
     user: readUser(fields),
     promptCacheKey: put('prompt_cache_key', fields.string('prompt_cache_key')),
@@ -89,9 +90,9 @@ const readSettings = (fields: Fields, problems: Reading): Settings => {
     store: put('store', fields.flag('store')),
     ...reasoning,
   }
-  // Where functions are asked for in the old way, one call is all an answer can hold.
+  // With the deprecated `functions` an answer has room for one call. The client did not write that wish: no path.
   const legacy = fields.any('functions') !== undefined && fields.any('tools') === undefined
-  const settings = legacy ? { ...wishes, parallelToolCalls: { value: false, at: 'functions' } } : wishes
+  const settings = legacy ? { ...wishes, parallelToolCalls: { value: false, at: '' } } : wishes
   return wished(settings)
 }
 
@@ -173,7 +174,11 @@ const readMetadata = (fields: Fields): JsonObject | undefined => {
   return unlessEmpty(metadata)
 }
 
-const readFormat = (fields: Fields, problems: Reading): OutputFormat | undefined => {
+/** The schema's members are one level further down than in the other styles. */
+const SCHEMA_PATHS: MemberPaths = { schema: 'json_schema.schema' }
+
+const readFormat = (fields: Fields, problems: Reading): Setting<OutputFormat> | undefined => {
+  const at = fields.path('response_format')
   const format = fields.fields('response_format')
   if (!format) return undefined
   switch (format.string('type')) {
@@ -181,7 +186,7 @@ const readFormat = (fields: Fields, problems: Reading): OutputFormat | undefined
       return undefined
     case 'json_object':
       problems.spare.push(...format.rest())
-      return { kind: 'json' }
+      return { value: { kind: 'json' }, at }
     case 'json_schema': {
       const inner = format.fields('json_schema')
       if (!inner) {
@@ -196,7 +201,8 @@ const readFormat = (fields: Fields, problems: Reading): OutputFormat | undefined
       // Absent means not strict here, unlike in responses.
       const strict = inner.flag('strict') ?? false
       problems.spare.push(...format.rest(), ...inner.rest())
-      return { kind: 'schema', name: name ?? '', schema, ...(description !== undefined && { description }), strict }
+      const said = description === undefined ? {} : { description }
+      return { value: { kind: 'schema', name: name ?? '', schema, ...said, strict }, at, paths: SCHEMA_PATHS }
     }
     default:
       format.wrong('type', 'text, json_object or json_schema')
@@ -259,7 +265,7 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
         if (!tool.has('function')) tool.missing('function', 'an object with a name')
         return []
       }
-      return [readFunction(inner, tool.at, tool.rest())]
+      return [readFunction(inner, tool.at, tool.rest(), FUNCTION_PATHS)]
     }
     if (type === 'custom') {
       const inner = tool.fields('custom')
@@ -277,7 +283,7 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
           at: tool.at,
           name,
           ...(description !== undefined && { description }),
-          ...(format !== undefined && { format }),
+          ...(format !== undefined && { format, paths: CUSTOM_PATHS }),
         },
       ]
     }
@@ -295,7 +301,10 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
   return [...tools, ...functions]
 }
 
-const readFunction = (inner: Fields, at: string, outer: readonly Extra[]): Tool => {
+const FUNCTION_PATHS: MemberPaths = { strict: 'function.strict' }
+const CUSTOM_PATHS: MemberPaths = { format: 'custom.format' }
+
+const readFunction = (inner: Fields, at: string, outer: readonly Extra[], paths?: MemberPaths): Tool => {
   const name = inner.string('name')
   if (!name) inner.missing('name', 'the name of the function')
   const description = inner.string('description')
@@ -309,6 +318,7 @@ const readFunction = (inner: Fields, at: string, outer: readonly Extra[]): Tool 
     ...(description !== undefined && { description }),
     ...(parameters && { parameters }),
     strict,
+    ...(strict && paths && { paths }),
     ...(extras.length > 0 && { extras }),
   }
 }
@@ -487,6 +497,9 @@ const readContent = (message: Fields, problems: Reading, needed: boolean): Part[
   })
 }
 
+const IMAGE_PATHS: MemberPaths = { detail: 'image_url.detail' }
+const FILE_PATHS: MemberPaths = { filename: 'file.filename' }
+
 const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
   const { at } = part
   const type = part.string('type')
@@ -515,7 +528,7 @@ const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
           type: 'image',
           at,
           source: sourceOfUrl(url ?? ''),
-          ...(detail !== undefined && { detail }),
+          ...(detail !== undefined && { detail, paths: IMAGE_PATHS }),
           ...(extras.length > 0 && { extras }),
         },
       ]
@@ -561,7 +574,7 @@ const readFile = (part: Fields, problems: Reading): Part[] => {
       type: 'file',
       at: part.at,
       source,
-      ...(filename !== undefined && { filename }),
+      ...(filename !== undefined && { filename, paths: FILE_PATHS }),
       ...(extras.length > 0 && { extras }),
     },
   ]

@@ -168,6 +168,7 @@ const settings: readonly (readonly [wire: JsonObject, settings: Settings])[] = [
       format: {
         value: { kind: 'schema', name: 'a', schema: { type: 'object' }, strict: false },
         at: 'response_format',
+        paths: { schema: 'json_schema.schema' },
       },
     },
   ],
@@ -247,7 +248,13 @@ const contents: readonly (readonly [wire: JsonObject, part: Part])[] = [
   ],
   [
     { type: 'image_url', image_url: { url: 'https://x.example/a.png', detail: 'low' } },
-    { type: 'image', at: 'a', source: { kind: 'url', url: 'https://x.example/a.png' }, detail: 'low' },
+    {
+      type: 'image',
+      at: 'a',
+      source: { kind: 'url', url: 'https://x.example/a.png' },
+      detail: 'low',
+      paths: { detail: 'image_url.detail' },
+    },
   ],
   [
     { type: 'image_url', image_url: { url: 'data:image/PNG;charset=x;base64,AA,=' } },
@@ -267,7 +274,13 @@ const contents: readonly (readonly [wire: JsonObject, part: Part])[] = [
   ],
   [
     { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA' } },
-    { type: 'file', at: 'a', source: { kind: 'data', mediaType: 'application/pdf', data: 'AA' }, filename: 'a.pdf' },
+    {
+      type: 'file',
+      at: 'a',
+      source: { kind: 'data', mediaType: 'application/pdf', data: 'AA' },
+      filename: 'a.pdf',
+      paths: { filename: 'file.filename' },
+    },
   ],
   [
     { type: 'file', file: { file_data: 'AA==' } },
@@ -372,7 +385,7 @@ test('chat messages: functions in the old way find their results', () => {
   assert.equal(ids[0], ids[1])
   assert.equal(ids[2], ids[3])
   assert.notEqual(ids[0], ids[2])
-  assert.deepEqual(request.settings.parallelToolCalls, { value: false, at: 'functions' })
+  assert.deepEqual(request.settings.parallelToolCalls, { value: false, at: '' })
   assert.deepEqual(request.tools, [
     { kind: 'function', at: 'functions[0]', name: 'f', parameters: { type: 'object' }, strict: false },
   ])

@@ -333,7 +333,11 @@ const plain = (request: ChatRequest): unknown =>
       if (key === 'content') return value.filter((part: JsonObject) => part.type !== 'reasoning' || part.proof)
       if (key === 'proof') return { ...value, id: undefined }
       if (key === 'format' && value.value?.kind === 'text') return undefined
-      return key === 'at' || key === 'extras' || key === 'store' || (key === 'detail' && value === 'auto')
+      return key === 'at' ||
+        key === 'paths' ||
+        key === 'extras' ||
+        key === 'store' ||
+        (key === 'detail' && value === 'auto')
         ? undefined
         : value
     }),

@@ -381,14 +381,18 @@ const tools: readonly (readonly [string, JsonObject, unknown])[] = [
   [
     'strict, since it can be',
     { type: 'function', name: 'f', parameters: shut },
-    { kind: 'function', strict: true, parameters: shut },
+    { kind: 'function', strict: true, paths: { strict: null }, parameters: shut },
   ],
   [
     'not strict, since it cannot be',
     { type: 'function', name: 'f', parameters: open },
     { kind: 'function', strict: false, parameters: open },
   ],
-  ['without parameters', { type: 'function', name: 'f', parameters: null }, { kind: 'function', strict: true }],
+  [
+    'without parameters',
+    { type: 'function', name: 'f', parameters: null },
+    { kind: 'function', strict: true, paths: { strict: null } },
+  ],
   [
     'free-form',
     { type: 'custom', name: 'f', description: 'd', format: { type: 'text' } },

@@ -1,4 +1,14 @@
-import type { ChatRequest, Effort, Extra, Message, OutputFormat, Setting, Settings, Tool } from '../../core/chat.ts'
+import type {
+  ChatRequest,
+  Effort,
+  Extra,
+  MemberPaths,
+  Message,
+  OutputFormat,
+  Setting,
+  Settings,
+  Tool,
+} from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
 import { type Fields, fieldsOf, modelIn, type Problems } from '../shared.ts'
@@ -242,6 +252,8 @@ const decodeList = (fields: Fields, member: string, reading: Reading): Tool[] =>
     return []
   })
 
+const IMPLIED_STRICT: MemberPaths = { strict: null }
+
 const decodeTool = (value: JsonObject, at: string, namespace: string | undefined, reading: Reading): Tool[] => {
   const { names, extras, problems } = reading
   const fields = fieldsOf(value, at, problems)
@@ -264,10 +276,19 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
   if (isSearch) fields.any('execution')
   // Not said means strict here, but only as far as the schema allows: elsewhere the same word with a schema that
   // breaks strict's rules is refused (400 invalid_function_parameters). A search is no function and never strict.
-  const strict = fields.flag('strict') ?? (!isSearch && allowsStrict(parameters))
+  const written = fields.flag('strict')
+  const strict = written ?? (!isSearch && allowsStrict(parameters))
+  const implied = written === undefined && strict ? { paths: IMPLIED_STRICT } : {}
   const rest = fields.rest()
   return [
-    { kind: 'function', ...said, ...(parameters && { parameters }), strict, ...(rest.length > 0 && { extras: rest }) },
+    {
+      kind: 'function',
+      ...said,
+      ...(parameters && { parameters }),
+      strict,
+      ...implied,
+      ...(rest.length > 0 && { extras: rest }),
+    },
   ]
 }
 

@@ -20,6 +20,8 @@ export type Fact =
       readonly provider: string
       readonly model: string
       readonly key: string
+      /** Client paths of what the request to this target leaves out. */
+      readonly dropped?: readonly string[]
       /** It was begun while another kept the client waiting. */
       readonly hedge?: true
     }

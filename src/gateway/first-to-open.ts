@@ -324,7 +324,9 @@ class Search<Ready extends Fitness> {
     }
     const number = this.#attempts++
     const began = world.now()
-    note({ type: 'attempt', at: began, provider: instance.id, model, key: target.key.id, ...(hedge && { hedge }) })
+    const { dropped } = prepared
+    const more = { ...(dropped.length > 0 && { dropped }), ...(hedge && { hedge }) }
+    note({ type: 'attempt', at: began, provider: instance.id, model, key: target.key.id, ...more })
     const attempt = this.#asking.begin(target, prepared)
     this.#underWay.push({ target, prepared, ticket, attempt, number, began, first })
     stop.means((reason) => {

@@ -822,7 +822,15 @@ const shortening: readonly (readonly [string, string, string, number, string | u
     'input[0], input[1], input[2], input[3], input[4], input[5]',
     'last question',
   ],
-  ['never the last question', 'auto', 'last', 400, undefined, ''],
+  [
+    'never the last question',
+    'auto',
+    'last',
+    400,
+    // An error reports what the last attempt left out.
+    'input[0], input[1], input[2], input[3], input[4], input[5]',
+    '',
+  ],
   ['nor without leave', 'disabled', 'first', 400, undefined, ''],
 ]
 for (const [name, truncation, most, status, dropped, first] of shortening)

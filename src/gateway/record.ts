@@ -67,21 +67,25 @@ export class Recorder {
 
   headers(): { readonly [name: string]: string } {
     const attempts = this.#facts.filter((fact) => fact.type === 'attempt')
-    // An error names whom it was tried at last.
-    const by = this.#answeredBy ?? attempts.at(-1)
+    // An error reports the last attempt.
+    const last = attempts.at(-1)
+    const by = this.#answeredBy ?? last
+    const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
     const line = trail(this.#facts)
     return {
       'x-request-id': this.id,
       'x-headgate-attempts': String(attempts.length),
       ...(by && { 'x-headgate-provider': printable(by.provider), 'x-headgate-model': printable(by.model) }),
       ...(line !== '' && { 'x-headgate-trail': printable(line) }),
-      ...(this.#dropped.length > 0 && { 'x-headgate-dropped': printable(this.#dropped.join(', ')) }),
+      ...(dropped.length > 0 && { 'x-headgate-dropped': droppedLine(dropped) }),
     }
   }
 
   end(how: (Fact & { type: 'ended' })['how'], status: number, failure?: Failure): void {
     if (this.over) return
     this.over = true
+    const attempted = this.#answeredBy ? undefined : this.#facts.findLast((fact) => fact.type === 'attempt')
+    if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...(failure && { failure }) })
     this.#gateway.tell({ event: 'request', exchange: this.#facts })
   }
@@ -97,6 +101,27 @@ export const printable = (value: string): string => {
   if (value.length <= LONGEST && VISIBLE.test(value)) return value
   const safe = value.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char.isWellFormed() ? char : '\ufffd'))
   return safe.length > LONGEST ? `${safe.slice(0, LONGEST - 3)}...` : safe
+}
+
+/** Room for the count of paths that are left out. */
+const COUNT_LENGTH = ', ... +9999999'.length
+
+/**
+ * Paths as a comma list of at most 1,024 characters. What does not fit is counted at its end: `a, b, ... +37`. A first
+ * path that is too long by itself is cut and ends in `...`.
+ */
+export const droppedLine = (paths: readonly string[]): string => {
+  const whole = paths.map(printable)
+  let line = whole[0]?.slice(0, LONGEST - COUNT_LENGTH) ?? ''
+  if (whole[0] !== undefined && line.length < whole[0].length) line = `${line.slice(0, -3)}...`
+  for (const [index, path] of whole.entries()) {
+    if (index === 0) continue
+    const isLast = index === whole.length - 1
+    const room = isLast ? LONGEST : LONGEST - COUNT_LENGTH
+    if (line.length + 2 + path.length > room) return `${line}, ... +${whole.length - index}`
+    line += `, ${path}`
+  }
+  return line
 }
 
 /** The client is told, and it is written down that it was. */

@@ -11,6 +11,7 @@ import { loadProviders } from '../../src/edge/load-providers.ts'
 import { prepare } from '../../src/gateway/prepare.ts'
 import { ask } from '../../src/gateway/question.ts'
 import { byStyle, upstreamProtocols } from '../../src/protocols/index.ts'
+import { defaultSettings } from '../support/settings.ts'
 import { resolves } from './members.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
@@ -313,7 +314,7 @@ describe('every path given up for a provider exists in the body', () => {
       assert.ok(from)
       const wrong = new Set<string>()
       for (const body of bodiesOf(cases)) {
-        const question = ask(from, JSON.stringify(body), () => undefined)
+        const question = ask(from, JSON.stringify(body), () => undefined, defaultSettings.limit)
         assert.ok(question.ok)
         for (const provider of providers)
           for (const { model } of TARGETS) {

@@ -61,7 +61,8 @@ const problemIn = (format: Format, body: unknown): string | undefined => {
   return problemsOf(schema, definition, body)
 }
 
-const dropped = (headers: Headers): string[] => (headers.get('x-headgate-dropped') ?? '').split(', ').filter(Boolean)
+const dropped = (headers: Headers): string[] =>
+  (headers.get('x-headgate-dropped') ?? '').split(', ').filter((path) => path !== '' && !path.startsWith('...'))
 
 /** The text of an answer of any style: in a stream, its pieces in their order. */
 const said = (body: string, stream: boolean): string => {

@@ -631,7 +631,9 @@ const CALL_HEADERS = {
   'x-headgate-model': header('The model that answered.'),
   'x-headgate-attempts': header('How many attempts it took.'),
   'x-headgate-trail': header('Each attempt: provider, key id, status or kind of failure.'),
-  'x-headgate-dropped': header('Members of the request that could not be carried over.'),
+  'x-headgate-dropped': header(
+    'Members of the request that could not be carried over, as a comma list of their paths in the request body; on errors, those of the last attempt. Where the list is too long it ends in `... +37`, the number of paths left out.',
+  ),
 }
 /** Beside the others on the paths of Anthropic's style. */
 const MESSAGE_HEADERS = {

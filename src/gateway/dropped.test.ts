@@ -20,7 +20,7 @@ for (const [name, plays] of errors)
       const { ask, world } = bench([claude('a')], plays)
       const reply = ask({ ...asked, stream })
       await world.pass(100_000)
-      assert.ok(reply.status >= 400, String(reply.status))
+      assert.ok((reply.status ?? 0) >= 400, String(reply.status))
       assert.equal(reply.headers['x-headgate-dropped'], 'seed, verbosity')
     })
 

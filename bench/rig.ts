@@ -296,15 +296,12 @@ export const load = async (
 export const prepare = (): void => {
   if (process.platform !== 'linux') throw new Unable('it measures by /proc, which only Linux has')
   if (cpus().length < 2) throw new Unable('it needs two cores, one for what is measured, one for the load')
-  const rig = process.env.HEADGATE_RIG ?? join(ROOT, '..', 'shared', 'bench')
-  if (!existsSync(join(rig, 'go.mod')))
-    throw new Unable('the load rig is not here: say in HEADGATE_RIG where its folder is')
   for (const program of ['nginx', 'taskset']) if (!has(program)) throw new Unable(`${program} is not installed`)
   const go = ['go', '/usr/local/go/bin/go'].find(has)
   if (go === undefined) throw new Unable('go is not installed, which builds the load rig')
   mkdirSync(CACHE, { recursive: true })
   const built = spawnSync(go, ['build', '-o', `${CACHE}/`, './cmd/upstream', './cmd/load'], {
-    cwd: rig,
+    cwd: join(ROOT, 'bench', 'rig'),
     encoding: 'utf8',
     timeout: 300_000,
   })

@@ -1,6 +1,6 @@
 /**
  * Measures the gateway beside a plain reverse proxy and writes it down in bench/RESULTS.md: `npm run bench`. Needs Linux
- * with two cores, the load rig (its folder in HEADGATE_RIG, or beside the checkout), Go to build it, nginx, and taskset.
+ * with two cores, Go to build the load rig (bench/rig), nginx, and taskset.
  * Without them it says what is missing.
  *
  *   npm run bench                                   every row in 5 rounds, less than 25 minutes

@@ -1,5 +1,7 @@
 /** The parts of `npm run bench` that reckon and write. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type Figure, find, median, ROWS, type Round, type Sample, together, wrongs } from '../bench/figures.ts'
 import { flame } from '../bench/flame.ts'
@@ -231,4 +233,16 @@ describe('bench: profiles', () => {
   })
   test('nothing spent is an empty picture', () =>
     assert.doesNotMatch(flame(fold(profiled([5]), ALWAYS), 'idle'), /<g>/))
+})
+
+const go = spawnSync('go', ['version'], { encoding: 'utf8' }).status === 0
+test('bench: the load rig builds, vets and passes its tests', { skip: go ? false : 'go is not installed' }, () => {
+  const rig = join(import.meta.dirname, '..', 'bench', 'rig')
+  for (const words of [
+    ['vet', './...'],
+    ['test', '-count=1', './...'],
+  ]) {
+    const { status, stdout, stderr } = spawnSync('go', words, { cwd: rig, encoding: 'utf8', timeout: 300_000 })
+    assert.equal(status, 0, `go ${words.join(' ')}\n${stdout}${stderr}`)
+  }
 })

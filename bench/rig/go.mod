@@ -1,0 +1,3 @@
+module headgate.example/rig
+
+go 1.24

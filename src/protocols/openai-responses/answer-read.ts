@@ -189,8 +189,8 @@ export const answerReader = (): Reader => {
     name(item, whole)
     switch (whole.type) {
       case 'message':
-        for (const [index, part] of list(whole.content).entries())
-          if (isObject(part)) readContentPart(item, part, index, true, out)
+        for (const { part, index } of withIndexes(list(whole.content).filter(isObject), item.said))
+          readContentPart(item, part, index, true, out)
         break
       case 'reasoning': {
         for (const [index, part] of list(whole.summary).entries())
@@ -459,6 +459,45 @@ export const answerReader = (): Reader => {
     },
   }
 }
+
+/**
+ * The parts of a finished message, each with the content index of its events. That is its place in the message, except
+ * where events with another index have emitted its text: Bedrock's Mantle endpoint counts from 1 in events and from 0 in
+ * the item. `said`: the text emitted so far, by kind and index.
+ */
+const withIndexes = (
+  parts: readonly JsonObject[],
+  said: ReadonlyMap<string, string>,
+): { readonly part: JsonObject; readonly index: number }[] => {
+  const found = parts.map((part, place) => ({ part, place, kind: kindOf(part), index: -1 }))
+  const taken = new Set<string>()
+  const take = (one: (typeof found)[number], index: number) => {
+    one.index = index
+    taken.add(`${one.kind} ${index}`)
+  }
+  const isRestOf = ({ part, kind }: (typeof found)[number], before: string | undefined): boolean =>
+    before !== undefined && (text(part[kind]) ?? '').startsWith(before)
+  for (const one of found) if (isRestOf(one, said.get(`${one.kind} ${one.place}`))) take(one, one.place)
+  // What is left on both sides is paired in order.
+  const left = [...said].filter(([key, before]) => NUMBERED.test(key) && before !== '' && !taken.has(key)).values()
+  let next = left.next().value
+  for (const one of found) {
+    if (one.index !== -1 || !next?.[0].startsWith(`${one.kind} `) || !isRestOf(one, next[1])) continue
+    take(one, Number(next[0].slice(one.kind.length + 1)))
+    next = left.next().value
+  }
+  for (const one of found) {
+    let index = one.place
+    while (one.index === -1 && taken.has(`${one.kind} ${index}`)) index += parts.length
+    if (one.index === -1) take(one, index)
+  }
+  return found
+}
+
+const NUMBERED = /^(?:text|refusal) \d+$/
+
+const kindOf = ({ type }: JsonObject): 'refusal' | 'reasoning' | 'text' =>
+  type === 'refusal' ? type : type === 'reasoning_text' ? 'reasoning' : 'text'
 
 /** A call and its result share their `call_id`, so the kind is part of a name. */
 const namesOf = (type: string | undefined, ...ids: readonly (string | undefined)[]): string[] =>

@@ -133,6 +133,35 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...text('Hi'), counted, stop],
   ],
   [
+    'events at another content index than the finished item',
+    [
+      created,
+      added(0, message()),
+      on(0, 'content_part.added', { content_index: 1, part: { type: 'output_text', text: '' } }),
+      on(0, 'output_text.delta', { content_index: 1, delta: 'Hi' }),
+      on(0, 'output_text.done', { content_index: 1, text: 'Hi' }),
+      on(0, 'content_part.done', { content_index: 1, part: { type: 'output_text', text: 'Hi', annotations: [] } }),
+      done(0, message('Hi')),
+      completed(message('Hi')),
+    ],
+    [start, ...text('Hi'), counted, stop],
+  ],
+  [
+    'deltas at another content index than the finished item, one of them lost',
+    [
+      created,
+      on(0, 'output_text.delta', { content_index: 1, delta: 'He' }),
+      done(0, message('Hello', 'you')),
+      completed(),
+    ],
+    [start, ...text('He', 'llo'), ...text('you'), counted, stop],
+  ],
+  [
+    'two equal texts, of which the second comes with the finished item',
+    [created, on(0, 'output_text.delta', { content_index: 0, delta: 'Hi' }), done(0, message('Hi', 'Hi')), completed()],
+    [start, ...text('Hi'), ...text('Hi'), counted, stop],
+  ],
+  [
     'a last delta that was lost',
     [created, on(0, 'output_text.delta', { content_index: 0, delta: 'He' }), done(0, message('Hello')), completed()],
     [start, ...text('He', 'llo'), counted, stop],

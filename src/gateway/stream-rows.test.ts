@@ -399,3 +399,61 @@ test('reasoning: a whole answer has both names', async () => {
   await world.pass(1)
   assert.deepEqual(reply.json.choices[0].message, { ...message, reasoning_content: 'hm' })
 })
+
+// ── Numbers of a responses stream ─────────────────────────────────────────────────────────────────────────────────
+
+const WORDS = ['a', ' b', ' é', ' "d"', ' e', ' f', ' g', ' h']
+/** `numbers`: of each event, by its place; undefined: none. */
+const responsesStream = (numbers: (place: number) => number | undefined): string => {
+  const message = { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed' }
+  const content = [{ type: 'output_text', text: WORDS.join(''), annotations: [] }]
+  const response = { id: 'resp_1', object: 'response', model: 'm', output: [] }
+  const events = [
+    { type: 'response.created', response: { ...response, status: 'in_progress' } },
+    { type: 'response.output_item.added', output_index: 0, item: { ...message, content: [] } },
+    ...WORDS.map((delta) => ({
+      type: 'response.output_text.delta',
+      item_id: 'msg_1',
+      output_index: 0,
+      content_index: 0,
+      delta,
+    })),
+    { type: 'response.output_item.done', output_index: 0, item: { ...message, content } },
+    {
+      type: 'response.completed',
+      response: { ...response, status: 'completed', output: [{ ...message, content }] },
+    },
+  ]
+  return events
+    .map(({ type, ...rest }, place) => {
+      const number = numbers(place)
+      const numbered = { type, ...(number !== undefined && { sequence_number: number }), ...rest }
+      return `event: ${type}\ndata: ${JSON.stringify(numbered)}\n\n`
+    })
+    .join('')
+}
+
+for (const [name, numbers] of [
+  ['right', (place) => place],
+  ['missing', () => undefined],
+  ['gapped', (place) => (place < 6 ? place : place + 1)],
+  ['the same', () => 3],
+] satisfies (readonly [string, (place: number) => number | undefined])[])
+  for (const size of [Number.POSITIVE_INFINITY, 500, 61])
+    test(`responses stream: numbers that are ${name}, in reads of ${size} bytes, are passed on from 0 without a gap`, async () => {
+      const { ask, world } = bench([instance('a', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })], (asked) => {
+        asked.head(200, { 'content-type': 'text/event-stream' })
+        const bytes = Buffer.from(responsesStream(numbers))
+        for (let at = 0; at < bytes.length; at += size) asked.sendBytes(Buffer.from(bytes.subarray(at, at + size)))
+        asked.end()
+      })
+      const reply = ask({ model: 'm', input: 'x', stream: true }, 'openai-responses')
+      await world.pass(1)
+      const frames = [...reply.text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json))
+      assert.deepEqual(
+        frames.map(({ sequence_number }) => sequence_number),
+        frames.map((_, place) => place),
+      )
+      assert.equal(frames.length, WORDS.length + 4)
+      if (name === 'right') assert.equal(reply.text, `${responsesStream(numbers)}${said.done}`)
+    })

@@ -195,13 +195,6 @@ export const oneByOne = (step: Passing): readonly Passing[] => {
   return frames.map((frame, at) => ({ frame, events: step.events.slice(at, at === last ? undefined : at + 1) }))
 }
 
-/** The last of these frames, which are whole. */
-export const lastFrameIn = (bytes: Uint8Array): Frame | undefined => {
-  let at = bytes.length - 3
-  while (at > 0 && !(bytes[at] === FEED && bytes[at - 1] === FEED)) at--
-  return sse.frames(bytes.length).push(at <= 0 ? bytes : bytes.subarray(at + 1))[0]
-}
-
 /** Behind the next frame that ends as nearly all do, with two line feeds; the bytes' end if there is none. */
 export const frameEnd = (bytes: Uint8Array, from: number): number => {
   for (let at = bytes.indexOf(FEED, from); at !== -1; at = bytes.indexOf(FEED, at + 1))

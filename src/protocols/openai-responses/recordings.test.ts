@@ -292,7 +292,14 @@ describe('responses: recordings', { skip }, () => {
               : frame.raw,
           )
           .join('')
-        assert.equal(passed, `${named}${writeFrame(undefined, '[DONE]')}`)
+        const whole = `${named}${writeFrame(undefined, '[DONE]')}`
+        const passedJson = jsonOf(run(sseFrames(), [passed]))
+        const isNumbered = (events: readonly JsonObject[]) =>
+          events.every(({ sequence_number }, place) => sequence_number === place)
+        assert.ok(isNumbered(passedJson))
+        if (isNumbered(jsonOf(frames))) assert.equal(passed, whole)
+        // Early recordings have no numbers, or gaps.
+        else assert.equal(withoutNumbers(passed), withoutNumbers(whole))
       })
 
     if (status !== null && status >= 400)
@@ -314,6 +321,8 @@ describe('responses: recordings', { skip }, () => {
     assert.ok(open > 150 && openStreams > 50)
   })
 })
+
+const withoutNumbers = (wire: string): string => wire.replaceAll(/"sequence_number": ?\d+, ?/g, '')
 
 /**
  * What a stream told: each item as it ended, the rest from the last event. Some leave out of that what they streamed,

@@ -811,6 +811,51 @@ const passes: readonly (readonly [string, string, string])[] = [
 for (const [name, wire, expected] of passes)
   test(`responses passes on: ${name}`, () => assert.equal(passed(wire), expected))
 
+/** The same events with the numbers of `numbersOf`; undefined: without one. */
+const renumbered = (numbersOf: (place: number) => number | undefined): string =>
+  hello
+    .map((event, place) => {
+      const number = numbersOf(place)
+      return writeFrame(
+        event.type,
+        JSON.stringify({ ...(number !== undefined && { sequence_number: number }), ...event }),
+      )
+    })
+    .join('')
+const misnumbered: readonly (readonly [string, string])[] = [
+  ['without numbers', renumbered(() => undefined)],
+  ['with a gap', renumbered((place) => (place < 2 ? place : place + 3))],
+  ['from 1', renumbered((place) => place + 1)],
+  ['with the same number twice', renumbered((place) => Math.max(0, place - 1))],
+  ['with numbers on some events', renumbered((place) => (place === 2 ? undefined : place))],
+  ['all with 0', renumbered(() => 0)],
+]
+for (const [name, wire] of misnumbered)
+  test(`responses passes on: events ${name} are numbered without a gap from 0`, () =>
+    assert.equal(passed(wire), wireOf(hello) + END))
+
+test('responses passes on: a number is written in place, and no other byte changes', () => {
+  const event = (number: string) =>
+    `event: response.x\ndata: { "big":12345678901234567890, "item":{"sequence_number":7} ${number}}\n\n`
+  const wire = (number: string, last: number) =>
+    `${wireOf(hello.slice(0, 1))}${event(number)}${wireOf(hello.slice(-1)).replace('"sequence_number":0', `"sequence_number":${last}`)}`
+  assert.equal(passed(wire(', "sequence_number" : 5', 9)), wire(', "sequence_number" : 1', 2) + END)
+  const [, added] = framesOf(passed(wire('', 9)))
+  assert.equal(JSON.parse(added?.data ?? '').sequence_number, 1)
+  assert.match(added?.data ?? '', /"big":12345678901234567890/)
+})
+
+test('responses passes on: an empty event is numbered too', () => {
+  const [, event] = framesOf(passed(`${wireOf(hello.slice(0, 1))}event: response.x\ndata: { }\n\n`))
+  assert.deepEqual(JSON.parse(event?.data ?? ''), { sequence_number: 1 })
+})
+
+test('responses passes on: an event of several lines is numbered as one event', () => {
+  const wire = `${wireOf(hello.slice(0, 1))}event: response.x\ndata: {"type":"response.x",\ndata: "a":1}\n\n`
+  const [, event] = framesOf(passed(wire))
+  assert.deepEqual(JSON.parse(event?.data ?? ''), { sequence_number: 1, type: 'response.x', a: 1 })
+})
+
 test('responses passes on: an error of the upstream becomes ours, with its id and the next numbers', () => {
   const wire = passed(
     wireOf([

@@ -1,10 +1,11 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import { isObject, type Json, type JsonObject, number, object, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, Passing, StreamDecoder, StreamWriter } from '../../core/protocol.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
-import { lastFrameIn, NAMED, passFrame, writeFrame } from '../sse.ts'
+import { NAMED, passFrame, writeFrame } from '../sse.ts'
+import { lettersIn, textIn } from '../text.ts'
 import { answerReader, malformed } from './answer-read.ts'
 import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
 import { eventAsKept, isKept, responseAsKept } from './kept.ts'
@@ -193,26 +194,20 @@ const LIFECYCLE = new Set(['response.created', 'response.in_progress', 'response
 const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
 /**
- * Passes an upstream's own stream on. Bytes stay as they are but for: `id:` lines, a missing event name, errors (ours
- * take their place), `[DONE]` at the end, and sequence numbers once a sign of life of ours has come between.
+ * Forwards an upstream's own stream. Its bytes stay as they are, with these differences: `id:` lines are left out, a
+ * missing event name is added, errors become ours, `[DONE]` follows the last event, and `sequence_number` counts from 0
+ * without a gap, which Open Responses requires. A number is written only where the upstream's is missing or another one,
+ * as it is after an event of ours.
  */
 export const passStream = (context: AnswerContext): StreamWriter => {
   /** For what no upstream has said: a whole answer in place of a stream, or a failure before its first word. */
   let own: StreamWriter | undefined
   let over = false
-  let shift = 0
-  /** As text: they are looked into only when an event of ours has to follow them. */
-  let lastData: string | undefined
+  /** The number of the next event. */
+  let sequence = 0
+  /** As text: it is parsed only when an event of ours needs it. */
   let lastLifecycle: string | undefined
-  let lastSequence = -1
   let interrupted = false
-
-  const sequenceNow = (): number => {
-    const found = lastData === undefined ? undefined : number(object(parse(lastData))?.sequence_number)
-    if (found !== undefined) lastSequence = Math.max(lastSequence, found + shift)
-    lastData = undefined
-    return lastSequence
-  }
 
   const lastResponse = (): JsonObject => object(object(parse(lastLifecycle ?? ''))?.response) ?? {}
 
@@ -220,10 +215,10 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     if (frame.data === '') return passFrame(frame)
     const type = frame.event ?? text(object(parse(frame.data))?.type)
     const carries = type !== undefined && (LIFECYCLE.has(type) || LAST.has(type))
-    const data = carries && isKept(context) ? eventAsKept(frame.data, context) : frame.data
-    if (type !== undefined && LIFECYCLE.has(type)) lastLifecycle = data
-    lastData = frame.data
-    if (shift > 0 || data !== frame.data) return writeFrame(type, shift > 0 ? renumber(data, shift) : data)
+    const kept = carries && isKept(context) ? eventAsKept(frame.data, context) : frame.data
+    if (type !== undefined && LIFECYCLE.has(type)) lastLifecycle = kept
+    const data = withNumber(kept, sequence++)
+    if (data !== frame.data) return writeFrame(type, data)
     const passed = passFrame(frame)
     return frame.event === undefined && type !== undefined && frame.raw !== undefined
       ? `event: ${type}\n${passed}`
@@ -236,9 +231,8 @@ export const passStream = (context: AnswerContext): StreamWriter => {
       own ??= encodeStream(context)
       return [...own.push({ events: [{ type: 'failure', failure }] })]
     }
-    let sequence = sequenceNow()
     const events = failureEvents(failure, lastResponse(), context, interrupted)
-    return [...events.map((event) => numbered(event, ++sequence)), DONE]
+    return [...events.map((event) => numbered(event, sequence++)), DONE]
   }
 
   return {
@@ -268,8 +262,10 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     },
     passes(bytes) {
       // Frames without their name are given it.
-      if (own || over || shift > 0 || bytes[0] !== NAMED) return false
-      lastData = lastFrameIn(bytes)?.data
+      if (own || over || bytes[0] !== NAMED) return false
+      const next = nextNumber(lettersIn(bytes) ?? textIn(bytes), sequence)
+      if (next === sequence) return false
+      sequence = next
       interrupted = true
       return true
     },
@@ -277,12 +273,9 @@ export const passStream = (context: AnswerContext): StreamWriter => {
       if (own) return own.keepAlive()
       if (over) return ''
       if (lastLifecycle === undefined) return PING
-      const sequence = sequenceNow() + 1
-      lastSequence = sequence
-      shift++
       return numbered(
         { type: 'response.in_progress', response: { ...lastResponse(), status: 'in_progress' } },
-        sequence,
+        sequence++,
       )
     },
   }
@@ -291,12 +284,41 @@ export const passStream = (context: AnswerContext): StreamWriter => {
 export const passAnswer = (source: string, context: AnswerContext): string =>
   isKept(context) ? responseAsKept(source, context) : source
 
-/** The event with its sequence number raised; nothing else of its text changes, nor does an event without one. */
-const renumber = (data: string, shift: number): string => {
-  // Deeper than any event is; what is deeper has been refused by the reader or is nobody's event.
-  const found = survey(data, 1_000)
-  const span = found.ok ? found.members.find(({ key }) => key === 'sequence_number') : undefined
-  const current = span && number(parse(data.slice(span.value, span.end)))
-  if (!span || current === undefined) return data
-  return `${data.slice(0, span.value)}${current + shift}${data.slice(span.end)}`
+/** A key never stands like this inside a JSON string: its quotes would be escaped. */
+const NUMBER = '"sequence_number":'
+/** What follows a number in JSON, without white space. */
+const ENDS: ReadonlySet<string> = new Set([',', '}'])
+
+/** An object begins, or is empty. */
+const BEGIN = /\{(?=[ \t\r\n]*(\}?))/
+
+const isNumberAt = (letters: string, at: number, sequence: number): boolean => {
+  const digits = String(sequence)
+  return letters.startsWith(digits, at) && ENDS.has(letters.charAt(at + digits.length))
+}
+
+/**
+ * The number after these events, which are alike but for text and number (`Repetition`); `sequence` itself where they are
+ * not numbered from there without a gap. 40 ns for an event.
+ */
+const nextNumber = (letters: string, sequence: number): number => {
+  let next = sequence
+  for (let at = letters.indexOf(NUMBER); at !== -1; at = letters.indexOf(NUMBER, at + NUMBER.length))
+    if (!isNumberAt(letters, at + NUMBER.length, next++)) return sequence
+  return next
+}
+
+/** The event's JSON text with this number, on one line; the text itself where it has the number already. */
+const withNumber = (data: string, sequence: number): string => {
+  const at = data.indexOf(NUMBER)
+  if (at !== -1 && isNumberAt(data, at + NUMBER.length, sequence)) return data
+  // Deeper than any event is; a deeper one has been refused by the reader or belongs to no format.
+  const found = at === -1 && !data.includes('"sequence_number"') ? null : survey(data, 1_000)
+  const span = found?.ok ? found.members.find(({ key }) => key === 'sequence_number') : undefined
+  if (span && data.slice(span.value, span.end) === String(sequence)) return data
+  const written = span
+    ? `${data.slice(0, span.value)}${sequence}${data.slice(span.end)}`
+    : data.replace(BEGIN, (_, end: string) => `{${NUMBER}${sequence}${end === '' ? ',' : ''}`)
+  // A line break in JSON text that parses is white space.
+  return written.replaceAll('\n', ' ')
 }

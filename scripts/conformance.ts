@@ -153,8 +153,8 @@ Everything here is what the tests in \`test/conformance\` make of them: **${sum(
 
     npm run conformance
 
-runs them, prints these tables and writes this page. \`npm test\` runs the same and says if this page is out of date. Where
-the recordings are not, both skip what needs them and leave the page alone.
+runs them, prints these tables and writes this page. \`npm run test:conformance\` runs the same and fails if this page is out
+of date. Where the recordings are missing, both skip the tests that need them and leave the page as it is.
 
 ## The recordings
 

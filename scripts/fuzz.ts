@@ -5,7 +5,7 @@
  *   npm run fuzz -- --seconds 60 --only sse,json these, for a minute each
  *   npm run fuzz -- --seed 17                    from this seed on; without it, another every time
  *
- * What fails is made as small as it can be, shown with its seed and kept in test/fuzz/corpus, which `npm test` replays.
+ * What fails is made as small as it can be, shown with its seed and kept in test/fuzz/corpus, which `npm run test:all` replays.
  */
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'

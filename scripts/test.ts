@@ -1,111 +1,149 @@
 /**
- * Everything that proves the project, in order: types, lint, unused code, then every test. Ends with one line of counts.
+ * Runs the checks and tests of a lane; the last line is their counts.
  *
- *   node scripts/test.ts                      all of it
- *   node scripts/test.ts types lint           only these steps
- *   node scripts/test.ts test/e2e             only test files whose path contains this
+ *   node scripts/test.ts                      the quick lane (`npm test`)
+ *   node scripts/test.ts --lane=all           another lane (`npm run test:all`); test/lanes.ts has them
+ *   node scripts/test.ts types lint dead      only these checks
+ *   node scripts/test.ts gateway/routing      only test files whose path contains this, of every lane
+ *   node scripts/test.ts --lane=all --record  also writes how long each file took to test/times.json
  *
- * Where the whole conformance suite ran, docs/conformance.md has to say what came of it.
+ * Where the whole conformance suite ran, docs/conformance.md has to match its results.
  */
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { run } from 'node:test'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join, sep } from 'node:path'
+import { parseArgs } from 'node:util'
 import { ROWS } from '../test/conformance/board.ts'
 import { isPartOfPage, newRows, PAGE, page, readRows } from './conformance.ts'
+import {
+  divide,
+  type Isolation,
+  isolationOf,
+  LANES,
+  type Lane,
+  type LaneName,
+  longestFirst,
+  type Times,
+} from './test/lanes.ts'
+import { runApart, runTogether } from './test/outcomes.ts'
+import { type Report, startReport } from './test/report.ts'
 
 const root = join(import.meta.dirname, '..')
-const words = process.argv.slice(2)
-const counts = { passed: 0, failed: 0, skipped: 0 }
-const say = (line: string) => process.stdout.write(`${line}\n`)
+const TIMES = join(import.meta.dirname, 'test', 'times.json')
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
-const STEPS: { readonly [name: string]: readonly string[] } = {
+// ── What runs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const CHECKS: { readonly [name: string]: readonly string[] } = {
   types: ['typescript/bin/tsc', '--project', '.'],
   lint: ['@biomejs/biome/bin/biome', 'ci', '--colors=off', '--error-on-warnings', '.'],
   dead: ['knip/bin/knip.js', '--no-progress'],
 }
 
-const step = (name: string, [program = '', ...args]: readonly string[]) => {
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { lane: { type: 'string' }, record: { type: 'boolean', default: false } },
+})
+const isLane = (name: string): name is LaneName => Object.hasOwn(LANES, name)
+const laneName = values.lane ?? (positionals.length > 0 ? 'all' : 'quick')
+if (!isLane(laneName)) {
+  process.stderr.write(`Unknown lane "${laneName}". Lanes: ${Object.keys(LANES).join(', ')}.\n`)
+  process.exit(1)
+}
+const lane: Lane = LANES[laneName]
+
+const filters = positionals.filter((word) => !(word in CHECKS))
+const checks = Object.entries(CHECKS).filter(([name]) =>
+  positionals.length === 0 ? lane.checks : positionals.includes(name),
+)
+const everyFile = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
+  .map((file) => file.replaceAll(sep, '/'))
+  .sort()
+const files = everyFile.filter(
+  (file) => lane.has(file) && (positionals.length === 0 || filters.some((filter) => file.includes(filter))),
+)
+
+// ── Running it ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+const check = (report: Report, name: string, [program = '', ...args]: readonly string[]) => {
   const begun = performance.now()
   const result = spawnSync(process.execPath, [join(root, 'node_modules', program), ...args], {
     cwd: root,
     encoding: 'utf8',
   })
   const ok = result.status === 0
-  counts[ok ? 'passed' : 'failed']++
-  say(`${ok ? '✓' : '✗'} ${name} (${seconds(performance.now() - begun)})`)
-  if (!ok) say(`${result.stdout}${result.stderr}`)
+  report.counts[ok ? 'passed' : 'failed']++
+  report.say(`${ok ? '✓' : '✗'} ${name} (${seconds(performance.now() - begun)})`)
+  if (!ok) report.say(`${result.stdout}${result.stderr}`)
 }
 
-const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
+/**
+ * Files that compare durations or start the gateway come last, one at a time: they have the machine to themselves. Of
+ * those with a process each one more runs than there are cores, since most of them wait most of the time.
+ */
+const runFiles = async (report: Report, times: Times): Promise<void> => {
+  const cores = Math.max(2, Math.min(8, availableParallelism()))
+  const groups: { readonly [isolation in Isolation]: string[] } = { shared: [], process: [], alone: [] }
+  for (const file of files) groups[isolationOf(file)].push(file)
+  await Promise.all(divide(groups.shared, cores, times).map((part) => runTogether(part, report.emit)))
+  if (groups.process.length > 0) await runApart(longestFirst(groups.process, times), cores + 1, report.emit)
+  if (groups.alone.length > 0) await runApart(longestFirst(groups.alone, times), 1, report.emit)
+}
 
-const chosenSteps = Object.entries(STEPS).filter(([name]) => words.length === 0 || words.includes(name))
-for (const [name, command] of chosenSteps) step(name, command)
-
-const paths = words.filter((word) => !(word in STEPS))
-const everyFile = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root }).sort()
-const files = everyFile.filter((file) => words.length === 0 || paths.some((path) => file.includes(path)))
-
-type Shown = { readonly name: string; readonly file?: string | undefined; readonly nesting: number }
-const failures: string[] = []
-
-/** Suites are sums of their tests: only what has no tests of its own is counted. */
-const test = (files: readonly string[], concurrency: number): Promise<void> =>
-  new Promise((resolve) => {
-    const stream = run({ files: files.map((file) => join(root, file)), concurrency, timeout: 600_000, cwd: root })
-    const place = ({ name, file }: Shown) => `${file?.replace(`${root}/`, '') ?? ''}: ${name}`
-    stream.on('test:pass', (event) => {
-      if (event.details.type === 'suite') return
-      if (event.skip === undefined && event.todo === undefined) counts.passed++
-      else {
-        counts.skipped++
-        say(`- skipped ${place(event)}${typeof event.skip === 'string' ? ` (${event.skip})` : ''}`)
-      }
-    })
-    stream.on('test:fail', (event) => {
-      if (event.details.type === 'suite') return
-      counts.failed++
-      const error = event.details.error
-      const cause =
-        error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : String(error.cause ?? error)
-      failures.push(`✗ ${place(event)}\n${cause.split('\n').slice(0, 30).join('\n')}\n`)
-      say(`✗ ${place(event)}`)
-    })
-    stream.on('test:stderr', ({ message }) => process.stderr.write(message))
-    stream.on('end', () => resolve())
-    stream.resume()
-  })
-
-/** Whoever names the file for the rows reads them too. */
-const rows = process.env[ROWS] === undefined ? newRows() : null
-if (rows) process.env[ROWS] = rows.file
-
-/** What the conformance suite found is what its page says. */
-const comparePage = (file: string): void => {
+/** Compares docs/conformance.md with what the conformance suite found, where all of it ran. */
+const comparePage = (report: Report, file: string): void => {
   const found = readRows(file)
   if (found.length === 0 || !everyFile.filter(isPartOfPage).every((name) => files.includes(name))) return
   const ok = readFileSync(PAGE, 'utf8') === page(found)
-  counts[ok ? 'passed' : 'failed']++
-  say(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` writes it')
+  report.counts[ok ? 'passed' : 'failed']++
+  report.say(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` writes it')
 }
 
-/** It starts processes. */
-const isAlone = (file: string): boolean => file.startsWith('test/e2e') || file.startsWith('test/security')
+/** Keeps what other files were recorded with; a file under a second is left out. */
+const record = (known: Times, measured: ReadonlyMap<string, number>): void => {
+  const all = { ...known, ...Object.fromEntries(measured) }
+  const kept = Object.entries(all).filter(([file, time]) => everyFile.includes(file) && Math.round(time) >= 1)
+  const lines = kept.sort(([a], [b]) => (a < b ? -1 : 1)).map(([file, time]) => `  "${file}": ${Math.round(time)}`)
+  writeFileSync(TIMES, `{\n${lines.join(',\n')}\n}\n`)
+}
+
+const begun = performance.now()
+const report = startReport(files.length, {
+  write: (text) => void process.stdout.write(text),
+  isTerminal: process.stdout.isTTY === true,
+  now: () => performance.now(),
+})
+if (filters.length > 0 && files.length === 0) {
+  report.counts.failed++
+  report.say(
+    `✗ No test file of the lane "${laneName}" has ${filters.map((each) => `"${each}"`).join(' or ')} in its path.`,
+  )
+}
+for (const [name, command] of checks) check(report, name, command)
 
 if (files.length > 0) {
-  const begun = performance.now()
-  // Tests of whole processes measure time against limits: they get the machine to themselves.
-  await test(
-    files.filter((file) => !isAlone(file)),
-    2,
-  )
-  await test(files.filter(isAlone), 1)
-  say(`${files.length} test files (${seconds(performance.now() - begun)})`)
+  // Written by this project.
+  const times = JSON.parse(readFileSync(TIMES, 'utf8')) as Times
+  // A process that names the file for the rows reads them itself.
+  const rows = process.env[ROWS] === undefined ? newRows() : null
+  if (rows) process.env[ROWS] = rows.file
+  await runFiles(report, times)
+  report.done()
+  report.say(`${files.length} test files (${seconds(performance.now() - begun)})`)
+  if (rows) {
+    comparePage(report, rows.file)
+    rows.done()
+  }
+  if (values.record) record(times, report.times)
 }
-if (rows) {
-  comparePage(rows.file)
-  rows.done()
+for (const line of report.summary()) report.say(line)
+if (laneName === 'quick' && filters.length === 0) {
+  report.say('\nThis was the quick lane. The others:')
+  for (const [name, { about }] of Object.entries(LANES))
+    if (name !== 'quick') report.say(`  npm run ${`test:${name}`.padEnd(18)}${about}`)
+  report.say('Each takes parts of paths: npm test -- gateway/routing\n')
 }
-for (const failure of failures) say(`\n${failure}`)
-say(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`)
-process.exit(counts.failed === 0 ? 0 : 1)
+const { passed, failed, skipped } = report.counts
+report.say(`${passed} passed, ${failed} failed, ${skipped} skipped`)
+process.exit(failed === 0 ? 0 : 1)

@@ -1,0 +1,76 @@
+/** Which test files a lane runs, and how each of them runs. Pure: files and durations are arguments. */
+
+/** How a file runs: in a process with others of its kind, in a process of its own, or with nothing else running. */
+export type Isolation = 'shared' | 'process' | 'alone'
+
+export type Lane = {
+  readonly about: string
+  readonly has: (file: string) => boolean
+  /** Types, lint and unused code are checked first. */
+  readonly checks: boolean
+}
+
+const startsWith =
+  (...prefixes: readonly string[]) =>
+  (file: string): boolean =>
+    prefixes.some((prefix) => file.startsWith(prefix))
+
+const isQuick = startsWith(
+  'src/',
+  'scripts/',
+  'test/arrows',
+  'test/support/',
+  'test/e2e/quick',
+  'test/conformance/roundtrip',
+)
+
+/** `quick` is `npm test`; each other lane is `npm run test:<name>`. */
+export const LANES = {
+  quick: {
+    about: 'types, lint, unit and protocol tests, one start of the gateway',
+    has: isQuick,
+    checks: true,
+  },
+  e2e: { about: 'the gateway as a process, against upstreams that fail', has: startsWith('test/e2e/'), checks: false },
+  conformance: {
+    about: 'every translation, against recorded traffic and published schemas',
+    has: startsWith('test/conformance/', 'test/conversations/'),
+    checks: false,
+  },
+  clients: {
+    about: 'official SDKs and other client libraries',
+    has: startsWith('test/e2e/client', 'test/e2e/sdk-', 'test/e2e/schemathesis', 'test/e2e/web-socket'),
+    checks: false,
+  },
+  security: { about: 'attacks', has: startsWith('test/security/'), checks: false },
+  all: { about: 'everything, as CI does', has: () => true, checks: true },
+} as const satisfies { readonly [name: string]: Lane }
+
+export type LaneName = keyof typeof LANES
+
+/** Folders without I/O and without module state: their tests can share a process, which takes a quarter of the time. */
+const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/providers/', 'src/gateway/')
+/** They start the gateway as a process, or compare how long two things take. */
+const needsTheMachine = startsWith('test/e2e/', 'test/security/', 'test/conformance/many', 'src/edge/young-generation')
+
+/** How a file runs; by its path, so that a new file finds its place. */
+export const isolationOf = (file: string): Isolation =>
+  needsTheMachine(file) ? 'alone' : isPure(file) ? 'shared' : 'process'
+
+/** Recorded durations by file, in seconds; a file that takes less than a second has none. */
+export type Times = { readonly [file: string]: number }
+
+/** Longest first, so that no long file is left for the end; equal ones by name. */
+export const longestFirst = (files: readonly string[], times: Times): readonly string[] =>
+  [...files].sort((a, b) => (times[b] ?? 0) - (times[a] ?? 0) || (a < b ? -1 : 1))
+
+/** Divides files over `count` processes so that each has about as much to do. Parts without files are left out. */
+export const divide = (files: readonly string[], count: number, times: Times): readonly (readonly string[])[] => {
+  const parts = Array.from({ length: count }, () => ({ files: [] as string[], total: 0 }))
+  for (const file of longestFirst(files, times)) {
+    const least = parts.reduce((best, part) => (part.total < best.total ? part : best))
+    least.files.push(file)
+    least.total += times[file] ?? 0.2
+  }
+  return parts.map((part) => part.files).filter((part) => part.length > 0)
+}

@@ -1,0 +1,87 @@
+/** Both ways to run files, on files that pass, fail, skip, and do not load. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import type { Outcome } from './outcomes.ts'
+
+const FILES = {
+  'good.test.mjs': `import { describe, test } from 'node:test'
+    describe('a suite', () => { test('passes', () => {}); test('is skipped', { skip: 'for a reason' }, () => {}) })`,
+  'bad.test.mjs': `import { test } from 'node:test'
+    test('fails', () => { throw new Error('one is not two') })`,
+  'broken.test.mjs': `throw new Error('at import')`,
+  'exit.test.mjs': `import { test } from 'node:test'
+    test('ends the process', () => process.exit(0))`,
+}
+
+describe('outcomes', () => {
+  let folder: string
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'headgate-outcomes-'))
+    for (const [name, text] of Object.entries(FILES)) writeFileSync(join(folder, name), text)
+  })
+  after(() => rmSync(folder, { recursive: true }))
+
+  /** In a process of its own: Node's runner does not run within a test. */
+  const outcomes = (call: string, files: readonly (keyof typeof FILES)[]): readonly string[] => {
+    const module = join(import.meta.dirname, 'outcomes.ts')
+    const code = `import { relative } from 'node:path'
+      import { runApart, runTogether } from ${JSON.stringify(module)}
+      const files = ${JSON.stringify(files.map((file) => join(folder, file)))}.map((file) =>
+        relative(${JSON.stringify(join(import.meta.dirname, '..', '..'))}, file))
+      const all = []
+      await ${call}
+      process.stdout.write(JSON.stringify(all))`
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env
+    const driver = join(folder, 'driver.mjs')
+    writeFileSync(driver, code)
+    const text = execFileSync(process.execPath, [driver], {
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      timeout: 60_000,
+    })
+    // Written by the code above.
+    const all = JSON.parse(text) as readonly Outcome[]
+    return all
+      .map((outcome) => {
+        const file = basename(outcome.file)
+        if (outcome.kind === 'file') return `${file} ended`
+        const detail = outcome.kind === 'failed' ? outcome.error : outcome.kind === 'skipped' ? outcome.reason : ''
+        return `${file} ${outcome.kind} ${outcome.name}: ${detail.split('\n')[0]}`
+      })
+      .sort()
+  }
+
+  const expected = [
+    'bad.test.mjs ended',
+    'bad.test.mjs failed fails: Error: one is not two',
+    'good.test.mjs ended',
+    'good.test.mjs passed passes: ',
+    'good.test.mjs skipped is skipped: for a reason',
+  ]
+  const runs = [
+    ['apart', 'runApart(files, 2, (outcome) => all.push(outcome))', 'test failed'],
+    ['together', 'runTogether(files, (outcome) => all.push(outcome))', 'Error: at import'],
+  ] as const
+  for (const [name, call, broken] of runs)
+    test(`files run ${name} report every test once, and files that do not load`, () => {
+      assert.deepEqual(outcomes(call, ['good.test.mjs', 'broken.test.mjs', 'bad.test.mjs']), [
+        ...expected.slice(0, 2),
+        'broken.test.mjs ended',
+        `broken.test.mjs failed the file itself: ${broken}`,
+        ...expected.slice(2),
+      ])
+    })
+
+  test('a process that ends before its tests is a failure', () => {
+    const all = outcomes('runTogether(files, (outcome) => all.push(outcome))', ['good.test.mjs', 'exit.test.mjs'])
+    assert.ok(
+      all.some((line) => /failed the process of 2 files: it ended with code 0 before/.test(line)),
+      all.join('\n'),
+    )
+  })
+})

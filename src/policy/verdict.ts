@@ -121,12 +121,18 @@ export const statusOf = (failure: Failure): number => {
     : rowOf(failure).status
 }
 
-/** Longest wait (s) an SDK heeds: beyond it they come back at once, so they are told not to. */
+/** Longest `retry-after` (s) that the official SDKs obey. With a longer one they retry at once, so it forbids the retry. */
 const LONGEST_WAIT = 60
 
 /**
- * Whether coming back can help, and when (whole s, at least 1). `soonest`: ms until some target may be tried, 0 if one
- * may be now, null if none ever will as things stand.
+ * The same limit (s) when no target may be tried. An outage has no known end, and agents that obey `retry-after` print
+ * nothing while they wait: 45 to 100 s in five coding agents (measured 2026-11).
+ */
+const LONGEST_OUTAGE_WAIT = 5
+
+/**
+ * Whether the client should retry, and the `retry-after` to send (whole s, at least 1; null: none). `soonest`: ms until
+ * some target may be tried, 0 if one may be now, null if none ever will as things stand.
  */
 export const comeBack = (
   failure: Failure,
@@ -143,9 +149,10 @@ export const comeBack = (
     kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || kind === 'too_large'
   const worth = status === 408 || status === 409 || status === 429 || status >= 500
   if (never || !worth) return { retry: false, after: heeded ? after : null }
-  if (after !== null) return { retry: after <= LONGEST_WAIT, after: heeded ? after : null }
+  const most = kind === 'no_target' ? LONGEST_OUTAGE_WAIT : LONGEST_WAIT
+  if (after !== null) return { retry: after <= most, after: heeded ? after : null }
   return {
-    retry: soonest !== null && soonest <= LONGEST_WAIT * 1000,
+    retry: soonest !== null && soonest <= most * 1000,
     after: heeded ? 1 : null,
   }
 }

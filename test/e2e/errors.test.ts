@@ -293,7 +293,7 @@ describe('errors: ours', { concurrency: 4 }, () => {
     test(`no target may be tried: ${style}`, async () => {
       await ask(gateway, style, `open/${style}`, false)
       const answer = await ask(gateway, style, `open/${style}`, true)
-      judge(answer, { ...failed, status: 503, code: 'no_target_available', after: [35, 40] })
+      judge(answer, { ...failed, status: 503, code: 'no_target_available', retry: false, after: [35, 40] })
       assert.equal(answer.headers.get('x-headgate-attempts'), '0')
     })
 

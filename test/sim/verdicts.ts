@@ -240,7 +240,8 @@ const comesBack = (call: Call, board: Board, { instances }: Config, watch: Watch
   if (after === undefined) return
   const seconds = Number(after)
   watch.seen('told: retry-after')
-  if (seconds > 60 && headers['x-should-retry'] !== 'false')
+  const outage = call.exchange?.some((fact) => fact.type === 'ended' && fact.failure?.kind === 'no_target')
+  if (seconds > (outage ? 5 : 60) && headers['x-should-retry'] !== 'false')
     watch.breach(27, `${name} is to come back after ${after} s`)
   let soonest = Number.POSITIVE_INFINITY
   for (const instance of instances)

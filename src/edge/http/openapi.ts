@@ -622,7 +622,9 @@ const header = (description: string): JsonObject => ({ description, schema: { ty
 const REQUEST_ID = { 'x-request-id': header('The client’s own, if it was sane; else one of ours.') }
 const ERROR_HEADERS = {
   ...REQUEST_ID,
-  'x-should-retry': header('`true` or `false`: whether coming back may help. The official SDKs obey it.'),
+  'x-should-retry': header(
+    '`true` or `false`: whether a retry may succeed. The official SDKs obey it. `false` when `retry-after` exceeds 60, or 5 for `no_target_available`.',
+  ),
   'retry-after': header('Seconds, on 429 and 503.'),
 }
 const CALL_HEADERS = {

@@ -84,3 +84,8 @@ for (const kind of Object.keys(KINDS) as FailureKind[])
     // Clients that search the body must not find a reason to try again where there is none.
     if (!mayRepeat(failure)) assert.doesNotMatch(JSON.stringify(body), RETRY_WORDS)
   })
+
+test('encode: no target may be tried: no type that asks for a retry, since the headers decide', () => {
+  const failure = fail('no_target', 'No upstream may be tried at the moment.', { retryAfter: 30_000 })
+  assert.partialDeepStrictEqual(encodeFailure(failure, { requestId: 'req_x' }), { error: { type: 'api_error' } })
+})

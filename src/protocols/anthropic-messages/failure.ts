@@ -62,6 +62,6 @@ const TYPE_OF_STATUS: { readonly [status: number]: string } = {
 const typeOf = (failure: Failure): string => {
   const { status, type } = rowOf(failure)
   if (failure.kind === 'quota') return 'billing_error'
-  if (failure.kind === 'no_target' || type === 'overloaded_error') return 'overloaded_error'
+  if (type === 'overloaded_error') return 'overloaded_error'
   return TYPE_OF_STATUS[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
 }

@@ -4,6 +4,7 @@
  */
 import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
+import type { Skipped } from './target.ts'
 
 export type Fact =
   | {
@@ -31,8 +32,8 @@ export type Fact =
   | { readonly type: 'committed'; readonly at: number; readonly attempt: number; readonly status: number }
   /** The attempt of that number was let go, because another had opened: nobody knows what it used, and it may cost all the same. */
   | { readonly type: 'abandoned'; readonly at: number; readonly attempt: number }
-  /** This provider was not tried again only because the budget of repeats there was spent. */
-  | { readonly type: 'budget_spent'; readonly at: number; readonly provider: string }
+  /** Targets passed over without an attempt, in the plan's order, each once per reason. `more`: how many are not listed. */
+  | { readonly type: 'skipped'; readonly targets: readonly SkippedTarget[]; readonly more: number }
   /** The attempt of that number broke off after content, and the one after it goes on from there. */
   | { readonly type: 'continued'; readonly at: number; readonly attempt: number; readonly failure: Failure }
   | { readonly type: 'dropped'; readonly paths: readonly string[] }
@@ -53,6 +54,12 @@ export type Fact =
       readonly status: number
       readonly failure?: Failure
     }
+
+/**
+ * `why`: `circuit`, `warming` (a circuit that closed a moment ago), `budget` (retry budget), `unfit` (it cannot carry the
+ * request), `window` (its context window is too small), or the cool-down of its key or model, such as `rate_limited`.
+ */
+export type SkippedTarget = Required<Skipped>
 
 export type Sharing = 'joined' | 'stored' | 'coalesced' | 'left'
 

@@ -50,13 +50,13 @@ export const settingsSchema = z.strictObject({
         20,
         0,
         100,
-        'further attempts at the same provider as a share of its first tries, over 10 s',
+        'second and later attempts at the same model of a provider (whatever the key), and hedges, as a share of its first tries over 10 s; failover to another model or provider is never refused',
       ),
       budgetFloor: whole(
         3,
         0,
         1_000_000,
-        'further attempts at the same provider that are allowed in a second, however few first tries there were',
+        'such attempts allowed in a second at the same model of a provider, however few first tries there were',
       ),
     })
     .prefault({}),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Exchange, Fact } from './exchange.ts'
+import type { Exchange, Fact, SkippedTarget } from './exchange.ts'
 import { fail } from './failure.ts'
 import { attemptsOf, summarize, trail } from './summary.ts'
 
@@ -119,7 +119,8 @@ test('summarize: what answered, when, and what it took', () => {
       dropped: ['logprobs', 'tools[2]'],
       droppedEvents: 0,
       hedge: undefined,
-      budgetSpentAt: undefined,
+      skipped: [],
+      moreSkipped: 0,
       shared: undefined,
       trail: 'openai#a1f3:500, groq#09be:200',
     },
@@ -184,9 +185,27 @@ test('attemptsOf: one let go has the time until then', () => {
   assert.deepEqual([second?.kind, second?.status, second?.ms], ['ok', 200, 50])
 })
 
-test('summarize: where only the budget of repeats was in the way', () => {
-  assert.equal(summarize(whole).budgetSpentAt, undefined)
-  assert.equal(summarize([...whole, { type: 'budget_spent', at: 4, provider: 'groq' }]).budgetSpentAt, 'groq')
+test('summarize: skipped targets are in the trail in order, and are no attempts', () => {
+  const skip = (provider: string, why: string): SkippedTarget => ({ provider, model: 'm', key: 'k1', why })
+  const [received, ...rest] = whole
+  assert.ok(received)
+  const exchange: Exchange = [
+    received,
+    { type: 'skipped', targets: [skip('mistral', 'circuit'), skip('cohere', 'unfit')], more: 37 },
+    ...rest,
+    { type: 'skipped', targets: [skip('groq', 'budget')], more: 0 },
+  ]
+  const summary = summarize(exchange)
+  const expected = 'mistral#k1:circuit, cohere#k1:unfit, +37 skipped, openai#a1f3:500, groq#09be:200, groq#k1:budget'
+  assert.equal(summary.trail, expected)
+  assert.equal(trail(exchange), expected)
+  assert.deepEqual(
+    summary.skipped.map(({ why }) => why),
+    ['circuit', 'unfit', 'budget'],
+  )
+  assert.equal(summary.moreSkipped, 37)
+  assert.equal(summary.attempts.length, 2)
+  assert.deepEqual(attemptsOf(exchange), attemptsOf(whole))
 })
 
 test('summarize: every prefix of an exchange has a summary', () => {

@@ -1,6 +1,6 @@
 /** Folds of an exchange: what a log line, the trail header, an error's `attempts` and the metrics have to say about it. */
 import type { Usage } from './chat.ts'
-import type { Exchange, Fact, Sharing } from './exchange.ts'
+import type { Exchange, Fact, Sharing, SkippedTarget } from './exchange.ts'
 import { type Failure, rowOf } from './failure.ts'
 import type { AttemptSummary } from './protocol.ts'
 
@@ -50,8 +50,10 @@ export type Summary = {
   readonly droppedEvents: number
   /** A second provider was asked while the first kept the client waiting, and whether its answer was the one given. */
   readonly hedge: 'won' | 'lost' | undefined
-  /** Where it was not tried again only because the budget of repeats was spent. */
-  readonly budgetSpentAt: string | undefined
+  /** Targets passed over without an attempt. */
+  readonly skipped: readonly SkippedTarget[]
+  /** How many more were passed over than `skipped` lists. */
+  readonly moreSkipped: number
   /** Whose answer it was: that of another request, whose id is `with`; or its own, which went on without its client (`left`). */
   readonly shared: { readonly how: Sharing; readonly with: string } | undefined
   readonly trail: string
@@ -109,7 +111,7 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
         attempt.end = 'abandoned'
         attempt.settled = fact.at
         break
-      case 'budget_spent':
+      case 'skipped':
       case 'received':
       case 'dropped':
       case 'dropped_events':
@@ -146,11 +148,25 @@ const resultOf = (attempt: Attempt, ended: Ended | undefined): string => {
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
 }
 
-const trailOf = (attempts: readonly Attempt[], ended: Ended | undefined): string =>
-  attempts.map((attempt) => `${attempt.provider}#${attempt.key}:${resultOf(attempt, ended)}`).join(', ')
+const trailOf = (exchange: Exchange, attempts: readonly Attempt[], ended: Ended | undefined): string => {
+  const steps: string[] = []
+  let next = 0
+  for (const fact of exchange)
+    if (fact.type === 'attempt') {
+      const attempt = attempts[next++]
+      if (attempt) steps.push(`${attempt.provider}#${attempt.key}:${resultOf(attempt, ended)}`)
+    } else if (fact.type === 'skipped') {
+      for (const { provider, key, why } of fact.targets) steps.push(`${provider}#${key}:${why}`)
+      if (fact.more > 0) steps.push(`+${fact.more} skipped`)
+    }
+  return steps.join(', ')
+}
 
-/** Every attempt so far as `openai#a1f3:503, groq#09be:timeout, anthropic#77c0:200`: provider, key id, result. */
-export const trail = (exchange: Exchange): string => trailOf(attemptsIn(exchange), find(exchange, 'ended'))
+/**
+ * Every attempt so far and every skipped target, in order, as `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`:
+ * provider, key id, then the result of the attempt or the reason of the skip.
+ */
+export const trail = (exchange: Exchange): string => trailOf(exchange, attemptsIn(exchange), find(exchange, 'ended'))
 
 /** The attempts so far as an error body lists them. */
 export const attemptsOf = (exchange: Exchange): readonly AttemptSummary[] => {
@@ -183,7 +199,8 @@ type Found = {
   received: Received
   ended: Ended | undefined
   usage: Extract<Fact, { type: 'usage' }> | undefined
-  budgetSpentAt: string | undefined
+  skipped: readonly SkippedTarget[]
+  moreSkipped: number
   shared: Extract<Fact, { type: 'shared' }> | undefined
   dropped: readonly string[]
   droppedEvents: number
@@ -194,7 +211,8 @@ const foundIn = (exchange: Exchange): Found => {
     received: nobody,
     ended: undefined,
     usage: undefined,
-    budgetSpentAt: undefined,
+    skipped: [],
+    moreSkipped: 0,
     shared: undefined,
     dropped: [],
     droppedEvents: 0,
@@ -210,8 +228,9 @@ const foundIn = (exchange: Exchange): Found => {
       case 'usage':
         found.usage = fact
         break
-      case 'budget_spent':
-        found.budgetSpentAt ??= fact.provider
+      case 'skipped':
+        found.skipped = [...found.skipped, ...fact.targets]
+        found.moreSkipped += fact.more
         break
       case 'shared':
         found.shared ??= fact
@@ -230,7 +249,7 @@ const foundIn = (exchange: Exchange): Found => {
 
 /** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
 export const summarize = (exchange: Exchange): Summary => {
-  const { received, ended, usage: told, budgetSpentAt, shared, dropped, droppedEvents } = foundIn(exchange)
+  const { received, ended, usage: told, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(exchange)
   const attempts = attemptsIn(exchange)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
@@ -260,8 +279,9 @@ export const summarize = (exchange: Exchange): Summary => {
     dropped,
     droppedEvents,
     hedge: hedge && (hedge.end === 'committed' ? 'won' : 'lost'),
-    budgetSpentAt,
+    skipped,
+    moreSkipped,
     shared: shared && { how: shared.how, with: shared.with },
-    trail: trailOf(attempts, ended),
+    trail: trailOf(exchange, attempts, ended),
   }
 }

@@ -35,8 +35,8 @@ export type Hedging = {
   readonly begun: () => void
   /** ms after which an answer from there is late. */
   readonly after: (candidate: Candidate) => number
-  /** Whether what this provider keeps waiting may be asked of another as well; takes what it costs if so. */
-  readonly allowed: (late: Instance, client: string) => boolean
+  /** Whether a hedge against this late deployment is allowed; if so, its cost is deducted. */
+  readonly allowed: (late: Candidate, client: string) => boolean
   /** An answer opened there so many ms after it was asked for. */
   readonly opened: (candidate: Candidate, ms: number) => void
 }

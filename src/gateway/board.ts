@@ -165,14 +165,14 @@ export class Board {
     return gate ? refusalBy(gate) : null
   }
 
-  /** The first attempt of a request at a provider: what its repeats are measured against. */
-  firstTry(instance: Instance): void {
-    this.#repeats.firstTry(instance)
+  /** Counts the first attempt of a request at a deployment: the base of its retry budget. */
+  firstTry(candidate: Candidate): void {
+    this.#repeats.firstTry(candidate)
   }
 
-  /** Whether the budget of repeats at this provider has room for one more of this client ('': not told apart); takes it if so. */
-  mayRepeat(instance: Instance, settings: Settings, client: string): boolean {
-    return this.#repeats.mayRepeat(instance, settings, client)
+  /** Whether the deployment's retry budget allows one more attempt by this client ('': unknown); if so, it is counted. */
+  mayRepeat(candidate: Candidate, settings: Settings, client: string): boolean {
+    return this.#repeats.mayRepeat(candidate, settings, client)
   }
 
   /** A request that could be hedged has come. */
@@ -180,8 +180,8 @@ export class Board {
     this.#repeats.payForHedges(settings)
   }
 
-  /** Whether another provider may be asked as well because this one is late; takes what that costs if so. */
-  mayHedge(late: Instance, settings: Settings, client: string): boolean {
+  /** Whether a hedge against this late deployment is allowed; if so, its cost is deducted. */
+  mayHedge(late: Candidate, settings: Settings, client: string): boolean {
     return this.#repeats.mayHedge(late, settings, client)
   }
 

@@ -224,10 +224,6 @@ const not: readonly (readonly [
   ['only the same does', { others: [instance('a', ['k1', 'k2'], takes)] }],
   ['a policy ended it', { ends: byPolicy }],
   ['no attempts are left', { settings: { stream: { continue: true }, retry: { maxAttempts: 1 } } }],
-  [
-    'no repeat is left to pay with',
-    { settings: { stream: { continue: true }, retry: { budgetPercent: 0, budgetFloor: 0 } } },
-  ],
   ['half a character', { first: 'one \ud83d' }],
   ['no tokens are left', { more: { max_tokens: 1 } }],
 ]
@@ -241,6 +237,16 @@ for (const [name, { settings = ON, more = {}, others = two(), ends, first = 'one
     assert.doesNotMatch(reply.text, /\[DONE\]/)
     assert.equal(reply.over, 'ended')
   })
+
+test('continue: failover to another model needs no retry budget', async () => {
+  const { ask, world } = bench(two(), play2('Hello, ', rest('world.')), {
+    ...ON,
+    retry: { budgetPercent: 0, budgetFloor: 0 },
+  })
+  const reply = ask(question())
+  await world.pass(0)
+  assert.equal(textOf(reply), 'Hello, world.')
+})
 
 for (const [name, failure, catalogue] of [
   ['has failed it before', (asked: Asked) => play.error(asked, 500), () => undefined],

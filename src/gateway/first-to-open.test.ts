@@ -433,22 +433,56 @@ test('hedge: what is being stopped begins none', async () => {
 
 // ── The budget of repeats ─────────────────────────────────────────────────────────────────────────────────────────
 
-test('budget: where only it keeps a provider from being tried again, the last error is told and the log says so', async () => {
+test('budget: a key skipped for the budget alone is in the trail and the log, and the last error is returned', async () => {
   const settings: Sections = { retry: { budgetPercent: 0, budgetFloor: 1 }, circuit: { consecutiveFailures: 0 } }
   const it = bench([instance('a', ['k1', 'k2'])], says(500, { message: 'it broke' }), settings)
-  const seen: (readonly [attempts: number, spent: string | undefined])[] = []
+  const seen: (readonly [attempts: string | undefined, trail: string | undefined, skipped: readonly string[]])[] = []
   for (let n = 0; n < 2; n++) {
     const reply = it.ask(question(false))
     await it.world.pass(0)
     assert.equal(reply.status, 502)
     assert.match(reply.json.error.message, /it broke/)
-    const { attempts, budgetSpentAt } = lastOf(it)
-    seen.push([attempts.length, budgetSpentAt])
+    const { 'x-headgate-attempts': attempts, 'x-headgate-trail': trail } = reply.headers
+    assert.equal(reply.json.error.attempts.length, Number(attempts), 'only attempts are listed as such')
+    seen.push([attempts, trail?.replaceAll(/k[12]/g, 'k'), lastOf(it).skipped.map(({ why }) => why)])
   }
   assert.deepEqual(seen, [
-    [2, undefined],
-    [1, 'a'],
+    ['2', 'a#k:500, a#k:500', []],
+    ['1', 'a#k:500, a#k:budget', ['budget']],
   ])
+})
+
+test('budget: failover to another model of the same provider is never refused', async () => {
+  const settings: Sections = {
+    retry: { budgetPercent: 0, budgetFloor: 0 },
+    circuit: { consecutiveFailures: 0, minRequests: 1_000 },
+    routes: { pair: ['a/big', 'a/small'] },
+  }
+  const bigFails: Part = (asked) => (asked.body?.includes('"big"') ? says(500)(asked) : answers(asked))
+  const it = bench([instance('a')], bigFails, settings)
+  for (let n = 0; n < 20; n++) {
+    const reply = it.ask({ ...question(n % 2 === 0), model: 'pair' })
+    await it.world.pass(0)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-model'], 'small')
+    assert.equal(reply.headers['x-headgate-trail'], 'a#k1:500, a#k1:200')
+  }
+})
+
+test('budget: each model of a provider has its own', async () => {
+  const settings: Sections = {
+    retry: { budgetPercent: 0, budgetFloor: 1 },
+    circuit: { consecutiveFailures: 0, minRequests: 1_000 },
+    fallback: 'none',
+  }
+  const it = bench([instance('a', ['k1', 'k2'])], says(500), settings)
+  const attempts: string[] = []
+  for (const model of ['a/one', 'a/one', 'a/two', 'a/two']) {
+    const reply = it.ask({ ...question(false), model })
+    await it.world.pass(0)
+    attempts.push(reply.headers['x-headgate-attempts'] ?? '')
+  }
+  assert.deepEqual(attempts, ['2', '1', '2', '1'])
 })
 
 test('budget: one client’s failing requests leave the others theirs', async () => {
@@ -527,4 +561,73 @@ test('open circuits: where nobody is left, what nobody could carry is said rathe
   await it.world.pass(5_000)
   assert.deepEqual([out.status, unfit.status], [503, 400])
   assert.equal(it.world.calls.length, 2)
+})
+
+// ── Skipped targets ───────────────────────────────────────────────────────────────────────────────────────────────
+
+test('skipped: an open circuit, a limited key and an unfit model are in the trail and the log, and are no attempts', async () => {
+  const parts = {
+    a: refuses,
+    b: says(429, {}, { 'retry-after': '60' }),
+    d: answers,
+  }
+  // Two keys of an unfit model are one skip, under either key.
+  const unfit = instance('c', ['k1', 'k2'], { speaks: [{ protocol: 'ollama' }] })
+  const oneKey = (text = '') => text.replaceAll('c#k2', 'c#k1')
+  const it = bench([instance('a'), instance('b'), unfit, instance('d')], cast(parts), {
+    circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
+  })
+  const first = it.ask(question(false, { n: 2 }))
+  await it.world.pass(0)
+  assert.equal(oneKey(first.headers['x-headgate-trail']), 'a#k1:refused, b#k1:429, c#k1:unfit, d#k1:200')
+  for (const stream of [false, true]) {
+    const reply = it.ask(question(stream, { n: 2 }))
+    await it.world.pass(0)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(oneKey(reply.headers['x-headgate-trail']), 'a#k1:circuit, b#k1:rate_limited, c#k1:unfit, d#k1:200')
+    assert.equal(reply.headers['x-headgate-attempts'], '1')
+    const { skipped, attempts } = lastOf(it)
+    assert.deepEqual(
+      skipped.map(({ provider, model, key, why }) => oneKey(`${provider}#${key}/${model}:${why}`)),
+      ['a#k1/m:circuit', 'b#k1/m:rate_limited', 'c#k1/m:unfit'],
+    )
+    assert.equal(attempts.length, 1)
+  }
+})
+
+test('skipped: a target that stays out is listed once, however many attempts follow', async () => {
+  // A conflict is charged to no circuit.
+  const it = bench(abc(), cast({ a: refuses, b: says(409), c: answers }), {
+    circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
+  })
+  const trails: (string | undefined)[] = []
+  for (let n = 0; n < 2; n++) {
+    const reply = it.ask(question(false))
+    await it.world.pass(0)
+    trails.push(reply.headers['x-headgate-trail'])
+  }
+  assert.deepEqual(trails, ['a#k1:refused, b#k1:409, c#k1:200', 'a#k1:circuit, b#k1:409, c#k1:200'])
+})
+
+test('skipped: a model with a window no larger than one that was too small', async () => {
+  const tooLong = says(400, { code: 'context_length_exceeded' })
+  const windows: Readonly<Record<string, number>> = { a: 8_000, b: 4_000, c: 32_000 }
+  const it = bench(abc(), cast({ a: tooLong, c: answers }), {}, (provider) => ({
+    contextWindow: windows[provider] ?? 0,
+  }))
+  const reply = it.ask(question(false))
+  await it.world.pass(0)
+  assert.equal(reply.headers['x-headgate-trail'], 'a#k1:400, b#k1:window, c#k1:200')
+})
+
+test('skipped: twelve are listed and the others counted, so that the trail still ends with the answer', async () => {
+  const { it } = counting((id) => (id === 'p59' ? answers : refuses))
+  for (let n = 0; n < 2; n++) {
+    const reply = it.ask(question(false))
+    for (let tries = 0; tries < 60 && reply.status === null; tries++) await it.world.pass(10)
+    if (n === 0) continue
+    const trail = reply.headers['x-headgate-trail'] ?? ''
+    assert.equal(trail.split(', ').length, 14)
+    assert.match(trail, /^p0#k1:circuit, p1#k1:circuit, .*p11#k1:circuit, \+47 skipped, p59#k1:200$/)
+  }
 })

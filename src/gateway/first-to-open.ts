@@ -4,14 +4,14 @@
  * time, or two where the first is late and may be hedged: then the first to open is taken, and the other is let go.
  */
 import type { Catalogue, Config } from '../core/config.ts'
-import type { Fact, News } from '../core/exchange.ts'
+import type { Fact, News, SkippedTarget } from '../core/exchange.ts'
 import { type Failure, rowOf } from '../core/failure.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
-import type { Candidate, Plan, Target } from '../core/target.ts'
+import { type Candidate, namesOf, type Plan, type Target } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { factsOf } from '../policy/models.ts'
-import { isSoon, met, nothingMet, onceMore, remaining } from '../policy/next.ts'
+import { isSoon, isTooSmall, met, nothingMet, onceMore, remaining } from '../policy/next.ts'
 import { type LeftOut, verdict } from '../policy/verdict.ts'
 import type { Asking } from './asking.ts'
 import type { Attempt, Flow, Opened } from './attempt.ts'
@@ -42,8 +42,6 @@ export type Errand = {
   /** ms of the monotonic clock at which everything has to be over. */
   readonly deadline: number
   readonly stop: Stop
-  /** Providers it has been tried at before: what is asked there is a repetition from the first. */
-  readonly triedAt?: Iterable<string>
   /** The first at once, the others when they are asked for. */
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
   readonly note: (fact: Fact) => void
@@ -68,9 +66,15 @@ type Running<Ready> = Choice<Ready> & {
   readonly attempt: Attempt
   readonly number: number
   readonly began: number
-  /** The request had not been tried at this provider. */
+  /** The request's first attempt at this deployment (provider and model). */
   readonly first: boolean
 }
+
+/** A target that was passed over, and why. */
+type Skip = LeftOut & { readonly target: Target }
+
+/** Skipped targets that one request lists; the others are counted. The trail must fit in a header of 1,024 characters. */
+const MOST_SKIPPED = 12
 
 /** What is worth waiting for (ms). */
 type Wish<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
@@ -79,7 +83,7 @@ type Settled<Ready> = { readonly running: Running<Ready>; readonly opened: Opene
 
 type Chosen<Ready> = {
   readonly choice: Choice<Ready> | null
-  readonly leftOut: readonly LeftOut[]
+  readonly leftOut: readonly Skip[]
   /** The least grade at which more would have been allowed; null: none would. */
   readonly next: Grade | null
 }
@@ -101,12 +105,19 @@ const lesser = (grade: Grade | null, whole: Fitness | null): Grade | null => {
   return grade === null || its < grade ? its : grade
 }
 
-const unfitBy = (whole: Fitness | null): LeftOut => ({ why: 'unfit', paths: whole ? pathsAgainst(whole) : ['model'] })
+const unfitBy = (target: Target, whole: Fitness | null): Skip => ({
+  why: 'unfit',
+  paths: whole ? pathsAgainst(whole) : ['model'],
+  target,
+})
 
-const leftOutBy = ({ why, until }: Refusal, now: number): LeftOut => ({
+const refusedBy = (target: Target, { why, until }: Refusal, now: number): Skip => ({
   why,
   wait: until === null ? null : until - now,
+  target,
 })
+
+const overBudget = (target: Target): Skip => ({ why: 'budget', wait: 1_000, target })
 
 export const firstToOpen = <Ready extends Fitness>(
   tools: Trying,
@@ -122,8 +133,8 @@ class Search<Ready extends Fitness> {
   readonly #settings: Settings
   /** Attempts that have neither opened nor failed, in the order they began: one, or two while a hedge is among them. */
   readonly #underWay: Running<Ready>[] = []
-  /** Providers this request has been tried at: a further attempt there is a repetition. */
-  readonly #triedAt: string[]
+  /** Deployments (provider and model) this request has been tried at: a further attempt there needs the retry budget. */
+  readonly #tried: Candidate[] = []
   readonly #failures: Failure[] = []
   #history = nothingMet
   #attempts = 0
@@ -131,8 +142,8 @@ class Search<Ready extends Fitness> {
   #last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null = null
   #repeated = false
   #empty: Won<Ready> | null = null
-  /** The last provider that was left out for the budget of repeats alone. */
-  #starved: string | null = null
+  /** Reason and name of each skip that has been noted; null before the first. */
+  #noted: Set<string> | null = null
   /** It has had its chance of a hedge. */
   #hedged = false
 
@@ -141,7 +152,6 @@ class Search<Ready extends Fitness> {
     this.#errand = errand
     this.#asking = asking
     this.#settings = errand.config.settings
-    this.#triedAt = [...(errand.triedAt ?? [])]
   }
 
   async run(): Promise<Won<Ready> | Lost> {
@@ -153,6 +163,7 @@ class Search<Ready extends Fitness> {
           if (stop.reason) return { ok: false, failure: stop.reason, soonest: 0 }
           const allowed = this.#counted < this.#settings.retry.maxAttempts
           const { choice: found, leftOut } = allowed ? this.#chooseOrProbe() : NOBODY
+          if (leftOut.length > 0) this.#noteSkipped(leftOut)
           const choice = found ?? (allowed ? await this.#again(leftOut) : null)
           if (stop.reason) continue
           if (!choice) {
@@ -185,44 +196,64 @@ class Search<Ready extends Fitness> {
     return factsOf(this.#tools.catalogue, instance, model)?.contextWindow
   }
 
-  #mayRepeat({ candidate: { instance } }: Target): boolean {
-    if (!this.#triedAt.includes(instance.id)) return true
-    const allowed = this.#tools.board.mayRepeat(instance, this.#settings, this.#errand.client)
-    if (!allowed) this.#starved = instance.id
-    return allowed
+  #mayRepeat({ candidate }: Target): boolean {
+    if (!this.#tried.includes(candidate)) return true
+    return this.#tools.board.mayRepeat(candidate, this.#settings, this.#errand.client)
+  }
+
+  /** Records which targets were passed over: each once per reason, an unfit model once for all its keys. */
+  #noteSkipped(skips: readonly Skip[]): void {
+    this.#noted ??= new Set()
+    const targets: SkippedTarget[] = []
+    let more = 0
+    for (const { why, target } of skips) {
+      const { model, deployment } = namesOf(target)
+      const id = `${why} ${why === 'unfit' || why === 'window' ? model : deployment}`
+      if (this.#noted.has(id)) continue
+      this.#noted.add(id)
+      const { candidate, key } = target
+      if (this.#noted.size > MOST_SKIPPED) more++
+      else targets.push({ provider: candidate.instance.id, model: candidate.model, key: key.id, why })
+    }
+    if (targets.length > 0 || more > 0) this.#errand.note({ type: 'skipped', targets, more })
   }
 
   /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
   #choose(how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> {
     const { board, world } = this.#tools
     const { plan, keysOf } = this.#errand
-    const leftOut: LeftOut[] = []
+    const leftOut: Skip[] = []
     /** Those that may not be tried now, by their places there: what they would be sent is only written if nobody is found. */
     const shut: (readonly [at: number, target: Target])[] = []
     let next: Grade | null = null
-    for (const target of remaining(plan, this.#history, keysOf, (candidate) => this.#windowOf(candidate))) {
+    const history = this.#history
+    for (const target of remaining(plan, history, keysOf)) {
       if (among?.(target.candidate.instance) === false) continue
+      if (history.largerThan !== null && isTooSmall(history, this.#windowOf(target.candidate))) {
+        leftOut.push({ why: 'window', wait: null, target })
+        continue
+      }
       const refused = board.refuses(target, this.#settings, how)
       if (refused) {
         shut.push([leftOut.length, target])
-        leftOut.push(leftOutBy(refused, world.now()))
+        leftOut.push(refusedBy(target, refused, world.now()))
         continue
       }
       const whole = this.#asking.prepare(target)
       if (!whole || exceeds(whole, grade)) {
         next = lesser(next, whole)
-        leftOut.push(unfitBy(whole))
+        leftOut.push(unfitBy(target, whole))
         continue
       }
       const prepared = sparing(whole)
       const ticket = board.admit(target, this.#settings, how)
       if ('why' in ticket) {
-        leftOut.push(leftOutBy(ticket, world.now()))
+        leftOut.push(refusedBy(target, ticket, world.now()))
         continue
       }
       if (!this.#mayRepeat(target)) {
         ticket.release()
-        leftOut.push({ why: 'budget', wait: 1_000 })
+        leftOut.push(overBudget(target))
         continue
       }
       return { choice: { target, prepared, ticket }, leftOut, next }
@@ -231,7 +262,7 @@ class Search<Ready extends Fitness> {
       const whole = this.#asking.prepare(target)
       if (whole && !exceeds(whole, grade)) continue
       next = lesser(next, whole)
-      leftOut[at] = unfitBy(whole)
+      leftOut[at] = unfitBy(target, whole)
     }
     return { choice: null, leftOut, next }
   }
@@ -292,7 +323,10 @@ class Search<Ready extends Fitness> {
     const wish = this.#soonestLimited() ?? this.#same(leftOut)
     if (!wish) return null
     const { target, prepared, wait } = wish
-    if (!this.#mayRepeat(target)) return null
+    if (!this.#mayRepeat(target)) {
+      this.#noteSkipped([overBudget(target)])
+      return null
+    }
     this.#repeated = true
     const { stop } = this.#errand
     const { board, world } = this.#tools
@@ -317,10 +351,10 @@ class Search<Ready extends Fitness> {
     const { board, world } = this.#tools
     const { note, stop } = this.#errand
     const { instance, model } = target.candidate
-    const first = !this.#triedAt.includes(instance.id)
+    const first = !this.#tried.includes(target.candidate)
     if (first) {
-      board.firstTry(instance)
-      this.#triedAt.push(instance.id)
+      board.firstTry(target.candidate)
+      this.#tried.push(target.candidate)
     }
     const number = this.#attempts++
     const began = world.now()
@@ -364,9 +398,9 @@ class Search<Ready extends Fitness> {
     const [late] = this.#underWay
     const tries = this.#counted + this.#underWay.length
     if (!late || this.#errand.stop.reason || tries >= this.#settings.retry.maxAttempts) return
-    const { choice } = this.#choose('normal', 0, ({ id }) => !this.#triedAt.includes(id))
+    const { choice } = this.#choose('normal', 0, (other) => !this.#tried.some(({ instance }) => instance === other))
     if (!choice) return
-    if (this.#asking.hedging?.allowed(late.target.candidate.instance, this.#errand.client)) this.#start(choice, true)
+    if (this.#asking.hedging?.allowed(late.target.candidate, this.#errand.client)) this.#start(choice, true)
     else choice.ticket.release()
   }
 
@@ -407,7 +441,7 @@ class Search<Ready extends Fitness> {
     // A key found dead says nothing of the request: it is not one of its attempts, and the next key is no repetition.
     // What another key met before it there is still to be paid for.
     if (rowOf(failure).condemns !== 'key') this.#counted++
-    else if (running.first) this.#triedAt.splice(this.#triedAt.indexOf(candidate.instance.id), 1)
+    else if (running.first) this.#tried.splice(this.#tried.indexOf(candidate), 1)
     this.#failures.push(failure)
     this.#history = met(this.#history, target, failure, this.#windowOf(candidate))
     this.#last = { target, prepared, failure }
@@ -425,8 +459,6 @@ class Search<Ready extends Fitness> {
   }
 
   #lost(leftOut: readonly LeftOut[]): Lost {
-    const { world } = this.#tools
-    if (this.#starved) this.#errand.note({ type: 'budget_spent', at: world.now(), provider: this.#starved })
     return { ok: false, failure: verdict(this.#failures, leftOut), soonest: soonest(this.#tools, this.#errand) }
   }
 }

@@ -51,7 +51,7 @@ export const continuable = (tools: Tools, call: Call, won: Won): ContinuedFlow |
   })
 }
 
-/** One attempt, paid for from the budget of repeats, at whoever can carry all of it. */
+/** One attempt at a model that this request has not tried, if it supports every member of the request. */
 const askOnce = async (
   tools: Tools,
   { errand, record }: Call,
@@ -80,7 +80,6 @@ const askOnce = async (
       plan,
       config: once,
       stop,
-      triedAt: candidates.map(({ instance }) => instance.id),
       note: (fact) => errand.note(counted(fact, made)),
     },
     asking,

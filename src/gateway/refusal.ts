@@ -24,7 +24,7 @@ export const refusalOf = (
   { requestId, soonest, attempts = [] }: RefusalContext,
 ): Refusal => {
   const { retry, after } = comeBack(failure, soonest)
-  const body = protocol.encodeFailure(failure, { requestId, ...(retry && attempts.length > 0 && { attempts }) })
+  const body = protocol.encodeFailure(failure, { requestId, ...(retry && { attempts }) })
   return {
     status: statusOf(failure),
     headers: {

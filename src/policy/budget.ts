@@ -1,8 +1,8 @@
 /**
- * How much repeating one provider has to bear: second and later attempts of requests there, and hedges against it, are a
- * share of its first tries over ten seconds, with a floor for quiet times. One client may take half of that, so that
- * requests of its that always fail leave the others their share. Going on to another provider is never asked here. Pure;
- * the caller stores it.
+ * The retry budget of one deployment (provider and model, whatever the key). Second and later attempts of a request
+ * there, and hedges against it, are a share of its first tries over ten seconds, with a floor for quiet times. One client
+ * may use half of it, so that requests that always fail leave the other clients their share. Failover to another model
+ * or provider needs no budget. Pure; the caller stores it.
  */
 
 /** Counts of a quarter of a second, the `n`-th of the clock. Repeats are counted by client. */
@@ -13,7 +13,7 @@ export type Budget = { readonly past: readonly Slot[]; readonly current: Slot }
 
 const nobody: ReadonlyMap<string, number> = new Map()
 
-/** What a provider begins with. */
+/** What a deployment begins with. */
 export const noTries: Budget = { past: [], current: { n: 0, firsts: 0, repeats: nobody } }
 
 /** `percent` of first tries, and `floor` repeats a second at least. */
@@ -25,16 +25,13 @@ const SECONDS = 10
 const LONG = (SECONDS * 1_000) / SLOT
 const SHORT = 1_000 / SLOT
 
-/** Counts a request's first attempt at the provider. */
+/** Counts a request's first attempt at the deployment. */
 export const firstTry = (budget: Budget, now: number): Budget => {
   const { past, current } = roll(budget, now)
   return { past, current: { ...current, firsts: current.firsts + 1 } }
 }
 
-/**
- * Asks for a further attempt of a request of this client at the provider, and counts it if it is allowed. `client`: ''
- * where clients are not told apart.
- */
+/** Requests a further attempt by this client at the deployment, and counts it if allowed. `client`: '' where unknown. */
 export const mayRepeat = (
   budget: Budget,
   now: number,

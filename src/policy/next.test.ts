@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type FailureKind, fail } from '../core/failure.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
-import { isSoon, met, nothingMet, onceMore, remaining } from './next.ts'
+import { isSoon, isTooSmall, met, nothingMet, onceMore, remaining } from './next.ts'
 
 const key = (id: string): ProviderKey => ({ id, secret: null, weight: 1 })
 const instance = (id: string, keys: readonly string[]): Instance => ({
@@ -31,7 +31,8 @@ const left = (...failed: readonly (readonly [number, string, FailureKind])[]) =>
     assert.ok(candidate)
     history = met(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
   }
-  return names(remaining(plan, history, ({ instance: { keys } }) => keys, windowOf))
+  const found = remaining(plan, history, ({ instance: { keys } }) => keys)
+  return names([...found].filter(({ candidate }) => !isTooSmall(history, windowOf(candidate))))
 }
 
 const cases: readonly (readonly [string, ReturnType<typeof left>, readonly string[]])[] = [
@@ -53,6 +54,17 @@ for (const [name, found, wanted] of cases)
   test(`next: ${name}`, () => {
     assert.deepEqual(found, wanted)
   })
+
+test('next: a window is too small if it is not known to be larger than one that was', () => {
+  assert.equal(isTooSmall(nothingMet, undefined), false)
+  const history = { ...nothingMet, largerThan: 8_000 }
+  for (const [window, expected] of [
+    [8_000, true],
+    [8_001, false],
+    [undefined, true],
+  ] as const)
+    assert.equal(isTooSmall(history, window), expected)
+})
 
 test('next: nothing failed is tried again, however they fail', () => {
   const kinds: FailureKind[] = ['status', 'timeout', 'rate_limited', 'truncated', 'empty', 'malformed', 'permission']
@@ -95,15 +107,10 @@ test('next: a name server that could not be asked is asked once more, soon; one 
 test('next: of hundreds of targets no more is found out than is gone through', () => {
   const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
   let asked = 0
-  const found = remaining(
-    { by: 'route', candidates: many, skipped: [] },
-    nothingMet,
-    ({ instance: { keys } }) => {
-      asked++
-      return keys
-    },
-    windowOf,
-  )
+  const found = remaining({ by: 'route', candidates: many, skipped: [] }, nothingMet, ({ instance: { keys } }) => {
+    asked++
+    return keys
+  })
   const [first, second] = found
   assert.deepEqual(names([first, second].flatMap((one) => one ?? [])), ['p01/m', 'p11/m'])
   assert.equal(asked, 2)

@@ -46,13 +46,11 @@ export function* remaining(
   plan: Plan,
   history: History,
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
-  windowOf: (candidate: Candidate) => number | undefined,
 ): Generator<Target, void, undefined> {
   if (history.over) return
-  const { condemned, demoted, largerThan } = history
+  const { condemned, demoted } = history
   const later: Candidate[] = []
   for (const candidate of plan.candidates) {
-    if (largerThan !== null && (windowOf(candidate) ?? 0) <= largerThan) continue
     if (demoted.size > 0 && demoted.has(modelId(candidate))) later.push(candidate)
     else yield* leftOf(candidate, condemned, keysOf)
   }
@@ -73,6 +71,10 @@ function* leftOf(
     if (none || !(condemned.has(keyId(instance, key)) || condemned.has(deploymentId(target)))) yield target
   }
 }
+
+/** Whether a model with this context window (tokens) cannot take what a model with a known window refused as too long. */
+export const isTooSmall = ({ largerThan }: History, window: number | undefined): boolean =>
+  largerThan !== null && (window ?? 0) <= largerThan
 
 /** Whether a limit that is over after `wait` is worth waiting for (ms). */
 export const isSoon = (wait: number, timeLeft: number): boolean => wait <= 2_000 && wait <= timeLeft / 4

@@ -32,7 +32,7 @@ export const encodeOpenaiFailure = (failure: Failure, context: FailureContext): 
       code: context.interrupted && failure.kind !== 'shutdown' ? 'stream_interrupted' : codeOf(failure),
       param: paramOf(failure),
       request_id: context.requestId,
-      ...(attempts && attempts.length > 0 && mayRepeat(failure) && { attempts: attempts.map((line) => ({ ...line })) }),
+      ...(attempts && mayRepeat(failure) && { attempts: attempts.map((line) => ({ ...line })) }),
     },
   }
 }

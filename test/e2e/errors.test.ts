@@ -51,7 +51,7 @@ const judge = (answer: Pick<Answer, 'status' | 'headers' | 'text'>, told: Told):
     assert.equal(error.attempts, undefined)
     return
   }
-  assert.equal(error.attempts?.length ?? 0, told.attempts ?? 0)
+  assert.equal(error.attempts?.length, told.attempts ?? 0)
   for (const line of error.attempts ?? []) {
     assert.deepEqual(Object.keys(line), ['provider', 'model', 'key', 'status', 'kind', 'ms'])
     assert.match(line.key, /^[0-9a-f]{4,}$/)

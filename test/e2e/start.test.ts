@@ -26,6 +26,22 @@ test('start: without anything the demo answers, and says that it is one', async 
   assert.equal(await gateway.stop(), 0)
 })
 
+test('start: the demo chain answers every one of ten quick calls', async () => {
+  await using gateway = await start()
+  const trails: (string | null)[] = []
+  for (let n = 0; n < 10; n++) {
+    const answer = await post(`${gateway.base}/chat/completions`, {
+      model: 'demo/chain',
+      messages: [{ role: 'user', content: 'hello' }],
+    })
+    assert.equal(answer.status, 200, answer.text)
+    trails.push(answer.headers.get('x-headgate-trail'))
+  }
+  // The first target always fails; its circuit opens after five failures, and from then on it is skipped.
+  assert.match(trails[0] ?? '', /^demo#\w+:503, demo#\w+:200$/)
+  assert.match(trails[9] ?? '', /^demo#\w+:circuit, .*demo#\w+:200$/)
+})
+
 test('start: the printed curl works as it is', async () => {
   await using gateway = await start()
   const { url } = gateway

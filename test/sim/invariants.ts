@@ -54,12 +54,12 @@ export const INVARIANTS = {
     how: 'phase against a reference circuit after each outcome; every refusal because of a circuit',
   },
   12: {
-    says: 'Repeats at a provider stay within their share of its first tries and the floor.',
+    says: 'Second and later attempts at a deployment stay within their share of its first tries and the floor.',
     how: 'each permission over the last second and the last ten; each repeat has one',
   },
   13: {
     says: 'While something untried may be tried, a request is not given up; and a whole answer is never taken for a failure.',
-    how: 'at each refusal, against the reference circuits; at each verdict, against what the upstream said',
+    how: 'at each refusal, against the reference circuits and the models of the route; at each verdict, against what the upstream said',
   },
   14: {
     says: 'What was begun is over at the end: no timer, call, claim or request is left, and gauges are zero.',

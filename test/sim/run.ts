@@ -524,11 +524,12 @@ class Simulation {
       if (meaning === 'context' && !this.#larger(other.claim?.target, target))
         watch.breach(5, `${name} goes on after ${meaning}`)
     }
-    const { instance } = target.candidate
-    if (call.dials.some((other) => other.provider === dial.provider && !dead(other))) {
-      const tries = watch.tries(instance)
+    const again = (other: Dialed) => other.provider === dial.provider && other.model === dial.model && !dead(other)
+    if (call.dials.some(again)) {
+      const tries = watch.tries(target.candidate)
       tries.made++
-      if (tries.made > tries.granted) watch.breach(12, `${name} repeats at ${dial.provider} without leave`)
+      if (tries.made > tries.granted)
+        watch.breach(12, `${name} repeats at ${dial.provider} ${dial.model} beyond the retry budget`)
     }
     if (call.dials.length === 0) this.#firstChoice(target, settings.keyStrategy)
     call.dials.push(dial)

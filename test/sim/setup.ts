@@ -115,7 +115,13 @@ const routes = (chance: Chance, instances: readonly Instance[]): Config['routes'
   const route = (name: string): Route => ({
     name,
     targets: instances.slice(0, 2).map(({ id }) => ({ provider: id, weight: whole(chance, 1, 3) })),
-    fallback: instances.slice(2).map(({ id, models }) => ({ provider: id, model: models[0] ?? 'm0', weight: 1 })),
+    fallback: [
+      ...instances.slice(2).map(({ id, models }) => ({ provider: id, model: models[0] ?? 'm0', weight: 1 })),
+      // Other models of the providers that the route begins with: failover within a provider.
+      ...instances
+        .slice(0, 2)
+        .flatMap(({ id, models }) => models.slice(1).map((model) => ({ provider: id, model, weight: 1 }))),
+    ],
     ...(chance() < 0.5 && { strategy: strategies(chance) }),
   })
   return new Map(chance() < 0.5 ? [['fast', route('fast')]] : [])

@@ -47,6 +47,7 @@ export const judge = (
   if (leader) return joined(call, leader, ended, watch, name)
   if (ended.how === 'refused') {
     keptTrying(call, ended, config, watch, name)
+    triedRoute(call, ended, config, watch, name)
     // When the process ends, another takes over: that has nothing to do with what is known here.
     if (ended.failure && !OTHERS.has(ended.failure.kind)) comesBack(call, board, config, watch, name, now)
   }
@@ -83,6 +84,11 @@ const written = (call: Call, ended: Ended, watch: Watch, name: string): void => 
     if (failure.message.includes(CANARY) || failure.upstream?.message?.includes(CANARY))
       watch.breach(16, `${name}: a key stands in the failure of an attempt`)
   }
+  for (const fact of call.exchange ?? [])
+    if (fact.type === 'skipped') for (const { why } of fact.targets) watch.seen(`skipped: ${why}`)
+  const skips = call.exchange?.some(({ type }) => type === 'skipped')
+  if (ended.failure?.kind === 'no_target' && attempts.length === 0 && !skips)
+    watch.breach(15, `${name} had no target, and no skipped target is noted`)
   const pending = attempts.filter(({ end }) => end === 'pending').length
   if (pending > 0 && ended.how !== 'client_gone')
     watch.breach(15, `${name} (${ended.how}) has ${pending} attempts without an end`)
@@ -219,19 +225,44 @@ const keptTrying = (call: Call, { failure }: Ended, { instances }: Config, watch
     const targets = models.flatMap((one) =>
       untried.map((key): Target => ({ candidate: { instance, model: one, because: '', weight: 1 }, key })),
     )
-    const free = (target: Target) =>
-      restsOf(target).every((id) => !watch.troubled.has(id)) &&
-      scopesOf(target).every((id) => {
-        const circuit = watch.circuit(id, settings)
-        return circuit.at === 'closed' && circuit.changed < call.at
-      })
-    if (targets.every(free))
+    if (targets.every((target) => isFree(target, call, watch)))
       watch.breach(
         13,
         `${name} was refused (${failure.kind}) though ${modelId({ instance, model: models[0] ?? '', because: '', weight: 1 })} was free with ${keyId(instance, untried[0] ?? { id: '', secret: null, weight: 1 })}`,
       )
   }
 }
+
+/** Each model that a route declares was tried if it was free all the time: no retry budget refuses a failover. */
+const triedRoute = (call: Call, { failure }: Ended, config: Config, watch: Watch, name: string): void => {
+  const { settings, dials, question } = call
+  const attempts = attemptsIn(call.exchange ?? [])
+  const route = config.routes.get(question.model)
+  if (!route || !failure || isFinal(failure.kind) || question.poison !== null || question.broken) return
+  if (settings.fallback === 'none' || dials.length >= settings.retry.maxAttempts) return
+  for (const { provider, model } of [...route.targets, ...route.fallback]) {
+    const instance = config.instances.find(({ id }) => id === provider)
+    if (!instance || model === undefined) continue
+    // A failure at another model of the provider may have excluded its endpoint or key for this request.
+    const excluded = attempts.some((attempt) => {
+      if (attempt.provider !== provider) return false
+      const condemns = attempt.failure && KINDS[attempt.failure.kind].condemns
+      return attempt.model === model || (condemns !== 'deployment' && condemns !== 'model')
+    })
+    if (excluded) continue
+    const candidate = { instance, model, because: '', weight: 1 }
+    if (instance.keys.every((key) => isFree({ candidate, key }, call, watch)))
+      watch.breach(13, `${name} was refused (${failure.kind}) though ${modelId(candidate)} of its route was free`)
+  }
+}
+
+/** Nothing has kept it from being tried since the request arrived. */
+const isFree = (target: Target, { at, settings }: Call, watch: Watch): boolean =>
+  restsOf(target).every((id) => !watch.troubled.has(id)) &&
+  scopesOf(target).every((id) => {
+    const circuit = watch.circuit(id, settings)
+    return circuit.at === 'closed' && circuit.changed < at
+  })
 
 /** When it is told to come back. */
 const comesBack = (call: Call, board: Board, { instances }: Config, watch: Watch, name: string, now: number): void => {

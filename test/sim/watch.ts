@@ -1,8 +1,7 @@
 /** A board that is looked at: everything it allows, refuses and books is held against what upstreams said and a reference. */
 import { type Failure, rowOf } from '../../src/core/failure.ts'
-import type { Instance } from '../../src/core/provider.ts'
 import type { Settings } from '../../src/core/settings.ts'
-import { deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
+import { type Candidate, deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
 import type { World } from '../../src/core/world.ts'
 import { type Admission, Board, type Refusal, type Ticket } from '../../src/gateway/board.ts'
 import type { Dialed } from './dialed.ts'
@@ -65,11 +64,12 @@ export class Watch {
     return this.#circuits
   }
 
-  tries(instance: Instance): Tries {
-    const known = this.#tries.get(instance.id)
+  tries(candidate: Candidate): Tries {
+    const id = modelId(candidate)
+    const known = this.#tries.get(id)
     if (known) return known
     const made: Tries = { firsts: [], repeats: [], granted: 0, made: 0, denied: Number.NEGATIVE_INFINITY }
-    this.#tries.set(instance.id, made)
+    this.#tries.set(id, made)
     return made
   }
 
@@ -261,13 +261,13 @@ export class Watch {
       this.breach(14, `${id} has ${board.inFlight(instance, key)} under way by the board, and ${load} in truth`)
   }
 
-  firstTry(instance: Instance): void {
-    this.tries(instance).firsts.push(this.#now())
+  firstTry(candidate: Candidate): void {
+    this.tries(candidate).firsts.push(this.#now())
   }
 
-  asked(instance: Instance, { retry }: Settings, allowed: boolean): void {
+  asked(candidate: Candidate, { retry }: Settings, allowed: boolean): void {
     const now = this.#now()
-    const tries = this.tries(instance)
+    const tries = this.tries(candidate)
     if (!allowed) {
       tries.denied = now
       return
@@ -281,7 +281,7 @@ export class Watch {
     const lately = within(tries.repeats, SECOND)
     const share = (within(tries.firsts, TEN) * retry.budgetPercent) / 100
     if (lately >= retry.budgetFloor && within(tries.repeats, TEN) + 1 > share)
-      this.breach(12, `${instance.id}: a repeat more, after ${lately} in a second and a share of ${share}`)
+      this.breach(12, `${modelId(candidate)}: a repeat more, after ${lately} in a second and a share of ${share}`)
     tries.repeats.push(now)
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Received, Reply } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
-import type { Catalogue, Config } from '../../src/core/config.ts'
+import type { Catalogue, Config, Route } from '../../src/core/config.ts'
 import type { News } from '../../src/core/exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
@@ -36,8 +36,11 @@ export const instance = (id: string, keys: readonly string[] = ['k1'], more: Par
   }
 }
 
-/** Settings as the file would have them. */
-export type SettingsInput = Parameters<typeof settingsSchema.parse>[0]
+/** Settings as the file has them. `routes`: the targets of each, as `provider/model`. */
+export type SettingsInput = {
+  readonly routes?: Readonly<Record<string, readonly string[]>>
+  readonly [section: string]: unknown
+}
 
 export type Bench = {
   readonly gateway: Gateway
@@ -50,7 +53,7 @@ export type Bench = {
 export const bench = (
   instances: readonly Instance[],
   script: (asked: Asked) => void,
-  settings: SettingsInput = {},
+  { routes = {}, ...settings }: SettingsInput = {},
   catalogue: Catalogue = () => undefined,
 ): Bench => {
   const world = stillWorld(script)
@@ -58,7 +61,11 @@ export const bench = (
   const tell = (item: News) => {
     news.push(item)
   }
-  const config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
+  const config: Config = {
+    settings: settingsSchema.parse(settings),
+    instances,
+    routes: new Map(Object.entries(routes).map(([name, targets]) => [name, routeOf(name, targets)])),
+  }
   const gateway: Gateway = {
     world,
     tell,
@@ -93,6 +100,15 @@ export const bench = (
     },
   }
 }
+
+const routeOf = (name: string, targets: readonly string[]): Route => ({
+  name,
+  targets: targets.map((target) => {
+    const [provider = '', model = ''] = target.split('/')
+    return { provider, model, weight: 1 }
+  }),
+  fallback: [],
+})
 
 export class CapturedReply implements Reply {
   status: number | null = null

@@ -590,7 +590,7 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
                 ['provider', 'model', 'key', 'status', 'kind', 'ms'],
               ),
             ),
-            description: 'On errors that may be tried again: what was tried.',
+            description: 'On errors that may be retried: the attempts that were made; empty if none was.',
           },
         },
         ['message', 'type', 'code', 'param', 'request_id'],
@@ -631,8 +631,10 @@ const CALL_HEADERS = {
   ...REQUEST_ID,
   'x-headgate-provider': header('Who answered.'),
   'x-headgate-model': header('The model that answered.'),
-  'x-headgate-attempts': header('How many attempts it took.'),
-  'x-headgate-trail': header('Each attempt: provider, key id, status or kind of failure.'),
+  'x-headgate-attempts': header('How many attempts were made; skipped targets do not count.'),
+  'x-headgate-trail': header(
+    'Each attempt in order (provider, key id, status or kind of failure), and each target that was skipped, with the reason: `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`. Reasons: `circuit`, `warming`, `budget`, `unfit`, `window`, or a cool-down such as `rate_limited`. At most twelve skipped targets are listed; `+3 skipped` counts the others.',
+  ),
   'x-headgate-dropped': header(
     'Members of the request that could not be carried over, as a comma list of their paths in the request body; on errors, those of the last attempt. Where the list is too long it ends in `... +37`, the number of paths left out.',
   ),

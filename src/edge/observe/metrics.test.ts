@@ -129,13 +129,13 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     'headgate_attempts_total{provider="p",model="m",class="abandoned"} 1',
   ],
   [
-    'a budget of repeats that was in the way',
+    'a skipped target',
     [
       received,
-      { type: 'budget_spent', at: 2, provider: 'p' },
+      { type: 'skipped', targets: [{ provider: 'p', model: 'm', key: 'k', why: 'budget' }], more: 0 },
       { type: 'ended', at: 3, how: 'refused', status: 502, failure: fail('status', '') },
     ],
-    'headgate_retry_budget_spent_total{provider="p"} 1',
+    'headgate_targets_skipped_total{provider="p",why="budget"} 1',
   ],
   [
     'a client that left while waiting',

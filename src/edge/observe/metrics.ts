@@ -91,10 +91,10 @@ export const createMetrics = ({
     'Requests asked of a second provider while the first kept them waiting. What the one let go used is unknown.',
     ['won'],
   )
-  const budgetSpent = registry.counter(
-    'headgate_retry_budget_spent_total',
-    'Requests that failed where only the budget of repeats kept a provider from being tried again.',
-    ['provider'],
+  const skipped = registry.counter(
+    'headgate_targets_skipped_total',
+    'Targets passed over without an attempt, by reason; of one request at most twelve are counted.',
+    ['provider', 'why'],
   )
   const transitions = registry.counter('headgate_breaker_transitions_total', 'Changes of circuits.', [
     'what',
@@ -231,7 +231,7 @@ export const createMetrics = ({
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
     if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: kind.reason })
     if (summary.hedge) hedges.add({ won: String(summary.hedge === 'won') })
-    if (summary.budgetSpentAt !== undefined) budgetSpent.add({ provider: summary.budgetSpentAt })
+    for (const { provider, why } of summary.skipped) skipped.add({ provider, why })
     if (summary.shared) shared.add({ style, how: summary.shared.how })
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)

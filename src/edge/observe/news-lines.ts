@@ -46,11 +46,17 @@ const requestFields = (summary: Summary, cost: number | undefined): Fields => {
     dropped: summary.dropped.length > 0 ? summary.dropped : undefined,
     dropped_events: summary.droppedEvents > 0 ? summary.droppedEvents : undefined,
     hedge: summary.hedge,
-    retry_budget: summary.budgetSpentAt,
+    skipped: summary.skipped.length > 0 ? skippedIn(summary) : undefined,
     shared: summary.shared?.how,
     shared_with: summary.shared && summary.shared.how !== 'left' ? summary.shared.with : undefined,
     trail: summary.trail,
   }
+}
+
+/** Skipped targets as `groq#09be/llama:budget`, then `+37` for those that are not listed. */
+const skippedIn = ({ skipped, moreSkipped }: Summary): readonly string[] => {
+  const names = skipped.map(({ provider, key, model, why }) => `${provider}#${key}/${model}:${why}`)
+  return moreSkipped > 0 ? [...names, `+${moreSkipped}`] : names
 }
 
 /** An exception in one line; its stack ends at a bound. */

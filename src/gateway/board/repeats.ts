@@ -1,5 +1,4 @@
-/** What asking more than once may cost: repeats at a provider, and hedges. The rules are `policy/budget.ts` and `policy/hedge.ts`. */
-import type { Instance } from '../../core/provider.ts'
+/** Retry budgets by deployment (provider and model), and hedges. The rules are `policy/budget.ts` and `policy/hedge.ts`. */
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
@@ -20,11 +19,13 @@ export class Repeats {
     this.#world = world
   }
 
-  firstTry({ id }: Instance): void {
+  firstTry(candidate: Candidate): void {
+    const id = modelId(candidate)
     this.#budgets.set(id, firstTry(this.#budget(id), this.#world.now()))
   }
 
-  mayRepeat({ id }: Instance, { retry }: Settings, client: string): boolean {
+  mayRepeat(candidate: Candidate, { retry }: Settings, client: string): boolean {
+    const id = modelId(candidate)
     const rules = { percent: retry.budgetPercent, floor: retry.budgetFloor }
     const { state, allowed } = mayRepeat(this.#budget(id), this.#world.now(), client, rules)
     this.#budgets.set(id, state)
@@ -35,7 +36,7 @@ export class Repeats {
     this.#credit = earn(this.#credit, hedge.percent)
   }
 
-  mayHedge(late: Instance, settings: Settings, client: string): boolean {
+  mayHedge(late: Candidate, settings: Settings, client: string): boolean {
     const left = spend(this.#credit)
     if (left === null || !this.mayRepeat(late, settings, client)) return false
     this.#credit = left

@@ -27,13 +27,17 @@ after(() => {
   if (process.env.UPDATE_KNOWN) writeFileSync(FILE, `${JSON.stringify(known, null, 2)}\n`)
 })
 
-/** All conversations of a client. How the first vendor fails rotates, so that every pair meets each way. */
+/**
+ * All conversations of a client. How the first vendor fails rotates, so that every pair meets each way; of the two
+ * conversations of a pair about the same, one is streamed.
+ */
 async function* conversationsOf(client: ClientKind) {
   for (const [number, scenario] of SCENARIOS.entries())
     for (const [at, [first, second]] of pairs().entries())
       for (const returns of [true, false]) {
         const outage = OUTAGES[(at + number) % OUTAGES.length] ?? 'down'
-        yield { conversation: { client, scenario, first, second, returns, outage } }
+        const stream = (at + number) % 2 === (returns ? 0 : 1)
+        yield { conversation: { client, scenario, first, second, returns, outage, stream } }
       }
 }
 
@@ -52,10 +56,10 @@ for (const client of CLIENTS)
     const found = new Map<string, string>()
     for await (const { conversation } of conversationsOf(client)) {
       const turns = await converse(conversation)
-      const { scenario, first, second, returns, outage } = conversation
+      const { scenario, first, second, returns, outage, stream } = conversation
       for (const [at, turn] of turns.entries()) {
         if (at > 0) count(client, turn)
-        const where = `${scenario.name}, ${first.name} → ${second.name}, ${outage}, ${returns ? 'returns' : 'stays away'}, turn ${at + 1}`
+        const where = `${scenario.name}, ${first.name} → ${second.name}, ${outage}, ${returns ? 'returns' : 'stays away'}, ${stream ? 'streamed' : 'whole'}, turn ${at + 1}`
         for (const problem of turn.problems) found.set(problem, where)
         if (turn.outcome === 'not tried') found.set(`${turn.vendor.name}: is not tried`, where)
       }

@@ -17,8 +17,10 @@ import { CapturedReply, play } from '../support/gateway.ts'
 import { type Asked as Call, stillWorld } from '../support/still-world.ts'
 import { type Answer, Mint } from './answers.ts'
 import type { ClientKind } from './clients.ts'
+import { collect } from './collect.ts'
 import { pairsAt, pathsOf } from './received.ts'
 import { given, pairsOf, type Scenario } from './scenarios.ts'
+import { streams, wantsStream } from './streams.ts'
 import { Fake, LENIENT, type Result, VENDORS, type Vendor } from './vendors.ts'
 
 /** How the first vendor is kept from answering the second turn. */
@@ -33,6 +35,8 @@ export type Conversation = {
   /** Whether the first vendor answers the third turn. */
   readonly returns: boolean
   readonly outage: Outage
+  /** Whether the client asks for streams. */
+  readonly stream: boolean
 }
 
 /**
@@ -138,7 +142,12 @@ class Stage {
     assert.ok(isObject(body))
     const result = fake.answer(decodeURIComponent(pathname), body, this.#answer)
     this.#calls.push({ ...result, vendor: fake.vendor.name })
-    play.json(asked, result.status, JSON.stringify(result.body))
+    if (result.status !== 200 || !wantsStream(pathname, body))
+      return play.json(asked, result.status, JSON.stringify(result.body))
+    const { mediaType, pieces } = streams[result.wire]
+    asked.head(200, { 'content-type': mediaType })
+    for (const piece of pieces(result.body)) if (!asked.aborted) asked.listener.bytes(Buffer.from(piece))
+    asked.end()
   }
 
   /** One turn: what the client is returned, and the upstream calls it took. */
@@ -191,7 +200,7 @@ class Stage {
 // ── A conversation ───────────────────────────────────────────────────────────────────────────────────────────────
 
 export const converse = async (conversation: Conversation): Promise<readonly Turn[]> => {
-  const { client: kind, scenario, first, second, returns } = conversation
+  const { client: kind, scenario, first, second, returns, stream } = conversation
   const stage = new Stage(conversation)
   const client = kind.begin(scenario.features)
   const turns: Turn[] = []
@@ -199,9 +208,10 @@ export const converse = async (conversation: Conversation): Promise<readonly Tur
   for (const [at, { input, answer }] of scenario.turns.entries()) {
     const isDown = at === 1 || (at === 2 && !returns)
     const vendor = isDown ? second : first
-    const body = client.ask(input)
+    const body = { ...client.ask(input), ...(stream && { stream }) }
     const { reply, calls } = await stage.turn(kind, body, answer, isDown)
-    const outcome = outcomeOf(vendor, scenario, reply, calls)
+    const whole = reply.status !== 200 ? null : stream ? collect(kind.style, reply.text) : reply.json
+    const outcome = whole === null ? 'refused' : outcomeOf(vendor, scenario, calls)
     const problems = [...refusalsIn(outcome, calls), ...sealsIn(stage, calls)]
     if (outcome === 'refused') {
       turns.push({ vendor, outcome, problems: problems.length > 0 ? problems : [`gateway: ${errorIn(reply)}`] })
@@ -212,8 +222,8 @@ export const converse = async (conversation: Conversation): Promise<readonly Tur
     const header = String(reply.headers['x-headgate-dropped'] ?? '')
     const absent = missing(conversation, at, { body, returned, header }, last)
     turns.push({ vendor, outcome, problems: [...problems, ...absent.map((problem) => `${last.vendor}: ${problem}`)] })
-    if (reply.text.includes(answer.thought)) returned.push(answer.thought)
-    client.take(reply.json)
+    if (JSON.stringify(whole).includes(answer.thought)) returned.push(answer.thought)
+    client.take(whole)
   }
   return turns
 }
@@ -238,13 +248,7 @@ const isCapability = (rule: string): boolean => rule.endsWith('(capability)')
 
 const errorIn = (reply: CapturedReply): string => `${reply.status} ${reply.text.slice(0, 200)}`
 
-const outcomeOf = (
-  vendor: Vendor,
-  { needs }: Scenario,
-  { status }: CapturedReply,
-  calls: readonly Upstream[],
-): Outcome => {
-  if (status !== 200) return 'refused'
+const outcomeOf = (vendor: Vendor, { needs }: Scenario, calls: readonly Upstream[]): Outcome => {
   const wasTried = calls.slice(0, -1).some((call) => call.vendor === vendor.name)
   if (calls.at(-1)?.vendor === vendor.name) return wasTried ? 'repeated' : 'answered'
   if (needs.some((ability) => vendor.lacks?.includes(ability))) return 'cannot'

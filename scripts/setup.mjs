@@ -5,8 +5,8 @@
 //   node scripts/setup.mjs --dev    what is needed to test and build as well
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -25,7 +25,19 @@ const installed = () => {
   return hash === lock && (kind === wanted || kind === 'dev')
 }
 
-const npm = (folder, args) => {
+/** Where a link leads; null where there is no link. */
+const targetOf = (link) => {
+  try {
+    return readlinkSync(link)
+  } catch {
+    return null
+  }
+}
+
+/** npm prints nothing while it works, which takes up to half a minute: `what` is announced first. */
+const npm = (what, folder, args) => {
+  say(`Installing ${what} …`)
+  const begun = Date.now()
   const cli = process.env.npm_execpath
   const [command, first] = cli ? [process.execPath, [cli]] : ['npm', []]
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
@@ -38,10 +50,11 @@ const npm = (folder, args) => {
     say(`"npm ci" failed in ${folder}; its output above says why`)
     process.exit(1)
   }
+  say(`Installed in ${Math.round((Date.now() - begun) / 1000)} s.`)
 }
 
 if (!installed()) {
-  npm(root, wanted === 'dev' ? ['--include=dev'] : ['--omit=dev'])
+  npm('packages (once, about 20 s)', root, wanted === 'dev' ? ['--include=dev'] : ['--omit=dev'])
   writeFileSync(note, `${lock} ${wanted}\n`)
 }
 
@@ -62,11 +75,13 @@ if (older || process.execPath.startsWith(tools)) {
   const version = JSON.parse(readFileSync(join(tools, 'package.json'), 'utf8')).optionalDependencies[name]
   const manifest = join(tools, 'node_modules', name, 'package.json')
   const have = existsSync(manifest) && existsSync(pinned) && JSON.parse(readFileSync(manifest, 'utf8')).version
-  if (have !== version) npm(tools, ['--include=optional'])
+  if (have !== version) npm(`Node ${version} for this checkout (once, about 50 MB)`, tools, ['--include=optional'])
   const link = join(root, 'node_modules', '.bin', program)
-  if (!existsSync(link)) {
+  // Relative: an absolute link in a copied checkout would lead to the original, or nowhere.
+  const target = relative(dirname(link), pinned)
+  if (targetOf(link) !== target) {
     mkdirSync(dirname(link), { recursive: true })
     rmSync(link, { force: true })
-    symlinkSync(pinned, link)
+    symlinkSync(target, link)
   }
 }

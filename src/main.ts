@@ -13,6 +13,18 @@ import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { workersWanted } from './edge/workers/wanted.ts'
 
+// Node 22.18 to 23 strip types too, and would fail later, at the first thing they lack. Older ones cannot read this file;
+// bin/headgate.mjs, which they can read, prints the same.
+if (Number(process.versions.node.split('.')[0]) < 24) {
+  const clone = fileURLToPath(new URL('..', import.meta.url))
+  process.stderr.write(
+    `headgate needs Node 24 or newer; this is Node ${process.versions.node}.\n` +
+      `  Run \`npm start\` in ${clone}, which brings its own Node 24 on Linux and Windows,\n` +
+      '  or install Node 24 from https://nodejs.org.\n',
+  )
+  process.exit(1)
+}
+
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const version = (): string => JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 const [, program = '', ...args] = process.argv

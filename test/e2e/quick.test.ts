@@ -1,7 +1,11 @@
 /** The process as a user starts it, without any configuration: one request in every client style, whole and streamed. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { post, type Started, start } from './support/process.ts'
+import { MAIN, post, type Started, start } from './support/process.ts'
 
 const DEMO = /\[demo\] No model was called\./
 const messages = [{ role: 'user', content: 'hello' }]
@@ -72,5 +76,57 @@ describe('quick: a started gateway answers in every style', () => {
   test('models, health and the reference are served', async () => {
     for (const path of ['/v1/models', '/health', '/openapi.json', '/providers/status'])
       assert.equal((await fetch(gateway.url + path)).status, 200, path)
+  })
+})
+
+const BIN = join(MAIN, '..', '..', 'bin', 'headgate.mjs')
+/** Node with another version number; what it can do stays the same. */
+const OLDER = [
+  '--import',
+  'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"22.21.1"}})',
+]
+
+/** The first Node older than 24 on the path. */
+const oldNode = (): { readonly program: string; readonly version: string } | null => {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const program = join(folder, 'node')
+    const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 })
+    const version = stdout?.trim().slice(1) ?? ''
+    if (/^\d+\./.test(version) && Number.parseInt(version, 10) < 24) return { program, version }
+  }
+  return null
+}
+
+describe('quick: Node older than 24', () => {
+  const end = (program: string, args: readonly string[]) => {
+    const { status, stderr, stdout } = spawnSync(program, args, { encoding: 'utf8', timeout: 30_000 })
+    assert.deepEqual([status, stdout], [1, ''], stderr)
+    // The package is not published: `npx headgate` would run another's.
+    assert.doesNotMatch(stderr, /npx|^ +at /m)
+    return stderr
+  }
+  const message = (version: string) =>
+    new RegExp(`^headgate needs Node 24 or newer; this is Node ${version}\\.\n +Run \`npm start\` in /`)
+
+  test('src/main.ts and bin/headgate.mjs end with what to do', () => {
+    const error = end(process.execPath, [...OLDER, MAIN])
+    assert.match(error, message('22.21.1'))
+    assert.equal(end(process.execPath, [...OLDER, BIN]), error)
+  })
+
+  test('a package, which has no sources, names Node only', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-quick-'))
+    try {
+      cpSync(BIN, join(folder, 'bin', 'headgate.mjs'))
+      const error = end(process.execPath, [...OLDER, join(folder, 'bin', 'headgate.mjs')])
+      assert.match(error, /this is Node 22\.21\.1\.\n {2}Install Node 24 from https:\/\/nodejs\.org\.\n$/)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  const old = oldNode()
+  test('bin/headgate.mjs in a real one', { skip: old ? false : 'no older Node on the path' }, () => {
+    assert.match(end(old?.program ?? '', [BIN]), message(old?.version ?? ''))
   })
 })

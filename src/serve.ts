@@ -33,7 +33,7 @@ import type { Gateway } from './gateway/handle.ts'
 import { ModelLists } from './gateway/model-lists.ts'
 import { respond } from './gateway/respond.ts'
 import { Live } from './gateway/stop.ts'
-import { factsOf } from './policy/models.ts'
+import { factsOf, isNamed } from './policy/models.ts'
 import { cost } from './policy/price.ts'
 import { mostHeld } from './policy/shed.ts'
 
@@ -134,6 +134,7 @@ const start = async (
     started,
     readings: () => [...readingsOf(gateway), ...loadReadings(load, server)],
     costOf,
+    isKnown: (provider, model) => isNamed({ config, lists: lists.all, catalogue }, provider, model),
   })
 
   const { host } = launch

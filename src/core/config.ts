@@ -35,4 +35,7 @@ export type ModelFacts = {
 }
 
 /** Facts by catalogue provider and model; undefined: unknown, never zero. */
-export type Catalogue = (provider: string, model: string) => ModelFacts | undefined
+export type Catalogue = ((provider: string, model: string) => ModelFacts | undefined) & {
+  /** Whether it has an entry of exactly this name, not only the facts of an undated or plain name of the model. */
+  readonly lists?: (provider: string, model: string) => boolean
+}

@@ -26,6 +26,25 @@ export const has = ({ lists, catalogue }: Knowledge, instance: Instance, model: 
   (instance.provider.listed?.includes(model) ?? false) ||
   factsOf(catalogue, instance, model) !== undefined
 
+/**
+ * Whether a model of this provider instance is named by the configuration, the provider's own list or the catalogue.
+ * Unlike `has`, a name that only resembles a known one (another date, another variant) is not: there is no end of those.
+ */
+export const isNamed = (knowledge: Knowledge, id: string, model: string): boolean => {
+  const { config, lists, catalogue } = knowledge
+  const instance = config.instances.find((one) => one.id === id)
+  if (!instance) return false
+  const { provider } = instance
+  return (
+    instance.models.includes(model) ||
+    provider.defaultModel === model ||
+    (lists.get(id)?.includes(model) ?? false) ||
+    (provider.listed?.includes(model) ?? false) ||
+    (catalogue.lists?.(provider.catalogue ?? provider.name, model) ?? false) ||
+    config.routes.values().some(({ targets, fallback }) => [...targets, ...fallback].some((to) => to.model === model))
+  )
+}
+
 /** What an instance is asked for when the request names nothing it has. Undefined: nothing is known of it at all. */
 export const defaultModel = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
   models[0] ?? provider.defaultModel ?? lists.get(id)?.[0] ?? provider.listed?.[0]

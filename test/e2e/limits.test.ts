@@ -93,6 +93,26 @@ describe('limits', () => {
     for (const socket of sockets) socket.destroy()
   })
 
+  test('metrics: 1,000 invented model names add no label, and known models keep theirs', async () => {
+    const { gateway } = await begin({})
+    const post = async (model: string) => {
+      const init = { method: 'POST', headers: { 'content-type': 'application/json' } }
+      const response = await fetch(`${gateway.url}${CHAT}`, {
+        ...init,
+        body: JSON.stringify(bodyFor('chat', model, false)),
+      })
+      assert.equal(response.status, 200, await response.text())
+    }
+    for (let at = 0; at < 1_000; at += 20)
+      await Promise.all(Array.from({ length: 20 }, (_, more) => post(`a/invented-${at + more}`)))
+    await post('a/m')
+    const page = await (await fetch(`${gateway.url}/metrics`)).text()
+    assert.doesNotMatch(page, /invented/)
+    assert.match(page, /^headgate_attempts_total\{provider="a",model="other",class="ok"\} 1000$/m)
+    assert.match(page, /^headgate_attempts_total\{provider="a",model="m",class="ok"\} 1$/m)
+    assert.ok(page.length < 100_000, `${page.length} characters`)
+  })
+
   const ten = <T>(one: T): T[] => Array.from({ length: 10 }, () => one)
   const user = { role: 'user', content: 'x' }
   const part = { type: 'text', text: 'x' }

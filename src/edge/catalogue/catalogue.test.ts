@@ -25,6 +25,17 @@ const big = {
 }
 const { inputPrice: _, outputPrice: __, cacheReadPrice: ___, ...unpriced } = big
 
+for (const [provider, model, listed] of [
+  ['one', 'big-1', true],
+  ['one', 'models/big-1', true],
+  ['one', 'big-1-2025-01-01', true],
+  ['one', 'big-1-2025-02-02', false],
+  ['one', 'big-1:free', false],
+  ['three', 'big-1', false],
+] as const)
+  test(`catalogue: ${provider} ${listed ? 'lists' : 'does not list'} ${model}`, () =>
+    assert.equal(known.lists?.(provider, model), listed))
+
 const lookups = [
   ['its name', 'one', 'big-1', big],
   ['a snapshot with facts of its own', 'one', 'big-1-2025-01-01', { inputPrice: 300 }],

@@ -32,10 +32,13 @@ export const CATALOGUE_FILE = new URL('../../../data/catalogue.json', import.met
  */
 export const openCatalogue = (report: (problem: string) => void, file: URL | string = CATALOGUE_FILE): Catalogue => {
   let known: Catalogue | undefined
-  return (provider, model) => {
+  const opened = () => {
     known ??= readCatalogue(file, report)
-    return known(provider, model)
+    return known
   }
+  return Object.assign((provider: string, model: string) => opened()(provider, model), {
+    lists: (provider: string, model: string) => opened().lists?.(provider, model) ?? false,
+  })
 }
 
 const readCatalogue = (file: URL | string, report: (problem: string) => void): Catalogue => {
@@ -121,20 +124,25 @@ const DATE = /[-@](?:20[0-9]{2}-[01][0-9]-[0-3][0-9]|20[0-9]{2}[01][0-9][0-3][0-
  * `:groq`) is the same model at another price, so it has none here. Nothing else is guessed, and no provider is taken
  * to have what only another one has.
  */
-export const lookUp =
-  (entries: Pick<Entries, 'get'>): Catalogue =>
-  (provider, model) => {
-    const models = entries.get(provider)
-    if (!models) return undefined
-    const name = model.startsWith('models/') ? model.slice('models/'.length) : model
-    const exact = models.get(name)
-    if (exact) return exact
-    const undated = models.get(name.replace(DATE, ''))
-    if (undated) return undated
-    const colon = name.lastIndexOf(':')
-    const variantOf = colon > 0 ? models.get(name.slice(0, colon)) : undefined
-    return variantOf && withoutPrices(variantOf)
-  }
+export const lookUp = (entries: Pick<Entries, 'get'>): Catalogue =>
+  Object.assign(
+    (provider: string, model: string) => {
+      const models = entries.get(provider)
+      if (!models) return undefined
+      const name = withoutFolder(model)
+      const exact = models.get(name)
+      if (exact) return exact
+      const undated = models.get(name.replace(DATE, ''))
+      if (undated) return undated
+      const colon = name.lastIndexOf(':')
+      const variantOf = colon > 0 ? models.get(name.slice(0, colon)) : undefined
+      return variantOf && withoutPrices(variantOf)
+    },
+    { lists: (provider: string, model: string) => entries.get(provider)?.has(withoutFolder(model)) ?? false },
+  )
+
+/** Gemini's clients send `models/gemini-…`. */
+const withoutFolder = (model: string): string => (model.startsWith('models/') ? model.slice('models/'.length) : model)
 
 const withoutPrices = ({ contextWindow, maxOutputTokens, capabilities }: ModelFacts): ModelFacts => ({
   ...(contextWindow !== undefined && { contextWindow }),

@@ -206,6 +206,25 @@ test('metrics: names clients send cannot make the page long, nor break it', () =
   assert.ok(lines.every((line) => line.length < 1000))
 })
 
+test('metrics: only known models are label values, and keep them after any number of invented names', () => {
+  const known = ['llama', 'gpt-x']
+  const metrics = metricsWith({ isKnown: (_provider, model) => known.includes(model) })
+  const count = (model: string) =>
+    metrics.news({
+      event: 'request',
+      exchange: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
+    })
+  for (let at = 0; at < 3_000; at++) count(`invented-${at}`)
+  for (const model of known) count(model)
+  const page = metrics.text()
+  assert.doesNotMatch(page, /invented/)
+  assert.ok(page.length < 50_000, `${page.length} characters`)
+  const lines = samples(page)
+  const tokens = (model: string) => `headgate_tokens_total{provider="groq",model="${model}",type="input"}`
+  assert.ok(lines.includes(`${tokens('other')} 27000`))
+  for (const model of known) assert.ok(lines.includes(`${tokens(model)} 9`), model)
+})
+
 test('registry: a counter only goes up, a histogram takes only numbers', () => {
   const registry = createRegistry()
   const counter = registry.counter('c', 'a "help"\nof \\ two lines', ['x'])

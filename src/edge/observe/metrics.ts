@@ -4,7 +4,7 @@ import { rowOf } from '../../core/failure.ts'
 import type { Summary } from '../../core/summary.ts'
 import type { CostOf } from './news-lines.ts'
 import { summaryOf } from './once-each.ts'
-import { copied, createRegistry, type Labels, LONGEST_VALUE } from './registry.ts'
+import { copied, createRegistry, type Labels, LONGEST_VALUE, OTHER } from './registry.ts'
 import { addUsage, attempt, type Usage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -27,6 +27,11 @@ export type MetricsOptions = {
   /** What is so at the moment: circuits, keys, requests under way. */
   readonly readings?: () => Iterable<Reading>
   readonly costOf?: CostOf
+  /**
+   * Whether a provider's model is known here, so that it may be a label's value; else it is counted as `other`. Clients
+   * can invent any number of names. Absent: every model is known.
+   */
+  readonly isKnown?: (provider: string, model: string) => boolean
   /** What the process uses; may throw, as it does when no file can be opened any more. */
   readonly usage?: () => Usage
 }
@@ -66,6 +71,7 @@ export const createMetrics = ({
   started,
   readings = () => [],
   costOf = () => undefined,
+  isKnown = () => true,
   usage,
 }: MetricsOptions): Metrics => {
   const registry = createRegistry()
@@ -158,20 +164,33 @@ export const createMetrics = ({
     TOKENS,
   )
 
+  /** Models found to be known, by provider: as many as there are. */
+  const known = new Map<string, Set<string>>()
+
+  /** The model asked of the upstream as a label's value. */
+  const labelOf = (provider: string, model: string): string => {
+    const models = known.get(provider)
+    if (model === '' || models?.has(model)) return model
+    if (!isKnown(provider, model)) return OTHER
+    if (model.length > LONGEST_VALUE) return model
+    // The name may be a slice of the client's body, all of which it would keep in memory.
+    if (models) models.add(copied(model))
+    else known.set(provider, new Set([copied(model)]))
+    return model
+  }
+
   const countAttempts = (summary: Summary) => {
     const brokeOff = summary.outcome === 'interrupted' ? summary.failure : undefined
     for (const { provider, model, end, failure = end === 'committed' ? brokeOff : undefined } of summary.attempts) {
       const result = failure ? rowOf(failure).code : RESULTS[end]
-      attempts.add({ provider, model, class: result })
+      attempts.add({ provider, model: labelOf(provider, model), class: result })
     }
   }
 
   /** What is counted of every request of a kind, found once. */
-  const kindOf = ({ provider = '', upstreamModel = '', style, stream, outcome, status, failure }: Summary) => {
+  const kindOf = ({ provider = '', style, stream, outcome, status, failure }: Summary, label: string) => {
     const reason = failure ? rowOf(failure).code : ''
-    // The model is the one asked of the upstream: the client's own word may be anything it can think of. Even that may be
-    // a piece of the client's body, all of which it would keep.
-    const model = copied(upstreamModel)
+    const model = copied(label)
     const target = { provider, model }
     const names = { gen_ai_operation_name: 'chat', gen_ai_provider_name: provider, gen_ai_request_model: model }
     const told = (type: string) => once(() => tokens.of({ ...target, type }))
@@ -201,12 +220,12 @@ export const createMetrics = ({
   }
   const kinds: ReturnType<typeof kindOf>[] = []
 
-  const kindLike = (summary: Summary) => {
-    const { provider = '', upstreamModel = '', style, stream, outcome, status, failure } = summary
+  const kindLike = (summary: Summary, model: string) => {
+    const { provider = '', style, stream, outcome, status, failure } = summary
     const reason = failure ? rowOf(failure).code : ''
     for (const kind of kinds)
       if (
-        kind.model === upstreamModel &&
+        kind.model === model &&
         kind.provider === provider &&
         kind.style === style &&
         kind.stream === stream &&
@@ -215,8 +234,8 @@ export const createMetrics = ({
         kind.reason === reason
       )
         return kind
-    const kind = kindOf(summary)
-    if (upstreamModel.length > LONGEST_VALUE) return kind
+    const kind = kindOf(summary, model)
+    if (model.length > LONGEST_VALUE) return kind
     kinds.unshift(kind)
     if (kinds.length > MOST_KINDS) kinds.pop()
     return kind
@@ -224,10 +243,11 @@ export const createMetrics = ({
 
   const countRequest = (summary: Summary) => {
     const { provider = '', upstreamModel = '', style, stream, outcome, failure, usage, firstContentMs } = summary
-    const kind = kindLike(summary)
+    const model = labelOf(provider, upstreamModel)
+    const kind = kindLike(summary, model)
     kind.requests.add()
     countAttempts(summary)
-    if (outcome === 'interrupted') interrupted.add({ provider, model: upstreamModel, reason: kind.reason })
+    if (outcome === 'interrupted') interrupted.add({ provider, model, reason: kind.reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
     if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: kind.reason })
     if (summary.hedge) hedges.add({ won: String(summary.hedge === 'won') })

@@ -30,7 +30,8 @@ const MOST_VALUES = 1000
 const MOST_LINES = 20_000
 /** Characters of a label's value; of a longer one the rest is left out. */
 export const LONGEST_VALUE = 200
-const OTHER = 'other'
+/** The value of a label that is not shown for itself. */
+export const OTHER = 'other'
 // Cannot be in a label's value after cleaning, so values joined by it cannot be confused.
 const JOINT = '\u0000'
 

@@ -14,6 +14,7 @@ import { createRegistry } from '../observe/registry.ts'
 import { addUsage } from '../observe/usage.ts'
 import { foldPages } from './fold-pages.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
+import { hangOf, type Pulse, pulseOf, type Watch } from './pulse.ts'
 import { MARK } from './wanted.ts'
 import { wholeLines } from './whole-lines.ts'
 
@@ -27,9 +28,6 @@ export type Supervised = {
   readonly watch?: Watch
 }
 
-/** A worker is asked for a sign of life every so many ms; one that has left so many unanswered in a row hangs. */
-type Watch = { readonly every: number; readonly misses: number }
-
 type Worker = {
   readonly number: number
   child: ChildProcess | null
@@ -37,8 +35,8 @@ type Worker = {
   since: number | null
   /** How often in a row it did not live. */
   deaths: number
-  /** How often in a row it was asked for a sign of life since it last said something. */
-  unanswered: number
+  /** Its pulse at each heartbeat since its last message. */
+  pulses: (Pulse | null)[]
   /** Its page of metrics as it was last told. */
   page: string
   /** Starts it anew, or gives it up; null: nothing is awaited. */
@@ -56,8 +54,8 @@ const MARGIN = 10_000
 /** ms for the workers to answer what one of them asks of all. */
 const ANSWERS = 500
 
-/** Half a minute: nothing that the gateway does takes a second, and one that only waits for a processor or its memory comes back. */
-const WATCH: Watch = { every: 5_000, misses: 6 }
+/** A worker that was stopped, or whose event loop stands still, is replaced within 5 s; no turn of the loop takes 4 s. */
+const WATCH: Watch = { every: 1_000, misses: 3, busy: 4_000 }
 
 /** ms before a worker is started anew that died the `deaths`-th time in a row. */
 export const restOf = (deaths: number): number => doubled(deaths - 1, REST.first, REST.most)
@@ -65,7 +63,7 @@ export const restOf = (deaths: number): number => doubled(deaths - 1, REST.first
 export const supervise = ({ program, args, env, workers: count, watch = WATCH }: Supervised): void => {
   if (process.permission?.has('child') === false) return refuseForPermission(count)
   const workers = Array.from({ length: count }, (_, at): Worker => {
-    return { number: at + 1, child: null, since: null, deaths: 0, unanswered: 0, page: '', timer: null }
+    return { number: at + 1, child: null, since: null, deaths: 0, pulses: [], page: '', timer: null }
   })
   const started = Math.floor(Date.now() / 1000)
   const terminal = isatty(1)
@@ -100,7 +98,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
     const mark = `${worker.number}/${count}${facts === null ? ' first' : ''}`
     const pinned = facts && { PORT: String(facts.port), ...(facts.host !== undefined && { HOST: facts.host }) }
     const child = fork(program, args, { env: { ...env, ...pinned, [MARK]: mark }, stdio: 'inherit' })
-    Object.assign(worker, { child, since: null, unanswered: 0 })
+    Object.assign(worker, { child, since: null, pulses: [] })
     // Only this same program has the other end of the channel.
     child.on('message', (message) => hear(worker, message as FromWorker))
     let over = false
@@ -118,7 +116,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   }
 
   const hear = (worker: Worker, message: FromWorker): void => {
-    worker.unanswered = 0
+    worker.pulses.length = 0
     switch (message.say) {
       case 'listening':
         return onListening(worker, message)
@@ -188,19 +186,21 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   }
 
   /**
-   * Counts what was asked instead of reading a clock: while the whole machine stands still nobody is asked. Ends one at a
-   * time: where all are silent it may be the machine that is slow, and the others have until next time.
+   * One heartbeat. Heartbeats are counted and no clock is read, so a machine that was suspended ends no worker. Ends one
+   * worker at a time: where all are silent it may be the machine, and the others have until the next heartbeat.
    */
   const look = (): void => {
     for (const worker of serving()) {
-      if (worker.unanswered >= watch.misses) {
-        const silent = worker.unanswered * watch.every
-        log?.error('worker_hangs', { worker: worker.number, pid: worker.child?.pid, silent_ms: silent })
-        worker.unanswered = 0
+      const pid = worker.child?.pid ?? 0
+      worker.pulses.push(pulseOf(pid))
+      const why = hangOf(worker.pulses, watch)
+      if (why !== null) {
+        const silent = (worker.pulses.length - 1) * watch.every
+        log?.error('worker_hangs', { worker: worker.number, pid, why, silent_ms: silent })
+        worker.pulses.length = 0
         worker.child?.kill('SIGKILL')
         return
       }
-      worker.unanswered++
       tell(worker, { do: 'sign' })
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Run directly: the supervisor with two workers that serve nothing, answer it through their seats, and loop for ever on
- * SIGUSR2. It is as patient with them as with real ones, but in other times.
+ * Run directly: the supervisor with two workers that serve nothing and answer its heartbeats. On SIGUSR2 a worker's event
+ * loop stands still: it loops for ever, or with HANG=wait it blocks in a system call.
  */
 import { takeSeat } from '../../../src/edge/workers/seat.ts'
 import { supervise } from '../../../src/edge/workers/supervise.ts'
@@ -11,12 +11,13 @@ export const HANGING = import.meta.filename
 
 /** ms between two signs of life. */
 export const EVERY = 500
-const MISSES = 6
-/** ms that a worker may be silent: a busy machine has one wait for seconds. */
-export const PATIENCE = EVERY * MISSES
+const WATCH = { every: EVERY, misses: 4, busy: 1_500 }
+/** ms after which a worker that was stopped or is blocked counts as hanging. */
+export const PATIENCE = EVERY * WATCH.misses
 
 const serveNothing = (mark: string) => {
   process.on('SIGUSR2', () => {
+    if (process.env.HANG === 'wait') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
     for (;;);
   })
   takeSeat(mark).listening(
@@ -35,5 +36,5 @@ if (process.argv[1] === import.meta.filename) {
   const { env } = process
   const mark = env[MARK]
   if (mark !== undefined) serveNothing(mark)
-  else supervise({ program: HANGING, args: [], env, workers: 2, watch: { every: EVERY, misses: MISSES } })
+  else supervise({ program: HANGING, args: [], env, workers: 2, watch: WATCH })
 }

@@ -11,7 +11,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { after, test } from 'node:test'
 import { Board } from '../conformance/board.ts'
 import { CLIENTS, type ClientKind } from './clients.ts'
-import { converse, OUTAGES, pairs, type Turn } from './run.ts'
+import { OUTAGES, pairs, type Turn } from './conversation.ts'
+import { converseInProcess } from './in-process.ts'
 import { SCENARIOS } from './scenarios.ts'
 
 const FILE = new URL('known.json', import.meta.url)
@@ -55,7 +56,7 @@ for (const client of CLIENTS)
   test(`conversations: ${client.name}`, async () => {
     const found = new Map<string, string>()
     for await (const { conversation } of conversationsOf(client)) {
-      const turns = await converse(conversation)
+      const turns = await converseInProcess(conversation)
       const { scenario, first, second, returns, outage, stream } = conversation
       for (const [at, turn] of turns.entries()) {
         if (at > 0) count(client, turn)

@@ -144,6 +144,9 @@ export const LENIENT: Vendor = {
   callId: prefixed('call_', 24),
 }
 
+/** How a name begins its environment variables. */
+export const variable = (name: string): string => name.toUpperCase().replaceAll('-', '_')
+
 /** The wire format of a request to a vendor, by its path. */
 export const wireOf = (vendor: Vendor, path: string): Wire => {
   const native = path.endsWith('/chat/completions') && vendor.speaks.mistral ? 'mistral' : undefined

@@ -1,0 +1,123 @@
+/** Conversations through a gateway in this process: its upstreams are the fakes, and its clock is moved by hand. */
+import assert from 'node:assert/strict'
+import type { Received } from '../../src/core/call.ts'
+import type { Config } from '../../src/core/config.ts'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
+import { settingsSchema } from '../../src/core/settings.ts'
+import { openCatalogue } from '../../src/edge/catalogue/catalogue.ts'
+import { configure } from '../../src/edge/config/configure.ts'
+import { loadProviders } from '../../src/edge/load-providers.ts'
+import { Board } from '../../src/gateway/board.ts'
+import { type Gateway, handle } from '../../src/gateway/handle.ts'
+import { respond } from '../../src/gateway/respond.ts'
+import { memoryStore } from '../../src/gateway/shelf.ts'
+import { Live } from '../../src/gateway/stop.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { CapturedReply, play } from '../support/gateway.ts'
+import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
+import { Cast } from './cast.ts'
+import { type Conversation, converse, type Reply, type Turn } from './conversation.ts'
+import { LENIENT, VENDORS, type Vendor, variable } from './vendors.ts'
+
+const configured = async (): Promise<Config> => {
+  const all = [...VENDORS, LENIENT]
+  const env = Object.assign(
+    {},
+    ...all.map(({ name, env }) => ({ [`${variable(name)}_API_KEY`]: `sk-${name}-0123456789`, ...env })),
+  )
+  const loaded = configure({ env, providers: await loadProviders() })
+  assert.ok(loaded.ok, 'the configuration of the fakes is refused')
+  // Of thousands of conversations none may run into a limit of all requests together.
+  const settings = settingsSchema.parse({ retry: { budgetPercent: 100, budgetFloor: 100 } })
+  return { ...loaded.config, settings }
+}
+
+const config = await configured()
+const catalogue = openCatalogue((problem) => assert.fail(problem))
+
+const routed = (
+  name: string,
+  vendors: readonly Vendor[],
+): readonly [string, NonNullable<ReturnType<Config['routes']['get']>>] => {
+  const targets = vendors.map(({ name: provider, model }) => ({ provider, model, weight: 1 }))
+  return [name, { name, targets: targets.slice(0, 1), fallback: targets.slice(1) }]
+}
+
+const hostOf = (name: string): string => {
+  const instance = config.instances.find(({ id }) => id === name)
+  assert.ok(instance, `${name} is not configured`)
+  return new URL(instance.baseUrl).host
+}
+const HOSTS = new Map([...VENDORS, LENIENT].map(({ name }) => [hostOf(name), name]))
+
+/** Long enough for every cool-down of a rate limit to end; ms. */
+const BETWEEN_TURNS = 300_000
+/** Longest wait for one answer, in steps of a second. */
+const MOST_WAITS = 600
+
+/** Answers a call of the gateway with what the fake sends. */
+const answer = (cast: Cast, asked: Asked): void => {
+  const { host, pathname } = new URL(asked.url)
+  const body: unknown = JSON.parse(asked.body ?? '')
+  assert.ok(isObject(body))
+  const sent = cast.receive(HOSTS.get(host) ?? host, decodeURIComponent(pathname), body)
+  if ('status' in sent) return play.json(asked, sent.status, JSON.stringify(sent.body))
+  asked.head(200, { 'content-type': sent.mediaType })
+  for (const piece of sent.pieces) if (!asked.aborted) asked.listener.bytes(Buffer.from(piece))
+  asked.end()
+}
+
+/** A gateway that routes to the vendors of one conversation only. */
+const gatewayFor = ({ vendors }: Cast, world: StillWorld): Gateway => {
+  const own: Config = {
+    ...config,
+    instances: config.instances.filter(({ id }) => vendors.some(({ name }) => name === id)),
+    routes: new Map([routed('first', vendors), routed('second', vendors.slice(1))]),
+  }
+  const ignore = () => {}
+  return {
+    world,
+    tell: ignore,
+    board: new Board(world, ignore),
+    catalogue,
+    config: () => own,
+    lists: () => new Map(),
+    live: new Live(),
+    responses: memoryStore(1_000_000),
+    jobs: new Map(),
+  }
+}
+
+/** Holds one conversation through a gateway of its own. */
+export const converseInProcess = (conversation: Conversation): Promise<readonly Turn[]> => {
+  const cast = new Cast(conversation)
+  const world = stillWorld((asked) => answer(cast, asked))
+  const gateway = gatewayFor(cast, world)
+  const { style } = conversation.client
+  const protocol = protocols[style]
+  return converse(conversation, cast, async (body: JsonObject): Promise<Reply> => {
+    const reply = new CapturedReply()
+    const received: Received = {
+      id: 'req_conversation',
+      method: 'POST',
+      path: protocol.path,
+      query: '',
+      headers: () => undefined,
+      body: JSON.stringify(body),
+      local: true,
+      client: '',
+    }
+    let settled = false
+    const serve =
+      style === 'openai-responses' ? respond(gateway, received, reply) : handle(gateway, protocol, received, reply)
+    const done = serve.then(() => {
+      settled = true
+    })
+    await world.settle()
+    for (let waits = 0; !settled && waits < MOST_WAITS; waits++) await world.pass(1_000)
+    assert.ok(settled, 'the gateway gave no answer')
+    await done
+    await world.pass(BETWEEN_TURNS)
+    return { status: reply.status ?? 0, text: reply.text, dropped: reply.headers['x-headgate-dropped'] ?? '' }
+  })
+}

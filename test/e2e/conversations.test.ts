@@ -1,0 +1,99 @@
+/**
+ * A conversation from every fake vendor to the next one, over sockets: the gateway is a process, every vendor a server.
+ * All pairs run in one process in test/conversations; here the same has to hold with real connections and a real store.
+ * The route changes instead of a vendor failing, since a failed one rests for a while.
+ */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { protocols } from '../../src/protocols/index.ts'
+import { Cast } from '../conversations/cast.ts'
+import { CLIENTS } from '../conversations/clients.ts'
+import { converse } from '../conversations/conversation.ts'
+import { SCENARIOS } from '../conversations/scenarios.ts'
+import { LENIENT, VENDORS, type Vendor, variable } from '../conversations/vendors.ts'
+import { type Act, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Started, start } from './support/process.ts'
+
+const ALL = [...VENDORS, LENIENT]
+const upstreams: Upstream[] = []
+let gateway: Started
+let cast: Cast | undefined
+
+/** Where a vendor's base URL does not end in its version. */
+const BARE = new Set(['bedrock', 'cohere', 'ollama'])
+
+const play = (vendor: Vendor, path: string, body: Parameters<Cast['receive']>[2]): Act => {
+  const sent = cast?.receive(vendor.name, decodeURIComponent(path.split('?')[0] ?? ''), body)
+  assert.ok(sent, `${vendor.name} is called outside of a conversation`)
+  return 'status' in sent
+    ? { do: 'answer', status: sent.status, body: sent.body }
+    : { do: 'stream', headers: { 'content-type': sent.mediaType }, pieces: sent.pieces }
+}
+
+/** The vendor that follows in the table; the last is followed by the first. */
+const next = (at: number): Vendor => VENDORS[(at + 1) % VENDORS.length] ?? LENIENT
+const target = ({ name, model }: Vendor): string => JSON.stringify(`${name}/${model}`)
+const route = (name: string, [first, ...others]: readonly Vendor[]): string =>
+  `  ${name}: { targets: [${first ? target(first) : ''}], fallback: [${others.map(target).join(', ')}] }`
+
+before(async () => {
+  const env: Record<string, string> = {}
+  for (const vendor of ALL) {
+    const upstream = await startUpstream(({ method, path, json }) =>
+      method === 'POST' ? play(vendor, path, json) : { do: 'answer', status: 404, body: {} },
+    )
+    upstreams.push(upstream)
+    const prefix = variable(vendor.name)
+    Object.assign(env, vendor.env, {
+      [`${prefix}_API_KEY`]: `sk-${vendor.name}-0123456789`,
+      [`${prefix}_MODELS`]: vendor.model,
+      [`${prefix}_BASE_URL`]: BARE.has(vendor.name) ? upstream.url : `${upstream.url}/v1`,
+    })
+  }
+  const routes = VENDORS.flatMap((vendor, at) => [
+    route(`first-${vendor.name}`, [vendor, next(at), LENIENT]),
+    route(`second-${vendor.name}`, [next(at), LENIENT]),
+  ])
+  gateway = await start({ env, files: { 'headgate.yaml': `routes:\n${routes.join('\n')}\n` } })
+})
+after(async () => {
+  await gateway?.stop()
+  for (const upstream of upstreams) await upstream.close()
+})
+
+for (const [at, first] of VENDORS.entries())
+  for (const stream of [false, true]) {
+    const number = at * 2 + (stream ? 1 : 0)
+    const client = CLIENTS[number % CLIENTS.length]
+    const scenario = SCENARIOS[(number + Math.floor(number / CLIENTS.length)) % SCENARIOS.length]
+    test(`conversations: ${first.name} → ${next(at).name}, ${client?.name}, ${scenario?.name}`, async () => {
+      assert.ok(client && scenario)
+      const conversation = {
+        client,
+        scenario,
+        first,
+        second: next(at),
+        returns: stream,
+        outage: 'route',
+        stream,
+      } as const
+      cast = new Cast(conversation)
+      const turns = await converse(conversation, cast, async (body) => {
+        const response = await fetch(gateway.url + protocols[client.style].path, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ ...body, model: `${body.model}-${first.name}` }),
+        })
+        const dropped = response.headers.get('x-headgate-dropped') ?? ''
+        return { status: response.status, text: await response.text(), dropped }
+      })
+      // Problems that are listed in test/conversations/known.json are counted there.
+      const held = turns.map(({ vendor, outcome }) => `${vendor.name}: ${outcome}`)
+      assert.equal(held.length, 3, JSON.stringify(turns.at(-1)))
+      assert.deepEqual(
+        held.filter((turn) => /refused|not tried/.test(turn)),
+        [],
+        JSON.stringify(held),
+      )
+    })
+  }

@@ -299,7 +299,7 @@ const isNumberAt = (letters: string, at: number, sequence: number): boolean => {
 
 /**
  * The number after these events, which are alike but for text and number (`Repetition`); `sequence` itself where they are
- * not numbered from there without a gap. 40 ns for an event.
+ * not numbered from there without a gap. About 0.3 µs for an event.
  */
 const nextNumber = (letters: string, sequence: number): number => {
   let next = sequence

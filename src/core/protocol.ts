@@ -158,6 +158,8 @@ export type EncodeTarget = {
   readonly takesReasoning?: boolean
   /** It takes free-form tools in chat completions; others are sent functions with one text. */
   readonly takesCustomTools?: boolean
+  /** It returns the model's reasoning sealed if the request includes that, and the client's style has a place for it. */
+  readonly sealsReasoning?: boolean
 }
 
 export type Encoded = {

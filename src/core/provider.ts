@@ -55,6 +55,11 @@ export type Provider = {
   readonly takesPrefill?: Prefill
   /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
   readonly takesCustomTools?: boolean
+  /**
+   * Models whose reasoning it returns sealed on its responses endpoint when a request includes
+   * `reasoning.encrypted_content`; it answers 400 to that for others. Absent: none.
+   */
+  readonly sealsReasoning?: RegExp
   readonly quirks?: Quirks
   /** That it makes embeddings, and how. Absent: it is never asked for any. */
   readonly embeds?: Embeds

@@ -106,7 +106,11 @@ const prepareAs = (
   const protocol = upstreamProtocols[wire.protocol]
   const { takesReasoning = false, takesCustomTools = false } = instance.provider
   const outputLimit = facts?.maxOutputTokens
-  const target = { model, takesReasoning, takesCustomTools, ...(outputLimit !== undefined && { outputLimit }) }
+  // A responses client asks for it itself; others have no member for that, and always send it back.
+  const sealsReasoning =
+    question.protocol.name !== 'openai-responses' && instance.provider.sealsReasoning?.test(model) === true
+  const limit = outputLimit === undefined ? {} : { outputLimit }
+  const target = { model, takesReasoning, takesCustomTools, sealsReasoning, ...limit }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
   const lost = (path: string, unfit = false) => given.push({ at: path, unfit })

@@ -1,6 +1,6 @@
 import { pathStep } from '../core/path-step.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { reasoningModels } from './quirks/request.ts'
+import { reasoningModels, sealsReasoning } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version was given. */
 const untilVersion = (url: string): string => {
@@ -33,6 +33,7 @@ export default {
   normalizeBaseUrl: untilVersion,
   speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
   takesCustomTools: true,
+  sealsReasoning,
   auth: {
     header: 'api-key',
     otherwise: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),

@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { onlyResponses, type RequestQuirk, reasoningModels } from './quirks/request.ts'
+import { onlyResponses, type RequestQuirk, reasoningModels, sealsReasoning } from './quirks/request.ts'
 
 /** A region's endpoint. Names are letters, digits and hyphens; anything else would make another host of it. */
 const regional = ({ REGION }: Variables): string | undefined =>
@@ -89,6 +89,7 @@ export default {
     otherwise: ({ REGION }) => ({ cloud: 'aws', service: 'bedrock', region: REGION ?? '' }),
   },
   keylessBy: ['REGION'],
+  sealsReasoning,
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },

@@ -1,7 +1,7 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { reasoningModels } from './quirks/request.ts'
+import { reasoningModels, sealsReasoning } from './quirks/request.ts'
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -36,6 +36,7 @@ export default {
   speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   takesCustomTools: true,
+  sealsReasoning,
   // Samples as it is told unless asked to reason, so that any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },

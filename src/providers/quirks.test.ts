@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { UpstreamProtocolName } from '../core/chat.ts'
-import { type Json, type JsonObject, object } from '../core/json.ts'
+import { type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 
 const providers = new Map<string, Provider>()
@@ -637,4 +637,35 @@ test('quirks: xai: in every recorded answer output holds the reasoning afterward
     seen++
   }
   assert.ok(seen >= 10, `${seen} answers seen`)
+})
+
+const SEALING: Readonly<Record<string, { readonly seals: readonly string[]; readonly not: readonly string[] }>> = {
+  openai: {
+    seals: ['o3', 'o4-mini', 'gpt-5', 'gpt-5-nano', 'gpt-5.4', 'gpt-5.6-luna', 'ft/gpt-5-mini', 'gpt-5-codex'],
+    not: ['gpt-4o', 'gpt-4.1-mini', 'gpt-5-chat-latest', 'gpt-5.2-chat-latest', 'gpt-5-search-api', 'gpt-oss-120b'],
+  },
+  'azure-openai': { seals: ['gpt-5-mini', 'gpt-5.5'], not: ['gpt-4o', 'my-deployment'] },
+  bedrock: { seals: ['openai.gpt-5.5', 'us.openai.gpt-5.6-luna'], not: ['openai.gpt-oss-120b-1:0'] },
+  xai: { seals: ['grok-4', 'grok-4.3'], not: ['grok-3', 'grok-4-fast-non-reasoning'] },
+}
+for (const [name, { seals, not }] of Object.entries(SEALING))
+  test(`sealed reasoning: ${name} returns it for these models and refuses it for others`, () => {
+    const named = (model: string): boolean => providers.get(name)?.sealsReasoning?.test(model) === true
+    assert.deepEqual(seals.filter(named), seals)
+    assert.deepEqual(not.filter(named), [])
+  })
+
+test('sealed reasoning: every recorded request that was granted it names such a model', { skip: absent }, () => {
+  const own: ReadonlyMap<string, string> = new Map([['azure', 'azure-openai']])
+  const models = recordings.flatMap(({ provider, api, status, request }) => {
+    const asked = object(request)
+    const granted = status === 200 && list(asked?.include).includes('reasoning.encrypted_content')
+    if (api !== 'responses' || !granted || !SEALING[own.get(provider) ?? provider]) return []
+    return [[own.get(provider) ?? provider, String(asked?.model)] as const]
+  })
+  assert.ok(models.length > 50, `${models.length} requests`)
+  assert.deepEqual(
+    models.filter(([name, model]) => !providers.get(name)?.sealsReasoning?.test(model)),
+    [],
+  )
 })

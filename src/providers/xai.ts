@@ -72,6 +72,8 @@ export default {
   speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'grok-4.3',
+  // Recordings of grok-4.3 (xai-responses-*) have it; grok-4-fast-non-reasoning has no reasoning to seal.
+  sealsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
   quirks: { usage: reasoningBesideOutput, errors },
   note: 'Responses calls go to its responses API; `XAI_STYLES=chat` keeps them on chat completions.',

@@ -5,7 +5,7 @@ import { argumentsOf } from '../arguments.ts'
 import { toBase64 } from '../media.ts'
 import { plainMessage } from '../plain-message.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared.ts'
-import { proofIn } from './proof.ts'
+import { signedIn } from './proof.ts'
 
 /** The top-level system prompt: one message, whatever its number of blocks. */
 export const decodeSystem = (fields: Fields, problems: Problems): readonly Message[] => {
@@ -131,10 +131,10 @@ const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[]
       return [{ type: 'file', at, source, ...named, ...withExtras(fields.rest()) }]
     }
     case 'thinking': {
-      const proof = proofIn(fields.string('signature') ?? '')
+      const signed = signedIn(fields.string('signature') ?? '')
       const text = fields.string('thinking') ?? ''
       marks.push(...fields.rest())
-      return [{ type: 'reasoning', at, text, ...(proof && { proof }) }]
+      return [{ type: 'reasoning', at, text, ...signed }]
     }
     case 'redacted_thinking': {
       const value = fields.string('data') ?? ''

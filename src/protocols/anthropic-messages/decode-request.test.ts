@@ -372,7 +372,7 @@ test('same format: everything but the model stays, and is shared', () => {
 
 test('same format: what we gave in place of theirs is taken back', () => {
   const thought = (signature: string) => ({ type: 'thinking', thinking: 'x', signature })
-  const theirs = sign({ origin: 'openai-responses', value: 'gAAA' })
+  const theirs = sign({ origin: 'openai-responses', value: 'gAAA' }, true)
   const words = { type: 'text', text: 'Yo' }
   const cited = { type: 'web_search_result_location', url: 'u', title: 't', cited_text: 'c', encrypted_index: 'E' }
   const messages = [
@@ -397,9 +397,10 @@ test('proofs of other formats come back from the client as they were', () => {
     { origin: 'anthropic-messages', value: 'EqRk' },
   ] as const) {
     const { messages } = decode({
-      messages: [{ role: 'assistant', content: [{ type: 'thinking', thinking: 'x', signature: sign(proof) }] }],
+      messages: [{ role: 'assistant', content: [{ type: 'thinking', thinking: 'x', signature: sign(proof, false) }] }],
     })
     const part = messages[0]?.content[0]
     assert.deepEqual(part?.type === 'reasoning' && part.proof, proof)
+    assert.equal(part?.type === 'reasoning' && part.summary, undefined)
   }
 })

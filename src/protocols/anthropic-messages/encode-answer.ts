@@ -55,7 +55,7 @@ const encodeBlock = (block: AnswerBlock): JsonObject[] => {
       if (proof?.redacted && proof.origin === 'anthropic-messages')
         return [{ type: 'redacted_thinking', data: proof.value }]
       if (text === '' && !proof) return []
-      return [{ type: 'thinking', thinking: text, signature: proof ? sign(proof) : '' }]
+      return [{ type: 'thinking', thinking: text, signature: proof ? sign(proof, block.summary === true) : '' }]
     }
     case 'tool-call':
       return [

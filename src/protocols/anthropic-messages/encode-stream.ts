@@ -25,6 +25,8 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
   let index = -1
   /** Opened in the middle, not yet on the wire: an empty block is never sent. */
   let waiting: Block | undefined
+  /** The text of the open thinking block is a summary. */
+  let summary = false
   let open: Open | undefined
   let calledTools = false
   /** The model has refused. The words go out as text, and the end says what they are. */
@@ -71,6 +73,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
       case 'refusal':
       case 'reasoning':
         waiting = block
+        summary = block.type === 'reasoning' && block.summary === true
         return before
       case 'tool-call': {
         calledTools = true
@@ -110,7 +113,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
     if (open !== 'thinking' && waiting?.type !== 'reasoning') return []
     if (open !== 'thinking' && proof.redacted && proof.origin === 'anthropic-messages')
       return begin('whole', { type: 'redacted_thinking', data: proof.value })
-    return [...ensure('thinking'), grow({ type: 'signature_delta', signature: sign(proof) })]
+    return [...ensure('thinking'), grow({ type: 'signature_delta', signature: sign(proof, summary) })]
   }
 
   const closed = (): string[] => {

@@ -31,6 +31,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
   if (tools.length > 0) put(draft, 'tools', tools, head(request.tools[0]?.at ?? 'tools'))
   for (const row of SETTINGS) row(draft)
+  if (target.sealsReasoning) include(draft, SEALED_REASONING, 'include')
   // This format keeps answers unless told not to; to keep them is for the client to ask.
   put(draft, 'store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
   if (request.stream) put(draft, 'stream', true, 'stream')
@@ -87,10 +88,18 @@ const within =
     draft.from[`${member}.${inner}`] ??= at
   }
 
+/** Without it, and with `store: false`, older reasoning models return nothing that the next turn could send back. */
+const SEALED_REASONING = 'reasoning.encrypted_content'
+
+const include = (draft: Draft, what: string, at: string) => {
+  const before = list(draft.body.include)
+  if (!before.includes(what)) put(draft, 'include', [...before, what], at)
+}
+
 const included =
   (what: string): Carry<boolean> =>
   (draft, value, at) => {
-    if (value) put(draft, 'include', [...list(draft.body.include), what], at)
+    if (value) include(draft, what, at)
   }
 
 const lost: Carry<Json> = (draft, _value, at) => draft.losses.lose(at)
@@ -165,7 +174,7 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>
   // A budget in tokens has no honest equal among efforts.
   thinkingBudget: lost,
   reasoningSummary: within('reasoning', 'summary'),
-  sealedReasoning: included('reasoning.encrypted_content'),
+  sealedReasoning: included(SEALED_REASONING),
   verbosity: within('text', 'verbosity'),
   user: (draft, value, at) => {
     // The newer member takes 64 characters at most; the older one any number, and compatible servers know no other.

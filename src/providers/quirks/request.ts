@@ -80,6 +80,13 @@ const MAY_REASON = /^gpt-(?:5\.[1-9]|[6-9])/
 /** Models that count their hidden tokens too, and so know only `max_completion_tokens`. */
 const COUNTS_HIDDEN = /^(?:o[1-9](?:-|$)|gpt-(?:5|[6-9]))/
 
+/**
+ * OpenAI's models that return sealed reasoning when a request includes `reasoning.encrypted_content`. Those that do not
+ * reason, and the chat variants, answer 400 "Encrypted content is not supported with this model." to it
+ * (pydantic/pydantic-ai#2865, 2025-09-11; #3326, 2025-11-04). Recorded with 200: o4-mini, gpt-5 to gpt-5.6.
+ */
+export const sealsReasoning = /(?:^|[/.])(?:o[134](?:-|$)|gpt-(?:5|[6-9])(?![^/]*-(?:chat|search)))/i
+
 const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).toLowerCase()
 
 /** Wishes about sampling, with the value that says nothing. */

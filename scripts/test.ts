@@ -79,15 +79,16 @@ const check = (report: Report, name: string, [program = '', ...args]: readonly s
 }
 
 /**
- * Files that compare durations or start the gateway come last, one at a time: they have the machine to themselves. Of
- * those with a process each one more runs than there are cores, since most of them wait most of the time.
+ * Files that compare durations or depend on them come last, one at a time: they have the machine to themselves. Of those
+ * with a process each one more runs than there are cores, since most of them wait most of the time.
  */
 const runFiles = async (report: Report, times: Times): Promise<void> => {
   const cores = Math.max(2, Math.min(8, availableParallelism()))
-  const groups: { readonly [isolation in Isolation]: string[] } = { shared: [], process: [], alone: [] }
+  const groups: { readonly [isolation in Isolation]: string[] } = { shared: [], process: [], paired: [], alone: [] }
   for (const file of files) groups[isolationOf(file)].push(file)
   await Promise.all(divide(groups.shared, cores, times).map((part) => runTogether(part, report.emit)))
   if (groups.process.length > 0) await runApart(longestFirst(groups.process, times), cores + 1, report.emit)
+  if (groups.paired.length > 0) await runApart(longestFirst(groups.paired, times), 2, report.emit)
   if (groups.alone.length > 0) await runApart(longestFirst(groups.alone, times), 1, report.emit)
 }
 

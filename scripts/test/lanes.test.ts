@@ -35,6 +35,7 @@ const isolations = [
   ['src/policy/breaker.test.ts', 'shared'],
   ['src/edge/http/server.test.ts', 'process'],
   ['test/sim/sim.test.ts', 'process'],
+  ['test/e2e/errors.test.ts', 'paired'],
   ['test/e2e/kill.test.ts', 'alone'],
   ['test/security/regexes.test.ts', 'alone'],
 ] as const

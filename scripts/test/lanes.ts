@@ -1,7 +1,10 @@
 /** Which test files a lane runs, and how each of them runs. Pure: files and durations are arguments. */
 
-/** How a file runs: in a process with others of its kind, in a process of its own, or with nothing else running. */
-export type Isolation = 'shared' | 'process' | 'alone'
+/**
+ * How a file runs: in one process with others; in a process of its own beside others; two at a time; or with nothing else
+ * running.
+ */
+export type Isolation = 'shared' | 'process' | 'paired' | 'alone'
 
 export type Lane = {
   readonly about: string
@@ -53,9 +56,47 @@ const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/pro
 /** They start the gateway as a process, or compare how long two things take. */
 const needsTheMachine = startsWith('test/e2e/', 'test/security/', 'test/conformance/many', 'src/edge/young-generation')
 
+/** They start the gateway, and wait for conditions instead of times: each has passed on a machine with a load of 10. */
+const toleratesAnother = startsWith(
+  ...[
+    'bad-input',
+    'bedrock',
+    'circuits',
+    'client-requests',
+    'clients.',
+    'clouds',
+    'coalescing',
+    'cohere',
+    'completions',
+    'embeddings',
+    'errors',
+    'fault-table',
+    'faults-formats',
+    'faults.',
+    'gemini',
+    'google-token',
+    'messages',
+    'mistral',
+    'ollama',
+    'passing',
+    'plain-usage',
+    'quick',
+    'responses-upstreams',
+    'sdk-node',
+    'start',
+    'stored-responses',
+    'streams',
+    'web-socket',
+    'whole-from-stream',
+  ].map((name) => `test/e2e/${name}`),
+)
+
 /** How a file runs; by its path, so that a new file finds its place. */
-export const isolationOf = (file: string): Isolation =>
-  needsTheMachine(file) ? 'alone' : isPure(file) ? 'shared' : 'process'
+export const isolationOf = (file: string): Isolation => {
+  if (toleratesAnother(file)) return 'paired'
+  if (needsTheMachine(file)) return 'alone'
+  return isPure(file) ? 'shared' : 'process'
+}
 
 /** Recorded durations by file, in seconds; a file that takes less than a second has none. */
 export type Times = { readonly [file: string]: number }

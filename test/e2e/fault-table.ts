@@ -130,7 +130,7 @@ export const FAULTS: readonly Fault[] = [
   ]),
   row('F42', 'nobody may be asked', [
     circuits('says when to come back, and that an SDK should not wait so long'),
-    circuits('waits ten seconds, then asks once before the time is over'),
+    circuits('one early probe every ten seconds'),
   ]),
   row(
     'F43',

@@ -3,15 +3,23 @@ import type { ClientProtocolName } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 
 /** What the user's side adds to a conversation. */
-export type Input =
-  | { readonly user: string; readonly picture?: string }
+export type Input = {
   /** Results of the calls of the last answer, in order. */
-  | { readonly results: readonly string[] }
+  readonly results?: readonly string[]
+  /** An instruction of the application. */
+  readonly instruction?: string
+  /** Messages of the user, in order. */
+  readonly user?: readonly string[]
+  /** A picture in the last of them. */
+  readonly picture?: string
+}
 
 /** What a whole conversation uses. */
 export type Features = {
   readonly tools?: readonly { readonly name: string; readonly parameters: JsonObject }[]
   readonly schema?: JsonObject
+  /** Settings that only some vendors know, and that change nothing essential. */
+  readonly settings?: true
 }
 
 /** A client during one conversation. */
@@ -30,6 +38,8 @@ export type ClientKind = {
 
 const SYSTEM = 'You are careful. system-words'
 const MAX_TOKENS = 4_096
+/** What chat completions and responses have in common. */
+const SHARED = { prompt_cache_key: 'conversation-1', service_tier: 'auto' }
 const dataUrl = (picture: string): string => `data:image/png;base64,${picture}`
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -37,29 +47,39 @@ const dataUrl = (picture: string): string => `data:image/png;base64,${picture}`
 /** `keeps`: which members of an assistant message it sends back. */
 const chat =
   (keeps: (message: JsonObject) => JsonObject) =>
-  ({ tools, schema }: Features): Client => {
+  ({ tools, schema, settings }: Features): Client => {
     const messages: JsonObject[] = [{ role: 'system', content: SYSTEM }]
     let calls: readonly string[] = []
     return {
-      ask(input) {
-        if ('results' in input)
-          messages.push(
-            ...input.results.map((content, at) => ({ role: 'tool', tool_call_id: calls[at] ?? '', content })),
-          )
-        else if (input.picture === undefined) messages.push({ role: 'user', content: input.user })
-        else
-          messages.push({
+      ask({ results = [], instruction, user = [], picture }) {
+        messages.push(
+          ...results.map((content, at) => ({ role: 'tool', tool_call_id: calls[at] ?? '', content })),
+          ...(instruction === undefined ? [] : [{ role: 'developer', content: instruction }]),
+          ...user.map((words, at) => ({
             role: 'user',
-            content: [
-              { type: 'text', text: input.user },
-              { type: 'image_url', image_url: { url: dataUrl(input.picture) } },
-            ],
-          })
+            content:
+              picture === undefined || at < user.length - 1
+                ? words
+                : [
+                    { type: 'text', text: words },
+                    { type: 'image_url', image_url: { url: dataUrl(picture) } },
+                  ],
+          })),
+        )
         return {
           model: '',
           messages: [...messages],
           max_completion_tokens: MAX_TOKENS,
           reasoning_effort: 'low',
+          ...(settings && {
+            ...SHARED,
+            store: false,
+            metadata: { case: 'settings' },
+            parallel_tool_calls: true,
+            seed: 7,
+            user: 'user-1',
+            verbosity: 'medium',
+          }),
           ...(tools && { tools: tools.map((tool) => ({ type: 'function', function: tool })) }),
           ...(schema && {
             response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict: true } },
@@ -82,28 +102,42 @@ const onlyOpenai = ({ role, content, tool_calls: calls }: JsonObject): JsonObjec
 
 // ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const responsesItems = (input: Input, calls: readonly string[]): readonly JsonObject[] =>
-  'results' in input
-    ? input.results.map((output, at) => ({ type: 'function_call_output', call_id: calls[at] ?? '', output }))
-    : [
-        {
-          role: 'user',
-          content: [
-            { type: 'input_text', text: input.user },
-            ...(input.picture === undefined
-              ? []
-              : [{ type: 'input_image', image_url: dataUrl(input.picture), detail: 'auto' }]),
-          ],
-        },
-      ]
+const responsesItems = (
+  { results = [], instruction, user = [], picture }: Input,
+  calls: readonly string[],
+): readonly JsonObject[] => [
+  ...results.map((output, at) => ({ type: 'function_call_output', call_id: calls[at] ?? '', output })),
+  ...(instruction === undefined ? [] : [{ role: 'developer', content: instruction }]),
+  ...user.map((words, at) => ({
+    role: 'user',
+    content: [
+      { type: 'input_text', text: words },
+      ...(picture === undefined || at < user.length - 1
+        ? []
+        : [{ type: 'input_image', image_url: dataUrl(picture), detail: 'auto' }]),
+    ],
+  })),
+]
 
-const responsesBody = ({ tools, schema }: Features): JsonObject => ({
+const responsesBody = ({ tools, schema, settings }: Features): JsonObject => ({
   model: '',
   instructions: SYSTEM,
   max_output_tokens: MAX_TOKENS,
   reasoning: { effort: 'low', summary: 'auto' },
+  ...(settings && {
+    ...SHARED,
+    metadata: { case: 'settings' },
+    parallel_tool_calls: true,
+    safety_identifier: 'user-1',
+    truncation: 'disabled',
+  }),
   ...(tools && { tools: tools.map((tool) => ({ type: 'function', ...tool, strict: false })) }),
-  ...(schema && { text: { format: { type: 'json_schema', name: 'answer', schema, strict: true } } }),
+  ...((schema || settings) && {
+    text: {
+      ...(schema && { format: { type: 'json_schema', name: 'answer', schema, strict: true } }),
+      ...(settings && { verbosity: 'medium' }),
+    },
+  }),
 })
 
 const callsIn = (output: Json | undefined): readonly string[] =>
@@ -149,20 +183,19 @@ const responsesStateless = (features: Features): Client => {
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const messages = ({ tools, schema }: Features): Client => {
+const messages = ({ tools, schema, settings }: Features): Client => {
   const turns: JsonObject[] = []
   let calls: readonly string[] = []
   return {
-    ask(input) {
-      const content =
-        'results' in input
-          ? input.results.map((result, at) => ({ type: 'tool_result', tool_use_id: calls[at] ?? '', content: result }))
-          : [
-              { type: 'text', text: input.user },
-              ...(input.picture === undefined
-                ? []
-                : [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: input.picture } }]),
-            ]
+    ask({ results = [], instruction, user = [], picture }) {
+      const words = instruction === undefined ? user : [instruction, ...user]
+      const content = [
+        ...results.map((result, at) => ({ type: 'tool_result', tool_use_id: calls[at] ?? '', content: result })),
+        ...words.map((text) => ({ type: 'text', text })),
+        ...(picture === undefined
+          ? []
+          : [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: picture } }]),
+      ]
       turns.push({ role: 'user', content })
       return {
         model: '',
@@ -170,6 +203,7 @@ const messages = ({ tools, schema }: Features): Client => {
         messages: [...turns],
         max_tokens: MAX_TOKENS,
         thinking: { type: 'enabled', budget_tokens: 1_024 },
+        ...(settings && { metadata: { user_id: 'user-1' }, service_tier: 'auto', stop_sequences: ['END'] }),
         ...(tools && { tools: tools.map(({ name, parameters }) => ({ name, input_schema: parameters })) }),
         ...(schema && { output_config: { format: { type: 'json_schema', schema } } }),
       }

@@ -26,7 +26,7 @@ const tools = [
   { name: 'get_time', parameters },
 ]
 const call = (mark: string, name = 'get_weather') => ({ name, arguments: { city: mark } })
-const user = (turn: number): Input => ({ user: `question-${turn}` })
+const user = (turn: number): Input => ({ user: [`question-${turn}`] })
 const words = (turn: number): Answer => ({ thought: `thought-${turn}`, text: `answer-${turn}` })
 
 export const SCENARIOS: readonly Scenario[] = [
@@ -71,7 +71,7 @@ export const SCENARIOS: readonly Scenario[] = [
     needs: ['pictures'],
     features: {},
     turns: [
-      { input: { user: 'question-1', picture: PNG }, answer: words(1) },
+      { input: { user: ['question-1'], picture: PNG }, answer: words(1) },
       { input: user(2), answer: words(2) },
       { input: user(3), answer: words(3) },
     ],
@@ -93,14 +93,58 @@ export const SCENARIOS: readonly Scenario[] = [
       { input: user(3), answer: { thought: 'thought-3', text: '{"schema_mark":"answer-3"}' } },
     ],
   },
+  {
+    name: 'questions that follow each other',
+    needs: [],
+    features: {},
+    turns: [
+      { input: user(1), answer: words(1) },
+      { input: { user: ['question-2a', 'question-2b'] }, answer: words(2) },
+      { input: user(3), answer: words(3) },
+    ],
+  },
+  {
+    name: 'results and a question',
+    needs: ['tools'],
+    features: { tools },
+    turns: [
+      { input: user(1), answer: { ...words(1), calls: [call('argument-1')] } },
+      {
+        input: { results: ['result-1'], user: ['question-2'] },
+        answer: { thought: 'thought-2', calls: [call('argument-2')] },
+      },
+      { input: { results: ['result-2'], user: ['question-3'] }, answer: words(3) },
+    ],
+  },
+  {
+    name: 'an instruction in the middle',
+    needs: ['tools'],
+    features: { tools },
+    turns: [
+      { input: user(1), answer: { thought: 'thought-1', calls: [call('argument-1')] } },
+      { input: { results: ['result-1'], instruction: 'instruction-2' }, answer: words(2) },
+      { input: { instruction: 'instruction-3', user: ['question-3'] }, answer: words(3) },
+    ],
+  },
+  {
+    name: 'settings',
+    needs: [],
+    features: { settings: true },
+    turns: [
+      { input: user(1), answer: words(1) },
+      { input: user(2), answer: words(2) },
+      { input: user(3), answer: words(3) },
+    ],
+  },
 ]
 
 /** The marks that the client has given before the answer of this turn, which the vendor has to receive. */
 export const given = ({ turns, features }: Scenario, turn: number): readonly string[] => {
-  const inputs = turns.slice(0, turn + 1).flatMap(({ input }) => {
-    if ('results' in input) return input.results
-    return input.picture === undefined ? [input.user] : [input.user, input.picture]
-  })
+  const inputs = turns
+    .slice(0, turn + 1)
+    .flatMap(({ input: { results = [], instruction = [], user = [], picture = [] } }) =>
+      [results, instruction, user, picture].flat(),
+    )
   const answers = turns
     .slice(0, turn)
     .flatMap(({ answer: { text, calls = [] } }) => [
@@ -116,7 +160,6 @@ const markIn = (text: string): string => /answer-\d/.exec(text)?.[0] ?? text
 /** Each call of earlier turns with its result. */
 export const pairsOf = ({ turns }: Scenario, turn: number): readonly string[] =>
   turns.slice(0, turn).flatMap(({ answer }, at) => {
-    const input = turns[at + 1]?.input
-    const results = input && 'results' in input ? input.results : []
+    const results = turns[at + 1]?.input.results ?? []
     return (answer.calls ?? []).map(({ arguments: { city } }, index) => `${city}=${results[index]}`)
   })

@@ -261,8 +261,14 @@ export type Block =
   | { readonly type: 'refusal' }
   | { readonly type: 'reasoning'; readonly summary?: boolean }
   | { readonly type: 'tool-call'; readonly id: string; readonly name: string; readonly custom?: boolean }
-  /** Something only its own format knows (a hosted tool's call or result). Carried whole to that format, a loss elsewhere. */
-  | { readonly type: 'foreign'; readonly protocol: ProtocolName; readonly raw: JsonObject }
+  /** Something only its own format knows (a hosted tool's call or result). Carried whole to that format, elsewhere as `output` says. */
+  | { readonly type: 'foreign'; readonly protocol: ProtocolName; readonly raw: JsonObject; readonly output?: Output }
+
+/**
+ * What a foreign block holds for the user. `kind` names it: `image`, `audio`, `video`, `file`, `code`. Of `audio` the
+ * block's text is the transcript, where there is one. `images`: the pictures, which some other formats carry too.
+ */
+export type Output = { readonly kind: string; readonly images?: readonly Source[] }
 
 /** `start` and `end` in UTF-16 code units of the block's text, where known. */
 export type Citation = {

@@ -183,6 +183,8 @@ export type AnswerContext = {
   readonly created: number
   /** What really answers, if the upstream does not say. */
   readonly model: string
+  /** Receives the path of output that the client's format has no place for: `output.image`. */
+  readonly lost?: (path: string) => void
   /** The id our errors carry: a failure in the middle of a stream is written by the stream's writer. */
   readonly requestId?: string
   /** For a format whose answers can be asked for again: how this one is known here. */

@@ -65,3 +65,52 @@ test('dropped: what does not fit is counted', () => {
   }
   assert.match(droppedLine(['x'.repeat(5_000), 'b', 'c']), /^x{900,}\.\.\.(?:, b, c|, \.\.\. \+2)$/)
 })
+
+// ── Output ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const picture = {
+  candidates: [
+    {
+      content: {
+        role: 'model',
+        parts: [{ text: 'Here.' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0K' } }],
+      },
+      finishReason: 'STOP',
+    },
+  ],
+}
+const painter = () => instance('a', ['k1'], { speaks: [{ protocol: 'gemini' }] })
+const lostIn = (news: ReturnType<typeof bench>['news']) =>
+  news.flatMap((one) =>
+    one.event === 'request' ? one.exchange.flatMap((f) => (f.type === 'dropped' ? f.paths : [])) : [],
+  )
+
+test('dropped: a picture a whole answer has no place for is in the header and the record', async () => {
+  const { ask, world, news } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
+  const reply = ask({ ...asked, max_tokens: 10 }, 'anthropic-messages')
+  await world.pass(0)
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers['x-headgate-dropped'], 'verbosity, seed, output.image')
+  assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
+})
+
+test('dropped: in a stream it is a comment, once, and in the record', async () => {
+  const event = `data: ${JSON.stringify(picture)}\n\n`
+  const { ask, world, news } = bench([painter()], (call) =>
+    play.stream(call, event.replace('"finishReason":"STOP"', '"index":0') + event),
+  )
+  const reply = ask({ ...asked, max_tokens: 10, stream: true }, 'anthropic-messages')
+  await world.pass(0)
+  assert.equal(reply.headers['x-headgate-dropped'], 'verbosity, seed')
+  assert.equal(reply.text.match(/^: headgate dropped=output\.image$/gm)?.length, 1)
+  assert.match(reply.text, /message_stop/)
+  assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
+})
+
+test('dropped: a picture that is carried is not reported', async () => {
+  const { ask, world } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
+  const reply = ask({ model: 'x', messages: asked.messages })
+  await world.pass(0)
+  assert.equal(reply.headers['x-headgate-dropped'], undefined)
+  assert.equal(reply.json.choices[0].message.images[0].image_url.url, 'data:image/png;base64,iVBORw0K')
+})

@@ -105,7 +105,14 @@ const serve = async (
     const opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
     if (opened.ok) ends.won = { flow: opened.flow, ticket: opened.ticket }
     const model = opened.ok ? opened.target.candidate.model : request.model
-    const context = { ...contextFor(world, question, received.id, model), ...(turn && { kept: turn.kept }) }
+    const context = {
+      ...contextFor(world, question, received.id, model),
+      ...(turn && { kept: turn.kept }),
+      lost: (path: string) => {
+        // The head of a stream is out: a comment reports it.
+        if (record.lostOutput(path)) stream?.remark(`dropped=${path}`)
+      },
+    }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, question, record, stop.reason)
     if (!opened.ok) {
       const failure = turn?.inItsWords(opened.failure) ?? opened.failure

@@ -57,6 +57,14 @@ export class Recorder {
     if (this.#dropped.length > 0) this.note({ type: 'dropped', paths: this.#dropped })
   }
 
+  /** Output the client's format has no place for, by its path: `output.image`. Whether it is the first of its kind. */
+  lostOutput(path: string): boolean {
+    if (this.#dropped.includes(path)) return false
+    this.#dropped = [...this.#dropped, path]
+    this.note({ type: 'dropped', paths: [path] })
+    return true
+  }
+
   usage(usage: ReturnType<Won['flow']['usage']>): void {
     if (usage) this.used({ usage })
   }

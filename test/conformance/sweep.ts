@@ -15,7 +15,7 @@ import {
   fold,
   type UpstreamProtocolName,
 } from '../../src/core/chat.ts'
-import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import type { AnswerContext, ClientProtocol, Passing, Protocol, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
 import { findProvider, loadProviders } from '../../src/edge/load-providers.ts'
@@ -164,6 +164,21 @@ const IDS: { readonly [name in ClientProtocolName]: RegExp } = {
 /** Where a model refused without a word and the client's style has a place for one. */
 const REFUSED = 'The model refused to answer.'
 
+/** The pictures in what only one format knows, as their bytes: other styles carry these. */
+const picturesIn = (value: Json | undefined): string[] => {
+  if (isList(value)) return value.flatMap(picturesIn)
+  if (!isObject(value)) return []
+  const { type, result, url, mimeType, data } = value
+  if (type === 'image_generation_call') return typeof result === 'string' ? [result] : []
+  if (typeof mimeType === 'string') return /^image\//.test(mimeType) && typeof data === 'string' ? [data] : []
+  const inline = typeof url === 'string' ? /^data:image\/[^,]*,(.*)$/s.exec(url)?.[1] : undefined
+  return inline === undefined ? Object.values(value).flatMap(picturesIn) : [inline]
+}
+
+/** The transcript of sound, which is text in every other style. */
+const spokenIn = ({ foreign }: Said, from: UpstreamProtocolName, to: ClientProtocolName): string =>
+  from === to ? '' : foreign.map((one) => text(object(object(one)?.audio)?.transcript) ?? '').join('')
+
 /** As far as the client's style has a place for it; everything a translation may change is here. */
 const expected = (said: Said, from: UpstreamProtocolName, to: ClientProtocolName): Said => {
   const end = endOf(said)
@@ -177,19 +192,19 @@ const expected = (said: Said, from: UpstreamProtocolName, to: ClientProtocolName
   // The older completions are text, an end and a count.
   if (to === 'openai-completions') {
     const less = { refusal: '', reasoning: '', calls: [], cited: [], foreign: [] }
-    return { ...less, text: said.text + said.refusal, reason, usage }
+    return { ...less, text: said.text + said.refusal + spokenIn(said, from, to), reason, usage }
   }
   return {
     ...said,
     // Messages have no place for words of refusal: they are text, and the end says what they are.
-    text: toMessages ? said.text + said.refusal : said.text,
+    text: (toMessages ? said.text + said.refusal : said.text) + spokenIn(said, from, to),
     refusal: toMessages ? '' : words,
     // What is no object cannot be the input of a call there: free text, or JSON the model broke.
     calls: said.calls.map((call) =>
       toMessages && !isObject(call.input) ? { ...call, input: { [to]: call.input } } : call,
     ),
     reason,
-    foreign: from === to ? said.foreign : [],
+    foreign: from === to ? said.foreign : toMessages ? [] : picturesIn(said.foreign),
     usage: toMessages ? inMessages(usage) : usage,
   }
 }
@@ -212,7 +227,8 @@ const same = (actual: Said, upstream: Said, from: UpstreamProtocolName, to: Clie
     const stays = IDS[to].test(call.id) && (call.id !== OLD_CALL || from === to)
     return { ...call, id: stays ? call.id : id, input: wrapped ? (input as Json) : call.input }
   })
-  assert.deepEqual(actual, { ...wanted, calls })
+  const foreign = from === to ? actual.foreign : picturesIn(actual.foreign)
+  assert.deepEqual({ ...actual, foreign }, { ...wanted, calls })
 }
 
 // ── What no schema knows ─────────────────────────────────────────────────────────────────────────────────────────

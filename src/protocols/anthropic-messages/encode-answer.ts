@@ -2,6 +2,7 @@ import type { AnswerBlock, ChatAnswer } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
+import { isTranscript, reportLost } from '../output.ts'
 import { encodeCitation } from './citations.ts'
 import { encodeFinish, encodeUsage } from './ending.ts'
 import { toolUseId } from './ids.ts'
@@ -20,7 +21,7 @@ export const messageHead = (
 
 /** A whole answer in this format. */
 export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
-  const content = answer.blocks.flatMap(encodeBlock)
+  const content = answer.blocks.flatMap((block) => encodeBlock(block, context))
   const calledTools = content.some(({ type }) => type === 'tool_use')
   return {
     ...messageHead(answer, context),
@@ -38,7 +39,7 @@ const ending = ({ finish, blocks }: ChatAnswer): NonNullable<ChatAnswer['finish'
     : (finish ?? { kind: 'stop', raw: null })
 }
 
-const encodeBlock = (block: AnswerBlock): JsonObject[] => {
+const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] => {
   const { text } = block
   switch (block.type) {
     case 'text': {
@@ -67,7 +68,10 @@ const encodeBlock = (block: AnswerBlock): JsonObject[] => {
         },
       ]
     case 'foreign':
-      return block.protocol === 'anthropic-messages' ? [block.raw] : []
+      if (block.protocol === 'anthropic-messages') return [block.raw]
+      reportLost(block, context)
+      // Of sound the words that were spoken can be carried.
+      return isTranscript(block) && text !== '' ? [{ type: 'text', text }] : []
     default:
       throw new Error(`unknown block ${JSON.stringify(block satisfies never)}`)
   }

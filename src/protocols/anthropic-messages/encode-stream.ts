@@ -3,6 +3,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
 import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
 import { FREE_INPUT } from '../arguments.ts'
+import { isTranscript, reportLost } from '../output.ts'
 import { writeFrame } from '../sse.ts'
 import { encodeCitation } from './citations.ts'
 import { messageHead } from './encode-answer.ts'
@@ -82,7 +83,11 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         return [...before, ...begun, ...(block.custom ? [partial(`{${JSON.stringify(FREE_INPUT)}:"`)] : [])]
       }
       case 'foreign':
-        return block.protocol === 'anthropic-messages' ? [...before, ...begin('whole', block.raw)] : before
+        if (block.protocol === 'anthropic-messages') return [...before, ...begin('whole', block.raw)]
+        reportLost(block, context)
+        // Of sound the words that were spoken can be carried.
+        if (isTranscript(block)) waiting = { type: 'text' }
+        return before
       default:
         throw new Error(`unknown block ${JSON.stringify(block satisfies never)}`)
     }

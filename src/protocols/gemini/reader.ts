@@ -2,10 +2,11 @@
  * Reads `GenerateContentResponse`s one after the other. A stream is several of them, a whole answer one: each holds what
  * has been added, so one reader serves both.
  */
-import type { ChatEvent } from '../../core/chat.ts'
+import type { ChatEvent, Output } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
+import { standardBase64 } from '../media.ts'
 import { aFlag, aList, anObject, aText, type Shape, someArguments } from '../shape.ts'
 import { madeId, secondsOf } from '../shared.ts'
 import { blockOf, decodeUsage, type Ending, endingOf, failureOf } from './ending.ts'
@@ -106,9 +107,12 @@ export const answerReader = (): AnswerReader => {
     const known = Object.keys(part).filter((name) => part[name] !== undefined && part[name] !== null)
     if (known.length === 0) return []
     if (known.every((name) => name === 'thoughtSignature')) return [...close(), ...sign(signed)]
-    // Code that was run, pictures, and whatever comes next: nothing a client of another format could use.
     if (isDeeper(part, DEEPEST)) return failed(malformed('a part nested too deep'))
-    return [...close(), { type: 'open', block: { type: 'foreign', protocol: 'gemini', raw: part } }, { type: 'close' }]
+    return [
+      ...close(),
+      { type: 'open', block: { type: 'foreign', protocol: 'gemini', raw: part, ...outputIn(part) } },
+      { type: 'close' },
+    ]
   }
 
   const call = (given: JsonObject, signed: string): ChatEvent[] => {
@@ -189,6 +193,19 @@ export const answerReader = (): AnswerReader => {
       return [{ type: 'failure', failure: fail('truncated', "The provider's answer broke off before its end.") }]
     },
   }
+}
+
+/** What a part that is neither words nor a call shows the user. */
+const outputIn = (part: JsonObject): { output?: Output } => {
+  if (part.executableCode !== undefined || part.codeExecutionResult !== undefined) return { output: { kind: 'code' } }
+  const inline = object(part.inlineData)
+  const media = inline ?? object(part.fileData)
+  if (!media) return {}
+  const mediaType = text(media.mimeType) ?? ''
+  const kind = /^(image|audio|video)\//.exec(mediaType)?.[1] ?? 'file'
+  const data = text(inline?.data)
+  if (kind !== 'image' || data === undefined) return { output: { kind } }
+  return { output: { kind, images: [{ kind: 'data', mediaType, data: standardBase64(data) }] } }
 }
 
 const proof = (value: string, callId?: string): ChatEvent => ({

@@ -2,8 +2,9 @@ import type { AnswerBlock, Block, ChatAnswer, ChatEvent, Citation, Finish, Reaso
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
+import { decodeImages, encodeImages, type ForeignBlock, reportLost } from '../output.ts'
 import { aList, aName, aNumber, anObject, aText, either, type Shape, someArguments } from '../shape.ts'
-import { madeId } from '../shared.ts'
+import { append, madeId } from '../shared.ts'
 import { detailsOf, readDetails, reasoningText, writeDetails } from './reasoning.ts'
 import { thinkingText } from './request-decode.ts'
 import {
@@ -219,9 +220,16 @@ const readCalls = (message: JsonObject, answerId: string | undefined): AnswerBlo
 export const argumentsText = (given: Json | undefined): string =>
   typeof given === 'string' ? given : isObject(given) || isList(given) ? JSON.stringify(given) : ''
 
-/** Sound and pictures, for which the middle has no block: only this format carries them on. */
 const readMedia = (message: JsonObject): AnswerBlock[] =>
-  mediaOf(message).map((raw) => ({ type: 'foreign', protocol: 'openai-chat', raw, text: '' }))
+  mediaOf(message).map((raw) => ({ ...mediaBlock(raw), text: text(object(raw.audio)?.transcript) ?? '' }))
+
+/** Sound with its transcript as the text, or pictures. */
+export const mediaBlock = (raw: JsonObject): ForeignBlock => ({
+  type: 'foreign',
+  protocol: 'openai-chat',
+  raw,
+  output: raw.audio === undefined ? { kind: 'image', images: decodeImages(raw.images) } : { kind: 'audio' },
+})
 
 export const mediaOf = (said: JsonObject): JsonObject[] => [
   // Snowflake's is always there, and empty.
@@ -229,7 +237,7 @@ export const mediaOf = (said: JsonObject): JsonObject[] => [
   ...(list(said.images).length > 0 ? [{ images: list(said.images) }] : []),
 ]
 
-/** Sound and pictures of this format's own; nothing here can show another's. */
+/** Sound and pictures of this format's own. */
 export const isOwn = <B extends Block>(block: B): block is B & { readonly type: 'foreign' } =>
   block.type === 'foreign' && block.protocol === 'openai-chat'
 
@@ -270,7 +278,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const annotations = citationsOf(texts)
   const [first] = calls
   const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSED) : refusal
-  const media = answer.blocks.flatMap((block) => (isOwn(block) ? [block.raw] : []))
+  const { images, audio } = encodeMedia(answer.blocks, context)
   return {
     id: answer.id ?? context.id('chatcmpl'),
     object: 'chat.completion',
@@ -283,7 +291,8 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
           role: 'assistant',
           content: said === '' && (calls.length > 0 || refused !== undefined) ? null : said,
           refusal: refused ?? null,
-          ...Object.fromEntries(media.flatMap((raw) => Object.entries(raw))),
+          ...(audio !== undefined && { audio }),
+          ...(images.length > 0 && { images }),
           ...(thought.length > 0 && { reasoning_content: thought.join('\n\n') }),
           ...(details.length > 0 && { reasoning_details: details }),
           ...(annotations.length > 0 && { annotations }),
@@ -296,6 +305,24 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
     ...(answer.usage && { usage: encodeUsage(answer.usage) }),
   }
 }
+
+/** `images` and `audio` of a message. */
+const encodeMedia = (blocks: readonly AnswerBlock[], context: AnswerContext): { images: Json[]; audio?: Json } => {
+  const images: Json[] = []
+  let audio: Json | undefined
+  for (const block of blocks) {
+    if (block.type !== 'foreign') continue
+    const pictures = imagesOf(block)
+    append(images, pictures)
+    if (isOwn(block)) audio ??= block.raw.audio
+    else reportLost(block, context, pictures.length)
+  }
+  return { images, ...(audio !== undefined && { audio }) }
+}
+
+/** The pictures of a block, as entries of `images`. */
+export const imagesOf = ({ protocol, raw, output }: ForeignBlock): readonly Json[] =>
+  protocol === 'openai-chat' ? list(raw.images) : encodeImages(output?.images)
 
 const writeCall = (block: AnswerBlock & { type: 'tool-call' }): JsonObject =>
   block.custom

@@ -3,10 +3,11 @@ import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { Again, Frame, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
+import type { ForeignBlock } from '../output.ts'
 import { Repetition, type TextOf } from '../repetition.ts'
 import { aList } from '../shape.ts'
 import { append, madeId } from '../shared.ts'
-import { argumentsText, contentPart, isChoice, mediaOf } from './answer.ts'
+import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './answer.ts'
 import { detailsOf, readDetail, reasoningText } from './reasoning.ts'
 import { decodeCitation, decodeUsage, endOf, failed, failureIn, reasonOf } from './said.ts'
 
@@ -212,7 +213,7 @@ const readDelta = (
   const legacy = object(delta.function_call)
   if (legacy)
     blocks.call({ index: 0, id: '', name: text(legacy.name) ?? '' }, argumentsText(legacy.arguments), answerId)
-  for (const raw of mediaOf(delta)) blocks.write('media', { type: 'foreign', protocol: 'openai-chat', raw }, '')
+  for (const raw of mediaOf(delta)) blocks.show(mediaBlock(raw))
 }
 
 const readCall = (call: JsonObject, blocks: Blocks, answerId: string | undefined) => {
@@ -263,6 +264,7 @@ class Blocks {
   /** Sources told before the text that cites them, as OpenRouter's web search does. */
   #early: Citation[] | null = null
   #proofs = 0
+  #pictures = 0
 
   write(key: string, block: Block, said: string, logprobs: readonly Json[] = []): void {
     const slot = this.#enter(key, block)
@@ -313,6 +315,12 @@ class Blocks {
       append(this.#early, citations)
     }
     this.cited ||= citations.length > 0
+  }
+
+  /** Pictures come whole, each time a block of their own; sound comes in pieces of one. */
+  show(block: ForeignBlock): void {
+    const audio = object(block.raw.audio)
+    this.write(audio ? 'audio' : `images ${this.#pictures++}`, block, text(audio?.transcript) ?? '')
   }
 
   /** The open block is text or thoughts, and no other waits for it to end. */

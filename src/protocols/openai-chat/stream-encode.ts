@@ -3,8 +3,9 @@ import type { Failure } from '../../core/failure.ts'
 import { isList, type JsonObject, object } from '../../core/json.ts'
 import type { AnswerContext, Passing, StreamWriter } from '../../core/protocol.ts'
 import { encodeOpenaiFailure } from '../openai-error.ts'
+import { type ForeignBlock, reportLost } from '../output.ts'
 import { passFrame, writeFrame } from '../sse.ts'
-import { isLegacy, isOwn, REFUSED, reasonFor } from './answer.ts'
+import { imagesOf, isLegacy, isOwn, REFUSED, reasonFor } from './answer.ts'
 import { withBothNames } from './both-names.ts'
 import { withDeltas } from './filtered.ts'
 import { writeDetails } from './reasoning.ts'
@@ -106,8 +107,15 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         length = 0
         return first
       case 'foreign':
-        return isOwn(next) ? [...first, chunk(JSON.stringify(next.raw))] : first
+        return [...first, ...shown(next)]
     }
+  }
+  /** Sound and pictures of this format, and pictures of others. */
+  const shown = (next: ForeignBlock): string[] => {
+    const images = imagesOf(next)
+    if (isOwn(next)) return [chunk(JSON.stringify(next.raw))]
+    reportLost(next, context, images.length)
+    return images.length > 0 ? [chunk(JSON.stringify({ images }))] : []
   }
   /** Nothing needs to stand between this block of reasoning and what was thought before. */
   let thoughtOpen = true

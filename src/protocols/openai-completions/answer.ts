@@ -3,16 +3,18 @@
  * has it one for calls, which nobody here could ask for. What a refusal says is text, as it was before chat knew better;
  * the reason tells it.
  */
-import type { AnswerBlock, ChatAnswer, Finish } from '../../core/chat.ts'
+import type { Block, ChatAnswer, Finish } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeUsage } from '../openai-chat/said.ts'
+import { isTranscript, reportLost } from '../output.ts'
 import { echoOf } from './request.ts'
 
 export const OBJECT = 'text_completion'
 
 export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
   const blocks = answer.blocks.filter(isText)
+  for (const block of answer.blocks) if (block.type === 'foreign') reportLost(block, context)
   const echo = echoOf(context.body)
   return {
     id: answer.id ?? context.id('cmpl'),
@@ -34,8 +36,9 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   }
 }
 
-/** Whether a block is part of the text. */
-export const isText = ({ type }: Pick<AnswerBlock, 'type'>): boolean => type === 'text' || type === 'refusal'
+/** Whether a block is part of the text: of sound, what was spoken. */
+export const isText = (block: Block): boolean =>
+  block.type === 'text' || block.type === 'refusal' || (block.type === 'foreign' && isTranscript(block))
 
 export const reasonFor = (finish: Finish | undefined): string => {
   switch (finish?.kind) {

@@ -3,6 +3,7 @@ import { isList, type Json, type JsonObject } from '../../core/json.ts'
 import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
 import { encodeUsage } from '../openai-chat/said.ts'
 import { DONE, PING, writeFailure } from '../openai-chat/stream-encode.ts'
+import { reportLost } from '../output.ts'
 import { writeFrame } from '../sse.ts'
 import { encodeLogprobs, isText, OBJECT, reasonFor } from './answer.ts'
 import { echoOf } from './request.ts'
@@ -55,6 +56,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         return []
       case 'open':
         block = event.block
+        if (block.type === 'foreign') reportLost(block, context)
         return []
       case 'delta':
         return said(event.text, event.logprobs)

@@ -2,6 +2,7 @@ import type { Block, ChatEvent, Citation, Finish, Usage } from '../../core/chat.
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
+import { outputIn } from '../output.ts'
 import { aList, aNumber, anObject, aText, byType, type Shape } from '../shape.ts'
 import { madeId, tokenCount } from '../shared.ts'
 import { joined } from './names.ts'
@@ -214,7 +215,7 @@ export const answerReader = (): Reader => {
         break
       }
       default:
-        openPart(item, 'foreign', { type: 'foreign', protocol: 'openai-responses', raw: whole }, out)
+        openPart(item, 'foreign', foreignBlock(whole), out)
     }
     closePart(item, out)
   }
@@ -498,6 +499,11 @@ const NUMBERED = /^(?:text|refusal) \d+$/
 
 const kindOf = ({ type }: JsonObject): 'refusal' | 'reasoning' | 'text' =>
   type === 'refusal' ? type : type === 'reasoning_text' ? 'reasoning' : 'text'
+
+const foreignBlock = (raw: JsonObject): Block => {
+  const output = outputIn(raw)
+  return { type: 'foreign', protocol: 'openai-responses', raw, ...(output && { output }) }
+}
 
 /** A call and its result share their `call_id`, so the kind is part of a name. */
 const namesOf = (type: string | undefined, ...ids: readonly (string | undefined)[]): string[] =>

@@ -5,6 +5,7 @@ import { isObject, type Json, type JsonObject, list, number, object, parseJson, 
 import type { AnswerContext } from '../../core/protocol.ts'
 import { REFUSED } from '../openai-chat/answer.ts'
 import { encodeOpenaiFailure, mayRepeat } from '../openai-error.ts'
+import { encodeImageCalls, type ForeignBlock, isTranscript, reportLost } from '../output.ts'
 import { shortId } from '../shared.ts'
 import { echo } from './echo.ts'
 import { type Called, SEARCH_CALL, toolNames } from './names.ts'
@@ -162,13 +163,21 @@ export const answerWriter = (context: AnswerContext): Writer => {
         ]
       }
       case 'foreign':
-        // Another format's own content has no place here.
-        if (fresh.protocol !== 'openai-responses') return before
-        hasContent = true
-        return [...before, ...addItem({ kind: 'foreign', raw: fresh.raw })]
+        return [...before, ...openForeign(fresh)]
       default:
         throw new Error(`unknown block ${JSON.stringify(fresh satisfies never)}`)
     }
+  }
+
+  /** This format's own item, or what it can carry of another's: pictures. */
+  const openForeign = (fresh: ForeignBlock): WireEvent[] => {
+    const items =
+      fresh.protocol === 'openai-responses'
+        ? [fresh.raw]
+        : encodeImageCalls(fresh.output?.images, () => context.id('ig'))
+    if (fresh.protocol !== 'openai-responses') reportLost(fresh, context, items.length)
+    hasContent ||= items.length > 0
+    return items.flatMap((raw) => addItem({ kind: 'foreign', raw }))
   }
 
   const reasoningStarts = (): WireEvent[] => {
@@ -222,8 +231,11 @@ export const answerWriter = (context: AnswerContext): Writer => {
         texts.push(words)
         // A search is told whole.
         return isSearch(item) ? [] : [{ type: `response.${callEvent(block)}.delta`, ...place(), delta: words }]
+      case 'foreign':
+        // Of sound the words that were spoken can be carried.
+        return isTranscript(block) ? [...openBlock({ type: 'text' }), ...writeDelta(words, undefined)] : []
       default:
-        // Text of nothing, or of something only its own format knows.
+        // Text of nothing.
         return []
     }
   }
@@ -461,7 +473,10 @@ const encodeItem = (item: Item, status: 'in_progress' | 'completed' | 'incomplet
         : { type: 'function_call', ...said, ...tool, arguments: item.arguments }
     }
     case 'foreign':
-      return item.raw
+      // A picture is long, and is sent once: at its end.
+      return status === 'in_progress' && item.raw.type === 'image_generation_call'
+        ? { ...item.raw, status, result: null }
+        : item.raw
     default:
       throw new Error(`unknown item ${JSON.stringify(item satisfies never)}`)
   }

@@ -12,9 +12,9 @@ import { createMetrics } from '../src/edge/observe/metrics.ts'
 import { realWorld } from '../src/edge/world.ts'
 import { Board } from '../src/gateway/board.ts'
 import { handle } from '../src/gateway/handle.ts'
-import { memoryStore } from '../src/gateway/shelf.ts'
 import { protocols } from '../src/protocols/index.ts'
 import { bench, instance } from '../test/support/gateway.ts'
+import { testStore } from '../test/support/stores.ts'
 
 const { values } = parseArgs({ options: { only: { type: 'string' }, seconds: { type: 'string', default: '3' } } })
 
@@ -159,7 +159,7 @@ const gatewayOf = (one: typeof made) => ({
   board,
   tell,
   lists: () => lists,
-  responses: memoryStore(1_000_000),
+  responses: testStore(1_000_000),
 })
 const gateways = { 'openai-chat': gatewayOf(made), 'anthropic-messages': gatewayOf(anthropic) }
 

@@ -76,15 +76,33 @@ const noticesOf = (chunks: readonly OutputChunk[]): string => {
   return `Code of these packages is part of the files beside this one.\n\n${notices.join(`\n${'-'.repeat(80)}\n\n`)}`
 }
 
+const OUTPUT = {
+  format: 'esm',
+  // No hashes, for a file's name stands in stack traces; by this ending Node need not look for a package.json.
+  entryFileNames: '[name].mjs',
+  chunkFileNames: '[name].mjs',
+  comments: { legal: true, annotation: false, jsdoc: false },
+  minify: false,
+} as const
+
+/** The store's thread, loaded by its file's name. A bundle of its own: it shares no chunk that would load the server. */
+const buildThread = async (folder: string) => {
+  const bundle = await rolldown({
+    input: { 'store-thread': join(ROOT, 'src', 'edge', 'store', 'store-thread.mjs') },
+    cwd: ROOT,
+    platform: 'node',
+    plugins: [inAscii],
+  })
+  const { output } = await bundle.write({ ...OUTPUT, dir: folder, codeSplitting: false })
+  await bundle.close()
+  return output
+}
+
 /** Writes the bundle into this folder, emptied first. Answers the chunks it consists of. */
 export const build = async (folder: string): Promise<readonly OutputChunk[]> => {
   const start = oneFile()
   const bundle = await rolldown({
-    input: {
-      main: join(ROOT, 'src', 'main.ts'),
-      // A thread is loaded by its file's name.
-      'checkpoint-thread': join(ROOT, 'src', 'edge', 'store', 'checkpoint-thread.mjs'),
-    },
+    input: { main: join(ROOT, 'src', 'main.ts') },
     cwd: ROOT,
     platform: 'node',
     preserveEntrySignatures: 'allow-extension',
@@ -93,17 +111,12 @@ export const build = async (folder: string): Promise<readonly OutputChunk[]> => 
   })
   rmSync(folder, { recursive: true, force: true })
   const { output } = await bundle.write({
+    ...OUTPUT,
     dir: folder,
-    format: 'esm',
-    // No hashes, for a file's name stands in stack traces; by this ending Node need not look for a package.json.
-    entryFileNames: '[name].mjs',
-    chunkFileNames: '[name].mjs',
-    comments: { legal: true, annotation: false, jsdoc: false },
-    minify: false,
     codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: 'start', test: start.has }] },
   })
   await bundle.close()
-  const chunks = output.filter((one) => one.type === 'chunk')
+  const chunks = [...output, ...(await buildThread(folder))].filter((one) => one.type === 'chunk')
   writeFileSync(join(folder, 'LICENCES.txt'), noticesOf(chunks))
   return chunks
 }

@@ -8,6 +8,7 @@ import { openCatalogue } from './edge/catalogue/catalogue.ts'
 import type { Loaded } from './edge/config/configure.ts'
 import { loadConfig, type Place, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
+import { reloadState } from './edge/config/reload-state.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { dialer, lineFor } from './edge/dial/dial.ts'
 import { countingDial } from './edge/dial/held.ts'
@@ -18,12 +19,12 @@ import { signing } from './edge/identity/signing.ts'
 import { loadProviders } from './edge/load-providers.ts'
 import { banner, openWarning, readyFields } from './edge/observe/banner.ts'
 import { paintFor } from './edge/observe/colour.ts'
-import { openLog } from './edge/observe/log.ts'
+import { type Log, openLog } from './edge/observe/log.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
 import { onceEach } from './edge/observe/once-each.ts'
-import { loadReadings, readingsOf } from './edge/observe/readings.ts'
+import { healthReadings, loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { teller } from './edge/observe/teller.ts'
-import { lazyResponses } from './edge/store/lazy.ts'
+import { type StoreChange, threadedStore } from './edge/store/client.ts'
 import type { Seat } from './edge/workers/seat.ts'
 import { MARK } from './edge/workers/wanted.ts'
 import { realWorld } from './edge/world.ts'
@@ -31,6 +32,7 @@ import { keepYoungSmall } from './edge/young-generation.ts'
 import { Board } from './gateway/board.ts'
 import type { Gateway } from './gateway/handle.ts'
 import { ModelLists } from './gateway/model-lists.ts'
+import type { HealthProblem } from './gateway/pages.ts'
 import { respond } from './gateway/respond.ts'
 import { Live } from './gateway/stop.ts'
 import { factsOf, isNamed } from './policy/models.ts'
@@ -110,14 +112,18 @@ const start = async (
   const tell = teller([(news) => log.news(news), (news) => metrics.news(news)], (error) => {
     process.stderr.write(`headgate: what happened could not be written down: ${error}\n`)
   })
-  const responses = lazyResponses(
-    {
-      folder: config.settings.data.dir,
-      date: world.date,
-      limits: () => config.settings.responses,
-    },
-    (problem) => log.error('data', { message: problem }),
-  )
+  const { dir } = config.settings.data
+  const responses = threadedStore({
+    folder: dir,
+    limits: () => config.settings.responses,
+    date: world.date,
+    changed: (change) => logStoreChange(log, dir, change),
+  })
+  const reload = reloadState(world.date)
+  const problems = (): readonly HealthProblem[] => {
+    const store = responses.problem()
+    return [store && { component: 'store' as const, ...store }, reload.problem()].filter((one) => one !== null)
+  }
   const gateway: Gateway = {
     world,
     tell,
@@ -132,7 +138,7 @@ const start = async (
   const metrics = createMetrics({
     version,
     started,
-    readings: () => [...readingsOf(gateway), ...loadReadings(load, server)],
+    readings: () => [...readingsOf(gateway), ...loadReadings(load, server), ...healthReadings(problems())],
     costOf,
     isKnown: (provider, model) => isNamed({ config, lists: lists.all, catalogue }, provider, model),
   })
@@ -152,6 +158,7 @@ const start = async (
       started,
       uptime: () => process.uptime() * 1000,
       draining: () => server.draining(),
+      problems,
       metrics: seat ? seat.metrics : () => metrics.text(),
       worker: seat,
     }),
@@ -199,6 +206,7 @@ const start = async (
     ...place,
     running,
     tell: (reloaded) => {
+      reload.note(reloaded)
       if (reloaded.kind === 'refused') {
         for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })
         return
@@ -232,7 +240,7 @@ const start = async (
     lists.stop()
     signed.close()
     await dial.close()
-    responses.close()
+    await responses.close()
     log.info('stopped')
     log.close()
     process.exit(0)
@@ -268,14 +276,29 @@ const start = async (
       end: endFor,
       reload: () => void watching.reload(),
       metrics: () => metrics.text(),
-      cancel(response, owner) {
+      async cancel(response, owner) {
         const job = gateway.jobs.get(response)
-        if (job?.owner === owner) job.cancel()
+        if (job?.owner === owner) await job.cancel()
       },
     },
   )
   process.on('uncaughtException', (error) => tell({ event: 'error', error }))
   process.on('unhandledRejection', (error) => tell({ event: 'error', error }))
+}
+
+function logStoreChange(log: Log, folder: string, change: StoreChange): void {
+  const { status } = change
+  if (status === 'degraded')
+    log.error('store', {
+      status,
+      message: `Responses cannot be stored in ${folder} (data.dir, DATA_DIR): ${change.reason}. Answers state store: false until they can.`,
+    })
+  else if (status === 'ok') log.info('store', { status, message: `Responses are stored in ${folder} again.` })
+  else
+    log.warn('store', {
+      status,
+      message: `The database in ${folder} (data.dir, DATA_DIR) was deleted or moved while in use. A new one was created.`,
+    })
 }
 
 function notListening(error: NodeJS.ErrnoException, port: number, host: string | undefined): string {

@@ -161,6 +161,8 @@ export const KINDS = {
   draining: { ...gateway, status: 503, type: 'overloaded_error', code: 'draining' },
   deadline: { ...gateway, status: 504, type: 'upstream_error', code: 'timeout' },
   shutdown: { ...gateway, status: 503, type: 'server_error', code: 'server_shutdown' },
+  /** The response store cannot read or write: its disk is full, locked, read-only or missing. */
+  storage: { ...gateway, status: 503, code: 'storage_unavailable' },
   internal: { ...gateway, status: 500, code: 'internal_error' },
   /** What a client is told, in the stream, of any failure after content has been sent. */
   interrupted: { ...upstream, code: 'stream_interrupted', condemns: 'request', counts: null },

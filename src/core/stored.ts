@@ -2,7 +2,7 @@
  * Answers of the responses style that can be asked for again and continued (`previous_response_id`). They are kept here,
  * whoever gave them, so that the next turn may be answered by anybody.
  */
-import type { Failure } from './failure.ts'
+import type { Failure, Outcome } from './failure.ts'
 
 export type StoredResponse = {
   readonly id: string
@@ -29,13 +29,32 @@ export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplet
 /** Who answered, where whoever did keeps the answer too, under an id of its own: there the next turn can begin where this one ended. */
 export type Maker = { readonly instance: string; readonly key: string; readonly model: string; readonly id: string }
 
-/** Synchronous: what a client has been told to be complete is written before it is told. */
+/**
+ * The durable store of responses. Every operation is asynchronous and limited in time, so that no disk delays a request;
+ * it resolves with a failure (`storage`, 503) and never rejects.
+ */
 export type ResponseStore = {
-  /** Adds, or replaces what the same owner has under this id; what it continues is kept as long again. A failure: it is not kept. */
-  readonly put: (response: StoredResponse) => Failure | null
+  /** Starts what the store needs, in the background, because a `put` will follow. */
+  readonly prepare: () => void
+  /**
+   * Adds the response, or replaces the owner's response with this id; extends the retention of the turns before it. Null:
+   * it is durable across a crash of the process. A failure: it is not stored, and an earlier record of this id remains.
+   */
+  readonly put: (response: StoredResponse) => Promise<Failure | null>
+  readonly get: (id: string, owner: string) => Promise<Outcome<StoredResponse | undefined>>
+  /** The response whose input or output contains the item with this id. */
+  readonly holding: (item: string, owner: string) => Promise<Outcome<StoredResponse | undefined>>
+  /** The response and the turns before it, newest first, as many as one read returns; empty: unknown id. */
+  readonly turns: (id: string, owner: string) => Promise<Outcome<readonly StoredResponse[]>>
+  /** True: it was stored. */
+  readonly delete: (id: string, owner: string) => Promise<Outcome<boolean>>
+}
+
+/** Responses in memory, for as long as a connection is open. */
+export type MemoryStore = {
+  readonly put: (response: StoredResponse) => void
   readonly get: (id: string, owner: string) => StoredResponse | undefined
-  /** The answer in whose turn the item of this id was asked or answered. */
   readonly holding: (item: string, owner: string) => StoredResponse | undefined
-  /** Whether there was one. */
+  /** True: it was stored. */
   readonly delete: (id: string, owner: string) => boolean
 }

@@ -37,11 +37,15 @@ export type Gateway = Tools & {
   readonly config: () => Config
   /** The providers' own lists of models, as last fetched, by instance. */
   readonly lists: () => ReadonlyMap<string, readonly string[]>
-  /** Answers that can be asked for again. */
+  /** The durable store of responses. */
   readonly responses: ResponseStore
   /** Those being answered in the background, by id. */
   readonly jobs: Map<string, Job>
 }
+
+/** A turn of a conversation, and the reply that stores its answer. */
+export type Begun = { readonly turn: Turn; readonly reply: Reply }
+type Begin = (question: Question) => Promise<Outcome<Begun>>
 
 /** `begin`: makes the question a turn of a conversation, where the style has such. */
 export const handle = (
@@ -49,7 +53,7 @@ export const handle = (
   protocol: ClientProtocol,
   received: Received,
   reply: Reply,
-  begin?: (question: Question) => Outcome<Turn>,
+  begin?: Begin,
 ): Promise<void> =>
   conduct({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
     serve(gateway, protocol, received, reply, stop, record, begin),
@@ -62,7 +66,7 @@ const serve = async (
   client: Reply,
   stop: Stop,
   record: Recorder,
-  begin?: (question: Question) => Outcome<Turn>,
+  begin?: Begin,
   // biome-ignore lint/suspicious/noConfusingVoidType: what does not last returns nothing
 ): Promise<Lasting | void> => {
   const { world } = gateway
@@ -72,10 +76,9 @@ const serve = async (
   if (!asked.ok) return refuseAndRecord(protocol, client, record, asked.failure, null)
   const { request } = asked.value
   record.received(request.model, request.stream)
-  const begun = begin?.(asked.value)
+  const begun = begin ? await begin(asked.value) : undefined
   if (begun?.ok === false) return refuseAndRecord(protocol, client, record, begun.failure, null)
-  const turn = begun?.value
-  const reply = turn?.keeping(client) ?? client
+  const { turn, reply } = begun?.value ?? { turn: undefined, reply: client }
   const question = {
     ...(turn?.question ?? asked.value),
     query: received.query,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../core/json.ts'
 import { writeFrame } from '../protocols/sse.ts'
 import { Job } from './job.ts'
@@ -13,20 +14,22 @@ const DONE = writeFrame(undefined, '[DONE]')
 
 type Kept = { readonly status: string; readonly response: JsonObject; readonly events: number }
 
-const given = (room = () => true) => {
+/** `gate`: the store confirms a write when this is resolved. */
+const given = (room = () => true, gate = Promise.resolve()) => {
   const kept: Kept[] = []
   let gone = 0
-  let told = 0
   const job = new Job({
     owner: 'me',
     queued: body('queued'),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
     room,
-    keep: (response, status, events) => kept.push({ status, response, events: events.length }),
+    keep: async (response, status, events) => {
+      kept.push({ status, response, events: events.length })
+      await gate
+    },
   })
   job.onGone(() => gone++)
-  job.watch(() => told++)
-  return { job, kept, gone: () => gone, told: () => told }
+  return { job, kept, gone: () => gone }
 }
 
 const cases: readonly (readonly [string, (job: Job) => void, readonly string[], readonly string[]])[] = [
@@ -113,9 +116,10 @@ const cases: readonly (readonly [string, (job: Job) => void, readonly string[], 
   ['signs of life say nothing', (job) => job.write(': ping\n'), [], []],
 ]
 for (const [name, run, states, types] of cases)
-  test(`job: ${name}`, () => {
+  test(`job: ${name}`, async () => {
     const { job, kept } = given()
     run(job)
+    await setImmediate()
     assert.deepEqual(
       kept.map(({ status }) => status),
       states,
@@ -137,24 +141,54 @@ for (const [name, run, states, types] of cases)
     if (job.over) assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
   })
 
-test('job: what nobody could answer says why, as the client would have been told', () => {
+test('job: what nobody could answer says why, as the client would have been told', async () => {
   const { job } = given()
   job.end('{"error":{"code":"no_target_available","message":"Nobody.","type":"upstream_error"}}')
+  await setImmediate()
   assert.partialDeepStrictEqual(job.response, { error: { code: 'no_target_available', message: 'Nobody.' } })
   assert.partialDeepStrictEqual(JSON.parse(job.events[1]?.data ?? ''), { error: { code: 'no_target_available' } })
 })
 
-test('job: cancelling lets go of whoever answers, once, and those who watch are told', () => {
-  const { job, gone, told } = given()
+test('job: cancelling aborts the upstream call at once, and resolves when it is stored', async () => {
+  const gate = Promise.withResolvers<void>()
+  const { job, gone } = given(undefined, gate.promise)
   job.write(created)
-  const before = told()
-  job.cancel()
-  job.cancel()
+  let resolved = 0
+  const cancelled = [job.cancel(), job.cancel()].map((one) => one.then(() => resolved++))
   assert.equal(gone(), 1)
-  assert.equal(told(), before + 1)
+  await setImmediate()
+  assert.deepEqual([resolved, job.over], [0, false])
+  gate.resolve()
+  await Promise.all(cancelled)
+  assert.deepEqual([job.over, job.response.status], [true, 'cancelled'])
 })
 
-test('job: where all of them have said too much it says no more, unless that is little', () => {
+test('job: its end is published when it is stored, and nothing after it counts', async () => {
+  const gate = Promise.withResolvers<void>()
+  const { job, kept } = given(undefined, gate.promise)
+  let seen = 0
+  job.watch(() => {
+    seen = job.events.length
+  })
+  job.write(created)
+  job.write(completed)
+  job.write(event('response.failed', 3, { response: body('failed') }))
+  job.cut()
+  await setImmediate()
+  assert.deepEqual(
+    kept.map(({ status, events }) => [status, events]),
+    [
+      ['in_progress', 1],
+      ['completed', 2],
+    ],
+  )
+  assert.deepEqual([seen, job.over, job.response.status], [1, false, 'in_progress'])
+  gate.resolve()
+  await setImmediate()
+  assert.deepEqual([seen, job.over, job.response.status], [2, true, 'completed'])
+})
+
+test('job: where all of them have said too much it says no more, unless that is little', async () => {
   let asked = 0
   const { job, gone } = given(() => ++asked < 3)
   const words = event('response.output_text.delta', 1, { delta: 'x'.repeat(30_000) })
@@ -163,6 +197,7 @@ test('job: where all of them have said too much it says no more, unless that is 
   for (let more = 0; more < 6; more++) job.write(words)
   assert.deepEqual([asked, job.over, gone()], [2, false, 0])
   for (let more = 0; more < 6; more++) job.write(words)
+  await setImmediate()
   assert.partialDeepStrictEqual(job.response, { status: 'failed', error: { code: 'busy' } })
   assert.deepEqual([asked, gone()], [3, 1])
 })

@@ -19,8 +19,8 @@ export type JobOptions = {
   readonly failed: (failure: Failure) => JsonObject
   /** Whether it may say more, by what all of them have said. */
   readonly room: () => boolean
-  /** The response's state has changed. */
-  readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly JobEvent[]) => void
+  /** Stores the response in its new state. Resolves when it is stored, or could not be in the time allowed. */
+  readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly JobEvent[]) => Promise<void>
 }
 
 /** Characters of events it may say; more is no answer of a model. */
@@ -39,6 +39,8 @@ export class Job implements Reply {
   /** So many characters it may say before it asks. */
   #granted = STEP
   #status: ResponseStatus = 'queued'
+  /** Its end is being stored, or has been; it is published after that. */
+  #ending: Promise<void> | null = null
   #gone: () => void = () => {}
 
   constructor(options: JobOptions) {
@@ -70,11 +72,13 @@ export class Job implements Reply {
     return () => this.#watchers.delete(run)
   }
 
-  /** Nobody wants it any more: whoever answers is let go, and what there is stays as it is. */
-  cancel(): void {
-    if (this.over) return
-    this.#become({ ...this.#response, status: 'cancelled' }, 'cancelled')
-    this.#gone()
+  /** Aborts the upstream call and ends the response as it stands, unless it has ended. Resolves when that is stored. */
+  async cancel(): Promise<void> {
+    if (!this.#ending) {
+      this.#finish({ ...this.#response, status: 'cancelled' }, 'cancelled', [])
+      this.#gone()
+    }
+    await this.#ending
   }
 
   // ── What the road tells ────────────────────────────────────────────────────────────────────────────────────────
@@ -88,14 +92,14 @@ export class Job implements Reply {
 
   end(chunk = ''): void {
     this.#hear(chunk)
-    if (this.over) return
+    if (this.#ending) return
     const error = object(parseObject(chunk)?.error)
     const message = text(error?.message) ?? 'The answer broke off.'
     this.#fail(fail('truncated', message), error)
   }
 
   cut(): void {
-    if (!this.over) this.#fail(fail('truncated', 'The answer broke off.'))
+    if (!this.#ending) this.#fail(fail('truncated', 'The answer broke off.'))
   }
 
   /** It is never full. */
@@ -108,18 +112,21 @@ export class Job implements Reply {
   // ── What becomes of it ─────────────────────────────────────────────────────────────────────────────────────────
 
   #hear(chunk: string): void {
-    if (this.over) return
+    if (this.#ending) return
     for (const event of eventsIn(chunk)) {
       const type = text(event.type) ?? ''
       const data = JSON.stringify(event)
-      this.#events.push({ number: number(event.sequence_number) ?? this.#events.length, type, data })
+      const made = { number: number(event.sequence_number) ?? this.#events.length, type, data }
       this.#size += data.length
       const response = object(event.response)
-      if (!response) continue
       const last = LAST.get(type)
-      if (last) return this.#become(response, last)
-      if (this.#status === 'queued') this.#become(response, 'in_progress')
-      else this.#response = response
+      if (response && last) return this.#finish(response, last, [made])
+      this.#events.push(made)
+      if (!response) continue
+      this.#response = response
+      if (this.#status !== 'queued') continue
+      this.#status = 'in_progress'
+      void this.#options.keep(response, 'in_progress', this.#events)
     }
     const problem = this.#size > this.#granted ? this.#noRoom() : null
     if (problem) {
@@ -143,20 +150,26 @@ export class Job implements Reply {
     const error = said ? { code: text(said.code) ?? 'server_error', message: failure.message } : made.error
     const response = { ...made, error: error ?? null }
     let next = (this.#events.at(-1)?.number ?? -1) + 1
+    const last: JobEvent[] = []
     const add = (type: string, more: JsonObject) => {
-      const data = JSON.stringify({ type, sequence_number: next, ...more })
-      this.#events.push({ number: next++, type, data })
+      last.push({ number: next, type, data: JSON.stringify({ type, sequence_number: next, ...more }) })
+      next++
     }
     if (this.#events.length === 0) add('response.created', { response: { ...this.#response, status: 'in_progress' } })
     add('error', { error: said ?? error ?? null })
     add('response.failed', { response })
-    this.#become(response, 'failed')
+    this.#finish(response, 'failed', last)
   }
 
-  #become(response: JsonObject, status: ResponseStatus): void {
-    this.#status = status
-    this.#response = response
-    this.#options.keep(response, status, this.#events)
+  /** Stores the end, then publishes it: what a client has seen to be complete survives a crash of the process. */
+  #finish(response: JsonObject, status: ResponseStatus, last: readonly JobEvent[]): void {
+    const publish = () => {
+      this.#events.push(...last)
+      this.#status = status
+      this.#response = response
+      this.#tell()
+    }
+    this.#ending = this.#options.keep(response, status, [...this.#events, ...last]).finally(publish)
     this.#tell()
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply } from '../../test/support/gateway.ts'
+import { type Failure, fail } from '../core/failure.ts'
 import { writeFrame } from '../protocols/sse.ts'
 import { eventsIn, KeepingReply } from './keeping.ts'
 
@@ -116,6 +117,7 @@ for (const [name, steps, expected] of cases)
     const reply = new KeepingReply(client, (response, status) => {
       order.push('kept')
       kept.push([response, status])
+      return null
     })
     for (const step of steps)
       if (step[0] === 'head') reply.head(step[1], { 'content-type': step[2] })
@@ -128,9 +130,62 @@ for (const [name, steps, expected] of cases)
     assert.equal(client.text, said.join(''))
   })
 
+const STORED = { ...body('completed'), store: true }
+const LAST_EVENT = event('response.completed', { sequence_number: 7, response: STORED })
+const failure = fail('storage', 'the disk is full')
+
+const ends: readonly (readonly [string, string, (reply: KeepingReply) => void, string, string])[] = [
+  ['a whole answer', JSON_TYPE, (reply) => reply.end(JSON.stringify(STORED)), '', JSON.stringify(STORED)],
+  [
+    'a stream',
+    SSE,
+    (reply) => {
+      reply.write(event('x'))
+      assert.equal(reply.write(LAST_EVENT), true)
+      reply.writeBytes(Buffer.from(': ping\n\n'))
+      reply.end(DONE)
+    },
+    event('x'),
+    `${LAST_EVENT}: ping\n\n${DONE}`,
+  ],
+  [
+    'a stream whose last words come together',
+    SSE,
+    (reply) => reply.end(event('x') + LAST_EVENT + DONE),
+    '',
+    event('x') + LAST_EVENT + DONE,
+  ],
+]
+for (const [name, type, run, before, after] of ends)
+  for (const stored of [true, false])
+    test(`keeping: the end of ${name} waits for the write, which ${stored ? 'succeeds' : 'fails'}`, async () => {
+      const client = new CapturedReply()
+      const write = Promise.withResolvers<Failure | null>()
+      const reply = new KeepingReply(client, () => write.promise)
+      reply.head(200, { 'content-type': type })
+      run(reply)
+      assert.deepEqual([client.text, client.over], [before, null])
+      write.resolve(stored ? null : failure)
+      await reply.settled
+      assert.equal(client.over, 'ended')
+      assert.equal(client.text, before + (stored ? after : after.replace('"store":true', '"store":false')))
+    })
+
+test('keeping: an answer that is cut while its write is in progress stays cut', async () => {
+  const client = new CapturedReply()
+  const write = Promise.withResolvers<Failure | null>()
+  const reply = new KeepingReply(client, () => write.promise)
+  reply.head(200, { 'content-type': SSE })
+  reply.write(LAST_EVENT)
+  reply.cut()
+  write.resolve(null)
+  await reply.settled
+  assert.deepEqual([client.text, client.over], ['', 'cut'])
+})
+
 test('keeping: a slow client is slow through it, and one that leaves is gone through it', () => {
   const client = new CapturedReply()
-  const reply = new KeepingReply(client, () => {})
+  const reply = new KeepingReply(client, () => null)
   let drained = 0
   let gone = 0
   reply.onDrain(() => drained++)
@@ -156,7 +211,10 @@ for (const depth of [5_000, 100_000])
     const deep = `{"type":"response.completed","response":{"object":"response","status":"completed","x":${inner}}}`
     const client = new CapturedReply()
     const kept: unknown[] = []
-    const reply = new KeepingReply(client, (response) => kept.push(response))
+    const reply = new KeepingReply(client, (response) => {
+      kept.push(response)
+      return null
+    })
     reply.head(200, { 'content-type': SSE })
     reply.end(writeFrame('response.completed', deep))
     assert.equal(client.over, 'ended')

@@ -1,21 +1,36 @@
-/** An answer of the responses style on its way to the client, kept as it passes: before its end is told, it is written down. */
+/**
+ * A reply that stores a response before the client receives its end. The end is held until the write is confirmed or has
+ * failed; after a failure it states `store: false`.
+ */
 import type { Reply } from '../core/call.ts'
+import type { Failure } from '../core/failure.ts'
 import { type JsonObject, object, parseObject, text } from '../core/json.ts'
 import type { ResponseStatus } from '../core/stored.ts'
 import { isDeeper } from '../protocols/arguments.ts'
+import { writeFrame } from '../protocols/sse.ts'
 import { textIn } from '../protocols/text.ts'
 
-type Keep = (response: string, status: ResponseStatus) => void
+/** Null: there is nothing to wait for. The promise is limited in time by the store and never rejects. */
+type Keep = (response: string, status: ResponseStatus) => Promise<Failure | null> | null
 
 export class KeepingReply implements Reply {
   readonly #reply: Reply
   readonly #keep: Keep
   #whole = false
   #done = false
+  /** What was written while the write to the store was in progress; null: it is not. */
+  #held: string | null = null
+  #ended = false
+  #settled: Promise<void> | null = null
 
   constructor(reply: Reply, keep: Keep) {
     this.#reply = reply
     this.#keep = keep
+  }
+
+  /** Resolves when nothing is held; null: nothing was. */
+  get settled(): Promise<void> | null {
+    return this.#settled
   }
 
   head(status: number, headers: Readonly<Record<string, string>>): void {
@@ -24,22 +39,26 @@ export class KeepingReply implements Reply {
   }
 
   write(chunk: string): boolean {
-    this.#look(chunk)
-    return this.#reply.write(chunk)
+    if (this.#held === null && !this.#storing(chunk)) return this.#reply.write(chunk)
+    // Only the terminator follows the last event, so little is held.
+    this.#held += chunk
+    return true
   }
 
-  /** The last event never goes on as it came. */
+  /** The last event is always text. */
   writeBytes(bytes: Uint8Array): boolean {
+    if (this.#held !== null) return this.write(textIn(bytes))
     return this.#reply.writeBytes?.(bytes) ?? this.#reply.write(textIn(bytes))
   }
 
   end(chunk = ''): void {
-    if (this.#whole) this.#remember(parsed(chunk))
-    else this.#look(chunk)
-    this.#reply.end(chunk)
+    if (this.#held === null && !this.#storing(chunk)) return this.#reply.end(chunk)
+    this.#held += chunk
+    this.#ended = true
   }
 
   cut(): void {
+    this.#held = null
     this.#reply.cut()
   }
 
@@ -51,19 +70,45 @@ export class KeepingReply implements Reply {
     this.#reply.onGone(run)
   }
 
-  #look(chunk: string): void {
-    if (this.#done || !LAST.test(chunk)) return
-    for (const event of eventsIn(chunk)) if (isLast(event)) this.#remember(object(event.response))
-  }
-
-  #remember(response: JsonObject | undefined): void {
-    if (this.#done || !response) return
+  /** Whether this text ends the answer, and its write to the store is in progress from now on. */
+  #storing(chunk: string): boolean {
+    if (this.#done) return false
+    const response = this.#whole ? parsed(chunk) : LAST.test(chunk) ? lastResponseIn(chunk) : undefined
+    if (!response) return false
     this.#done = true
     const status = text(response.status)
-    // An error instead of an answer is a turn that failed.
-    if (response.object !== 'response') this.#keep('{}', 'failed')
-    else this.#keep(JSON.stringify(response), status === 'incomplete' || status === 'failed' ? status : 'completed')
+    // An error in place of a response: the turn failed.
+    const write =
+      response.object !== 'response'
+        ? this.#keep('{}', 'failed')
+        : this.#keep(JSON.stringify(response), status === 'incomplete' || status === 'failed' ? status : 'completed')
+    if (!write) return false
+    this.#held = ''
+    this.#settled = write.then((failure) => this.#release(failure === null))
+    return true
   }
+
+  #release(stored: boolean): void {
+    const held = this.#held
+    // The answer was cut meanwhile.
+    if (held === null) return
+    this.#held = null
+    const out = stored ? held : this.#whole ? notStored(held) : held.split('\n\n').map(eventNotStored).join('\n\n')
+    if (this.#ended) this.#reply.end(out)
+    else this.#reply.write(out)
+  }
+}
+
+const lastResponseIn = (chunk: string): JsonObject | undefined => object(eventsIn(chunk).find(isLast)?.response)
+
+const notStored = (source: string): string => JSON.stringify({ ...parsed(source), store: false })
+
+/** One event without its blank line: the last event states that the response is not stored. */
+const eventNotStored = (source: string): string => {
+  const [event] = eventsIn(source)
+  if (!event || !isLast(event)) return source
+  const response = { ...object(event.response), store: false }
+  return writeFrame(text(event.type), JSON.stringify({ ...event, response })).trimEnd()
 }
 
 /** A quick look, at what is written anyway. */

@@ -22,20 +22,37 @@ const modelsOf =
 export const statusPage = (gateway: Gateway): JsonObject =>
   providersStatus(gateway.board, gateway.config(), modelsOf(gateway))
 
-export type HealthFacts = { readonly version: string; readonly uptime: number; readonly draining: boolean }
+export type HealthFacts = {
+  readonly version: string
+  /** ms. */
+  readonly uptime: number
+  readonly draining: boolean
+  readonly problems: readonly HealthProblem[]
+}
 
-/** `uptime` in ms. 200 while the process serves, 503 while it drains. */
-export const healthPage = (gateway: Gateway, { version, uptime, draining }: HealthFacts): JsonObject => {
+/** What does not work at the moment. The page is open to anyone, so `reason` contains no path and no value of a setting. */
+export type HealthProblem = {
+  readonly component: 'store' | 'config'
+  readonly reason: string
+  /** ms since 1970. */
+  readonly since: number
+}
+
+/** The body of `/health`. 200 while the process serves, 503 while it drains. `problems` is left out when there are none. */
+export const healthPage = (gateway: Gateway, { version, uptime, draining, problems }: HealthFacts): JsonObject => {
   const config = gateway.config()
   const configured = config.instances.length
   const { closed, available } = standing(gateway.board, config, modelsOf(gateway))
-  const status = draining ? 'draining' : configured === 0 ? 'unconfigured' : closed < configured ? 'degraded' : 'ok'
+  const degraded = closed < configured || problems.length > 0
   return {
-    status,
+    status: draining ? 'draining' : configured === 0 ? 'unconfigured' : degraded ? 'degraded' : 'ok',
     version,
     uptime_ms: Math.round(uptime),
     auth: config.settings.auth.keys.length > 0 ? 'keys' : 'open',
     providers: { configured, available },
+    ...(problems.length > 0 && {
+      problems: problems.map(({ since, ...problem }) => ({ ...problem, since: new Date(since).toISOString() })),
+    }),
   }
 }
 

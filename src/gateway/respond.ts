@@ -1,10 +1,10 @@
 /** A call of the responses style: a turn of a conversation that is kept here, answered now or in the background. */
 import type { Received, Reply } from '../core/call.ts'
 import type { ChatEvent } from '../core/chat.ts'
-import { bad, type Failure, fail, type Outcome } from '../core/failure.ts'
+import { type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import { parseObject } from '../core/json.ts'
 import type { AnswerContext } from '../core/protocol.ts'
-import type { ResponseStore } from '../core/stored.ts'
+import type { MemoryStore } from '../core/stored.ts'
 import type { World } from '../core/world.ts'
 import { usable } from '../policy/models.ts'
 import { keepsResponses } from '../policy/wire.ts'
@@ -12,6 +12,7 @@ import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import { failedResponse, pendingResponse } from '../protocols/openai-responses/pending.ts'
 import { type Gateway, handle } from './handle.ts'
 import { Job } from './job.ts'
+import { KeepingReply } from './keeping.ts'
 import { lettersOf } from './letters.ts'
 import type { Question } from './prepare.ts'
 import { ask } from './question.ts'
@@ -25,28 +26,48 @@ export const respond = (
   gateway: Gateway,
   received: Received,
   reply: Reply,
-  connection?: ResponseStore,
+  connection?: MemoryStore,
 ): Promise<void> => {
   const world = turnWorld(gateway, received, connection)
   // The word is looked for first: hardly any request says it, and the body is parsed on the road.
   if (received.body.includes('"background"') && parseObject(received.body)?.background === true)
     return inBackground(gateway, world, received, reply)
   if (connection && received.body.includes('"generate"') && parseObject(received.body)?.generate === false)
-    return Promise.resolve(prepareTurn(gateway, world, received, reply))
-  return handle(gateway, openaiResponses, received, reply, (question) =>
-    begin(world, question, { id: newId(world), background: false }),
-  )
+    return prepareTurn(gateway, world, received, reply)
+  return answer(gateway, world, received, reply)
 }
 
-const begin = (world: TurnWorld, question: Question, options: TurnOptions): Outcome<Turn> => {
-  const turn = turnFor(world, question, options)
+/** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
+const answer = (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
+  const storing: Storing = { reply: null }
+  const called = handle(gateway, openaiResponses, received, reply, async (question) => {
+    const turn = await begin(world, question, { id: newId(world), background: false })
+    if (!turn.ok) return turn
+    const kept = turn.value.keeping(reply)
+    if (kept instanceof KeepingReply) storing.reply = kept
+    return good({ turn: turn.value, reply: kept })
+  })
+  return called.then(settled(storing))
+}
+
+type Storing = { reply: KeepingReply | null }
+
+/** A function of its own, so that an open stream keeps nothing of its request in memory. */
+const settled =
+  (storing: Storing): (() => Promise<void>) =>
+  async () => {
+    await storing.reply?.settled
+  }
+
+const begin = async (world: TurnWorld, question: Question, options: TurnOptions): Promise<Outcome<Turn>> => {
+  const turn = await turnFor(world, question, options)
   const previous = question.body.previous_response_id
-  // Who continued in vain on a connection starts anew.
+  // A client whose continuation failed starts again without what its connection remembers.
   if (!turn.ok && typeof previous === 'string') world.shelves.connection?.delete(previous, world.owner)
   return turn
 }
 
-const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseStore | undefined): TurnWorld => {
+const turnWorld = (gateway: Gateway, { client }: Received, connection: MemoryStore | undefined): TurnWorld => {
   const { world, responses } = gateway
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
@@ -57,7 +78,6 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: ResponseS
     letters: (length) => lettersOf(world, length),
     created: Math.floor(world.date() / 1000),
     othersMayKnow: usable(config).some(keepsResponses),
-    trouble: (failure) => gateway.tell({ event: 'error', error: new Error(failure.message) }),
   }
 }
 
@@ -66,9 +86,10 @@ const MOST_SAID = 256 * 1024 * 1024
 
 const saidBy = (jobs: Gateway['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
 
-/** ms between two attempts at writing down what has been answered, and how many there are. */
-const RETRY = 60_000
-const TRIES = 10
+/** ms before the answer of a background job that could not be stored is written again: doubled each time, up to the longest. */
+const RETRY = { first: 1_000, longest: 60_000 }
+/** Attempts to store it, in about 10 minutes. */
+const TRIES = 16
 
 /**
  * Answers at once with the queued response, or with its events from the first on, and goes on without the client. The
@@ -83,7 +104,9 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   const asked = ask(openaiResponses, received.body, received.headers, world.limits)
   if (!asked.ok) return refuse(asked.failure)
   const names = repeating(world.letters)
-  const begun = mayWait(world, asked.value, () => begin({ ...world, letters: names() }, asked.value, options))
+  const unfit = notStorable(world, asked.value)
+  if (unfit) return refuse(unfit)
+  const begun = await begin({ ...world, letters: names() }, asked.value, options)
   if (!begun.ok) return refuse(begun.failure)
   let turn = begun.value
   const { jobs } = gateway
@@ -94,35 +117,40 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
 
   const context = contextOf(gateway.world, turn, received)
   const queued = pendingResponse(context, 'queued')
-  const unkept = turn.keep(JSON.stringify(queued), 'queued', null)
-  if (unkept) return refuse(unkept)
   const job = new Job({
     owner: received.client,
     queued,
     failed: (failure) => failedResponse(context, failure),
     room: () => saidBy(jobs) <= 2 * MOST_SAID,
-    keep: (response, status, events) => {
-      if (status === 'in_progress') return void turn.keep(JSON.stringify(response), status, null)
+    keep: async (response, status, events) => {
+      const source = JSON.stringify(response)
+      if (status === 'in_progress') return void (await turn.keep(source, status, null))
       const all = events.map(({ data }) => data).join('\n')
-      // While it cannot be written down it is shown from here: on the disk it would be under way for ever.
-      const settle = (tries: number): void => {
+      // Until it is stored the response is served from this job: the store still has it in progress.
+      const store = async (tries: number, wait: number): Promise<void> => {
         if (!jobs.has(options.id)) return
-        const unkept = turn.keep(JSON.stringify(response), status, all)
-        if (unkept && tries > 1) gateway.world.later(RETRY, () => settle(tries - 1))
-        else jobs.delete(options.id)
+        const failure = await turn.keep(source, status, all)
+        if (!failure || tries === 1) jobs.delete(options.id)
+        else gateway.world.later(wait, () => void store(tries - 1, Math.min(2 * wait, RETRY.longest)))
       }
-      settle(TRIES)
+      await store(TRIES, RETRY.first)
     },
   })
   jobs.set(options.id, job)
+  const unkept = await turn.keep(JSON.stringify(queued), 'queued', null)
+  if (unkept) {
+    jobs.delete(options.id)
+    return refuse(unkept)
+  }
   const { background: _, stream: __, stream_options: ___, ...rest } = asked.value.body
   const body = JSON.stringify({ ...rest, stream: true })
   const away: Received = { ...received, body }
-  void handle(gateway, openaiResponses, away, job, (question) => {
-    const again = turnFor({ ...world, letters: names() }, question, options)
-    // Who answers is told to the turn that is on the road.
-    if (again.ok) turn = again.value
-    return again
+  void handle(gateway, openaiResponses, away, job, async (question) => {
+    const again = await turnFor({ ...world, letters: names() }, question, options)
+    if (!again.ok) return again
+    // The turn that is answered records which target did.
+    turn = again.value
+    return good({ turn, reply: job })
   })
 
   if (asked.value.request.stream) return pourEvents(gateway, reply, job, -1, received.id)
@@ -134,7 +162,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
  * `generate: false`, OpenAI's way to send ahead on a connection what the next turn will continue (Codex does so while its
  * user still types): kept like any turn, with an empty answer, and nobody is asked.
  */
-const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): void => {
+const prepareTurn = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
   const body = parseObject(received.body) ?? {}
   // Codex sends its instructions and tools ahead, and no question yet.
   const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
@@ -142,7 +170,7 @@ const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, rep
   const asked = ask(openaiResponses, source, received.headers, world.limits)
   if (!asked.ok) return turnAway(openaiResponses, reply, asked.failure, received.id, UNTRIED)
   const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
-  const begun = begin(world, question, { id: newId(world), background: false })
+  const begun = await begin(world, question, { id: newId(world), background: false })
   if (!begun.ok) return turnAway(openaiResponses, reply, begun.failure, received.id, UNTRIED)
   const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
   const usage = { input: 0, output: 0 }
@@ -154,6 +182,7 @@ const prepareTurn = (gateway: Gateway, world: TurnWorld, received: Received, rep
   const kept = begun.value.keeping(reply)
   kept.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
   kept.end([...writer.push({ events }), ...writer.end()].join(''))
+  if (kept instanceof KeepingReply) await kept.settled
 }
 
 /** The same letters each time from the beginning: a question read again gives its items the ids they are listed under. */
@@ -169,24 +198,20 @@ const repeating = (letters: TurnWorld['letters']): (() => TurnWorld['letters']) 
   }
 }
 
-/** What is not stored cannot be asked for later. */
-const mayWait = (world: TurnWorld, { body }: Question, then: () => Outcome<Turn>): Outcome<Turn> => {
+/** Why a background response is refused: what is not stored cannot be retrieved later. */
+const notStorable = (world: TurnWorld, { body }: Question): Failure | null => {
   const param = 'background'
   if (!world.shelves.durable)
-    return bad(
-      fail(
-        'unsupported',
-        'Nothing is kept here (responses.keepDays is 0), so nothing can be answered in the background.',
-        {
-          param,
-        },
-      ),
+    return fail(
+      'unsupported',
+      'Nothing is kept here (responses.keepDays is 0), so nothing can be answered in the background.',
+      { param },
     )
   if (body.store === false)
-    return bad(
-      fail('invalid_value', '`background: true` needs the response to be stored: leave out `store: false`.', { param }),
-    )
-  return then()
+    return fail('invalid_value', '`background: true` needs the response to be stored: leave out `store: false`.', {
+      param,
+    })
+  return null
 }
 
 const contextOf = (world: World, turn: Turn, received: Received): AnswerContext => ({

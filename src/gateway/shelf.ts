@@ -1,8 +1,8 @@
-/** A place for answers in memory, with a ceiling: what a connection remembers of its own turns, or all there is without a database. */
-import type { ResponseStore, StoredResponse } from '../core/stored.ts'
+/** Responses in memory, up to a size limit: the turns of WebSocket connections that are not stored. */
+import type { MemoryStore, StoredResponse } from '../core/stored.ts'
 
 /** `most`: characters it may hold in all; the longest untouched make room. */
-export const memoryStore = (most: number): ResponseStore => {
+export const memoryStore = (most: number): MemoryStore => {
   const kept = new Map<string, StoredResponse>()
   /** By an item, the answer in whose turn it is. */
   const holders = new Map<string, string>()
@@ -40,7 +40,6 @@ export const memoryStore = (most: number): ResponseStore => {
         if (size <= most || oldest === key) break
         remove(oldest)
       }
-      return null
     },
     delete: (id, owner) => remove(name(id, owner)),
   }

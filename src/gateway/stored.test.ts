@@ -3,8 +3,7 @@ import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, type SettingsInput, said } from '../../test/support/gateway.ts'
 import type { Asked } from '../../test/support/still-world.ts'
 import type { Received } from '../core/call.ts'
-import { fail } from '../core/failure.ts'
-import type { StoredResponse } from '../core/stored.ts'
+import { bad, fail } from '../core/failure.ts'
 import { eventsIn } from './keeping.ts'
 import { respond } from './respond.ts'
 import { cancelResponse, deleteResponse, listInput, showResponse } from './stored.ts'
@@ -23,7 +22,7 @@ const received = (more: Partial<Received> = {}): Received => ({
 
 /** A gateway whose one upstream says what the script says, and ways to ask it. */
 const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => {
-  const { gateway, world } = bench([instance('one')], script, settings)
+  const { gateway, world, store } = bench([instance('one')], script, settings)
   const ask = async (body: object, client = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
     reply.done = respond(
@@ -34,12 +33,14 @@ const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => 
     await world.settle()
     return reply
   }
-  const page = (show: typeof showResponse, id: string, query = '', client = ''): CapturedReply => {
+  const page = async (show: typeof showResponse, id: string, query = '', client = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
-    show(gateway, received({ method: 'GET', query, client }), reply, id)
+    const shown = show(gateway, received({ method: 'GET', query, client }), reply, id)
+    await world.settle()
+    reply.done = shown
     return reply
   }
-  return { gateway, world, ask, page }
+  return { gateway, world, store, ask, page }
 }
 
 const answers = (asked: Asked) =>
@@ -56,9 +57,9 @@ const slow = (asked: Asked) => {
 test('stored: an answer is shown as it was given', async () => {
   const { ask, page } = given(answers)
   const { json } = await ask({})
-  assert.deepEqual(page(showResponse, json.id).json, json)
-  assert.equal(page(showResponse, json.id, '', 'another').status, 404)
-  assert.equal(page(showResponse, 'resp_hgno').status, 404)
+  assert.deepEqual((await page(showResponse, json.id)).json, json)
+  assert.equal((await page(showResponse, json.id, '', 'another')).status, 404)
+  assert.equal((await page(showResponse, 'resp_hgno')).status, 404)
 })
 
 test('stored: the stream it is told again in is the one it came in, but for the ids of what it is made of', async () => {
@@ -66,7 +67,7 @@ test('stored: the stream it is told again in is the one it came in, but for the 
   const came = eventsIn((await ask({ stream: true })).text)
   const response = came.at(-1)?.response
   assert.ok(response && typeof response === 'object' && 'id' in response)
-  const again = eventsIn(page(showResponse, String(response.id), 'stream=true').text)
+  const again = eventsIn((await page(showResponse, String(response.id), 'stream=true')).text)
   assert.deepEqual(
     again.map(({ type }) => type).filter((type) => type !== 'response.output_text.delta'),
     came.map(({ type }) => type).filter((type) => type !== 'response.output_text.delta'),
@@ -86,13 +87,13 @@ for (const [query, status] of queries)
   test(`stored: ${query} is ${status}`, async () => {
     const { ask, page } = given(answers)
     const { json } = await ask({})
-    assert.equal(page(showResponse, json.id, query).status, status)
+    assert.equal((await page(showResponse, json.id, query)).status, status)
   })
 
 test('stored: who watches one under way is told what comes, pinged meanwhile, and not waited for once it is over', async () => {
   const { ask, page, world } = given(slow, { keepAlive: { interval: 1_000 } })
   const { json } = await ask({ background: true })
-  const watcher = page(showResponse, json.id, 'stream=true')
+  const watcher = await page(showResponse, json.id, 'stream=true')
   assert.ok(eventsIn(watcher.text).some(({ type }) => type === 'response.output_text.delta'))
   await world.pass(2_500)
   // The road's own signs of life are events of the response: pings come where there are none.
@@ -111,7 +112,7 @@ test('stored: who watches one under way is told what comes, pinged meanwhile, an
 test('stored: who reads slowly is waited for, and gets every event once', async () => {
   const { ask, page, world } = given(slow)
   const { json } = await ask({ background: true })
-  const reply = page(showResponse, json.id, 'stream=true')
+  const reply = await page(showResponse, json.id, 'stream=true')
   reply.room = false
   const [asked] = world.calls
   asked?.send(said.chunk({ content: 'l' }) + said.chunk({ content: 'o' }))
@@ -137,7 +138,7 @@ test('stored: who reads nothing any more is given up on', async () => {
     circuit: { timeout: 0 },
   })
   const { json } = await ask({ background: true })
-  const reply = page(showResponse, json.id, 'stream=true')
+  const reply = await page(showResponse, json.id, 'stream=true')
   reply.room = false
   world.calls[0]?.send(said.chunk({ content: 'lo' }))
   await world.pass(4_900)
@@ -149,7 +150,7 @@ test('stored: who reads nothing any more is given up on', async () => {
 test('stored: who watches and leaves is told nothing more, and what is answered goes on', async () => {
   const { ask, page, world, gateway } = given(slow)
   const { json } = await ask({ background: true })
-  const reply = page(showResponse, json.id, 'stream=true')
+  const reply = await page(showResponse, json.id, 'stream=true')
   reply.leave()
   const before = reply.text
   await world.settle()
@@ -159,7 +160,7 @@ test('stored: who watches and leaves is told nothing more, and what is answered 
   asked?.end()
   await world.settle()
   assert.equal(reply.text, before)
-  assert.equal(page(showResponse, json.id).json.status, 'completed')
+  assert.equal((await page(showResponse, json.id)).json.status, 'completed')
   assert.equal(gateway.jobs.size, 0)
 })
 
@@ -167,13 +168,13 @@ test('stored: cancelled, the upstream is let go; deleted, it is gone', async () 
   for (const show of [cancelResponse, deleteResponse]) {
     const { ask, page, world, gateway } = given(slow)
     const { json } = await ask({ background: true })
-    assert.equal(page(show, json.id, '', 'another').status, 404)
+    assert.equal((await await page(show, json.id, '', 'another')).status, 404)
     assert.equal(world.calls[0]?.aborted, false)
-    assert.equal(page(show, json.id).status, 200)
+    assert.equal((await await page(show, json.id)).status, 200)
     await world.settle()
     assert.equal(world.calls[0]?.aborted, true)
     assert.equal(gateway.jobs.size, 0)
-    const then = page(showResponse, json.id)
+    const then = await page(showResponse, json.id)
     assert.deepEqual(
       show === cancelResponse ? [then.status, then.json.status] : [then.status],
       show === cancelResponse ? [200, 'cancelled'] : [404],
@@ -181,30 +182,66 @@ test('stored: cancelled, the upstream is let go; deleted, it is gone', async () 
   }
 })
 
-test('stored: what is answered while the disk is full is shown all the same, and written once that goes again', async () => {
-  let full = false
-  const { ask, page, world, gateway } = given(slow)
-  const { put } = gateway.responses
-  Object.assign(gateway.responses, {
-    put: (one: StoredResponse) => (full ? fail('internal', 'the disk is full') : put(one)),
-  })
+test('stored: an answer in the background that cannot be stored is shown, and stored when the disk works again', async () => {
+  const { ask, page, world, gateway, store } = given(slow)
   const { json } = await ask({ background: true })
-  full = true
+  store.failure = fail('storage', 'the disk is full', { retryAfter: 5_000 })
   const [asked] = world.calls
   asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
   asked?.end()
   await world.settle()
-  assert.equal(page(showResponse, json.id).json.status, 'completed')
-  assert.equal(gateway.responses.get(json.id, '')?.status, 'in_progress')
-  full = false
-  await world.pass(60_000)
-  assert.equal(gateway.responses.get(json.id, '')?.status, 'completed')
+  assert.equal((await page(showResponse, json.id)).json.status, 'completed')
+  assert.equal(store.memory.get(json.id, '')?.status, 'in_progress')
+  await world.pass(1_000)
+  assert.equal(store.memory.get(json.id, '')?.status, 'in_progress')
+  store.failure = null
+  await world.pass(2_000)
+  assert.equal(store.memory.get(json.id, '')?.status, 'completed')
   assert.equal(gateway.jobs.size, 0)
 
-  full = true
+  store.failure = fail('storage', 'the disk is full', { retryAfter: 5_000 })
   const second = await ask({ background: true })
-  assert.equal(second.status, 500)
+  assert.deepEqual([second.status, second.json.error.code], [503, 'storage_unavailable'])
+  assert.equal(second.headers['x-should-retry'], 'true')
+  assert.equal(gateway.jobs.size, 0)
   assert.equal(world.timers(), 0)
+})
+
+test('stored: what the disk never takes is given up after some time', async () => {
+  const { ask, world, gateway, store } = given(answers)
+  const { json } = await ask({ background: true })
+  assert.equal(gateway.jobs.size, 0)
+  assert.equal(store.memory.get(json.id, '')?.status, 'completed')
+  const gate = Promise.withResolvers<void>()
+  store.gate = gate.promise
+  const waiting = ask({ background: true })
+  await world.settle()
+  store.gate = null
+  gate.resolve()
+  await waiting
+  store.failure = fail('storage', 'the disk is full')
+  await world.pass(1_000_000)
+  assert.deepEqual([gateway.jobs.size, world.timers()], [0, 0])
+})
+
+for (const stream of [false, true])
+  test(`stored: an answer that cannot be stored says so${stream ? ' in the last event of its stream' : ''}`, async () => {
+    const { ask, page, store } = given(answers)
+    store.failure = fail('storage', 'the disk is full')
+    const reply = await ask({ stream })
+    const answer = stream ? eventsIn(reply.text).at(-1)?.response : reply.json
+    assert.deepEqual([reply.status, reply.over, answer.store], [200, 'ended', false])
+    assert.equal((await page(showResponse, answer.id)).status, 404)
+  })
+
+test('stored: a response that cannot be read or deleted is not an unknown one', async () => {
+  const { gateway, ask, page } = given(answers)
+  const { json } = await ask({})
+  const failure = fail('storage', 'the disk does not answer', { retryAfter: 5_000 })
+  const broken = async () => bad(failure)
+  Object.assign(gateway.responses, { get: broken, turns: broken, delete: broken })
+  for (const show of [showResponse, listInput, cancelResponse, deleteResponse])
+    assert.equal((await page(show, json.id)).status, 503)
 })
 
 const items = Array.from({ length: 5 }, (_, at) => ({ role: 'user', content: `item ${at}` }))
@@ -223,9 +260,9 @@ for (const [query, found, more] of pages)
   test(`stored: its input in pages: ${query || 'as it is'}`, async () => {
     const { ask, page } = given(answers)
     const { json } = await ask({ input: items })
-    const all: { id: string; content: { text: string }[] }[] = page(listInput, json.id, 'order=asc').json.data
+    const all: { id: string; content: { text: string }[] }[] = (await page(listInput, json.id, 'order=asc')).json.data
     const wanted = query.replace(/(after|before)=(\d)/g, (_, name, at) => `${name}=${all[Number(at)]?.id}`)
-    const body = page(listInput, json.id, wanted).json
+    const body = (await page(listInput, json.id, wanted)).json
     assert.deepEqual(
       body.data.map((item: { content: { text: string }[] }) => Number(item.content[0]?.text.slice(5))),
       found,

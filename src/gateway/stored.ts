@@ -1,6 +1,6 @@
 /** What can be done with an answer that is kept: shown, told again as a stream, its input listed, cancelled, deleted. */
 import type { Received, Reply } from '../core/call.ts'
-import { type Failure, fail } from '../core/failure.ts'
+import { type Failure, fail, good } from '../core/failure.ts'
 import { isObject, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
 import type { AnswerContext } from '../core/protocol.ts'
 import type { StoredResponse } from '../core/stored.ts'
@@ -14,13 +14,15 @@ import { lettersOf } from './letters.ts'
 import { turnAway } from './refusal.ts'
 import { conversation } from './turn.ts'
 
-type Page = (gateway: Gateway, received: Received, reply: Reply, id: string) => void
+type Page = (gateway: Gateway, received: Received, reply: Reply, id: string) => Promise<void>
 
 /** `GET /v1/responses/{id}`: as it stands, or with `stream=true` its events behind `starting_after`, those to come too. */
-export const showResponse: Page = (gateway, received, reply, id) => {
+export const showResponse: Page = async (gateway, received, reply, id) => {
   const query = new URLSearchParams(received.query)
   const job = jobOf(gateway, received, id)
-  const stored = job ? undefined : storedOf(gateway, received, id)
+  const found = job ? good(undefined) : await gateway.responses.get(id, received.client)
+  if (!found.ok) return refuse(received, reply, found.failure)
+  const stored = found.value
   if (!job && !stored) return refuse(received, reply, unknown(id))
   if (query.get('stream') !== 'true') {
     if (job) return json(reply, received, JSON.stringify(job.response))
@@ -57,8 +59,11 @@ export const showResponse: Page = (gateway, received, reply, id) => {
 }
 
 /** `GET /v1/responses/{id}/input_items`: everything the answer was given to, the turns before it too, newest first unless `order=asc`. */
-export const listInput: Page = (gateway, received, reply, id) => {
-  const stored = storedOf(gateway, received, id)
+export const listInput: Page = async (gateway, received, reply, id) => {
+  const found = await conversation((one) => gateway.responses.turns(one, received.client), id)
+  if (!found.ok) return refuse(received, reply, found.failure)
+  const earlier = found.value.turns.slice(0, -1)
+  const stored = found.value.turns.at(-1)
   if (!stored) return refuse(received, reply, unknown(id))
   const query = new URLSearchParams(received.query)
   const limit = Number(query.get('limit') ?? 20)
@@ -70,8 +75,6 @@ export const listInput: Page = (gateway, received, reply, id) => {
         ? fail('invalid_value', '`order` is `asc` or `desc`.', { param: 'order' })
         : null
   if (wrong) return refuse(received, reply, wrong)
-  const earlier =
-    stored.previous === null ? [] : conversation((one) => storedOf(gateway, received, one), stored.previous).turns
   const all = [...earlier.flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]), ...inputOf(stored)]
   const items = order === 'asc' ? all : all.toReversed()
   const place = (name: string) => {
@@ -101,13 +104,15 @@ export const listInput: Page = (gateway, received, reply, id) => {
 }
 
 /** `POST /v1/responses/{id}/cancel`: ends one that is answered in the background; one that has ended stays as it is. */
-export const cancelResponse: Page = (gateway, received, reply, id) => {
+export const cancelResponse: Page = async (gateway, received, reply, id) => {
   const job = jobOf(gateway, received, id)
   if (job) {
-    job.cancel()
+    await job.cancel()
     return json(reply, received, JSON.stringify(job.response))
   }
-  const stored = storedOf(gateway, received, id)
+  const found = await gateway.responses.get(id, received.client)
+  if (!found.ok) return refuse(received, reply, found.failure)
+  const stored = found.value
   if (!stored) return refuse(received, reply, unknown(id))
   if (object(parseJson(stored.response))?.background !== true)
     return refuse(
@@ -122,10 +127,12 @@ export const cancelResponse: Page = (gateway, received, reply, id) => {
 }
 
 /** `DELETE /v1/responses/{id}`: what continued it cannot be continued any more. */
-export const deleteResponse: Page = (gateway, received, reply, id) => {
+export const deleteResponse: Page = async (gateway, received, reply, id) => {
   const job = jobOf(gateway, received, id)
-  job?.cancel()
-  if (!gateway.responses.delete(id, received.client)) return refuse(received, reply, unknown(id))
+  await job?.cancel()
+  const deleted = await gateway.responses.delete(id, received.client)
+  if (!deleted.ok) return refuse(received, reply, deleted.failure)
+  if (!deleted.value) return refuse(received, reply, unknown(id))
   if (job) gateway.jobs.delete(id)
   json(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
 }
@@ -138,9 +145,6 @@ const jobOf = ({ jobs }: Gateway, { client }: Received, id: string): Job | undef
   const job = jobs.get(id)
   return job?.owner === client ? job : undefined
 }
-
-const storedOf = ({ responses }: Gateway, { client }: Received, id: string): StoredResponse | undefined =>
-  responses.get(id, client)
 
 const unknown = (id: string): Failure =>
   fail(

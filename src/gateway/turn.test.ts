@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { testStore } from '../../test/support/stores.ts'
+import { bad, fail, good } from '../core/failure.ts'
 import { type JsonObject, list } from '../core/json.ts'
 import type { HeaderLookup } from '../core/protocol.ts'
 import type { ResponseStore, StoredResponse } from '../core/stored.ts'
@@ -71,13 +73,12 @@ const calling = (id: string, more: Partial<StoredResponse> = {}) =>
 
 const MAKER = { instance: 'one', key: 'k1', model: 'm', id: 'resp_theirs' }
 
-type World = TurnWorld & { readonly troubles: string[] }
+type World = TurnWorld & { readonly stored: (id: string) => StoredResponse | undefined }
 
 const worldOf = (all: readonly StoredResponse[], more: Partial<TurnWorld> = {}): World => {
-  const durable = memoryStore(1_000_000)
-  for (const one of all) durable.put(one)
+  const durable = testStore()
+  for (const one of all) durable.memory.put(one)
   let letters = 0
-  const troubles: string[] = []
   return {
     shelves: { durable },
     owner: 'me',
@@ -85,14 +86,13 @@ const worldOf = (all: readonly StoredResponse[], more: Partial<TurnWorld> = {}):
     letters: (length) => String(letters++).padStart(length, 'x'),
     created: 1_700_000_000,
     othersMayKnow: false,
-    trouble: ({ message }) => troubles.push(message),
-    troubles,
     ...more,
+    stored: (id) => durable.memory.get(id, 'me'),
   }
 }
 
-const turnOf = (world: TurnWorld, body: JsonObject, background = false): Turn => {
-  const turn = turnFor(world, questionOf(body), { id: 'resp_hgnew', background })
+const turnOf = async (world: TurnWorld, body: JsonObject, background = false): Promise<Turn> => {
+  const turn = await turnFor(world, questionOf(body), { id: 'resp_hgnew', background })
   assert.ok(turn.ok, JSON.stringify(turn))
   return turn.value
 }
@@ -165,8 +165,8 @@ const asked: readonly (readonly [string, readonly StoredResponse[], JsonObject, 
   ],
 ]
 for (const [name, all, body, said] of asked)
-  test(`turn: ${name}`, () => {
-    const turn = turnOf(worldOf(all), body)
+  test(`turn: ${name}`, async () => {
+    const turn = await turnOf(worldOf(all), body)
     assert.deepEqual(saidIn(turn.question), said)
     // Ids mean nothing to whoever answers next.
     if (all.length > 0) assert.doesNotMatch(turn.question.source, /"previous_response_id"|msg_in|msg_out|"fc_/)
@@ -267,39 +267,42 @@ const refusals: readonly (readonly [
   ],
 ]
 for (const [name, all, more, body, kind, param] of refusals)
-  test(`turn: refused: ${name}`, () => {
-    const turn = turnFor(worldOf(all, more), questionOf(body), { id: 'resp_hgnew', background: false })
+  test(`turn: refused: ${name}`, async () => {
+    const turn = await turnFor(worldOf(all, more), questionOf(body), { id: 'resp_hgnew', background: false })
     assert.ok(!turn.ok)
     assert.deepEqual([turn.failure.kind, turn.failure.param], [kind, param])
   })
 
-test('turn: an id others may know goes to them as it came', () => {
+test('turn: an id others may know goes to them as it came', async () => {
   const world = worldOf([], { othersMayKnow: true })
-  const turn = turnOf(world, { previous_response_id: 'resp_theirs', input: 'a' })
+  const turn = await turnOf(world, { previous_response_id: 'resp_theirs', input: 'a' })
   assert.deepEqual(turn.question.body, { model: 'm', previous_response_id: 'resp_theirs', input: 'a' })
   turn.keep('{"output":[]}', 'completed', null)
   // And what continues it begins there.
-  const next = turnOf(world, { previous_response_id: 'resp_hgnew', input: 'b' })
+  const next = await turnOf(world, { previous_response_id: 'resp_hgnew', input: 'b' })
   assert.equal(next.question.body.previous_response_id, 'resp_theirs')
   assert.deepEqual(saidIn(next.question), ['a', 'b'])
 })
 
-test('turn: where nobody may be asked who could know it, it is not found', () => {
-  const turn = turnOf(worldOf([], { othersMayKnow: true }), { previous_response_id: 'resp_theirs', input: 'a' })
+test('turn: where nobody may be asked who could know it, it is not found', async () => {
+  const turn = await turnOf(worldOf([], { othersMayKnow: true }), { previous_response_id: 'resp_theirs', input: 'a' })
   const why = (kind: 'unsupported' | 'status', param: string) => turn.inItsWords({ kind, message: '', param }).kind
   assert.equal(why('unsupported', 'previous_response_id'), 'unknown_previous')
   assert.equal(why('unsupported', 'tools[0]'), 'unsupported')
   assert.equal(why('status', 'previous_response_id'), 'status')
 })
 
-test('turn: a fault in the conversation is told by the path the client knows', () => {
-  const turn = turnOf(worldOf(chain), { previous_response_id: 'resp_hgb', input: [{ role: 'user', content: 'a' }] })
+test('turn: a fault in the conversation is told by the path the client knows', async () => {
+  const turn = await turnOf(worldOf(chain), {
+    previous_response_id: 'resp_hgb',
+    input: [{ role: 'user', content: 'a' }],
+  })
   const { clientPath } = turn.question
   assert.deepEqual(
     ['input[0].content', 'input[3]', 'input[4].content[0].text', 'tools[0]'].map((path) => clientPath?.(path)),
     ['previous_response_id', 'previous_response_id', 'input[0].content[0].text', 'tools[0]'],
   )
-  const words = turnOf(worldOf(chain), { previous_response_id: 'resp_hgb', input: 'a' })
+  const words = await turnOf(worldOf(chain), { previous_response_id: 'resp_hgb', input: 'a' })
   assert.equal(words.question.clientPath?.('input[4].content'), 'input')
 })
 
@@ -318,8 +321,8 @@ for (const [name, instance, key, own] of [
   ['another key is told everything', 'one', 'k2', false],
   ['another provider is told everything', 'two', 'k1', false],
 ] as const)
-  test(`turn: ${name}`, () => {
-    const turn = native()
+  test(`turn: ${name}`, async () => {
+    const turn = await native()
     const question = turn.questionFor(target(instance, key))
     assert.equal(question !== turn.question, own)
     assert.equal(question.body.previous_response_id, own ? 'resp_theirs' : undefined)
@@ -332,8 +335,8 @@ for (const [name, instance, key, own] of [
       })
   })
 
-test('turn: the key that has it is the first to be asked', () => {
-  const turn = native()
+test('turn: the key that has it is the first to be asked', async () => {
+  const turn = await native()
   const keys = ['k0', 'k1', 'k2'].map((id) => ({ id, secret: null, weight: 1 }))
   const order = (instance: string) => Array.from(turn.keysFirst(target(instance, 'k0').candidate, keys), ({ id }) => id)
   assert.deepEqual(order('one'), ['k1', 'k0', 'k2'])
@@ -350,8 +353,8 @@ for (const [name, failure, gone] of [
   ['another fault', { kind: 'invalid_request', message: '', status: 400 }, false],
   ['no connection', { kind: 'refused', message: '' }, false],
 ] as const)
-  test(`turn: a record that may be gone: ${name}`, () => {
-    const turn = native()
+  test(`turn: a record that may be gone: ${name}`, async () => {
+    const turn = await native()
     assert.equal(turn.forgotten(turn.question, failure), false)
     assert.equal(turn.forgotten(turn.questionFor(target('one', 'k1')), failure), gone)
     assert.equal(turn.questionFor(target('one', 'k1')) === turn.question, gone)
@@ -361,9 +364,9 @@ for (const [name, failure, gone] of [
 
 // ── What is kept ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('turn: what is kept is the turn’s own input, each item with an id, and the answer', () => {
+test('turn: what is kept is the turn’s own input, each item with an id, and the answer', async () => {
   const world = worldOf([])
-  const turn = turnOf(world, {
+  const turn = await turnOf(world, {
     input: [
       { role: 'user', content: 'text' },
       { type: 'message', role: 'assistant', content: 'before', id: 'msg_own' },
@@ -371,8 +374,8 @@ test('turn: what is kept is the turn’s own input, each item with an id, and th
       { type: 'function_call_output', call_id: 'c', output: 'x' },
     ],
   })
-  assert.equal(turn.keep('{"id":"resp_hgnew","output":[{"id":"msg_answer"}]}', 'completed', null), null)
-  const kept = world.shelves.durable?.get('resp_hgnew', 'me')
+  assert.equal(await turn.keep('{"id":"resp_hgnew","output":[{"id":"msg_answer"}]}', 'completed', null), null)
+  const kept = world.stored('resp_hgnew')
   assert.ok(kept)
   const items: JsonObject[] = JSON.parse(kept.input)
   assert.deepEqual(
@@ -405,23 +408,23 @@ const shelves: readonly (readonly [string, JsonObject, boolean, boolean, 'durabl
   ['stored where nothing is kept', {}, false, false, null],
 ]
 for (const [name, body, keeps, connected, where] of shelves)
-  test(`turn: kept where: ${name}`, () => {
-    const durable = memoryStore(10_000)
+  test(`turn: kept where: ${name}`, async () => {
+    const durable = testStore()
     const connection = memoryStore(10_000)
     const world = worldOf([], { shelves: { durable: keeps ? durable : null, ...(connected && { connection }) } })
-    const turn = turnOf(world, { input: 'a', ...body })
+    const turn = await turnOf(world, { input: 'a', ...body })
     assert.equal(turn.kept.store, keeps && body.store !== false)
-    turn.keep('{"output":[]}', 'completed', null)
-    assert.equal(durable.get('resp_hgnew', 'me') !== undefined, where === 'durable')
+    await turn.keep('{"output":[]}', 'completed', null)
+    assert.equal(durable.memory.get('resp_hgnew', 'me') !== undefined, where === 'durable')
     assert.equal(connection.get('resp_hgnew', 'me') !== undefined, where === 'connection')
   })
 
-test('turn: what a connection remembers and what is stored are one conversation', () => {
+test('turn: what a connection remembers and what is stored are one conversation', async () => {
   const connection = memoryStore(10_000)
   const world = worldOf([stored('resp_hga')], {})
   const both: TurnWorld = { ...world, shelves: { ...world.shelves, connection } }
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
-  const turn = turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
+  const turn = await turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
   assert.deepEqual(saidIn(turn.question), [
     'asked resp_hga',
     'said resp_hga',
@@ -431,37 +434,51 @@ test('turn: what a connection remembers and what is stored are one conversation'
   ])
 })
 
-test('turn: one that failed is not kept, and takes what it continued from the connection’s memory', () => {
+test('turn: one that failed is not kept, and takes what it continued from the connection’s memory', async () => {
   const connection = memoryStore(10_000)
   const world = worldOf([stored('resp_hga')])
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
   const both: TurnWorld = { ...world, shelves: { ...world.shelves, connection } }
-  const turn = turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
+  const turn = await turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
   turn.keep('{}', 'failed', null)
   assert.equal(connection.get('resp_hgnew', 'me'), undefined)
   assert.equal(connection.get('resp_hgb', 'me'), undefined)
-  assert.ok(world.shelves.durable?.get('resp_hga', 'me'))
+  assert.ok(world.stored('resp_hga'))
 })
 
-test('turn: one that failed in the background is kept: somebody is going to ask', () => {
+test('turn: one that failed in the background is kept: somebody is going to ask', async () => {
   const world = worldOf([])
-  turnOf(world, { input: 'a' }, true).keep('{"status":"failed"}', 'failed', 'events')
-  assert.partialDeepStrictEqual(world.shelves.durable?.get('resp_hgnew', 'me'), { status: 'failed', events: 'events' })
+  await (await turnOf(world, { input: 'a' }, true)).keep('{"status":"failed"}', 'failed', 'events')
+  assert.partialDeepStrictEqual(world.stored('resp_hgnew'), { status: 'failed', events: 'events' })
 })
 
-test('turn: what cannot be kept is told to the operator', () => {
-  const full: ResponseStore = { ...memoryStore(1), put: () => ({ kind: 'internal', message: 'the disk is full' }) }
-  const world = worldOf([], { shelves: { durable: full } })
-  assert.equal(turnOf(world, { input: 'a' }).keep('{}', 'completed', null)?.kind, 'internal')
-  assert.deepEqual(world.troubles, ['the disk is full'])
+test('turn: a failed write is its result', async () => {
+  const durable = testStore()
+  durable.failure = fail('storage', 'the disk is full')
+  const turn = await turnOf(worldOf([], { shelves: { durable } }), { input: 'a' })
+  assert.equal(await turn.keep('{}', 'completed', null), durable.failure)
 })
 
-test('turn: a thought without its seal is only what it says', () => {
+test('turn: what cannot be read from the store is a failure of the store, not an unknown id', async () => {
+  const failure = fail('storage', 'the disk does not answer')
+  const broken: ResponseStore = { ...testStore(), turns: async () => bad(failure), holding: async () => bad(failure) }
+  const world = worldOf([], { shelves: { durable: broken } })
+  for (const body of [
+    { previous_response_id: 'resp_hga', input: 'a' },
+    { input: [{ type: 'item_reference', id: 'msg_a' }] },
+  ])
+    assert.deepEqual(await turnFor(world, questionOf(body), { id: 'resp_hgnew', background: false }), {
+      ok: false,
+      failure,
+    })
+})
+
+test('turn: a thought without its seal is only what it says', async () => {
   const output = [
     { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed', status: 'completed' },
     { type: 'reasoning', id: 'rs_2', summary: [{ type: 'summary_text', text: 'hm' }] },
   ]
-  const turn = turnOf(worldOf([stored('resp_hga', { response: JSON.stringify({ output }) })]), {
+  const turn = await turnOf(worldOf([stored('resp_hga', { response: JSON.stringify({ output }) })]), {
     previous_response_id: 'resp_hga',
     input: 'next',
   })
@@ -471,19 +488,19 @@ test('turn: a thought without its seal is only what it says', () => {
   ])
 })
 
-test('turn: a conversation longer than anybody takes is refused before it is read to its end', () => {
+test('turn: a conversation longer than anybody takes is refused before it is read to its end', async () => {
   const large = JSON.stringify([{ role: 'user', content: 'x'.repeat(10_000_000) }])
   const ids = Array.from({ length: 10 }, (_, at) => `resp_hg${at}`)
   const all = ids.map((id, at) => stored(id, { input: large, previous: ids[at - 1] ?? null }))
-  const durable = memoryStore(1_000_000_000)
-  for (const one of all) durable.put(one)
+  const durable = testStore(1_000_000_000)
+  for (const one of all) durable.memory.put(one)
   let read = 0
-  const get: ResponseStore['get'] = (id, owner) => {
+  const turns: ResponseStore['turns'] = (id, owner) => {
     read++
-    return durable.get(id, owner)
+    return durable.turns(id, owner)
   }
-  const world = worldOf([], { shelves: { durable: { ...durable, get } } })
-  const turn = turnFor(world, questionOf({ previous_response_id: 'resp_hg9', input: 'next' }), {
+  const world = worldOf([], { shelves: { durable: { ...durable, turns } } })
+  const turn = await turnFor(world, questionOf({ previous_response_id: 'resp_hg9', input: 'next' }), {
     id: 'resp_hgnew',
     background: false,
   })
@@ -492,32 +509,46 @@ test('turn: a conversation longer than anybody takes is refused before it is rea
     failure: { kind: 'invalid_request', param: 'previous_response_id' },
   })
   assert.equal(read, 4)
-  assert.ok(
-    turnFor(world, questionOf({ previous_response_id: 'resp_hg1', input: 'next' }), { id: 'a', background: false }).ok,
-  )
+  const shorter = questionOf({ previous_response_id: 'resp_hg1', input: 'next' })
+  assert.ok((await turnFor(world, shorter, { id: 'a', background: false })).ok)
 })
 
-test('turn: a turn is read once, however many of its items are named', () => {
+test('turn: the store returns several turns of a conversation at once', async () => {
+  const durable = testStore()
+  for (const one of chain) durable.memory.put(one)
+  const asked: string[] = []
+  const turns: ResponseStore['turns'] = async (id) => {
+    asked.push(id)
+    return good(id === 'resp_hgc' ? [chain[2], chain[1]].filter((one) => one !== undefined) : chain.slice(0, 1))
+  }
+  const world = worldOf([], { shelves: { durable: { ...durable, turns } } })
+  const turn = await turnOf(world, { previous_response_id: 'resp_hgc', input: 'next' })
+  assert.deepEqual(asked, ['resp_hgc', 'resp_hga'])
+  assert.equal(saidIn(turn.question)[0], 'asked resp_hga')
+  assert.equal(saidIn(turn.question).length, 7)
+})
+
+test('turn: a turn is read once, however many of its items are named', async () => {
   const input = Array.from({ length: 500 }, (_, at) => ({ type: 'message', role: 'user', id: `m${at}`, content: 'x' }))
-  const durable = memoryStore(1_000_000)
-  durable.put(stored('resp_hga', { input: JSON.stringify(input), items: input.map(({ id }) => id) }))
+  const durable = testStore()
+  durable.memory.put(stored('resp_hga', { input: JSON.stringify(input), items: input.map(({ id }) => id) }))
   let read = 0
   const holding: ResponseStore['holding'] = (item, owner) => {
     read++
     return durable.holding(item, owner)
   }
   const world = worldOf([], { shelves: { durable: { ...durable, holding } } })
-  const turn = turnOf(world, { input: input.map(({ id }) => ({ type: 'item_reference', id })) })
+  const turn = await turnOf(world, { input: input.map(({ id }) => ({ type: 'item_reference', id })) })
   assert.equal(saidIn(turn.question).length, 500)
   assert.equal(read, 1)
 })
 
-test('turn: a large item named again and again is refused before it is written out', () => {
+test('turn: a large item named again and again is refused before it is written out', async () => {
   const input = [{ type: 'message', role: 'user', id: 'm', content: 'x'.repeat(1_000_000) }]
   const world = worldOf([stored('resp_hga', { input: JSON.stringify(input), items: ['m'] })], {})
-  const durable = memoryStore(10_000_000)
-  durable.put(stored('resp_hga', { input: JSON.stringify(input), items: ['m'] }))
-  const turn = turnFor(
+  const durable = testStore(10_000_000)
+  durable.memory.put(stored('resp_hga', { input: JSON.stringify(input), items: ['m'] }))
+  const turn = await turnFor(
     { ...world, shelves: { durable } },
     questionOf({ input: Array(1_000).fill({ type: 'item_reference', id: 'm' }) }),
     { id: 'resp_hgnew', background: false },
@@ -525,10 +556,10 @@ test('turn: a large item named again and again is refused before it is written o
   assert.partialDeepStrictEqual(turn, { ok: false, failure: { kind: 'invalid_request', param: 'input' } })
 })
 
-test('turn: of so many items that nobody will name them all the last can be named', () => {
+test('turn: of so many items that nobody will name them all the last can be named', async () => {
   const world = worldOf([])
   const input = Array.from({ length: 20_000 }, (_, at) => ({ role: 'user', id: `m${at}`, content: 'x' }))
-  turnOf(world, { input }).keep('{"output":[{"id":"said"}]}', 'completed', null)
-  const { items } = world.shelves.durable?.get('resp_hgnew', 'me') ?? { items: [] }
+  await (await turnOf(world, { input })).keep('{"output":[{"id":"said"}]}', 'completed', null)
+  const { items } = world.stored('resp_hgnew') ?? { items: [] }
   assert.deepEqual([items.length, items[0], items.at(-1)], [10_000, 'm10001', 'said'])
 })

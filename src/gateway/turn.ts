@@ -11,7 +11,7 @@ import { isObject, type Json, type JsonObject, list, object, parseJson, text } f
 import { DEEPEST, rewrite, survey } from '../core/json-text.ts'
 import type { Kept } from '../core/protocol.ts'
 import type { ProviderKey } from '../core/provider.ts'
-import type { Maker, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
+import type { Maker, MemoryStore, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import type { ExtentLimits } from '../policy/extent.ts'
 import { keepsResponses } from '../policy/wire.ts'
@@ -26,7 +26,7 @@ export type Shelves = {
   /** Outlives the process; null: nothing is kept, as configured. */
   readonly durable: ResponseStore | null
   /** What one connection remembers of its own turns that are not to be stored (`store: false`). */
-  readonly connection?: ResponseStore
+  readonly connection?: MemoryStore
 }
 
 export type TurnWorld = {
@@ -40,7 +40,6 @@ export type TurnWorld = {
   readonly created: number
   /** Somebody configured speaks the format, and may know what is not known here. */
   readonly othersMayKnow: boolean
-  readonly trouble: (failure: Failure) => void
 }
 
 /** Ids of ours begin so: none that does can be known to anybody else. */
@@ -58,7 +57,6 @@ export class Turn {
   readonly question: Question
   readonly kept: Kept
   readonly #world: TurnWorld
-  readonly #shelf: ResponseStore | null
   readonly #input: readonly JsonObject[]
   readonly #native: { readonly maker: Maker; readonly question: Question } | null
   #withIds: readonly JsonObject[] | null = null
@@ -77,7 +75,6 @@ export class Turn {
     this.kept = kept
     this.#input = input
     this.#native = native
-    this.#shelf = (kept.store ? world.shelves.durable : world.shelves.connection) ?? null
   }
 
   /** What this target is asked. */
@@ -121,45 +118,54 @@ export class Turn {
     this.#maker = stored ? { instance: candidate.instance.id, key: key.id, model: candidate.model, id } : null
   }
 
-  /** The reply, with the answer kept on its way; in the background the reply does that itself. */
+  /** A reply that stores the answer before its end is sent. A background job stores its own answer. */
   keeping(reply: Reply): Reply {
-    return this.#shelf && !this.kept.background
+    const { durable, connection } = this.#world.shelves
+    return (this.kept.store ? durable : connection) && !this.kept.background
       ? new KeepingReply(reply, (response, status) => this.keep(response, status, null))
       : reply
   }
 
   /** The items of this turn with their ids, made once. Only a stored turn needs them. */
   #named(): readonly JsonObject[] {
-    this.#withIds ??= named(this.#input, this.#world.letters)
+    this.#withIds ??= withIds(this.#input, this.#world.letters)
     return this.#withIds
   }
 
-  /** `response`: JSON. A failed turn is kept only if it can still be asked for (`background`). */
-  keep(response: string, status: ResponseStatus, events: string | null): Failure | null {
-    const { id, previous, background } = this.kept
+  /**
+   * Stores the turn. `response`: JSON. Null: nothing to wait for. A promise: the result of the write to the durable store.
+   * A failed turn is stored only if a client can ask for it later (`background`).
+   */
+  keep(response: string, status: ResponseStatus, events: string | null): Promise<Failure | null> | null {
+    const { previous, background } = this.kept
+    const { durable, connection } = this.#world.shelves
     if (status === 'failed' && !background) {
-      // Who continued in vain on a connection starts anew: the record there is not to be trusted any more.
-      if (previous !== null) this.#world.shelves.connection?.delete(previous, this.#world.owner)
+      // A client whose continuation failed starts again: the record in the connection's memory is no longer trusted.
+      if (previous !== null) connection?.delete(previous, this.#world.owner)
       return null
     }
+    if (this.kept.store) return durable?.put(this.#record(response, status, events)) ?? null
+    connection?.put(this.#record(response, status, events))
+    return null
+  }
+
+  #record(response: string, status: ResponseStatus, events: string | null): StoredResponse {
+    const { id, previous } = this.kept
     const input = this.#named()
-    const trouble =
-      this.#shelf?.put({
-        id,
-        owner: this.#world.owner,
-        previous,
-        status,
-        created: this.#world.created,
-        input: JSON.stringify(input),
-        response,
-        events,
-        items: [...input, ...list(object(parseJson(response))?.output)]
-          .slice(-MOST_NAMED)
-          .flatMap((item) => text(object(item)?.id) ?? []),
-        maker: this.#maker,
-      }) ?? null
-    if (trouble) this.#world.trouble(trouble)
-    return trouble
+    return {
+      id,
+      owner: this.#world.owner,
+      previous,
+      status,
+      created: this.#world.created,
+      input: JSON.stringify(input),
+      response,
+      events,
+      items: [...input, ...list(object(parseJson(response))?.output)]
+        .slice(-MOST_NAMED)
+        .flatMap((item) => text(object(item)?.id) ?? []),
+      maker: this.#maker,
+    }
   }
 }
 
@@ -168,24 +174,31 @@ export const newId = ({ letters }: TurnWorld): string => OWN_ID + letters(24)
 
 export type TurnOptions = { readonly id: string; readonly background: boolean }
 
-/** The turn this question is; refused when what it continues is not to be found, or does not fit. */
-export const turnFor = (world: TurnWorld, question: Question, { id, background }: TurnOptions): Outcome<Turn> => {
+/** The turn this question is; refused when what it continues is not found, does not fit, or cannot be read. */
+export const turnFor = async (
+  world: TurnWorld,
+  question: Question,
+  { id, background }: TurnOptions,
+): Promise<Outcome<Turn>> => {
   const { body } = question
-  const { durable, connection } = world.shelves
+  const { durable } = world.shelves
   const wanted = body.store !== false
   const store = wanted && durable !== null
+  if (store) durable.prepare()
   const previous = text(body.previous_response_id) ?? null
   const kept: Kept = { id, previous, store, background }
   const news = itemsOf(body.input)
-  const references = referredTo(world, news)
+  const referenced = await referredTo(world, news)
+  if (!referenced.ok) return referenced
+  const references = referenced.value
   if (sizeOfNamed(news, references) > MOST_SAID) return bad(tooMuch('input'))
   const asking = news.map((item) => references.get(text(item.id) ?? '')?.item ?? item)
   const asIs = () => good(new Turn(world, question, kept, asking, null))
   if (previous === null && references.size === 0) return asIs()
 
-  const find = (id: string) => connection?.get(id, world.owner) ?? durable?.get(id, world.owner)
-  const { turns, root, tooLong } =
-    previous === null ? { turns: [], root: null, tooLong: false } : conversation(find, previous)
+  const before = previous === null ? good(NO_TURNS) : await conversation(finder(world), previous)
+  if (!before.ok) return before
+  const { turns, root, tooLong } = before.value
   if (tooLong) return bad(tooMuch('previous_response_id'))
   const last = turns.at(-1)
   if (previous !== null && !last) {
@@ -195,13 +208,13 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
   // What we have given an id and have no more was deleted, or has expired: half a conversation would be another one.
   if (root?.startsWith(OWN_ID) || (root !== null && !world.othersMayKnow)) return bad(unknownPrevious(root))
   if (last?.status === 'queued' || last?.status === 'in_progress') return bad(notDone(last.id))
-  const before = turns.flatMap(said)
-  const orphan = last ? orphanOf(before, asking) : null
+  const earlier = turns.flatMap(said)
+  const orphan = last ? orphanOf(earlier, asking) : null
   if (orphan) return bad(orphan)
 
   const { previous_response_id: _, ...rest } = body
-  const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...before, ...asking] }
-  const clientPath = pathIn(before.length, isString(body.input))
+  const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...earlier, ...asking] }
+  const clientPath = pathIn(earlier.length, isString(body.input))
   const asked = ask(openaiResponses, JSON.stringify(whole), question.headers, world.limits)
   if (!asked.ok) {
     const { param } = asked.failure
@@ -215,19 +228,22 @@ export const turnFor = (world: TurnWorld, question: Question, { id, background }
 /** An item of an earlier turn. */
 type Named = { readonly item: JsonObject; readonly turn: StoredResponse }
 
-/** The items that a question names instead of repeating them, by id, and the turns they are from. */
-const referredTo = (
+/** The items that a question references by id instead of repeating them, with the turns that contain them. */
+const referredTo = async (
   { shelves: { durable, connection }, owner }: TurnWorld,
   items: readonly JsonObject[],
-): ReadonlyMap<string, Named> => {
+): Promise<Outcome<ReadonlyMap<string, Named>>> => {
   const found = new Map<string, Named>()
-  // A turn may be megabytes: it is read once, however many of its items are named.
+  // A turn may be megabytes: it is read once, however many of its items are referenced.
   const known = new Map<string, Named>()
   const wanted = new Set(items.filter(isReference).map((reference) => text(reference.id) ?? ''))
   let size = 0
   for (const id of [...wanted].slice(0, MOST_NAMED)) {
     if (!known.has(id) && size <= MOST_SAID) {
-      const turn = connection?.holding(id, owner) ?? durable?.holding(id, owner)
+      const own = connection?.holding(id, owner)
+      const read = own || !durable ? good(own) : await durable.holding(id, owner)
+      if (!read.ok) return read
+      const turn = read.value
       if (turn) {
         size += sizeOf(turn)
         for (const item of itemsIn(turn)) known.set(text(item.id) ?? '', { item: unnamed(item), turn })
@@ -236,7 +252,7 @@ const referredTo = (
     const one = known.get(id)
     if (one) found.set(id, one)
   }
-  return found
+  return good(found)
 }
 
 /** Characters of what is named, as often as it is: a few letters may name megabytes, and again and again. */
@@ -272,23 +288,47 @@ const notDone = (id: string): Failure =>
     param: 'previous_response_id',
   })
 
-/** The turns up to this one, oldest first, and what the oldest continues that is not known here. Too long, it is only the last of it. */
-export const conversation = (
-  find: (id: string) => StoredResponse | undefined,
-  id: string,
-): { readonly turns: readonly StoredResponse[]; readonly root: string | null; readonly tooLong: boolean } => {
+type Conversation = {
+  /** Oldest first. */
+  readonly turns: readonly StoredResponse[]
+  /** The id that the oldest turn continues and that is not known here. */
+  readonly root: string | null
+  /** Only the end of it was read. */
+  readonly tooLong: boolean
+}
+
+const NO_TURNS: Conversation = { turns: [], root: null, tooLong: false }
+
+/** Reads the turn with this id, and as many of those before it as one read returns, newest first. */
+type FindTurns = (id: string) => Promise<Outcome<readonly StoredResponse[]>>
+
+/** Looks in the connection's memory, then in the durable store. */
+const finder =
+  ({ shelves: { durable, connection }, owner }: TurnWorld): FindTurns =>
+  async (id) => {
+    const own = connection?.get(id, owner)
+    if (own) return good([own])
+    return durable ? durable.turns(id, owner) : good([])
+  }
+
+/** The turns up to and including this one. */
+export const conversation = async (find: FindTurns, id: string): Promise<Outcome<Conversation>> => {
   const turns: StoredResponse[] = []
   let next: string | null = id
   let size = 0
   while (next !== null) {
-    const found = find(next)
-    if (!found) break
-    size += sizeOf(found)
-    if (size > MOST_SAID || turns.length === MOST_TURNS) return { turns: turns.reverse(), root: next, tooLong: true }
-    turns.push(found)
-    next = found.previous
+    const found = await find(next)
+    if (!found.ok) return found
+    if (found.value.length === 0) break
+    for (const turn of found.value) {
+      size += sizeOf(turn)
+      if (size > MOST_SAID || turns.length === MOST_TURNS)
+        return good({ turns: turns.reverse(), root: turn.id, tooLong: true })
+      turns.push(turn)
+      next = turn.previous
+    }
   }
-  return { turns: turns.reverse(), root: next, tooLong: false }
+  return good({ turns: turns.reverse(), root: next, tooLong: false })
 }
 
 const sizeOf = ({ input, response }: StoredResponse): number => input.length + response.length
@@ -317,7 +357,7 @@ const itemsOf = (input: Json | undefined): readonly JsonObject[] =>
     : list(input).filter(isObject)
 
 /** Input items as they can be listed: each with an id, messages with their type and state. */
-const named = (items: readonly JsonObject[], letters: TurnWorld['letters']): readonly JsonObject[] =>
+const withIds = (items: readonly JsonObject[], letters: TurnWorld['letters']): readonly JsonObject[] =>
   items.map((item) => {
     const type = text(item.type) ?? (item.role === undefined ? 'item_reference' : 'message')
     return {

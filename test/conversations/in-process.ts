@@ -10,11 +10,11 @@ import { loadProviders } from '../../src/edge/load-providers.ts'
 import { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
 import { respond } from '../../src/gateway/respond.ts'
-import { memoryStore } from '../../src/gateway/shelf.ts'
 import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, play } from '../support/gateway.ts'
 import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
+import { testStore } from '../support/stores.ts'
 import { Cast } from './cast.ts'
 import { type Conversation, converse, type Reply, type Turn } from './conversation.ts'
 import { LENIENT, VENDORS, type Vendor, variable } from './vendors.ts'
@@ -83,7 +83,7 @@ const gatewayFor = ({ vendors }: Cast, world: StillWorld): Gateway => {
     config: () => own,
     lists: () => new Map(),
     live: new Live(),
-    responses: memoryStore(1_000_000),
+    responses: testStore(1_000_000),
     jobs: new Map(),
   }
 }

@@ -66,7 +66,7 @@ describe('the package', () => {
     const files = globSync('**/*', { cwd: folder })
     for (const file of [
       'dist/main.mjs',
-      'dist/checkpoint-thread.mjs',
+      'dist/store-thread.mjs',
       'bin/headgate.mjs',
       'data/catalogue.json',
       'LICENSE',

@@ -44,6 +44,14 @@ const next = async (gateway: Started, event: string, act: () => unknown): Promis
   return linesOf(gateway, event)[count] as LogLine
 }
 
+const health = async (gateway: Started) =>
+  (await (await fetch(`${gateway.url}/health`)).json()) as {
+    readonly status: string
+    readonly problems?: readonly { readonly component: string; readonly reason: string }[]
+  }
+const reloadOk = async (gateway: Started): Promise<number> =>
+  Number(/^headgate_config_reload_ok (\d)$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text())?.[1])
+
 let a: Upstream
 let b: Upstream
 before(async () => {
@@ -103,7 +111,13 @@ describe('reload', () => {
       assert.equal(line.level, 'error')
       assert.equal((await ask(gateway)).headers.get('x-headgate-provider'), 'west')
     }
+    const { problems, ...page } = await health(gateway)
+    assert.equal(page.status, 'degraded')
+    assert.equal(problems?.length, 1)
+    assert.match(String(problems?.[0]?.reason), /headgate\.yaml:2:\d+/)
+    assert.deepEqual([problems?.[0]?.component, await reloadOk(gateway)], ['config', 0])
     await next(gateway, 'config_unchanged', () => write(gateway, good))
+    assert.deepEqual([(await health(gateway)).status, await reloadOk(gateway)], ['ok', 1])
     const line = await next(gateway, 'config_changed', () => write(gateway, `${good}strategy: cost\n`))
     assert.deepEqual(line.changes, ['strategy: priority → cost'])
   })

@@ -30,21 +30,21 @@ test('built: only the way in and the way upstream touch the network', () => {
 
 test('built: nothing is started, and no text becomes code', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One thread, of a file of ours: it waits for the disk, and is given the database's name and no environment.
-  assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/checkpoint'), [])
-  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [
-    'edge/store/checkpoints.ts',
-  ])
-  assert.match(
-    source.get('edge/store/checkpoints.ts') ?? '',
-    /new Worker\(THREAD, \{ workerData: path, env: \{\}, execArgv: \[\]/,
-  )
+  // One thread, of a file of ours: it waits for the disk, and receives the folder's name and no environment.
+  assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/'), [])
+  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), ['edge/store/client.ts'])
+  assert.match(source.get('edge/store/client.ts') ?? '', /new Worker\(THREAD, \{ workerData, env: \{\}, execArgv: \[\]/)
   // Itself, as often as it was told to at the start.
   assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/supervise.ts'])
   assert.match(source.get('edge/workers/supervise.ts') ?? '', /fork\(program, /)
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // What was compiled before, and a package that is loaded when it is first asked for, by its name.
-  assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), ['edge/http/web-socket.ts', 'main.ts'])
+  assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
+    'edge/http/web-socket.ts',
+    'edge/store/client.ts',
+    'edge/store/store-thread.mjs',
+    'main.ts',
+  ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
   // A module's name is never made of what came from outside but the folder of providers, read at start.

@@ -9,9 +9,9 @@ import type { Dial, UpstreamCall, UpstreamListener, World } from '../../src/core
 import type { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
 import { repeatableChat, type Share, sharing } from '../../src/gateway/sharing.ts'
-import { memoryStore } from '../../src/gateway/shelf.ts'
 import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { testStore } from '../support/stores.ts'
 import { type Chance, drawing, exponential, fork, logNormal, pick, whole } from './chance.ts'
 import { bodyFor, type Call, PROTOCOL, type Question, type Reading, SimReply } from './client.ts'
 import { Clock } from './clock.ts'
@@ -139,7 +139,7 @@ class Simulation {
       config: () => this.#config,
       lists: () => new Map(),
       live: new Live(),
-      responses: memoryStore(10_000),
+      responses: testStore(10_000),
       jobs: new Map(),
     }
     this.#gateway = mutant.gateway?.(gateway) ?? gateway

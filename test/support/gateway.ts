@@ -9,10 +9,10 @@ import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import { Board } from '../../src/gateway/board.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
-import { memoryStore } from '../../src/gateway/shelf.ts'
 import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type Asked, type StillWorld, stillWorld } from './still-world.ts'
+import { type TestStore, testStore } from './stores.ts'
 
 export const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
   name,
@@ -44,6 +44,7 @@ export type SettingsInput = {
 
 export type Bench = {
   readonly gateway: Gateway
+  readonly store: TestStore
   readonly world: StillWorld
   readonly news: News[]
   /** Sends a request and gives back its reply, which fills as time passes. */
@@ -66,6 +67,7 @@ export const bench = (
     instances,
     routes: new Map(Object.entries(routes).map(([name, targets]) => [name, routeOf(name, targets)])),
   }
+  const store = testStore()
   const gateway: Gateway = {
     world,
     tell,
@@ -74,12 +76,13 @@ export const bench = (
     config: () => config,
     lists: () => new Map(),
     live: new Live(),
-    responses: memoryStore(1_000_000),
+    responses: store,
     jobs: new Map(),
   }
   let number = 0
   return {
     gateway,
+    store,
     world,
     news,
     ask: (body, style = 'openai-chat', client = '') => {

@@ -3,7 +3,7 @@
 import type { Received } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
-import { type Failure, fail } from '../../src/core/failure.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../src/core/failure.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { ResponseStore } from '../../src/core/stored.ts'
@@ -14,15 +14,15 @@ import { embed } from '../../src/gateway/embed.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
 import { respond } from '../../src/gateway/respond.ts'
 import { repeatableChat, repeatableEmbeddings, sharing } from '../../src/gateway/sharing.ts'
-import { memoryStore } from '../../src/gateway/shelf.ts'
 import { Live } from '../../src/gateway/stop.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
 import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
+import { testStore } from '../support/stores.ts'
 
 /**
  * What can go wrong with a call. `refused`, `reset`: the way upstream breaks, at once or after a moment. `slow`, `gone`:
- * the client does not read on, or has left. `not kept`, `forgotten`: what the store may answer. `throws`: what nothing is
+ * the client does not read on, or has left. `not kept`, `forgotten`, `not read`: what the store may answer. `throws`: what nothing is
  * to do, and a mistake, a full disk or another version of a library does all the same. `lost`: a timer never goes off.
  */
 export const FAULTS = {
@@ -30,7 +30,7 @@ export const FAULTS = {
   later: ['lost'],
   tell: ['throws'],
   put: ['not kept'],
-  get: ['forgotten', 'throws'],
+  get: ['forgotten', 'not read'],
   head: ['gone', 'throws'],
   write: ['slow', 'gone'],
   end: ['gone'],
@@ -113,7 +113,7 @@ export const rig = (
     }
   }
   const still = stillWorld((asked) => caught(() => script(asked)))
-  const broken = (fault: Fault): Failure =>
+  const brokenWay = (fault: Fault): Failure =>
     fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'nobody listens there')
   const world: World = {
     ...still,
@@ -125,7 +125,7 @@ export const rig = (
       if (fault === null) return still.dial(call, listener)
       let over = false
       still.later(fault === 'reset' ? 20 : 0, () => {
-        if (!over) caught(() => listener.failed(broken(fault)))
+        if (!over) caught(() => listener.failed(brokenWay(fault)))
       })
       return {
         abort: () => {
@@ -135,19 +135,20 @@ export const rig = (
       }
     },
   }
-  const shelf = memoryStore(1_000_000)
-  const lookup = <T>(fault: Fault | null, found: T): T | undefined => {
-    if (fault === 'throws') throw new Error('the database is malformed')
-    return fault === 'forgotten' ? undefined : found
+  const store = testStore()
+  const broken = fail('storage', 'the disk does not answer')
+  const lookup = async <T>(found: Promise<Outcome<T>>, none: T): Promise<Outcome<T>> => {
+    const fault = hit('get')
+    if (fault === 'not read') return bad(broken)
+    return fault === 'forgotten' ? good(none) : found
   }
   const responses: ResponseStore = {
-    put: (response) => {
-      const fault = hit('put')
-      return fault === 'not kept' ? fail('internal', 'the disk is full') : shelf.put(response)
-    },
-    get: (id, owner) => lookup(hit('get'), shelf.get(id, owner)),
-    holding: (item, owner) => lookup(hit('get'), shelf.holding(item, owner)),
-    delete: shelf.delete,
+    prepare: () => {},
+    put: async (response) => (hit('put') === 'not kept' ? broken : store.put(response)),
+    get: (id, owner) => lookup(store.get(id, owner), undefined),
+    holding: (item, owner) => lookup(store.holding(item, owner), undefined),
+    turns: (id, owner) => lookup(store.turns(id, owner), []),
+    delete: store.delete,
   }
   let outcomes = 0
   const log: Gateway['tell'] = () => {

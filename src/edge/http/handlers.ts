@@ -9,7 +9,7 @@ import { count } from '../../gateway/count.ts'
 import { EMBEDDINGS, embed } from '../../gateway/embed.ts'
 import { explain } from '../../gateway/explain.ts'
 import { type Gateway, handle } from '../../gateway/handle.ts'
-import { healthPage, modelPage, modelsPage, statusPage } from '../../gateway/pages.ts'
+import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../../gateway/pages.ts'
 import { respond } from '../../gateway/respond.ts'
 import { repeatableChat, repeatableEmbeddings, sharing } from '../../gateway/sharing.ts'
 import { cancelResponse, deleteResponse, listInput, showResponse } from '../../gateway/stored.ts'
@@ -31,6 +31,8 @@ export type Home = {
   readonly started: number
   readonly uptime: () => number
   readonly draining: () => boolean
+  /** What does not work at the moment, for `/health`. */
+  readonly problems: () => readonly HealthProblem[]
   /** The page; null: it could not be had at the moment. */
   readonly metrics: () => string | Promise<string | null>
   /** Which of several processes this is, and what it can have the others do. */
@@ -79,12 +81,12 @@ export const handlersFor = (home: Home): Handlers => {
     response: (received, reply, id) => showResponse(gateway, received, reply, id),
     deleteResponse: async (received, reply, id) => {
       await letGo(id, received)
-      deleteResponse(gateway, received, reply, id)
+      await deleteResponse(gateway, received, reply, id)
     },
     responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
     cancelResponse: async (received, reply, id) => {
       await letGo(id, received)
-      cancelResponse(gateway, received, reply, id)
+      await cancelResponse(gateway, received, reply, id)
     },
     messages: call(ROUTES.messages.protocol),
     completions: call(ROUTES.completions.protocol),
@@ -114,7 +116,7 @@ export const handlersFor = (home: Home): Handlers => {
     health: (_received, reply) => {
       const draining = home.draining()
       json(reply, draining ? 503 : 200, {
-        ...healthPage(gateway, { version, uptime: home.uptime(), draining }),
+        ...healthPage(gateway, { version, uptime: home.uptime(), draining, problems: home.problems() }),
         ...who,
       })
     },

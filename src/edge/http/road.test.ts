@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { errorOf, piecesOf, refuse, say } from '../../../test/support/answers.ts'
 import { instance, type SettingsInput } from '../../../test/support/gateway.ts'
+import { testStore } from '../../../test/support/stores.ts'
 import {
   type Act,
   type Asked,
@@ -19,7 +20,6 @@ import { fail } from '../../core/failure.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { Board } from '../../gateway/board.ts'
 import type { Gateway } from '../../gateway/handle.ts'
-import { memoryStore } from '../../gateway/shelf.ts'
 import { Live } from '../../gateway/stop.ts'
 import { dialer } from '../dial/dial.ts'
 import { realWorld } from '../world.ts'
@@ -60,7 +60,7 @@ for (const front of ['own', 'node'] as const)
         config: () => config,
         lists: () => new Map(),
         live: new Live(),
-        responses: memoryStore(1_000_000),
+        responses: testStore(1_000_000),
         jobs: new Map(),
       }
       const server: Server = await startServer({
@@ -73,6 +73,7 @@ for (const front of ['own', 'node'] as const)
           version: '0.0.0',
           started: 0,
           uptime: () => 0,
+          problems: () => [],
           draining: () => server.draining(),
           metrics: () => '',
         }),

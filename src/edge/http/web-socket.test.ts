@@ -8,12 +8,12 @@ import { until } from '../../../test/support/upstream.ts'
 import type { Received, Reply } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { type Settings, settingsSchema } from '../../core/settings.ts'
-import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
+import type { MemoryStore, StoredResponse } from '../../core/stored.ts'
 import { writeFrame } from '../../protocols/sse.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 import { type Refused, type Server, type ServerOptions, startServer } from './server.ts'
 
-type Turn = { readonly received: Received; readonly reply: Reply; readonly connection: ResponseStore }
+type Turn = { readonly received: Received; readonly reply: Reply; readonly connection: MemoryStore }
 
 type Given = {
   readonly server: Server

@@ -18,7 +18,7 @@ import { DEEPEST, rewrite, survey } from '../../core/json-text.ts'
 import type { Frame, HeaderLookup } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Stage } from '../../core/stage.ts'
-import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
+import type { MemoryStore, StoredResponse } from '../../core/stored.ts'
 import { refusalOf } from '../../gateway/refusal.ts'
 import { memoryStore } from '../../gateway/shelf.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
@@ -27,7 +27,7 @@ import { tooDear } from './dear.ts'
 import type { RequestHead } from './front.ts'
 
 /** One turn; resolves when it has been answered. `connection`: what this connection remembers of its own turns. */
-export type AnswerTurn = (received: Received, reply: Reply, connection: ResponseStore) => Promise<void>
+export type AnswerTurn = (received: Received, reply: Reply, connection: MemoryStore) => Promise<void>
 
 export type WebSocketOptions = {
   readonly settings: () => Settings
@@ -154,14 +154,14 @@ const handshake = ({ method, target, headers }: RequestHead): IncomingMessage =>
 type Arriving = { readonly refuse: (failure: Failure) => void; readonly headers: Readonly<Record<string, string>> }
 
 /** A connection's own part of what all remember. */
-const shelfIn = (all: ResponseStore, connection: string): ResponseStore & { clear(): void } => {
+const shelfIn = (all: MemoryStore, connection: string): MemoryStore & { clear(): void } => {
   const own = new Set<string>()
   const within = (owner: string): string => `${connection} ${owner}`
   const under = (owner: string, found: StoredResponse | undefined) => found && { ...found, owner }
   return {
     put(response) {
       own.add(`${response.id} ${response.owner}`)
-      return all.put({ ...response, owner: within(response.owner) })
+      all.put({ ...response, owner: within(response.owner) })
     },
     get: (id, owner) => under(owner, all.get(id, within(owner))),
     holding: (item, owner) => under(owner, all.holding(item, within(owner))),
@@ -186,7 +186,7 @@ class Connection {
   readonly #peer: WebSocket
   readonly #socket: Socket
   readonly #visitor: Received
-  readonly #shelf: ResponseStore
+  readonly #shelf: MemoryStore
   readonly #waiting: Task[] = []
   #waitingSize = 0
   #turns = 0
@@ -202,7 +202,7 @@ class Connection {
     peer: WebSocket,
     socket: Socket,
     visitor: Received,
-    shelf: ResponseStore,
+    shelf: MemoryStore,
     gone: () => void,
   ) {
     const { timing } = options

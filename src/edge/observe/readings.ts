@@ -1,6 +1,7 @@
 /** The state of things as the metrics page reads it: circuits, keys and load at the moment it is asked for. */
 import { endpointId, keyId } from '../../core/target.ts'
 import type { Gateway } from '../../gateway/handle.ts'
+import type { HealthProblem } from '../../gateway/pages.ts'
 import type { LoadMeter } from '../http/load.ts'
 import type { Reading } from './metrics.ts'
 
@@ -20,6 +21,25 @@ export const loadReadings = (
     value: delay() / 1000,
   },
 ]
+
+/** Whether what `/health` reports besides the providers works. */
+export const healthReadings = (problems: readonly HealthProblem[]): Reading[] => {
+  const ok = (component: HealthProblem['component']) => (problems.some((one) => one.component === component) ? 0 : 1)
+  return [
+    {
+      name: 'store_ok',
+      help: 'Whether responses can be stored: 1 yes, 0 no (see /health).',
+      labels: {},
+      value: ok('store'),
+    },
+    {
+      name: 'config_reload_ok',
+      help: 'Whether the last reload of the configuration was applied: 1 yes, 0 refused (see /health).',
+      labels: {},
+      value: ok('config'),
+    },
+  ]
+}
 
 export const readingsOf = (gateway: Gateway): Reading[] => {
   const { board } = gateway

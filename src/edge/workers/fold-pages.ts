@@ -12,6 +12,8 @@ const FOLDS: { readonly [gauge: string]: (a: number, b: number) => number } = {
   // What one of them cannot use is what an operator wants to know of.
   headgate_circuit_state: Math.max,
   headgate_key_active: Math.min,
+  headgate_store_ok: Math.min,
+  headgate_config_reload_ok: Math.min,
   headgate_event_loop_delay_seconds: Math.max,
 }
 const add = (a: number, b: number): number => a + b

@@ -16,7 +16,8 @@ export type Hands = {
   /** Its page of metrics. */
   readonly metrics: () => string
   /** Lets go of a response that it answers in the background, if it does. */
-  readonly cancel: (response: string, owner: string) => void
+  /** Resolves when the cancelled response is stored, or cannot be. */
+  readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
 export type Seat = {
@@ -73,12 +74,12 @@ export const takeSeat = (mark: string): Seat => {
       waiting.set(id, done)
       say({ say: 'ask', id, question })
     })
-  const answer = (question: Question, hands: Hands): string => {
+  const answer = async (question: Question, hands: Hands): Promise<string> => {
     switch (question.about) {
       case 'metrics':
         return hands.metrics()
       case 'cancel':
-        hands.cancel(question.response, question.owner)
+        await hands.cancel(question.response, question.owner)
         return ''
       default:
         throw new Error(`unknown question ${JSON.stringify(question satisfies never)}`)
@@ -93,7 +94,7 @@ export const takeSeat = (mark: string): Seat => {
       case 'reload':
         return hands.reload()
       case 'tell':
-        return say({ say: 'told', id: message.id, answer: answer(message.question, hands) })
+        return void answer(message.question, hands).then((found) => say({ say: 'told', id: message.id, answer: found }))
       case 'told':
         return waiting.get(message.id)?.(message.answer)
       case 'sign':

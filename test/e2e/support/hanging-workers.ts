@@ -27,7 +27,7 @@ const serveNothing = (mark: string) => {
       end: () => process.exit(0),
       reload: () => {},
       metrics: () => '',
-      cancel: () => {},
+      cancel: async () => {},
     },
   )
 }

@@ -1,47 +1,70 @@
 /**
- * Answers that can be asked for again, in the embedded database: one file in the data folder, readable by its owner
- * only. WAL with `synchronous = NORMAL`: a committed answer survives the end of the process, however it comes; a loss of
- * power may take the last ones.
+ * The database of stored responses: one SQLite file in the data folder. Synchronous, so it is used by the store's thread
+ * only (`thread.ts`). Functions throw the error of SQLite or of the file system.
  */
-import { chmodSync, mkdirSync, statSync } from 'node:fs'
+import { chmodSync, mkdirSync, type Stats, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fail } from '../../core/failure.ts'
-import type { ResponseStatus, ResponseStore, StoredResponse } from '../../core/stored.ts'
-import { checkpoints } from './checkpoints.ts'
+import { DatabaseSync } from 'node:sqlite'
+import type { ResponseStatus, StoredResponse } from '../../core/stored.ts'
 
-export type StoreOptions = {
+export type DatabaseOptions = {
   readonly folder: string
   /** ms since 1970. */
   readonly date: () => number
-  /** Who answers what is kept unfinished: this process, among those that share the folder. */
+  /** The process that answers what is stored unfinished, among those that share the folder. */
   readonly worker: string
-  /** As configured at this moment: days an answer is kept, and MiB of disk for all. */
-  readonly limits: () => { readonly keepDays: number; readonly maxMegabytes: number }
+  readonly limits: () => Limits
 }
 
-export type OpenStore = ResponseStore & {
-  /** Ends what a worker that is gone had under way: nobody is going to answer it any more. Gives the number. */
-  abandon(isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string): number
-  /** Lets go of some of what has expired; true: there is more. All at once would keep every request waiting meanwhile. */
-  sweep(): boolean
-  close(): void
+/** As configured now: days a response is stored, and MiB of disk for all. */
+export type Limits = { readonly keepDays: number; readonly maxMegabytes: number }
+
+export type Database = {
+  /** Runs it in one transaction: all of it is committed, or nothing. */
+  readonly transaction: <T>(run: () => T) => T
+  /** Adds or replaces; returns the bytes added to the log, and whether there was a record of this id. In a transaction. */
+  readonly put: (response: StoredResponse) => Put
+  readonly get: (id: string, owner: string) => StoredResponse | undefined
+  /** The response whose input or output contains this item. */
+  readonly holding: (item: string, owner: string) => StoredResponse | undefined
+  /** The response and those it continues, newest first, up to `READ` turns and characters. */
+  readonly turns: (id: string, owner: string) => readonly StoredResponse[]
+  /** True: there was one. In a transaction. */
+  readonly delete: (id: string, owner: string) => boolean
+  /** Marks what a worker that is gone had in progress as failed; returns the number. */
+  readonly abandon: (isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string) => number
+  /** Deletes some of what has expired; true: there is more. */
+  readonly sweep: () => boolean
+  /** Writes one page without changing anything, to find out whether writing works. In a transaction. */
+  readonly probe: () => void
+  /** Moves the log into the file; waits for the disk. */
+  readonly checkpoint: () => void
+  /** The path no longer leads to the files that are open: deleted, moved, or hidden by a mount. */
+  readonly moved: () => boolean
+  readonly close: () => void
 }
+
+export type Put = { readonly bytes: number; readonly replaced: boolean }
 
 /** The file's name in the data folder. */
 export const FILE = 'responses.db'
 
+/** One read of a conversation returns at most so many turns, and stops after so many characters. */
+const READ = { turns: 64, characters: 4 * 1_048_576 }
+/** ms to wait for another process: while opening, when it may be creating the file, and in a transaction, which is tried again. */
+const BUSY = { opening: 2_000, open: 5 }
 const DAY = 86_400_000
 const MIB = 1_048_576
 /** So full (of the most allowed) it is left when the oldest had to make room. */
 const EASED = 0.9
 /** ms a turn may seem older than the last that continued it: writing every earlier turn anew with each would cost more than all else. */
 const SLACK = 3_600_000
-/** Answers let go at a time. */
+/** Responses deleted at a time. */
 const SWEPT = 100
-/** Bytes of the log that a put takes besides what is put: the pages of every index it stands in. */
+/** Bytes of the log that a put takes besides the record: the pages of every index. */
 const AROUND = 40 * 1024
-/** Pages of the log before SQLite moves them by itself: without a thread that does so, and with one. */
-const PAGES = { alone: 1_000, most: 16_000 }
+/** Pages of the log (64 MB) at which SQLite moves it at a commit, in case `checkpoint` could not. */
+const LOG_PAGES = 16_000
 /** Of the tables below; a file of a later version is left alone. */
 const VERSION = 1
 
@@ -104,27 +127,23 @@ const makeFolder = (folder: string): void => {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
-/** Throws what SQLite or the file system throws; the caller says where the folder is set. */
-export const openResponses = ({ folder, date, worker, limits }: StoreOptions): OpenStore => {
+export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions): Database => {
   makeFolder(folder)
   const path = join(folder, FILE)
-  // Asked for here and not imported: whoever keeps nothing does not load it.
-  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   const database = new DatabaseSync(path)
   try {
     chmodSync(path, 0o600)
-    database.exec('PRAGMA busy_timeout = 2000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+    database.exec(`PRAGMA busy_timeout = ${BUSY.opening}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL`)
     const version = Number(database.prepare('PRAGMA user_version').get()?.user_version)
-    if (version > VERSION) throw new Error(`${FILE} is of a newer Headgate (version ${version} of its tables)`)
-    database.exec(SCHEMA)
+    if (version > VERSION) throw new Error(`${FILE} was written by a newer Headgate (version ${version} of its tables)`)
+    // Not for nothing: it needs the lock that another process may have.
+    if (version < VERSION) database.exec(SCHEMA)
+    database.exec(`PRAGMA busy_timeout = ${BUSY.open}; PRAGMA wal_autocheckpoint = ${LOG_PAGES}`)
   } catch (error) {
     database.close()
     throw error
   }
-
-  const limitLog = (pages: number): void => database.exec(`PRAGMA wal_autocheckpoint = ${pages}`)
-  limitLog(PAGES.most)
-  const log = checkpoints(path, { most: PAGES.most, failed: () => limitLog(PAGES.alone) })
+  const opened = [path, `${path}-wal`].map((file) => ({ file, stats: statSync(file, { throwIfNoEntry: false }) }))
 
   const insert = database.prepare(
     'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',
@@ -154,12 +173,11 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
   /** What was touched then or before has expired: by the days as they are configured now, whatever they were when it was kept. */
   const expired = (): number => date() - limits().keepDays * DAY
 
-  /** Gives its size. */
-  const write = (one: StoredResponse): number => {
+  const put = (one: StoredResponse): Put => {
     const { owner, id, previous, status, created, input, response, events, items, maker } = one
     const touched = date()
     const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-    remove.run(owner, id)
+    const replaced = remove.run(owner, id).changes > 0
     insert.run(
       owner,
       id,
@@ -177,7 +195,7 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
     makeRoom(one)
-    return size
+    return { bytes: size + AROUND, replaced }
   }
   /** Whoever keeps the most lets go of the oldest: nobody's answers make room for another's flood. */
   const makeRoom = (fresh: StoredResponse): void => {
@@ -200,38 +218,42 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
     ...readRow(row),
     items: itemsOf.all(String(row.owner), String(row.id)).map(({ id }) => String(id)),
   })
-  /** All of it or nothing. */
-  const keep = (one: StoredResponse): void => {
+  const get = (id: string, owner: string): StoredResponse | undefined => {
+    const row = select.get(owner, id, expired())
+    return row && read(row)
+  }
+  const transaction = <T>(run: () => T): T => {
     database.exec('BEGIN IMMEDIATE')
-    let size = 0
     try {
-      size = write(one)
+      const result = run()
       database.exec('COMMIT')
+      return result
     } catch (error) {
-      // A full disk has rolled back by itself, and doing so again would hide what was wrong.
+      // A full disk has rolled back already; doing it again would hide that error.
       if (database.isTransaction) database.exec('ROLLBACK')
       throw error
     }
-    // Not before: the thread would find nothing of it in the log.
-    log.wrote(size + AROUND)
   }
 
   return {
-    put(response) {
-      try {
-        keep(response)
-        return null
-      } catch (error) {
-        return fail('internal', `The answer could not be kept: ${error instanceof Error ? error.message : 'unknown'}.`)
-      }
-    },
-    get(id, owner) {
-      const row = select.get(owner, id, expired())
-      return row && read(row)
-    },
+    transaction,
+    put,
+    get,
     holding(item, owner) {
       const row = selectHolding.get(owner, item, expired())
       return row && read(row)
+    },
+    turns(id, owner) {
+      const found: StoredResponse[] = []
+      let size = 0
+      for (let next: string | null = id; next !== null && found.length < READ.turns && size < READ.characters; ) {
+        const turn = get(next, owner)
+        if (!turn) break
+        found.push(turn)
+        size += turn.input.length + turn.response.length
+        next = turn.previous
+      }
+      return found
     },
     delete: (id, owner) => remove.run(owner, id).changes > 0,
     abandon(isGone, restated) {
@@ -239,22 +261,30 @@ export const openResponses = ({ folder, date, worker, limits }: StoreOptions): O
         .all()
         .filter((row) => isGone(String(row.worker)))
         .map(read)
-      for (const one of left) keep({ ...one, status: 'failed', response: restated(one) })
+      if (left.length > 0)
+        transaction(() => {
+          for (const one of left) put({ ...one, status: 'failed', response: restated(one) })
+        })
       return left.length
     },
     sweep: () => Number(expire.run(expired(), SWEPT).changes) >= SWEPT,
+    probe: () => database.exec(`PRAGMA user_version = ${VERSION}`),
+    checkpoint: () => database.exec('PRAGMA wal_checkpoint(PASSIVE)'),
+    moved: () => opened.some(({ file, stats }) => !isSame(stats, statSync(file, { throwIfNoEntry: false }))),
     close() {
-      void log.close()
       try {
-        // Nobody waits here any more, and whoever copies the file has all of it. Other processes write meanwhile.
+        // A copy of the file alone is then complete. Other processes may go on writing.
         database.exec('PRAGMA wal_checkpoint(PASSIVE)')
       } catch {
-        // The disk is full, or broken. What is in the log stays there, and is read from there.
+        // The disk is full or broken. What is in the log stays there, and is read from there.
       }
       database.close()
     },
   }
 }
+
+const isSame = (opened: Stats | undefined, now: Stats | undefined): boolean =>
+  opened?.ino === now?.ino && opened?.dev === now?.dev
 
 /** A row of the table above, which only this file writes. */
 const readRow = (row: Record<string, unknown>): Omit<StoredResponse, 'items'> => ({

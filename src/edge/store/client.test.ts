@@ -1,0 +1,306 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import type { Failure } from '../../core/failure.ts'
+import type { StoredResponse } from '../../core/stored.ts'
+import { type StoreChange, type ThreadedStore, threadedStore } from './client.ts'
+import { FILE, openDatabase } from './database.ts'
+
+const closers: (() => unknown)[] = []
+after(async () => {
+  for (const close of closers.reverse()) await close()
+})
+
+const limits = { keepDays: 10, maxMegabytes: 1_000 }
+
+const given = () => {
+  const root = mkdtempSync(join(tmpdir(), 'headgate-client-'))
+  closers.push(() => rmSync(root, { recursive: true, force: true }))
+  const folder = join(root, 'data')
+  const changes: StoreChange[] = []
+  const open = (at = folder): ThreadedStore => {
+    const store = threadedStore({
+      folder: at,
+      limits: () => limits,
+      date: Date.now,
+      changed: (change) => changes.push(change),
+    })
+    closers.push(() => store.close())
+    return store
+  }
+  return { root, folder, path: join(folder, FILE), changes, open }
+}
+
+const one: StoredResponse = {
+  id: 'a',
+  owner: 'me',
+  previous: null,
+  status: 'completed',
+  created: 1,
+  input: '[]',
+  response: '{}',
+  events: null,
+  items: ['msg_a'],
+  maker: null,
+}
+const large = (id: string, size: number): StoredResponse => ({ ...one, id, items: [], response: 'x'.repeat(size) })
+
+const until = async (is: () => boolean | Promise<boolean>, what: string) => {
+  for (const end = performance.now() + 30_000; !(await is()); await sleep(5))
+    assert.ok(performance.now() < end, `${what} within 30 s`)
+}
+
+const found = async (store: ThreadedStore, id: string): Promise<StoredResponse | undefined> => {
+  const read = await store.get(id, 'me')
+  assert.ok(read.ok, JSON.stringify(read))
+  return read.value
+}
+
+/** Locks the database for writing, as another process does. */
+const lock = (path: string): (() => void) => {
+  const other = new DatabaseSync(path)
+  other.exec('BEGIN IMMEDIATE')
+  closers.push(() => other.isOpen && other.close())
+  return () => other.close()
+}
+
+test('store: what is stored is read, listed and deleted', async () => {
+  const { open, changes } = given()
+  const store = open()
+  assert.equal(await store.put(one), null)
+  assert.equal(await store.put({ ...one, id: 'b', previous: 'a', items: ['msg_b'] }), null)
+  assert.deepEqual(await found(store, 'a'), one)
+  const turns = await store.turns('b', 'me')
+  assert.deepEqual(turns.ok && turns.value.map(({ id }) => id), ['b', 'a'])
+  const holding = await store.holding('msg_b', 'me')
+  assert.equal(holding.ok && holding.value?.id, 'b')
+  assert.deepEqual(await store.delete('a', 'me'), { ok: true, value: true })
+  assert.deepEqual(await store.delete('a', 'me'), { ok: true, value: false })
+  assert.equal(await found(store, 'a'), undefined)
+  assert.deepEqual([changes, store.problem()], [[], null])
+})
+
+test('store: nothing stored, nothing on the disk', async () => {
+  const { folder, open } = given()
+  const store = open()
+  store.prepare()
+  assert.equal(await found(store, 'a'), undefined)
+  assert.deepEqual(await store.turns('a', 'me'), { ok: true, value: [] })
+  await store.close()
+  assert.equal(existsSync(folder), false)
+})
+
+const modes = { skip: process.platform === 'win32' && 'there are no modes' }
+test('store: the folders above are created too, readable by their owner only', modes, async () => {
+  const { root, open } = given()
+  const store = open(join(root, 'deep', 'er', 'data'))
+  assert.equal(await store.put(one), null)
+  for (const made of ['deep', 'deep/er', 'deep/er/data']) assert.equal(statSync(join(root, made)).mode & 0o077, 0)
+})
+
+test('store: many writes at once are all stored, in order, and again after a restart', async () => {
+  const { open } = given()
+  const store = open()
+  const results = await Promise.all(
+    Array.from({ length: 500 }, (_, at) => store.put({ ...one, id: `r${at % 100}`, items: [], created: at })),
+  )
+  await store.close()
+  const again = open()
+  const stored = results.flatMap((failure, at) => (failure ? [] : [at]))
+  assert.ok(stored.length > 0)
+  for (let at = 0; at < 100; at++)
+    assert.equal(
+      (await found(again, `r${at}`))?.created,
+      stored.findLast((each) => each % 100 === at),
+    )
+})
+
+test('store: what another process with the same folder stores is found', async () => {
+  const { open } = given()
+  const [first, second] = [open(), open()]
+  assert.equal(await found(first, 'a'), undefined)
+  assert.equal(await second.put(one), null)
+  assert.equal((await found(first, 'a'))?.id, 'a')
+})
+
+test('store: what a process that is gone had in progress has failed; what one that is alive has is left to it', async () => {
+  const { folder, open } = given()
+  const dead = spawnSync(process.execPath, ['--version']).pid
+  const workers: readonly (readonly [string, string])[] = [
+    [`${dead}@${hostname()}`, 'failed'],
+    [`${process.ppid}@${hostname()}`, 'queued'],
+    // An earlier process with this one's number, as the first of each container has.
+    [`${process.pid}@${hostname()}`, 'failed'],
+    [`${process.ppid}@another-machine`, 'failed'],
+  ]
+  for (const [worker] of workers) {
+    const file = openDatabase({ folder, date: Date.now, worker, limits: () => limits })
+    file.transaction(() => file.put({ ...one, id: worker, items: [], status: 'queued' }))
+    file.close()
+  }
+  const store = open()
+  for (const [worker, status] of workers) assert.equal((await found(store, worker))?.status, status, worker)
+})
+
+const unusable: readonly (readonly [string, (path: string) => void, RegExp])[] = [
+  ['a file that is no database', (path) => writeFileSync(path, 'no database '.repeat(1_000)), /not a database/],
+  [
+    'a file of a newer version',
+    (path) => {
+      const file = new DatabaseSync(path)
+      file.exec('PRAGMA user_version = 9')
+      file.close()
+    },
+    /newer Headgate/,
+  ],
+  ['a folder in its place', (path) => mkdirSync(path), /open/],
+]
+for (const [name, make, why] of unusable)
+  test(`store: with ${name} nothing is stored, which is reported once, until it is mended`, async () => {
+    const { folder, path, changes, open } = given()
+    mkdirSync(folder)
+    make(path)
+    const store = open()
+    for (let turn = 0; turn < 2; turn++) {
+      const failure: Failure | null = await store.put(one)
+      assert.equal(failure?.kind, 'storage')
+      assert.match(failure.message, why)
+      assert.match(failure.message, /DATA_DIR/)
+      assert.ok(!failure.message.includes(folder))
+    }
+    const read = await store.get('a', 'me')
+    assert.equal(!read.ok && read.failure.kind, 'storage')
+    assert.equal(changes.length, 1)
+    assert.match(store.problem()?.reason ?? '', why)
+    rmSync(path, { recursive: true })
+    await until(() => store.problem() === null, 'it recovers')
+    assert.equal(await store.put(one), null)
+    assert.deepEqual(
+      changes.map(({ status }) => status),
+      ['degraded', 'ok'],
+    )
+  })
+
+test('store: a write that waits for a lock keeps no read waiting, and its failure leaves no record', async () => {
+  const { path, open, changes } = given()
+  const store = open()
+  await store.put(one)
+  const unlock = lock(path)
+  const order: string[] = []
+  const write = store.put({ ...one, id: 'b' }).then((failure) => {
+    order.push('write')
+    return failure
+  })
+  for (let turn = 0; turn < 3; turn++) {
+    assert.equal((await found(store, 'a'))?.id, 'a')
+    order.push('read')
+  }
+  const failure = await write
+  assert.match(failure?.message ?? '', /locked/)
+  assert.equal(order[0], 'read')
+  unlock()
+  await until(() => store.problem() === null, 'it recovers')
+  assert.equal(await found(store, 'b'), undefined)
+  assert.deepEqual(
+    changes.map(({ status }) => status),
+    ['degraded', 'ok'],
+  )
+})
+
+test('store: a write that waits for a short lock is stored', async () => {
+  const { path, open } = given()
+  const store = open()
+  await store.put(one)
+  const unlock = lock(path)
+  const write = store.put({ ...one, id: 'b' })
+  await found(store, 'a')
+  unlock()
+  const failure = await write
+  // A machine that is busy for longer than the limit stores nothing, and says so.
+  assert.equal((await found(store, 'b')) === undefined, failure !== null)
+})
+
+test('store: what waits for the disk is bounded', async () => {
+  const { path, open } = given()
+  const store = open()
+  await store.put(one)
+  const unlock = lock(path)
+  const writes = Array.from({ length: 2_100 }, (_, at) => store.put({ ...one, id: `r${at}`, items: [] }))
+  const refused = await Promise.all(writes.slice(2_000))
+  for (const failure of refused) assert.match(failure?.message ?? '', /too slow/)
+  unlock()
+  const results = await Promise.all(writes)
+  await until(async () => (await store.put({ ...one, id: 'after' })) === null, 'it recovers')
+  for (const [at, failure] of results.entries())
+    if (at % 50 === 0) assert.equal((await found(store, `r${at}`)) === undefined, failure !== null, `r${at}`)
+})
+
+test('store: the log is moved into the file in pauses, and stays short', async () => {
+  const { path, open } = given()
+  const store = open()
+  for (let at = 1; at <= 4; at++) {
+    await until(async () => (await store.put(large(`big${at}`, 10 * 1_048_576))) === null, 'it is stored')
+    await until(() => statSync(path).size >= at * 10 * 1_048_576, `answer ${at} is in the file`)
+  }
+  assert.ok(statSync(`${path}-wal`).size < 40 * 1_048_576, `the log has ${statSync(`${path}-wal`).size} bytes`)
+})
+
+test('store: closed, it has everything in its file, and stores nothing more', async () => {
+  const { path, open, changes } = given()
+  const store = open()
+  const write = store.put(one)
+  await store.close()
+  assert.equal(await write, null)
+  assert.equal(existsSync(`${path}-wal`), false)
+  assert.match((await store.put({ ...one, id: 'b' }))?.message ?? '', /shutting down/)
+  assert.deepEqual(changes, [])
+})
+
+test('store: the end of its thread is reported, and the next thread goes on', async (t) => {
+  const { open, changes } = given()
+  const threads: Worker[] = []
+  class Watched extends Worker {
+    constructor(...args: ConstructorParameters<typeof Worker>) {
+      super(...args)
+      threads.push(this)
+    }
+  }
+  t.mock.method(process, 'getBuiltinModule', () => ({ Worker: Watched }))
+  const store = open()
+  assert.equal(await store.put(one), null)
+  const ended = threads[0]?.terminate()
+  const waiting = store.put({ ...one, id: 'b' })
+  await ended
+  assert.equal((await waiting)?.kind, 'storage')
+  assert.notEqual(store.problem(), null)
+  await until(() => store.problem() === null, 'it recovers')
+  assert.equal(await store.put({ ...one, id: 'c' }), null)
+  assert.equal((await found(store, 'a'))?.id, 'a')
+  assert.deepEqual([threads.length, changes.map(({ status }) => status)], [2, ['degraded', 'ok']])
+})
+
+test('store: where no thread may start nothing is stored', () => {
+  const { folder } = given()
+  const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
+    const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
+    process.stdout.write((await store.put(${JSON.stringify(one)})).message)`
+  const args = ['--permission', '--allow-fs-read=*', '--input-type=module', '-e', code]
+  const { stdout, stderr } = spawnSync(process.execPath, args, { timeout: 60_000, encoding: 'utf8' })
+  assert.match(stdout, /thread cannot start/, stderr)
+})
+
+test('store: its thread keeps no process alive', () => {
+  const { folder } = given()
+  const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
+    const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
+    await store.put(${JSON.stringify(one)}); process.stdout.write('over')`
+  const { stdout, signal } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 60_000 })
+  assert.equal(signal, null, 'it did not end by itself')
+  assert.equal(String(stdout), 'over')
+})

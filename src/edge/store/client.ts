@@ -1,0 +1,310 @@
+/**
+ * The store of responses as the event loop sees it: operations are sent to a thread that owns the database, so that a
+ * slow, locked, full or missing disk delays nothing else. Each operation has a time limit, and what waits for the thread
+ * is bounded. The thread starts with the first operation.
+ */
+import { access } from 'node:fs'
+import { getCompileCacheDir } from 'node:module'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Worker } from 'node:worker_threads'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
+import type { Limits } from './database.ts'
+import type { Answer, FromThread, Operation, Read, ThreadOptions, ToThread, Write } from './messages.ts'
+
+export type StoreOptions = {
+  readonly folder: string
+  readonly limits: () => Limits
+  /** ms since 1970. */
+  readonly date: () => number
+  readonly changed: (change: StoreChange) => void
+}
+
+/** `recreated`: the files were deleted while in use, and new ones have been created. */
+export type StoreChange =
+  | { readonly status: 'degraded'; readonly reason: string }
+  | { readonly status: 'ok' | 'recreated' }
+
+/** Why responses cannot be stored or read, and since when (ms since 1970). `reason` contains no path. */
+export type StoreProblem = { readonly reason: string; readonly since: number }
+
+export type ThreadedStore = ResponseStore & {
+  readonly problem: () => StoreProblem | null
+  /** Commits what is queued and ends the thread; at most 2 s. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * ms. An answer waits for its write no longer than `write`; a request for a stored response may wait longer, since
+ * nothing else can answer it. `start`: instead of either, until the thread has started and opened the database.
+ */
+const LIMIT = { write: 250, read: 2_000, start: 2_000, close: 2_000 }
+/** ms between two attempts to write while the store does not work. */
+const PROBE = 1_000
+/** ms between two starts of a thread that ended by itself. */
+const RESTART = 1_000
+/** ms after the start of the process when a database that exists is opened: expired responses are deleted. */
+const OPENED_AFTER = 1_000
+/** What may wait for the thread: operations, and characters of responses. */
+const MOST = { operations: 2_000, characters: 256 * 1_048_576 }
+/** ms after which a client may retry what needed the store. */
+const RETRY_AFTER = 5_000
+
+const THREAD = new URL('./store-thread.mjs', import.meta.url)
+/** MB. A response that was answered in the background may have events of 128 million characters. */
+const MEMORY = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 4 }
+
+type Pending = {
+  readonly operation: Operation
+  readonly size: number
+  readonly resolve: (answer: Answer) => void
+  timer: NodeJS.Timeout | null
+  /** It was answered when its time was over; the thread's answer is still to come. */
+  expired: boolean
+}
+
+export const threadedStore = (options: StoreOptions): ThreadedStore => {
+  const client = new StoreClient(options)
+  return {
+    prepare: () => void client.start(),
+    put: (response) => client.put(response),
+    get: (id, owner) => client.read<StoredResponse | undefined>({ do: 'get', id, owner }),
+    holding: (item, owner) => client.read<StoredResponse | undefined>({ do: 'holding', item, owner }),
+    turns: (id, owner) => client.read<readonly StoredResponse[]>({ do: 'turns', id, owner }),
+    delete: (id, owner) => client.read<boolean>({ do: 'delete', id, owner }),
+    problem: () => client.problem,
+    close: () => client.close(),
+  }
+}
+
+class StoreClient {
+  readonly #options: StoreOptions
+  #worker: Worker | null = null
+  #startedAt = Number.NEGATIVE_INFINITY
+  /** The thread has opened the database, or has found that it cannot. */
+  #ready = false
+  #closing = false
+  #sentLimits: Limits | null = null
+  readonly #pending = new Map<number, Pending>()
+  #size = 0
+  #number = 0
+  /** Why writes wait, as the thread last reported. */
+  #waiting: string | undefined
+  #problem: StoreProblem | null = null
+
+  constructor(options: StoreOptions) {
+    this.#options = options
+    const open = () => access(join(options.folder, 'responses.db'), (missing) => !missing && void this.#open())
+    setTimeout(open, OPENED_AFTER).unref()
+  }
+
+  get problem(): StoreProblem | null {
+    return this.#problem
+  }
+
+  async put(response: StoredResponse): Promise<Failure | null> {
+    const answer = await this.#ask({ do: 'put', response }, sizeOf(response))
+    return 'problem' in answer ? failureOf('stored', answer.problem) : null
+  }
+
+  /** `T`: what the thread returns for this operation. */
+  async read<T>(operation: Read | (Write & { readonly do: 'delete' })): Promise<Outcome<T>> {
+    const answer = await this.#ask(operation, 0)
+    if ('problem' in answer) return bad(failureOf(operation.do === 'delete' ? 'deleted' : 'read', answer.problem))
+    return good(answer.value as T)
+  }
+
+  async #open(): Promise<void> {
+    if (!this.#worker && !this.#closing) await this.read({ do: 'get', id: '', owner: '' })
+  }
+
+  #ask(asked: Read | Write, size: number): Promise<Answer> {
+    const operation: Operation = { ...asked, number: ++this.#number }
+    const refuse = (problem: string): Promise<Answer> => {
+      this.#degrade(problem)
+      return Promise.resolve({ number: operation.number, problem })
+    }
+    if (this.#closing) return Promise.resolve({ number: operation.number, problem: 'the gateway is shutting down' })
+    if (this.#pending.size >= MOST.operations || this.#size + size > MOST.characters)
+      return refuse(`the disk is too slow: ${this.#pending.size} operations wait for it`)
+    const problem = this.start()
+    if (problem !== null) return refuse(problem)
+    this.#sendLimits()
+    return new Promise((resolve) => {
+      const pending: Pending = { operation, size, resolve, timer: null, expired: false }
+      this.#pending.set(operation.number, pending)
+      this.#size += size
+      this.#limit(pending, this.#ready ? limitOf(operation) : LIMIT.start)
+      this.#post(operation)
+    })
+  }
+
+  #post(message: ToThread): void {
+    this.#worker?.postMessage(message)
+  }
+
+  #sendLimits(): void {
+    const limits = this.#options.limits()
+    if (limits === this.#sentLimits) return
+    this.#sentLimits = limits
+    this.#post({ do: 'limits', limits: limitsOf(limits) })
+  }
+
+  // ── Time limits ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #limit(pending: Pending, ms: number): void {
+    if (pending.timer) clearTimeout(pending.timer)
+    pending.timer = setTimeout(() => {
+      // An answer that has arrived while the event loop was busy is read first.
+      setImmediate(() => this.#expire(pending, ms))
+    }, ms)
+  }
+
+  #expire(pending: Pending, ms: number): void {
+    const { operation } = pending
+    if (pending.expired || !this.#pending.has(operation.number)) return
+    pending.expired = true
+    // One start may be slow. While the thread does not answer at all, the next operations wait no longer than usual.
+    this.#ready = true
+    const problem = this.#waiting ?? `the disk did not answer within ${ms} ms`
+    this.#degrade(problem)
+    if (isWrite(operation)) this.#post({ do: 'cancel', number: operation.number })
+    pending.resolve({ number: operation.number, problem })
+  }
+
+  // ── The thread's answers ───────────────────────────────────────────────────────────────────────────────────────
+
+  #receive({ answers, waiting, recreated }: FromThread): void {
+    this.#waiting = waiting
+    if (recreated) this.#options.changed({ status: 'recreated' })
+    for (const answer of answers) this.#settle(answer)
+    if (this.#ready) return
+    this.#ready = true
+    for (const pending of this.#pending.values()) this.#limit(pending, limitOf(pending.operation))
+  }
+
+  #settle(answer: Answer): void {
+    const pending = this.#pending.get(answer.number)
+    if (!pending) return
+    this.#forget(pending)
+    const { operation } = pending
+    if (!pending.expired) {
+      if ('problem' in answer) this.#degrade(answer.problem)
+      return pending.resolve(answer)
+    }
+    // The client received `store: false` before this was committed: a new record is removed again.
+    if (operation.do === 'put' && 'value' in answer && answer.value === false) {
+      const { id, owner } = operation.response
+      void this.#ask({ do: 'delete', id, owner }, 0)
+    }
+  }
+
+  #forget(pending: Pending): void {
+    this.#pending.delete(pending.operation.number)
+    this.#size -= pending.size
+    if (pending.timer) clearTimeout(pending.timer)
+  }
+
+  // ── The thread ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Starts the thread unless it runs. Why it cannot, or null. */
+  start(): string | null {
+    if (this.#worker || this.#closing) return null
+    if (performance.now() - this.#startedAt < RESTART) return 'its thread has ended'
+    this.#startedAt = performance.now()
+    this.#ready = false
+    const { folder, limits } = this.#options
+    this.#sentLimits = limits()
+    const workerData: ThreadOptions & { readonly compileCache: string | undefined } = {
+      folder,
+      worker: `${process.pid}@${hostname()}`,
+      limits: limitsOf(this.#sentLimits),
+      compileCache: getCompileCacheDir(),
+    }
+    try {
+      // Not loaded by a gateway that stores nothing. The thread gets no environment, which may contain keys.
+      const { Worker } = process.getBuiltinModule('node:worker_threads')
+      const worker = new Worker(THREAD, { workerData, env: {}, execArgv: [], resourceLimits: MEMORY })
+      worker.on('message', (message: FromThread) => this.#receive(message))
+      let problem = 'its thread has ended'
+      worker.on('error', (error) => {
+        problem = `its thread has ended: ${error instanceof Error ? error.message : 'unknown error'}`
+      })
+      worker.on('exit', () => this.#lost(worker, problem))
+      worker.unref()
+      this.#worker = worker
+      return null
+    } catch (error) {
+      // Node's permission model allows threads only with --allow-worker.
+      return `its thread cannot start: ${error instanceof Error ? error.message : 'unknown error'}`
+    }
+  }
+
+  #lost(worker: Worker, problem: string): void {
+    if (worker !== this.#worker) return
+    this.#worker = null
+    const left = [...this.#pending.values()]
+    for (const pending of left) {
+      this.#forget(pending)
+      if (!pending.expired) pending.resolve({ number: pending.operation.number, problem })
+    }
+    if (!this.#closing) this.#degrade(problem)
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true
+    const worker = this.#worker
+    if (!worker) return
+    const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
+    this.#post({ do: 'close' })
+    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, LIMIT.close)
+    await Promise.race([exited, late])
+    clearTimeout(timer)
+    void worker.terminate()
+  }
+
+  // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #degrade(reason: string): void {
+    if (this.#problem) {
+      this.#problem = { ...this.#problem, reason }
+      return
+    }
+    this.#problem = { reason, since: this.#options.date() }
+    this.#options.changed({ status: 'degraded', reason })
+    this.#probeLater()
+  }
+
+  #probeLater(): void {
+    setTimeout(() => void this.#probe(), PROBE).unref()
+  }
+
+  async #probe(): Promise<void> {
+    if (this.#closing) return
+    const answer = await this.#ask({ do: 'probe' }, 0)
+    if (this.#closing) return
+    if ('problem' in answer) return this.#probeLater()
+    this.#problem = null
+    this.#options.changed({ status: 'ok' })
+  }
+}
+
+const isWrite = (operation: Operation): boolean =>
+  operation.do === 'put' || operation.do === 'delete' || operation.do === 'probe'
+
+const limitOf = (operation: Operation): number =>
+  operation.do === 'put' || operation.do === 'probe' ? LIMIT.write : LIMIT.read
+
+const limitsOf = ({ keepDays, maxMegabytes }: Limits): Limits => ({ keepDays, maxMegabytes })
+
+const sizeOf = ({ input, response, events }: StoredResponse): number =>
+  input.length + response.length + (events?.length ?? 0)
+
+const failureOf = (verb: 'stored' | 'read' | 'deleted', problem: string): Failure =>
+  fail(
+    'storage',
+    `The response cannot be ${verb}: ${problem}. Check the data folder of the gateway (DATA_DIR), then retry.`,
+    { retryAfter: RETRY_AFTER },
+  )

@@ -1,0 +1,37 @@
+/** Messages between the store's client (`client.ts`) and its thread (`thread.ts`). */
+import type { StoredResponse } from '../../core/stored.ts'
+import type { Limits } from './database.ts'
+
+/** The thread answers each of these once, under its number. */
+export type Operation = { readonly number: number } & (Write | Read)
+
+export type Write =
+  | { readonly do: 'put'; readonly response: StoredResponse }
+  | { readonly do: 'delete'; readonly id: string; readonly owner: string }
+  /** Tries whether writing works. */
+  | { readonly do: 'probe' }
+
+export type Read =
+  | { readonly do: 'get' | 'turns'; readonly id: string; readonly owner: string }
+  | { readonly do: 'holding'; readonly item: string; readonly owner: string }
+
+export type ToThread =
+  | Operation
+  /** Removes a write from the queue, unless it has been committed; it is answered either way. */
+  | { readonly do: 'cancel'; readonly number: number }
+  | { readonly do: 'limits'; readonly limits: Limits }
+  /** Commits what is queued, closes the database and ends the thread. */
+  | { readonly do: 'close' }
+
+/** `problem`: why it could not be done, without a path. */
+export type Answer = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string })
+
+export type FromThread = {
+  readonly answers: readonly Answer[]
+  /** Why the next write has to wait; absent: it does not. */
+  readonly waiting?: string
+  /** The files were deleted or moved, and new ones have been created. */
+  readonly recreated?: true
+}
+
+export type ThreadOptions = { readonly folder: string; readonly worker: string; readonly limits: Limits }

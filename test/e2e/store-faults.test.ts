@@ -1,0 +1,363 @@
+/**
+ * The response store on a disk that fails: locked by another process, full, deleted, replaced, read-only. In every case an
+ * answer states `store: true` only if it can be retrieved after a crash, other requests are served, `/health` shows the
+ * reason, and the store recovers without a restart.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, describe, test } from 'node:test'
+import { text } from '../../src/core/json.ts'
+import { say } from '../support/answers.ts'
+import { startUpstream } from '../support/upstream.ts'
+import { post, type Started, start } from './support/process.ts'
+import { eventsIn, sleep } from './support/stage.ts'
+
+const closers: (() => unknown)[] = []
+after(async () => {
+  for (const close of closers.reverse()) await close()
+})
+
+/** A folder for the database inside a folder of its own. */
+const dataFolder = (): string => {
+  const parent = mkdtempSync(join(tmpdir(), 'headgate-disk-'))
+  closers.push(() => rmSync(parent, { recursive: true, force: true }))
+  return join(parent, 'data')
+}
+
+/** The question states the length of the answer, in words. */
+const upstream = await startUpstream((asked) =>
+  asked.method === 'GET'
+    ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+    : say(asked, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(asked.body)?.[1] ?? 1)) }),
+)
+closers.push(() => upstream.close())
+
+const begin = async (folder: string): Promise<Started> => {
+  const gateway = await start({
+    env: {
+      OPENAI_API_KEY: 'sk-0123456789',
+      OPENAI_BASE_URL: `${upstream.url}/v1`,
+      OPENAI_MODELS: 'm',
+      OPENAI_STYLES: 'chat',
+      DATA_DIR: folder,
+    },
+  })
+  closers.push(() => gateway.stop())
+  return gateway
+}
+
+const kill = async (gateway: Started): Promise<void> => {
+  gateway.child.kill('SIGKILL')
+  await gateway.stop()
+}
+
+type Answered = { readonly id: string; readonly store: boolean }
+
+/** A whole answer, or a stream, whose last event states whether it was stored. */
+const ask = async (gateway: Started, size = 1, stream = false): Promise<Answered> => {
+  const answer = await post(`${gateway.base}/responses`, { model: 'm', input: `size=${size}`, stream })
+  assert.equal(answer.status, 200, answer.text)
+  if (!stream) return answer.json()
+  const last = eventsIn(answer.text).at(-1) as { type: string; response: Answered }
+  assert.equal(last.type, 'response.completed')
+  return last.response
+}
+
+const retrieve = async (gateway: Started, id: string): Promise<number> => {
+  const response = await fetch(`${gateway.base}/responses/${id}`)
+  await response.arrayBuffer()
+  return response.status
+}
+
+type Health = { status: string; problems?: { component: string; reason: string; since: string }[] }
+const healthOf = async (gateway: Started): Promise<Health> => {
+  const response = await fetch(`${gateway.url}/health`)
+  assert.equal(response.status, 200)
+  return (await response.json()) as Health
+}
+
+/** Waits until `/health` has this status. */
+const health = async (gateway: Started, status: string): Promise<Health> => {
+  for (const end = performance.now() + 30_000; ; await sleep(50)) {
+    const found = await healthOf(gateway)
+    if (found.status === status) return found
+    assert.ok(performance.now() < end, `/health is not ${status}: ${JSON.stringify(found)}`)
+  }
+}
+
+const storeReason = ({ problems = [] }: Health): string =>
+  problems.find(({ component }) => component === 'store')?.reason ?? ''
+
+/** An answer states what is true of it: it can be retrieved, or it was not stored. */
+const assertHonest = async (gateway: Started, answers: readonly Answered[]): Promise<void> => {
+  for (const { id, store } of answers)
+    assert.deepEqual([id, await retrieve(gateway, id)], [id, store ? 200 : 404], `store: ${store}`)
+}
+
+/** Asks until an answer is stored, as after a recovery. */
+const untilStored = async (gateway: Started): Promise<Answered> => {
+  for (const end = performance.now() + 30_000; ; await sleep(50)) {
+    const answer = await ask(gateway)
+    if (answer.store) return answer
+    assert.ok(performance.now() < end, 'the store did not recover')
+  }
+}
+
+const background = (gateway: Started) => post(`${gateway.base}/responses`, { model: 'm', input: 'x', background: true })
+
+const assertRefusedBackground = async (gateway: Started, reason: RegExp): Promise<void> => {
+  const refused = await background(gateway)
+  assert.equal(refused.status, 503, refused.text)
+  assert.equal(refused.json().error.code, 'storage_unavailable')
+  assert.match(refused.json().error.message, reason)
+  assert.equal(refused.headers.get('x-should-retry'), 'true')
+  assert.ok(Number(refused.headers.get('retry-after')) > 0)
+}
+
+/** The log has one line when the store begins to fail and one when it works again, however many requests there were. */
+const assertOneLineAtEachChange = async (gateway: Started): Promise<void> => {
+  const lines = (await gateway.told()).filter(({ event }) => event === 'store')
+  assert.ok(lines.length > 0)
+  assert.deepEqual(
+    lines.map(({ level, status }) => [level, status]),
+    lines.map((_, at) => (at % 2 === 0 ? ['error', 'degraded'] : ['info', 'ok'])),
+  )
+}
+
+const gauge = async (gateway: Started, name: string): Promise<number> => {
+  const page = await (await fetch(`${gateway.url}/metrics`)).text()
+  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(page)?.[1])
+}
+
+describe('a locked database', () => {
+  test('stops no request, and what could not be stored says so', async () => {
+    const folder = dataFolder()
+    const gateway = await begin(folder)
+    const before = await untilStored(gateway)
+    const other = new DatabaseSync(join(folder, 'responses.db'))
+    closers.push(() => other.close())
+    other.exec('BEGIN IMMEDIATE')
+    const answers: Answered[] = []
+    let overtaken = 0
+    for (let round = 0; round < 10; round++) {
+      let waits = true
+      const asked = ask(gateway, 1, round % 2 === 1).then((answer) => {
+        waits = false
+        answers.push(answer)
+      })
+      // While the answer waits for its write, others are served.
+      for (; waits; await sleep(1)) {
+        const live = await fetch(`${gateway.url}/health/live`)
+        assert.equal(live.status, 200)
+        if (waits) overtaken++
+      }
+      await asked
+    }
+    assert.deepEqual(
+      answers.map(({ store }) => store),
+      Array(10).fill(false),
+    )
+    // A thread that waits on the event loop lets none pass: the answer is written when the loop runs again.
+    assert.ok(overtaken > 10, `${overtaken} requests were served while an answer waited for the lock`)
+    await assertRefusedBackground(gateway, /locked/)
+    const degraded = await healthOf(gateway)
+    assert.equal(degraded.status, 'degraded')
+    assert.match(storeReason(degraded), /locked/)
+    assert.equal(await gauge(gateway, 'headgate_store_ok'), 0)
+    // A lock for writing keeps nobody from reading.
+    await assertHonest(gateway, [before, ...answers])
+    other.exec('COMMIT')
+    await health(gateway, 'ok')
+    const after = await untilStored(gateway)
+    await assertHonest(gateway, [before, ...answers, after])
+    assert.equal(await gauge(gateway, 'headgate_store_ok'), 1)
+    await assertOneLineAtEachChange(gateway)
+    await kill(gateway)
+    await assertHonest(await begin(folder), [before, ...answers, after])
+  })
+
+  test('for a moment loses nothing', async () => {
+    const folder = dataFolder()
+    const gateway = await begin(folder)
+    await ask(gateway)
+    const other = new DatabaseSync(join(folder, 'responses.db'))
+    closers.push(() => other.close())
+    const answers: Answered[] = []
+    for (let round = 0; round < 20; round++) {
+      other.exec('BEGIN IMMEDIATE')
+      const asked = Promise.all([ask(gateway), ask(gateway, 1, true), ask(gateway)])
+      await sleep(5)
+      other.exec('COMMIT')
+      answers.push(...(await asked))
+    }
+    await assertHonest(gateway, answers)
+    assert.ok(answers.some(({ store }) => store))
+  })
+})
+
+// ── Mounts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const run = (command: string, ...args: string[]) => spawnSync(command, args, { encoding: 'utf8' })
+
+const mount = (folder: string, options: string): void => {
+  const { status, stderr } = run('mount', '-t', 'tmpfs', '-o', options, 'tmpfs', folder)
+  assert.equal(status, 0, stderr)
+  // Lazily: whoever still has a file open there does not keep it.
+  closers.push(() => run('umount', '-l', folder))
+}
+
+const mountable = (): string | false => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-mount-'))
+  try {
+    const { status, stderr, error } = run('mount', '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder)
+    if (status !== 0) return `a file system cannot be mounted here: ${(stderr || String(error)).trim()}`
+    run('umount', '-l', folder)
+    return false
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+const skip = mountable()
+
+describe('a full disk', () => {
+  test('is reported, and every answer is honest about itself', { skip }, async () => {
+    const folder = dataFolder()
+    mkdirSync(folder)
+    mount(folder, 'size=2m,mode=0700')
+    const gateway = await begin(folder)
+    const answers: Answered[] = []
+    for (let round = 0; round < 17; round++)
+      answers.push(...(await Promise.all([0, 1, 2, 3].map((at) => ask(gateway, at === 3 ? 1 : 10_000, at % 2 === 1)))))
+    assert.ok(answers.some(({ store }) => store) && answers.some(({ store }) => !store))
+    assert.equal((await ask(gateway, 100_000)).store, false)
+    const degraded = await healthOf(gateway)
+    assert.equal(degraded.status, 'degraded')
+    assert.match(storeReason(degraded), /full/)
+    await assertHonest(gateway, answers)
+    await kill(gateway)
+    const again = await begin(folder)
+    await assertHonest(again, answers)
+    run('mount', '-o', 'remount,size=64m', folder)
+    answers.push(await untilStored(again), await ask(again, 100_000))
+    await health(again, 'ok')
+    await assertHonest(again, answers)
+  })
+
+  test('refuses what is to be answered in the background, until there is room', { skip }, async () => {
+    const folder = dataFolder()
+    mkdirSync(folder)
+    mount(folder, 'size=2m,mode=0700')
+    const gateway = await begin(folder)
+    writeFileSync(join(folder, 'others'), Buffer.alloc(4 * 1_048_576).subarray(0, 1_048_576))
+    const filler = join(folder, 'more')
+    // Fills what is left to the last byte.
+    assert.throws(() => writeFileSync(filler, Buffer.alloc(4 * 1_048_576)), /ENOSPC/)
+    await assertRefusedBackground(gateway, /full|disk/)
+    assert.equal((await ask(gateway)).store, false)
+    await health(gateway, 'degraded')
+    rmSync(filler)
+    await health(gateway, 'ok')
+    const accepted = await background(gateway)
+    assert.equal(accepted.status, 200, accepted.text)
+    await assertOneLineAtEachChange(gateway)
+  })
+})
+
+describe('a data folder', () => {
+  test('deleted while the gateway runs is made again, and what is stored from then on survives a crash', async () => {
+    const folder = dataFolder()
+    const gateway = await begin(folder)
+    const lost = await untilStored(gateway)
+    rmSync(folder, { recursive: true })
+    const answers = await Promise.all([ask(gateway), ask(gateway, 1, true), ask(gateway)])
+    answers.push(await untilStored(gateway))
+    assert.ok(existsSync(join(folder, 'responses.db')))
+    await assertHonest(gateway, [...answers, { ...lost, store: false }])
+    const lines = (await gateway.told()).filter(({ event }) => event === 'store')
+    assert.equal(lines.filter(({ status }) => status === 'recreated').length, 1, JSON.stringify(lines))
+    await kill(gateway)
+    await assertHonest(await begin(folder), answers)
+  })
+
+  test('replaced by a file stores nothing and says so, until it is back', async () => {
+    const folder = dataFolder()
+    const gateway = await begin(folder)
+    const before = await untilStored(gateway)
+    renameSync(folder, `${folder}-moved`)
+    writeFileSync(folder, '')
+    const answers = [await ask(gateway), await ask(gateway, 1, true)]
+    assert.deepEqual(
+      answers.map(({ store }) => store),
+      [false, false],
+    )
+    await assertRefusedBackground(gateway, /DATA_DIR/)
+    const degraded = await healthOf(gateway)
+    assert.equal(degraded.status, 'degraded')
+    // Anyone may ask for this page: it shows no path.
+    assert.ok(storeReason(degraded) !== '' && !JSON.stringify(degraded).includes(folder), JSON.stringify(degraded))
+    rmSync(folder)
+    renameSync(`${folder}-moved`, folder)
+    answers.push(before, await untilStored(gateway))
+    await health(gateway, 'ok')
+    await assertHonest(gateway, answers)
+    await kill(gateway)
+    await assertHonest(await begin(folder), answers)
+  })
+
+  test('that becomes read-only stores nothing and says so, until it can be written', { skip }, async () => {
+    const folder = dataFolder()
+    const gateway = await begin(folder)
+    const before = await untilStored(gateway)
+    const { status, stderr } = run('mount', '-t', 'tmpfs', '-o', 'ro', 'tmpfs', folder)
+    assert.equal(status, 0, stderr)
+    closers.push(() => run('umount', '-l', folder))
+    const answers = [await ask(gateway), await ask(gateway, 1, true)]
+    assert.deepEqual(
+      answers.map(({ store }) => store),
+      [false, false],
+    )
+    await assertRefusedBackground(gateway, /read-?only|EROFS|unable to open/i)
+    assert.equal((await healthOf(gateway)).status, 'degraded')
+    assert.equal(run('umount', '-l', folder).status, 0)
+    answers.push(await untilStored(gateway))
+    await health(gateway, 'ok')
+    await assertHonest(gateway, [before, ...answers])
+    await assertOneLineAtEachChange(gateway)
+  })
+
+  const asRoot = process.getuid?.() === 0 && 'root writes into folders without permission'
+  test('without permission to write stores nothing and says so, until it has', { skip: asRoot }, async () => {
+    const folder = dataFolder()
+    mkdirSync(folder, { mode: 0o500 })
+    const gateway = await begin(folder)
+    const refused = await ask(gateway)
+    assert.equal(refused.store, false)
+    await health(gateway, 'degraded')
+    chmodSync(folder, 0o700)
+    const stored = await untilStored(gateway)
+    await assertHonest(gateway, [refused, stored])
+    await health(gateway, 'ok')
+  })
+})
+
+test('every answer of several processes that share one database is honest', async () => {
+  const folder = dataFolder()
+  const gateways = await Promise.all([begin(folder), begin(folder), begin(folder)])
+  const answers = await Promise.all(
+    Array.from({ length: 150 }, (_, at) => ask(gateways[at % 3] as Started, 1 + (at % 7) * 200, at % 2 === 1)),
+  )
+  const [first] = gateways
+  assert.ok(first)
+  await assertHonest(first, answers)
+  for (const gateway of gateways) await kill(gateway)
+  const again = await begin(folder)
+  await assertHonest(again, answers)
+  assert.ok(answers.filter(({ store }) => store).length > 75, 'most are stored')
+  const { id } = answers.find(({ store }) => store) as Answered
+  const next = await post(`${again.base}/responses`, { model: 'm', input: 'next', previous_response_id: id })
+  assert.equal(text(next.json().previous_response_id), id)
+})

@@ -66,8 +66,8 @@ export const KINDS = {
   stalled: { ...upstream, code: 'stalled', condemns: 'deployment', counts: 'deployment' },
   /** A well-formed answer without any content and without a reason for it. */
   empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: 'answers' },
-  /** Larger than the gateway takes. Whoever else is asked would be paid for as much again, and say as much. */
-  too_large: { ...upstream, code: 'response_too_large', condemns: 'request', counts: 'deployment' },
+  /** Above the size limit: blanks without end, one event of many megabytes. Nonsense like `malformed`, so another target is tried. */
+  too_large: { ...upstream, code: 'response_too_large', condemns: 'deployment', counts: 'deployment' },
 
   // The model at this provider, whatever the key.
   overloaded: { ...upstream, code: 'overloaded', condemns: 'model', counts: 'model' },

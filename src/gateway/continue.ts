@@ -69,10 +69,13 @@ export const continued = (question: Question, text: string, output: number): Que
   return { ...question, anew: { without: [] }, continues: true, request: { ...request, messages, settings } }
 }
 
-/** What broke off because of whoever answered; not what the client, this process or a policy ended. */
+/**
+ * Whether the upstream broke the answer off: not the client, this process or a policy. An answer above the size limit is
+ * not continued, since the next provider would receive all of it as input.
+ */
 const isBreak = (failure: Failure): boolean => {
   const { side, condemns } = rowOf(failure)
-  return side === 'upstream' && condemns !== 'request'
+  return side === 'upstream' && condemns !== 'request' && failure.kind !== 'too_large'
 }
 
 type Next = {

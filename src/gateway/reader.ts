@@ -70,11 +70,16 @@ const isBlank = (byte: number): boolean => byte <= 0x20
 /** A stream was asked for and none is announced: an answer come whole, or a stream under another name (OpenAI's own was JSON, in 2023). */
 const eitherReader = (head: Head, dialect: Dialect): Reader => {
   let chosen: Reader | undefined
+  /** Bytes of blanks before the first letter. */
+  let blanks = 0
   return {
     push(chunk) {
       if (chosen) return chosen.push(chunk)
       const first = chunk.find((byte) => !isBlank(byte))
-      if (first === undefined) return []
+      if (first === undefined) {
+        blanks += chunk.length
+        return blanks > MOST.whole ? tooLarge(MOST.whole) : []
+      }
       chosen = STREAM_BEGINS.has(first) ? streamReader(head, dialect) : wholeReader(head, dialect)
       return chosen.push(chunk)
     },

@@ -113,7 +113,7 @@ test('holdback: a lifecycle event that repeats a long question uses none of what
   reply.leave()
 })
 
-// ── F41: larger than the gateway takes ────────────────────────────────────────────────────────────────────────────
+// ── F41: an answer above the size limit ────────────────────────────────────────────────────────────────────────────
 
 const MiB = 1024 * 1024
 const huge: readonly (readonly [string, boolean, (asked: Asked) => void])[] = [
@@ -143,20 +143,41 @@ const huge: readonly (readonly [string, boolean, (asked: Asked) => void])[] = [
     },
   ],
 ]
-for (const [name, stream, plays] of huge)
-  test(`F41: ${name} that is too large is tried nowhere else`, async () => {
-    const { ask, world, gateway } = bench([instance('a', ['k1', 'k2']), instance('b')], plays)
+for (const [name, stream, plays] of huge) {
+  test(`F41: ${name} above the size limit: the next target is tried`, async () => {
+    const { ask, world, gateway } = bench([instance('a'), instance('b')], (asked) => {
+      if (host(asked) === 'a') return plays(asked)
+      return stream ? play.stream(asked, said.stream('whole')) : play.json(asked, 200, said.chat('whole'))
+    })
     const reply = ask(question({ stream }))
     await world.pass(0)
-    assert.equal(world.calls.length, 1)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-trail'], 'a#k1:response_too_large, b#k1:200')
+    assert.equal(world.calls[0]?.aborted, true)
+    assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 1)
+  })
+
+  test(`F41: ${name} above the size limit, from every target: no retry`, async () => {
+    const { ask, world } = bench([instance('a'), instance('b')], plays)
+    const reply = ask(question({ stream }))
+    await world.pass(0)
+    assert.equal(world.calls.length, 2)
     assert.equal(reply.status, 502, reply.text)
     assert.equal(reply.json.error.code, 'response_too_large')
     assert.equal(reply.headers['x-should-retry'], 'false')
-    const [call] = world.calls
-    assert.equal(call?.aborted, true)
-    const key = call?.headers.authorization?.slice(-2)
-    assert.equal(gateway.board.counts(`a ${key} m`, gateway.config().settings).failures, 1)
   })
+}
+
+test('F41: blanks without end, of no announced type, where a stream was requested: the next target is tried', async () => {
+  const { ask, world } = bench([instance('a'), instance('b')], (asked) => {
+    if (host(asked) === 'b') return play.stream(asked, said.stream('whole'))
+    asked.head(200, {})
+    for (let at = 0; at < 33 && !asked.aborted; at++) asked.send(' '.repeat(MiB))
+  })
+  const reply = ask(question({ stream: true }))
+  await world.pass(0)
+  assert.equal(reply.headers['x-headgate-trail'], 'a#k1:response_too_large, b#k1:200')
+})
 
 test('F41: an error too long to be one is what its status says, and tried elsewhere', async () => {
   const { ask, world } = bench([instance('a'), instance('b')], (asked) => {

@@ -280,6 +280,7 @@ const edges: readonly (readonly [string, Failure, number | null, boolean, number
   ['a key in use', fail('idempotency_key_in_use', '', { retryAfter: 1_500 }), 0, true, 2],
   ['a model that is not allowed', fail('permission', ''), 0, false, null],
   ['an event that is too large', fail('too_large', ''), 0, false, null],
+  ['an event that is too large, after other failures', fail('too_large', '', { mixed: true }), 0, true, null],
   ['a bad gateway with a wait', fail('status', '', { retryAfter: 5_000 }), 0, true, null],
   ['a bad gateway, everything is out for a minute', fail('status', ''), 60_000, true, null],
   ['a bad gateway, everything is out for more', fail('status', ''), 60_001, false, null],

@@ -145,8 +145,9 @@ export const comeBack = (
   const longest = Math.max(failure.retryAfter ?? 0, soonest ?? 0)
   const wait = failure.retryAfter !== undefined || (heeded && longest > 0) ? longest : undefined
   const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
-  const never =
-    kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || kind === 'too_large'
+  // Every target exceeded the size limit: the same answer would be generated and paid for again.
+  const tooLarge = kind === 'too_large' && failure.mixed !== true
+  const never = kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || tooLarge
   const worth = status === 408 || status === 409 || status === 429 || status >= 500
   if (never || !worth) return { retry: false, after: heeded ? after : null }
   const most = kind === 'no_target' ? LONGEST_OUTAGE_WAIT : LONGEST_WAIT

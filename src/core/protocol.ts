@@ -31,6 +31,11 @@ export type FrameReader = Stage<Uint8Array, Frame> & { readonly between?: boolea
  * one read last in their text alone; undefined: the next has to be read. `letters`: one for each byte (Latin-1).
  */
 export type StreamDecoder = Stage<Frame, ChatEvent> & {
+  /**
+   * The format's terminal event has been read (`[DONE]`, `message_stop`, `response.completed`): nothing that follows
+   * belongs to the answer. Absent: the format has none, or only the end of the body is one.
+   */
+  readonly over?: boolean
   again?(bytes: Uint8Array, letters: string, from: number): Again | undefined
 }
 

@@ -85,7 +85,10 @@ const MOST_HELD_BACK = 64 * 1024
 /** So much of what is said is kept (characters), to estimate its tokens by where nobody counts them. */
 const SAMPLE = 2_048
 
-/** An answer that has finished waits so long (ms) for the end of the body, so that the connection can be used again. */
+/**
+ * How long (ms) an upstream call stays open after its answer has finished. A body that ends in time leaves a connection
+ * that can be reused. Formats without a terminal event hold the client's body open for as long.
+ */
 const GRACE = 2_000
 
 /** In place of an attempt's own promise once it has been poured: nobody waits for that any more, and it would be kept. */
@@ -140,6 +143,8 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   #finishedAt = 0
   /** The body has ended. */
   #ended = false
+  /** The answer is complete and delivered; the call stays open until its body ends, or for `GRACE`. */
+  #lingers = false
   #over: { readonly failure?: Failure } | null = null
 
   constructor({ world, live }: Pick<Tools, 'world' | 'live'>, input: AttemptInput) {
@@ -175,8 +180,8 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     this.#over ??= {}
     this.#asked = null
     this.#sink = null
-    this.#waits.delete(this)
-    this.#call.abort()
+    // Nobody waits for a call that lingers, and its connection may still be reused.
+    if (!this.#lingers) this.#hangUp()
   }
 
   /** Ends it from our side with a failure the client is told: the time for everything is over, or the process ends. */
@@ -224,6 +229,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     this.#finishedAt = this.#heardAt
     this.#sleep()
     this.#call.resume()
+    this.#completeEarly()
   }
 
   // ── What the upstream does ─────────────────────────────────────────────────────────────────────────────────────
@@ -252,11 +258,12 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     } catch (error) {
       this.#mistaken(error)
     }
+    if (this.#finish) this.#completeEarly()
     return !this.#paused
   }
 
   end(): void {
-    if (this.#over) return
+    if (this.#over) return this.#released()
     this.#ended = true
     try {
       for (const passing of this.#reader?.end() ?? []) this.#step(passing)
@@ -267,6 +274,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   }
 
   failed(failure: Failure): void {
+    if (this.#over) return this.#released()
     // What breaks off after the answer has finished takes nothing with it.
     if (this.#finish) return this.#end(undefined)
     if (this.status === 0) return this.#end(failure)
@@ -350,6 +358,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
 
   /** When it has run down, in ms of the monotonic clock; NEVER: it does not run. */
   #runsUntil(clock: Clock): number {
+    if (this.#lingers && clock === 'grace') return this.#finishedAt + GRACE
     if (this.#over) return NEVER
     const { hold, settings, stream } = this.#terms
     const { circuit, timeout } = settings
@@ -385,7 +394,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
       case 'hold':
         return this.#open({ ok: true, flow: this })
       case 'grace':
-        return this.end()
+        return this.#lingers ? this.#hangUp() : this.end()
       case 'bytes':
         return this.#end(fail('stalled', `no byte for ${timeout.idle} ms`))
       case 'content':
@@ -412,8 +421,8 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     if (this.#over) return
     const failure = cause && redacted(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
     this.#over = failure ? { failure } : {}
-    this.#waits.delete(this)
-    this.#call?.abort()
+    if (this.#lingers) this.#sleep()
+    else this.#hangUp()
     if (this.#sink) {
       try {
         this.#giveOut()
@@ -433,6 +442,24 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     if (!empty) return this.#open({ ok: true, flow: this })
     const nothing = fail('empty', 'the model answered with nothing', { status: this.status })
     this.#open({ ok: false, failure: nothing, flow: this })
+  }
+
+  /** Ends the answer at the format's terminal event, before the upstream has ended its body. A slow client comes first. */
+  #completeEarly(): void {
+    if (this.#over || this.#paused || !this.#finish || this.#reader?.over !== true) return
+    this.#lingers = !this.#ended
+    this.#end(undefined)
+  }
+
+  #hangUp(): void {
+    this.#released()
+    this.#call?.abort()
+  }
+
+  /** The call needs no clock any more: it is ended, or its body has ended by itself. */
+  #released(): void {
+    this.#lingers = false
+    this.#waits.delete(this)
   }
 
   /**

@@ -14,7 +14,8 @@ import { inDialect } from '../protocols/classify.ts'
 import { frameEnd, sse } from '../protocols/sse.ts'
 import { lettersIn, utf8 } from '../protocols/text.ts'
 
-export type Reader = Stage<Uint8Array, Passing>
+/** `over`: the format's terminal event has been read, and the answer is complete before its body ends. */
+export type Reader = Stage<Uint8Array, Passing> & { readonly over?: boolean }
 
 export type Head = { readonly status: number; readonly headers: HeaderLookup }
 
@@ -83,6 +84,9 @@ const eitherReader = (head: Head, dialect: Dialect): Reader => {
       chosen = STREAM_BEGINS.has(first) ? streamReader(head, dialect) : wholeReader(head, dialect)
       return chosen.push(chunk)
     },
+    get over() {
+      return chosen?.over === true
+    },
     end: () => (chosen ?? wholeReader(head, dialect)).end(),
   }
 }
@@ -111,6 +115,10 @@ class StreamReader implements Reader {
     this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
     this.#events = dialect.protocol.decodeStream()
     this.#mend = mender(head, dialect)
+  }
+
+  get over(): boolean {
+    return this.#events.over === true
   }
 
   push(chunk: Uint8Array): readonly Passing[] {

@@ -6,11 +6,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { survey } from '../../src/core/json-text.ts'
-import { recorded } from '../support/answers.ts'
+import { piecesOf, recorded } from '../support/answers.ts'
 import { bothNames } from '../support/both-names.ts'
 import { type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 import { eventsOf, problemsOf } from '../support/schemas.ts'
-import { type Act, type Seen, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Act, type Asked, type Seen, startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
 const STYLES = ['chat', 'responses'] as const
@@ -20,9 +20,12 @@ const PATHS = { chat: '/chat/completions', responses: '/responses' } as const
 let upstream: Upstream
 let gateway: Started
 /** What the upstream does next. */
-let act: Act
+let act: Act | ((asked: Asked) => Act)
 before(async () => {
-  upstream = await startUpstream((asked) => (asked.method === 'GET' ? { do: 'answer', body: { data: [] } } : act))
+  upstream = await startUpstream((asked) => {
+    if (asked.method === 'GET') return { do: 'answer', body: { data: [] } }
+    return typeof act === 'function' ? act(asked) : act
+  })
   const base = `${upstream.url}/v1`
   gateway = await start({
     env: {
@@ -320,6 +323,38 @@ describe('passing: recorded answers to a client of the other style', { skip }, (
       }
     })
   }
+})
+
+describe('passing: the terminal event ends the body', () => {
+  const streamed = (style: Style) =>
+    post(gateway.base + PATHS[style], {
+      model: `${style}-only/m`,
+      stream: true,
+      ...(style === 'chat' ? { messages: [{ role: 'user', content: 'x' }] } : { input: 'x' }),
+    })
+
+  for (const style of STYLES)
+    test(`${style}: although the upstream keeps its connection open`, async () => {
+      act = (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'hello' }), ending: 'stall' })
+      const answer = await streamed(style)
+      assert.equal(lastAsked().ended, 'open', 'the body did not wait for the upstream')
+      assert.ok(answer.text.endsWith('data: [DONE]\n\n'), answer.text)
+      const last = lastAsked()
+      await until('the call is ended', () => last.ended === 'aborted')
+    })
+
+  test('a connection is reused when its framing ends after the terminal event', async () => {
+    // The last chunk leaves by itself, after the terminal event.
+    act = (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'hello' }), gap: 10 })
+    const used = new Set<number>()
+    for (let n = 0; n < 6; n++) {
+      await streamed('chat')
+      const last = lastAsked()
+      await until('its framing has ended', () => last.ended === 'finished')
+      used.add(last.connection)
+    }
+    assert.ok(used.size < 6, `${used.size} connections for six requests`)
+  })
 })
 
 const problemInStream = (style: Style, wire: string): string | undefined => {

@@ -192,6 +192,9 @@ export const decodeStream = (): StreamDecoder => {
   }
 
   return {
+    get over() {
+      return deaf
+    },
     again: (bytes, letters, from) => (deaf ? undefined : repetition.inBytes(bytes, letters, from)),
     push(frame) {
       if (deaf) return []

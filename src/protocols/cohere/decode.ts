@@ -2,8 +2,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
-import type { Frame } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
+import type { StreamDecoder } from '../../core/protocol.ts'
 import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
 import { aList, anObject, aText, byType, either, type Shape, someArguments } from '../shape.ts'
 import { decodeFailure } from './failure.ts'
@@ -87,9 +86,12 @@ const readCall = (call: Json, reader: Reader): readonly ChatEvent[] => {
 // ── Streamed ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Reads a stream of named events, of which `message-end` is the last: without it the answer broke off. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
+export const decodeStream = (): StreamDecoder => {
   const reader = answerReader()
   return {
+    get over() {
+      return reader.over
+    },
     push(frame) {
       if (reader.over) return []
       if (frame.oversized)

@@ -2,8 +2,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, readJson } from '../../core/json.ts'
-import type { Frame } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
+import type { StreamDecoder } from '../../core/protocol.ts'
 import { answerReader, malformed } from './reader.ts'
 
 /** A whole answer as the events it would have been. */
@@ -13,7 +12,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
 }
 
 /** Reads a stream: a line is an object, and the last one says that it is done. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
+export const decodeStream = (): StreamDecoder => {
   const reader = answerReader()
   let deaf = false
   const broken = (failure: ReturnType<typeof fail>): ChatEvent[] => {
@@ -21,6 +20,9 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
     return [{ type: 'failure', failure }]
   }
   return {
+    get over() {
+      return deaf || reader.over
+    },
     push(frame) {
       if (deaf || reader.over) return []
       if (frame.oversized)

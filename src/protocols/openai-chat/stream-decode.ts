@@ -37,6 +37,10 @@ class ChunkReader implements StreamDecoder {
   readonly #repetition = new Repetition(plainText)
   readonly #blocks = new Blocks()
 
+  get over(): boolean {
+    return this.#over
+  }
+
   again(bytes: Uint8Array, letters: string, from: number): Again | undefined {
     return this.#over ? undefined : this.#repetition.inBytes(bytes, letters, from)
   }

@@ -25,6 +25,9 @@ export const decodeStream = (): StreamDecoder => {
     return [{ type: 'failure', failure }]
   }
   return {
+    get over() {
+      return failed || reader.over
+    },
     again: (bytes, letters, from) =>
       failed || reader.over ? undefined : repetition.inBytes(bytes, letters, from, reader.readAgain),
     push(frame) {

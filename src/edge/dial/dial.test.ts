@@ -319,7 +319,7 @@ for (const client of ['own', 'undici'] as const)
       await heard.done
       assert.equal(heard.failure?.kind, 'connect_timeout')
       assert.equal(heard.failure?.unsent, true)
-      assert.ok(performance.now() - begun < 1_000)
+      assert.ok(performance.now() - begun < 10_000)
       const left = hear(made.dial, { url: `https://127.0.0.1:${port}/v1`, connectTimeout: 0 })
       await until('connected', () => sockets.length === 2)
       left.ongoing.abort()

@@ -1,3 +1,4 @@
+import type { Accepts } from './accepts.ts'
 import type { Source } from './call.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
@@ -161,6 +162,8 @@ export type EncodeTarget = {
   readonly outputLimit?: number
   /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
   readonly takesReasoning?: boolean
+  /** What the vendor takes in bodies of this format, where that is known. */
+  readonly accepts?: Accepts
   /** It takes free-form tools in chat completions; others are sent functions with one text. */
   readonly takesCustomTools?: boolean
   /** It returns the model's reasoning sealed if the request includes that, and the client's style has a place for it. */

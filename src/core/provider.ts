@@ -1,3 +1,4 @@
+import type { Ability, Accepts } from './accepts.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
@@ -82,6 +83,10 @@ export type Wire = {
   readonly models?: RegExp
   /** How to sign in to this format's endpoint, if not as to the provider's others. */
   readonly auth?: Auth
+  /** What it takes in bodies of this format, where that differs from the format. */
+  readonly accepts?: Accepts
+  /** What none of its models can do in this format: a request that needs it is unfit. */
+  readonly lacks?: readonly Ability[]
   /** Of responses: it has no memory of its answers (or hides whether it has one), so that none can be continued from there. */
   readonly keepsNothing?: true
 }

@@ -10,6 +10,7 @@ import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provid
 import type { Candidate } from '../core/target.ts'
 import { type Doubt, doubts } from '../policy/fit.ts'
 import { wiresFor } from '../policy/wire.ts'
+import { acceptedBody, lackingAt } from '../protocols/accepts.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import { withoutKeeping } from '../protocols/openai-responses/without-keeping.ts'
 import { sse } from '../protocols/sse.ts'
@@ -109,14 +110,18 @@ const prepareAs = (
   // A responses client asks for it itself; others have no member for that, and always send it back.
   const sealsReasoning =
     question.protocol.name !== 'openai-responses' && instance.provider.sealsReasoning?.test(model) === true
+  const { accepts, lacks } = wire
   const limit = outputLimit === undefined ? {} : { outputLimit }
-  const target = { model, takesReasoning, takesCustomTools, sealsReasoning, ...limit }
+  const target = { model, takesReasoning, takesCustomTools, sealsReasoning, ...(accepts && { accepts }), ...limit }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
+  /** By the client's own paths. */
+  const lacking = lacks ? lackingAt(question.request, lacks) : NONE
   const lost = (path: string, unfit = false) => given.push({ at: path, unfit })
   const mend = (body: JsonObject) => {
     const asked = wire.keepsNothing ? withoutKeeping(body, question.protocol.name, lost) : body
-    return quirk?.(asked, model, lost, protocol.name) ?? asked
+    const taken = acceptedBody(asked, accepts, lost)
+    return quirk?.(taken, model, lost, protocol.name) ?? taken
   }
   const { stream } = question.request
   const path = pathOf(wire, protocol, model, stream)
@@ -136,14 +141,22 @@ const prepareAs = (
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''
     const sent = rewritten ?? (raw?.text === body ? raw : null)
-    return { protocol, url: url + query, auth, body, ...(sent && { raw: sent }), stream, ...sorted(given, question) }
+    return {
+      protocol,
+      url: url + query,
+      auth,
+      body,
+      ...(sent && { raw: sent }),
+      stream,
+      ...sorted([...lacking, ...given], question),
+    }
   }
   const encoded = protocol.encodeRequest(question.request, target)
   const mended = mend(encoded.body)
   const after = question.continues ? (instance.provider.takesPrefill?.body?.(mended) ?? mended) : mended
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
-  const losses = sorted([...encoded.losses, ...byClientsName, ...gone], question)
+  const losses = sorted([...lacking, ...encoded.losses, ...byClientsName, ...gone], question)
   return { protocol, url, auth, body: JSON.stringify(after), stream, ...losses }
 }
 
@@ -159,6 +172,7 @@ const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: b
   return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathStep(model))
 }
 
+const NONE: readonly Loss[] = []
 const NO_LOSSES = { dropped: [], unfit: [], onlyWithout: [] } as const
 
 const sorted = (

@@ -1,7 +1,9 @@
+import { without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { inOrder, type RequestQuirk, without } from './quirks/request.ts'
+import { thoughtBeforeCalls } from './quirks/claude.ts'
+import { inOrder, type RequestQuirk } from './quirks/request.ts'
 
 /** Anthropic's own tools leave `/v1` out of the base URL, everybody else puts it in. */
 const withVersion = (url: string): string => {
@@ -92,6 +94,6 @@ export default {
   // The same models: 4.6 and later answer 400 (platform.claude.com, "What's new in Claude 4.6", prefill removal).
   takesPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },
-  quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels), errors },
+  quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels, thoughtBeforeCalls), errors },
   note: 'The base URL is taken with or without `/v1`.',
 } satisfies Provider

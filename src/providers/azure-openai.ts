@@ -1,6 +1,8 @@
 import { pathStep } from '../core/path-step.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { reasoningModels, sealsReasoning } from './quirks/request.ts'
+import { flatEffort } from './quirks/messages.ts'
+import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
+import { inOrder, onlyChat, reasoningModels, sealsReasoning } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version was given. */
 const untilVersion = (url: string): string => {
@@ -31,7 +33,7 @@ export default {
   order: 130,
   address: resource,
   normalizeBaseUrl: untilVersion,
-  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
+  speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
   takesCustomTools: true,
   sealsReasoning,
   auth: {
@@ -40,7 +42,10 @@ export default {
   },
   keylessBy: ['ENDPOINT'],
   variables: { ENDPOINT: null, API_VERSION: null },
-  quirks: { requestBody: reasoningModels, path: deployments },
+  quirks: {
+    requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly),
+    path: deployments,
+  },
   catalogue: 'azure-openai',
   note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
   embeds: { protocol: 'openai-embeddings', models: [] },

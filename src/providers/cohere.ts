@@ -1,7 +1,8 @@
+import { without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { inOrder, olderChat, onlyChat, type RequestQuirk, without } from './quirks/request.ts'
+import { inOrder, olderChat, onlyChat, type RequestQuirk } from './quirks/request.ts'
 
 /** Each format names its own version, and the compatible endpoint lies beside them, so the address ends before any. */
 const withoutVersion = (url: string): string => url.replace(/\/+$/, '').replace(/(?:\/compatibility)?\/v[12]$/, '')

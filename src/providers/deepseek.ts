@@ -1,7 +1,22 @@
+import type { Accepts } from '../core/accepts.ts'
+import { mapped, without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { inOrder, mapped, olderChat, onlyResponses, type RequestQuirk, without } from './quirks/request.ts'
+import { besideCalls } from './quirks/messages.ts'
+import { inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'
+
+const accepts: Accepts = { reasoning: ['reasoning_content'] }
+
+const withThoughts = besideCalls('reasoning_content')
+
+/**
+ * V4 thinks unless it is told not to, and then wants the reasoning of every message with calls back
+ * (github.com/earendil-works/pi/issues/3636, 2026-04-24; github.com/nowledge-co/nowledge-mem/issues/36). Where it was another
+ * vendor's, or the client dropped it, an empty text is taken (github.com/NousResearch/hermes-agent/issues/15353).
+ */
+const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
+  object(body.thinking)?.type === 'disabled' ? body : withThoughts(body, ...rest)
 
 /** `developer` is taken for `user` there (DeepSeek's guide to its Responses API, 2026-11-21). */
 const developerItems: RequestQuirk = (body) => {
@@ -86,13 +101,20 @@ export default {
   order: 70,
   baseUrl: 'https://api.deepseek.com',
   // Both are its own; responses carry schemas and searches, which chat completions do not (recordings deepseek-responses-*).
-  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses', keepsNothing: true }],
+  // No pictures: github.com/rikkahub/rikkahub/issues/1433 (2026-07-03).
+  speaks: [
+    { protocol: 'openai-chat', accepts, lacks: ['images'] },
+    { protocol: 'openai-responses', keepsNothing: true, lacks: ['images'] },
+  ],
   alsoSpeaks: [{ protocol: 'anthropic-messages', path: '/anthropic/v1/messages', auth: { header: 'x-api-key' } }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'deepseek-v4-flash',
   models: { path: '/models' },
   // Its thinking models want the thoughts of a turn back while tools are being called.
   takesReasoning: true,
-  quirks: { requestBody: inOrder(olderChat, onlyResponses(inOrder(developerItems, silentlyIgnored))), errors },
+  quirks: {
+    requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, silentlyIgnored))),
+    errors,
+  },
   note: 'Responses calls go to its responses API where that carries them; `DEEPSEEK_STYLES=chat` keeps them on chat completions.',
 } satisfies Provider

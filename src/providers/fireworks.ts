@@ -22,7 +22,14 @@ export default {
   title: 'Fireworks AI',
   order: 100,
   baseUrl: 'https://api.fireworks.ai/inference/v1',
-  speaks: [{ protocol: 'openai-chat' }],
+  // docs.fireworks.ai/guides/reasoning and its reference (2026-11-21); other members are refused
+  // (github.com/web-infra-dev/midscene/issues/1322).
+  speaks: [
+    {
+      protocol: 'openai-chat',
+      accepts: { takes: ['store', 'metadata', 'prompt_cache_key'], reasoning: ['reasoning_content'] },
+    },
+  ],
   // Responses are kept there for 30 days unless told otherwise, chat completions are not (docs.fireworks.ai/guides/response-api,
   // 2026-11-21): an operator's decision.
   alsoSpeaks: [{ protocol: 'openai-responses' }, { protocol: 'anthropic-messages' }],

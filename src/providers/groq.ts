@@ -1,6 +1,23 @@
+import type { Accepts } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
+import { flatEffort } from './quirks/messages.ts'
 import { chatIds } from './quirks/model-list.ts'
+import { onlyChat } from './quirks/request.ts'
+
+/**
+ * Its schema is closed: `store` (github.com/fanenr/chatbot/issues/21, 2024-12-14), members of messages such as
+ * `reasoning_content` (github.com/janhq/jan/issues/8136, 2026-05-13) and `timestamp` (github.com/ServiceStack/llms/issues/17,
+ * 2026-01-26) are refused. `reasoning` of a message is in its SDK's types (2026-11-21).
+ */
+const accepts: Accepts = {
+  refuses: { store: false },
+  messages: {
+    user: ['role', 'content', 'name'],
+    assistant: ['role', 'content', 'name', 'tool_calls', 'function_call', 'reasoning'],
+  },
+  reasoning: ['reasoning'],
+}
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -34,11 +51,12 @@ export default {
   title: 'Groq',
   order: 50,
   baseUrl: 'https://api.groq.com/openai/v1',
-  speaks: [{ protocol: 'openai-chat' }],
+  speaks: [{ protocol: 'openai-chat', accepts }],
   // Beta, and without memory (github.com/jgravelle/GroqApiLibrary/pull/37, 2026-07-13).
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
-  quirks: { errors },
+  // `reasoning` of the body is refused (github.com/musistudio/llms/pull/64, 2025-12-31).
+  quirks: { requestBody: onlyChat(flatEffort), errors },
 } satisfies Provider

@@ -1,8 +1,9 @@
+import { without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
-import { type RequestQuirk, without } from './quirks/request.ts'
+import type { RequestQuirk } from './quirks/request.ts'
 
 const errors: ErrorTable = {
   checked: '2026-11-21',

@@ -18,7 +18,7 @@ export default {
   title: 'Moonshot AI',
   order: 180,
   baseUrl: 'https://api.moonshot.ai/v1',
-  speaks: [{ protocol: 'openai-chat' }],
+  speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning_content'] } }],
   // Both documented (platform.kimi.ai/docs/api/overview, 2026-11-21), neither recorded.
   alsoSpeaks: [
     { protocol: 'openai-responses', keepsNothing: true },

@@ -1,5 +1,5 @@
 import type { Provider } from '../core/provider.ts'
-import { developerAsSystem, onlyChat } from './quirks/request.ts'
+import { olderChatUnlessOpenai } from './quirks/request.ts'
 
 export default {
   name: 'openai-compatible',
@@ -10,8 +10,8 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },
-  // What such a server understands is unknown: only what means the same everywhere is changed.
-  quirks: { requestBody: onlyChat(developerAsSystem) },
+  // Most such servers ignore the newer name of the output limit, and the answer then has none.
+  quirks: { requestBody: olderChatUnlessOpenai },
   note: 'What any other name is that has a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

@@ -1,7 +1,9 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
+import { flatEffort } from './quirks/messages.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { reasoningModels, sealsReasoning } from './quirks/request.ts'
+import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
+import { inOrder, onlyChat, reasoningModels, sealsReasoning } from './quirks/request.ts'
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -33,14 +35,14 @@ export default {
   title: 'OpenAI',
   order: 10,
   baseUrl: 'https://api.openai.com/v1',
-  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
+  speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   takesCustomTools: true,
   sealsReasoning,
   // Samples as it is told unless asked to reason, so that any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: reasoningModels, errors },
+  quirks: { requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly), errors },
   note: 'Responses calls go to the responses API; `OPENAI_STYLES=chat` keeps them on chat completions.',
   embeds: {
     protocol: 'openai-embeddings',

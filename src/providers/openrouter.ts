@@ -43,7 +43,13 @@ export default {
   title: 'OpenRouter',
   order: 80,
   baseUrl: 'https://openrouter.ai/api/v1',
-  speaks: [{ protocol: 'openai-chat' }],
+  // openrouter.ai/docs/use-cases/reasoning-tokens and …/api/reference/parameters (2026-11-21).
+  speaks: [
+    {
+      protocol: 'openai-chat',
+      accepts: { takes: ['verbosity'], reasoning: ['reasoning', 'reasoning_content', 'reasoning_details'] },
+    },
+  ],
   // Stateless, and it refuses to be asked to keep; streams have ended without their last event (github.com/moeru-ai/airi/pull/2593,
   // 2026-09-18) and Codex's items have been refused (github.com/openai/codex/issues/12114). Messages: its guide for Claude Code.
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],

@@ -1,6 +1,7 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
-import { olderChat } from './quirks/request.ts'
+import { alternating, systemFirst } from './quirks/messages.ts'
+import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
 /** It has no tools: neither their definitions nor their messages. */
 const errors: ErrorTable = {
@@ -24,7 +25,7 @@ export default {
   title: 'Perplexity',
   order: 170,
   baseUrl: 'https://api.perplexity.ai',
-  speaks: [{ protocol: 'openai-chat' }],
+  speaks: [{ protocol: 'openai-chat', lacks: ['tools'], accepts: { reasoning: [] } }],
   // Its Agent API, which has other models than chat completions (docs.perplexity.ai/docs/agent-api/openai-compatibility, 2026-11-21).
   alsoSpeaks: [{ protocol: 'openai-responses', path: '/v1/responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
@@ -32,5 +33,7 @@ export default {
   // The list at /v1/models is of models for another of its interfaces (recording
   // perplexity-models-providers-perplexity-models-list-models-lists-th-aebe7552); these are what chat completions take.
   listed: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
-  quirks: { requestBody: olderChat, errors },
+  // Roles alternate after the system messages (github.com/perplexityai/api-discussion/issues/265, 2025-04-01;
+  // github.com/edenai/edenai-apis/pull/144, 2024-02-26: which come first).
+  quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))), errors },
 } satisfies Provider

@@ -76,12 +76,12 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'nothing is renamed for a server nobody knows',
+    'newer limit to a server nobody knows',
     'openai-compatible',
     'm',
     chat,
     { max_completion_tokens: 5 },
-    { max_completion_tokens: 5 },
+    { max_tokens: 5 },
     [],
   ],
   [

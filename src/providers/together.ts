@@ -12,7 +12,8 @@ export default {
   title: 'Together AI',
   order: 90,
   baseUrl: 'https://api.together.xyz/v1',
-  speaks: [{ protocol: 'openai-chat' }],
+  // Its answers name it so (recordings together-chat-*).
+  speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning'] } }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: conversing },

@@ -1,8 +1,9 @@
+import { without } from '../core/bodies.ts'
 import { type JsonObject, list } from '../core/json.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
-import { type RequestQuirk, without } from './quirks/request.ts'
+import type { RequestQuirk } from './quirks/request.ts'
 
 const WORLD = 'https://aiplatform.googleapis.com/v1'
 

@@ -1,5 +1,6 @@
 import type { Provider } from '../core/provider.ts'
-import { olderChat } from './quirks/request.ts'
+import { alternating } from './quirks/messages.ts'
+import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
 export default {
   name: 'vllm',
@@ -11,7 +12,8 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },
-  quirks: { requestBody: olderChat },
+  // Templates of many models refuse neighbours of one role (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
+  quirks: { requestBody: inOrder(olderChat, onlyChat(alternating)) },
   // Its extra parameters of chat completions: the two exclude each other.
   takesPrefill: {
     protocol: 'openai-chat',

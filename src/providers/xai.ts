@@ -1,8 +1,10 @@
+import { without } from '../core/bodies.ts'
 import type { Usage } from '../core/chat.ts'
 import type { ErrorTable } from '../core/error-table.ts'
-import { number } from '../core/json.ts'
+import { list, number, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
+import type { RequestQuirk } from './quirks/request.ts'
 
 /**
  * On chat completions `completion_tokens` leaves the hidden reasoning out: the total is prompt + completion +
@@ -13,6 +15,27 @@ const reasoningBesideOutput = (usage: Usage): Usage => {
   const { input, output, reasoning = 0 } = usage
   const total = number(usage.raw?.total_tokens)
   return reasoning > 0 && total === input + output + reasoning ? { ...usage, output: output + reasoning } : usage
+}
+
+/** Models whose name says that they do not reason take stops; their siblings refuse them. */
+const TAKES_STOP = /non-reasoning/
+/** Models that reason and refuse to be told how much (github.com/NousResearch/hermes-agent/pull/23435, 2026-05-10, measured). */
+const REFUSES_EFFORT = /^grok-(?:3(?!-mini)|4(?:-|$)|4\.20(?!-multi-agent)|code-fast|build)/
+
+/**
+ * Refused by its models: penalties, zero too (github.com/miaoxworld/NativeTavern/issues/83, 2026-09-15), stops by those that
+ * reason (github.com/huggingface/smolagents/issues/1766), an effort by some.
+ */
+const whatItRefuses: RequestQuirk = (body, model, lost) => {
+  const refused = TAKES_STOP.test(model) ? [] : ['stop']
+  for (const member of refused) if (list(body[member]).length > 0 || text(body[member])) lost(member)
+  const taken = without(body, ...refused)
+  if (!REFUSES_EFFORT.test(model)) return taken
+  if (text(taken.reasoning_effort) !== undefined) lost('reasoning_effort')
+  const reasoning = object(taken.reasoning)
+  if (text(reasoning?.effort) === undefined) return without(taken, 'reasoning_effort')
+  lost('reasoning.effort')
+  return { ...without(taken, 'reasoning_effort'), reasoning: without(reasoning ?? {}, 'effort') }
 }
 
 /** `{code, error}` with the words as a string and the code a sentence for the status: the words alone tell. */
@@ -69,12 +92,15 @@ export default {
   title: 'xAI',
   order: 60,
   baseUrl: 'https://api.x.ai/v1',
-  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }],
+  speaks: [
+    { protocol: 'openai-chat', accepts: { refuses: { presence_penalty: 0, frequency_penalty: 0 } } },
+    { protocol: 'openai-responses' },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'grok-4.3',
   // Recordings of grok-4.3 (xai-responses-*) have it; grok-4-fast-non-reasoning has no reasoning to seal.
   sealsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
-  quirks: { usage: reasoningBesideOutput, errors },
+  quirks: { requestBody: whatItRefuses, usage: reasoningBesideOutput, errors },
   note: 'Responses calls go to its responses API; `XAI_STYLES=chat` keeps them on chat completions.',
 } satisfies Provider

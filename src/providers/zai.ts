@@ -13,7 +13,7 @@ export default {
   title: 'Z.ai',
   order: 190,
   baseUrl: 'https://api.z.ai/api/paas/v4',
-  speaks: [{ protocol: 'openai-chat' }],
+  speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning_content'] } }],
   // Responses are documented for the coding plan only (docs.z.ai, 2026-11-21).
   alsoSpeaks: [
     { protocol: 'openai-responses', path: '/api/v1/responses', atHost: true, keepsNothing: true },

@@ -21,6 +21,7 @@ import type { EncodeTarget } from '../../src/core/protocol.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
+import { TAKES_ALL } from '../support/takes.ts'
 import { resolves } from './members.ts'
 
 // ── Who is asked ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -29,7 +30,7 @@ type Upstream = readonly [name: UpstreamProtocolName, target: EncodeTarget, sche
 
 /** Each by a model that can do what its format can say. */
 const UPSTREAMS: readonly Upstream[] = [
-  ['openai-chat', { model: 'gpt-5', takesCustomTools: true }, 'openai', 'CreateChatCompletionRequest'],
+  ['openai-chat', { model: 'gpt-5', takesCustomTools: true, ...TAKES_ALL }, 'openai', 'CreateChatCompletionRequest'],
   ['openai-responses', { model: 'gpt-5' }, 'openai', 'CreateResponse'],
   ['anthropic-messages', { model: 'claude-sonnet-4-5', outputLimit: 64_000 }, 'anthropic', 'BetaCreateMessageParams'],
   ['gemini', { model: 'gemini-3-pro-preview', outputLimit: 64_000 }, 'gemini', 'GenerateContentRequest'],

@@ -11,6 +11,7 @@ import type { ClientProtocol, Encoded, UpstreamProtocol } from '../../src/core/p
 import { byStyle, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { allRecordings, clientRequests, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
+import { TAKES_ALL } from '../support/takes.ts'
 import { Board } from './board.ts'
 import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
 
@@ -33,7 +34,7 @@ const PUBLISHED = {
   ollama: ['ollama', 'ChatRequest'],
 } as const
 
-const TARGET = { model: 'target-model', outputLimit: 8_192 }
+const TARGET = { model: 'target-model', outputLimit: 8_192, ...TAKES_ALL }
 
 const board = new Board('requests')
 

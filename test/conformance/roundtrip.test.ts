@@ -38,9 +38,10 @@ import { sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts
 import { sse } from '../../src/protocols/sse.ts'
 import { answering, asking, numbered } from '../support/asked.ts'
 import { messagesOf, RECORDED, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { TAKES_ALL } from '../support/takes.ts'
 
 const RUNS = { numRuns: 300 }
-const TARGET = { model: 'm', outputLimit: 100_000, takesReasoning: true, takesCustomTools: true }
+const TARGET = { model: 'm', outputLimit: 100_000, takesReasoning: true, takesCustomTools: true, ...TAKES_ALL }
 
 // ── What each format has a place for ─────────────────────────────────────────────────────────────────────────────
 

@@ -332,7 +332,7 @@ const REPORTED: { readonly [id: string]: string } = {
   'anthropic-messages-200-2': 'error_in_stream',
   // Anthropic's own table knows it for money that is gone.
   'anthropic-messages-400-3': 'invalid_request',
-  'anthropic-messages-400-4': 'invalid_request',
+  'anthropic-messages-400-4': 'incompatible',
   'anthropic-messages-429-5': 'rate_limited',
 }
 

@@ -173,7 +173,7 @@ const errors: readonly (readonly [number, Json, string, string])[] = [
   [
     422,
     { detail: [{ type: 'extra_forbidden', loc: ['body', 'seed'], msg: 'Extra inputs are not permitted' }] },
-    'invalid_request',
+    'incompatible',
     'body.seed: Extra inputs are not permitted',
   ],
   [
@@ -185,7 +185,7 @@ const errors: readonly (readonly [number, Json, string, string])[] = [
       param: null,
       code: '3230',
     },
-    'invalid_request',
+    'incompatible',
     "Unexpected role 'user' after role 'tool'",
   ],
 ]

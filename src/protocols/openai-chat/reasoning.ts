@@ -30,6 +30,21 @@ const originOf = (format: string | undefined): UpstreamProtocolName => {
   return 'openai-chat'
 }
 
+/**
+ * Ids of entries that were written here begin so. Other vendors of chat completions write entries of the same formats
+ * (OpenRouter: `anthropic-claude-v1`), and theirs go back to them; a proof packed here goes back to its own format only.
+ */
+const PACKED = 'hg:'
+
+/** Whether an entry was written here, around the proof of another format. */
+export const isOurDetail = (entry: Json): boolean => text(object(entry)?.id)?.startsWith(PACKED) === true
+
+/** The maker's id. */
+const idIn = ({ id }: JsonObject): string | undefined => {
+  const found = text(id)
+  return found?.startsWith(PACKED) ? found.slice(PACKED.length) || undefined : found
+}
+
 /** One entry of `reasoning_details`, or a piece of one in a stream. */
 export type Detail = {
   readonly text: string
@@ -42,7 +57,7 @@ export const readDetail = (entry: Json): Detail | undefined => {
   const value = object(entry)
   if (!value) return undefined
   const origin = originOf(text(value.format))
-  const id = text(value.id)
+  const id = idIn(value)
   const group = `${typeof value.index === 'number' ? value.index : ''}`
   const proof = (sealed: string | undefined, redacted: boolean): { proof?: Proof } =>
     sealed ? { proof: { origin, value: sealed, ...(redacted && { redacted }), ...(id !== undefined && { id }) } } : {}
@@ -92,7 +107,10 @@ export const readDetails = (entries: readonly Json[]): Reasoning[] => {
 export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): JsonObject[] => {
   const { text, summary, proof } = block
   const format = FORMATS[proof?.origin ?? 'openai-chat']
-  const common = { ...(proof?.id !== undefined && { id: proof.id }), format, index }
+  // A proof of this format's own is somebody else's entry, and keeps its id.
+  const isOurs = proof !== undefined && proof.origin !== 'openai-chat'
+  const id = isOurs ? `${PACKED}${proof.id ?? ''}` : proof?.id
+  const common = { ...(id !== undefined && { id }), format, index }
   if (proof?.redacted) return [{ type: 'reasoning.encrypted', data: proof.value, ...common }]
   if (proof && SIGNED.has(proof.origin)) return [{ type: 'reasoning.text', text, signature: proof.value, ...common }]
   return [

@@ -156,7 +156,7 @@ describe('chat recordings: requests', { skip }, () => {
 
 describe('chat recordings: errors', { skip }, () => {
   const KINDS: ReadonlyMap<number, readonly string[]> = new Map([
-    [400, ['invalid_request', 'context_length', 'malformed']],
+    [400, ['invalid_request', 'incompatible', 'context_length', 'malformed']],
     [401, ['auth']],
     [404, ['model_missing']],
     [429, ['rate_limited']],

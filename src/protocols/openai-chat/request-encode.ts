@@ -1,8 +1,10 @@
+import type { OptionalMember, ReasoningMember } from '../../core/accepts.ts'
 import type {
   ChatRequest,
   Message,
   OutputFormat,
   Part,
+  Proof,
   SettingName,
   Settings,
   Tool,
@@ -39,7 +41,7 @@ export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded
     ...note(headOf(request.messages.at(-1)?.at, 'messages'), { messages }),
     ...(tools.length > 0 && note(headOf(request.tools[0]?.at, 'tools'), { tools })),
     // A choice is one among the tools that are sent.
-    ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, losses, note),
+    ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, losses, note, target.accepts?.takes ?? NONE),
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
   }
   return { body, losses: losses.all(), from }
@@ -51,7 +53,14 @@ const headOf = (at: string | undefined, otherwise: string): string => /^[^.[]+/.
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** What a setting is in this format; undefined: this value has no place here. */
-type Row<T> = (value: T, request: ChatRequest) => JsonObject | undefined
+type Row<T> = (value: T, request: ChatRequest, takes: Takes) => JsonObject | undefined
+type Takes = readonly OptionalMember[]
+
+/** A member that not every vendor takes: to the others it is lost, unless its value says the same as its absence. */
+const optional =
+  <T extends Json>(member: OptionalMember, isUsual: (value: T) => boolean): Row<T> =>
+  (value, _request, takes) =>
+    takes.includes(member) ? { [member]: value } : isUsual(value) ? {} : undefined
 
 const nothing = (): undefined => undefined
 
@@ -78,29 +87,35 @@ const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<Settings[name]
   thinkingBudget: nothing,
   reasoningSummary: nothing,
   sealedReasoning: nothing,
-  verbosity: (value) => ({ verbosity: value }),
+  verbosity: optional('verbosity', (value) => value === 'medium'),
   user: (value) => ({ user: value }),
-  promptCacheKey: (value) => ({ prompt_cache_key: value }),
-  serviceTier: (value) => (TIERS.has(value) ? { service_tier: value } : undefined),
-  metadata: (value) => ({ metadata: value }),
-  store: (value) => ({ store: value }),
+  promptCacheKey: optional('prompt_cache_key', () => false),
+  serviceTier: (value, request, takes) =>
+    TIERS.has(value)
+      ? optional<string>('service_tier', (tier) => tier === 'auto' || tier === 'default')(value, request, takes)
+      : undefined,
+  metadata: optional('metadata', (value) => Object.keys(value).length === 0),
+  // Whoever has no such member keeps nothing.
+  store: optional('store', (value) => !value),
   // Always asked of the upstream.
   streamUsage: () => ({}),
 }
 
+const NONE: Takes = []
 const TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast'])
 
 const writeSettings = (
   request: ChatRequest,
   losses: Losses,
   note: (at: string, members: JsonObject) => JsonObject,
+  takes: Takes,
 ): JsonObject =>
   Object.assign(
     {},
     ...Object.entries(request.settings).map(([name, setting]) => {
       // The names of Settings are the names of the table, and each row takes its own setting's value.
       const row = SETTINGS[name as SettingName] as Row<unknown>
-      const members = row(setting.value, request)
+      const members = row(setting.value, request, takes)
       if (members) return note(setting.at, members)
       losses.lose(setting.at)
       return {}
@@ -313,12 +328,24 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
   }
 }
 
+/** The member in which this vendor takes the reasoning of earlier turns; undefined: none is written. */
+const reasoningMember = ({ accepts, takesReasoning }: EncodeTarget): ReasoningMember | undefined =>
+  accepts?.reasoning
+    ? accepts.reasoning.find((member) => member !== 'reasoning_details')
+    : takesReasoning
+      ? 'reasoning_content'
+      : undefined
+
+/** Reasoning in the open, of a vendor of chat completions: what another format sealed is that vendor's own. */
+const isOpen = (proof: Proof | undefined): boolean => proof === undefined || proof.origin === 'openai-chat'
+
 const writeAssistant = (content: readonly Part[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const texts: string[] = []
   const refusals: string[] = []
   const thoughts: string[] = []
   const calls: JsonObject[] = []
   const others: JsonObject[] = []
+  const member = reasoningMember(target)
   for (const part of content)
     switch (part.type) {
       case 'text':
@@ -329,8 +356,8 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
         refusals.push(part.text)
         break
       case 'reasoning':
-        // Most servers refuse the member. Text alone can travel; a proof is another format's.
-        if (target.takesReasoning && part.text !== '') thoughts.push(part.text)
+        // Many servers refuse the member. Text alone is written; a proof belongs to another format.
+        if (member && part.text !== '' && (target.takesReasoning || isOpen(part.proof))) thoughts.push(part.text)
         else losses.lose(part.at)
         break
       case 'tool-call':
@@ -364,7 +391,7 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
       role: 'assistant',
       content: others.length > 0 ? parts : said,
       ...(refusals.length > 0 && { refusal: refusals.join('') }),
-      ...(thoughts.length > 0 && { reasoning_content: thoughts.join('\n\n') }),
+      ...(member && thoughts.length > 0 && { [member]: thoughts.join('\n\n') }),
       ...(calls.length > 0 && { tool_calls: calls }),
     },
   ]

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { TAKES_ALL } from '../../../test/support/takes.ts'
 import type { ChatRequest, Message, Part, Settings } from '../../core/chat.ts'
 import type { FailureKind } from '../../core/failure.ts'
 import { type JsonObject, parseJson } from '../../core/json.ts'
@@ -576,7 +577,10 @@ const written: readonly (readonly [
 ]
 for (const [name, request, body, losses] of written)
   test(`chat request written: ${name}`, () => {
-    const encoded = openaiChat.encodeRequest({ ...base, ...request }, { model: 'target', takesCustomTools: true })
+    const encoded = openaiChat.encodeRequest(
+      { ...base, ...request },
+      { model: 'target', takesCustomTools: true, ...TAKES_ALL },
+    )
     const shown = Object.fromEntries(Object.keys(body).map((member) => [member, encoded.body[member]]))
     assert.deepEqual(shown, body)
     assert.deepEqual(encoded.losses, losses)
@@ -748,7 +752,11 @@ test('chat request: read, written and read again it is the same', () => {
     fc.property(bodies, (body) => {
       // Everything in it is JSON.
       const request = decode(body as JsonObject)
-      const { body: again, losses } = openaiChat.encodeRequest(request, { model: body.model, takesCustomTools: true })
+      const { body: again, losses } = openaiChat.encodeRequest(request, {
+        model: body.model,
+        takesCustomTools: true,
+        ...TAKES_ALL,
+      })
       assert.deepEqual(losses, [])
       assert.deepEqual(decode(again), request)
     }),

@@ -460,7 +460,7 @@ test('chat stream written: role, deltas, reason, usage, [DONE]', () => {
     { reasoning_content: 'hm' },
     {
       reasoning_details: [
-        { type: 'reasoning.text', text: 'hm', signature: 'sig', format: 'anthropic-claude-v1', index: 0 },
+        { type: 'reasoning.text', text: 'hm', signature: 'sig', id: 'hg:', format: 'anthropic-claude-v1', index: 0 },
       ],
     },
     { reasoning_content: '\n\nso' },

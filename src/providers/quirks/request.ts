@@ -1,4 +1,5 @@
 /** Changes to request bodies that several vendors need, and what they are put together with. */
+import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import type { Quirks } from '../../core/provider.ts'
 
@@ -22,24 +23,6 @@ export const onlyResponses =
   (quirk: RequestQuirk): RequestQuirk =>
   (body, model, lost, protocol) =>
     protocol === 'openai-responses' ? quirk(body, model, lost, protocol) : body
-
-/**
- * What a list becomes when each of its items is changed, or left out (undefined): the same list if nothing changed, so
- * that what is unchanged is passed on byte for byte.
- */
-export const mapped = (
-  items: readonly Json[],
-  change: (item: Json, index: number) => Json | undefined,
-): readonly Json[] => {
-  const all = items.map(change)
-  return all.every((item, index) => item === items[index]) ? items : all.filter((item) => item !== undefined)
-}
-
-/** An object without these members; the same one if it has none of them. */
-export const without = (body: JsonObject, ...members: readonly string[]): JsonObject => {
-  if (!members.some((member) => body[member] !== undefined)) return body
-  return Object.fromEntries(Object.entries(body).filter(([member]) => !members.includes(member)))
-}
 
 /**
  * The older name of the output limit. `max_tokens` is what every server but OpenAI's own reasoning models has
@@ -68,6 +51,16 @@ export const developerAsSystem: RequestQuirk = (body) => {
 
 /** What servers of chat completions as they were in 2023 need. */
 export const olderChat: RequestQuirk = onlyChat(inOrder(olderTokenLimit, developerAsSystem))
+
+/** The same for a server nobody knows: it may be a relay to OpenAI's newer models, which know the newer limit only. */
+export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, protocol) =>
+  developerAsSystem(
+    COUNTS_HIDDEN.test(bare(model)) ? body : olderTokenLimit(body, model, lost, protocol),
+    model,
+    lost,
+    protocol,
+  ),
+)
 
 /** Whether a wish says nothing: absent, null, false, or what everybody does anyway. */
 const saysNothing = (value: Json | undefined, usual: Json): boolean =>

@@ -1,0 +1,44 @@
+/** What Claude refuses, at whichever provider it is asked in its own format. */
+import { mapped, without } from '../../core/bodies.ts'
+import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
+import type { RequestQuirk } from './request.ts'
+
+/** Edits of the context that are refused unless the model thinks (platform.claude.com, context editing, 2026-11-21). */
+const NEEDS_THINKING = /^clear_thinking/
+
+/**
+ * With `thinking: enabled` the assistant message whose calls were just answered has to begin with a thinking block
+ * (github.com/zed-industries/zed/pull/33317, 2025-06-24; github.com/BerriAI/litellm/issues/15601). Where another vendor made those
+ * calls there is none, so thinking is left off for this turn, by name.
+ */
+export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) => {
+  const { thinking } = body
+  if (protocol !== 'anthropic-messages' || !isObject(thinking) || thinking.type !== 'enabled') return body
+  if (!answersUnthought(list(body.messages))) return body
+  lost('thinking')
+  return withoutEdits(without(body, 'thinking'), lost)
+}
+
+const answersUnthought = (messages: readonly Json[]): boolean => {
+  const last = messages.findLastIndex((message) => isObject(message) && message.role === 'assistant')
+  if (last === -1) return false
+  const blocks = (message: Json | undefined) => list(isObject(message) ? message.content : undefined).filter(isObject)
+  const isAnswered = blocks(messages[last + 1]).some(({ type }) => type === 'tool_result')
+  const first = text(blocks(messages[last])[0]?.type)
+  return isAnswered && first !== 'thinking' && first !== 'redacted_thinking'
+}
+
+const withoutEdits = (body: JsonObject, lost: Parameters<RequestQuirk>[2]): JsonObject => {
+  const { context_management: management } = body
+  if (!isObject(management)) return body
+  const edits = list(management.edits)
+  const kept = mapped(edits, (edit, index) => {
+    if (!isObject(edit) || !NEEDS_THINKING.test(text(edit.type) ?? '')) return edit
+    lost(`context_management.edits[${index}]`)
+    return undefined
+  })
+  if (kept === edits) return body
+  return kept.length > 0
+    ? { ...body, context_management: { ...management, edits: kept } }
+    : without(body, 'context_management')
+}

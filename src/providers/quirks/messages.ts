@@ -1,0 +1,81 @@
+/** Changes to the messages of chat completions that several vendors need. */
+import { mapped, without } from '../../core/bodies.ts'
+import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
+import type { RequestQuirk } from './request.ts'
+
+const partsOf = (content: Json | undefined): readonly Json[] =>
+  isList(content) ? content : content ? [{ type: 'text', text: content }] : []
+
+const joined = (first: Json | undefined, second: Json | undefined): Json | undefined => {
+  if (!first || !second) return first || second
+  return typeof first === 'string' && typeof second === 'string'
+    ? `${first}\n\n${second}`
+    : [...partsOf(first), ...partsOf(second)]
+}
+
+/** Calls end a message: what follows them is their results. Of two messages with calls each keeps its own. */
+const joins = (before: Json | undefined, next: Json): before is JsonObject =>
+  isObject(before) &&
+  isObject(next) &&
+  before.role === next.role &&
+  (next.role === 'user' || next.role === 'assistant') &&
+  list(before.tool_calls).length === 0
+
+/**
+ * Neighbours of one role as one message, their texts a blank line apart. Templates that insist on alternating roles raise
+ * an error otherwise; each provider that uses this cites the thread.
+ */
+export const alternating: RequestQuirk = (body) => {
+  const messages = list(body.messages)
+  const merged: Json[] = []
+  for (const message of messages) {
+    const before = merged.at(-1)
+    if (!joins(before, message) || !isObject(message)) merged.push(message)
+    else merged[merged.length - 1] = { ...before, ...message, content: joined(before.content, message.content) ?? '' }
+  }
+  return merged.length === messages.length ? body : { ...body, messages: merged }
+}
+
+/** System messages before all others, in their order. */
+export const systemFirst: RequestQuirk = (body) => {
+  const messages = list(body.messages)
+  const isSystem = (message: Json) => isObject(message) && message.role === 'system'
+  const first = messages.findIndex((message) => !isSystem(message))
+  if (first === -1 || !messages.slice(first).some(isSystem)) return body
+  return { ...body, messages: [...messages.filter(isSystem), ...messages.filter((message) => !isSystem(message))] }
+}
+
+/**
+ * OpenRouter's `reasoning: { effort }` as `reasoning_effort`, for vendors that know this name only. Other members of it are
+ * named as dropped.
+ */
+export const flatEffort: RequestQuirk = (body, _model, lost) => {
+  const { reasoning } = body
+  if (!isObject(reasoning)) return body
+  const effort = text(reasoning.effort)
+  const isCarried = effort !== undefined && (body.reasoning_effort ?? null) === null
+  for (const [member, value] of Object.entries(reasoning))
+    if (
+      value !== null &&
+      value !== undefined &&
+      !(member === 'effort' && (isCarried || value === body.reasoning_effort))
+    )
+      lost(`reasoning.${member}`)
+  return { ...without(body, 'reasoning'), ...(isCarried && { reasoning_effort: effort }) }
+}
+
+/** Every assistant message with calls has this member: empty where the client sent none. */
+export const besideCalls =
+  (member: string): RequestQuirk =>
+  (body) => {
+    const messages = list(body.messages)
+    const now = mapped(messages, (message) =>
+      isObject(message) &&
+      message.role === 'assistant' &&
+      list(message.tool_calls).length > 0 &&
+      typeof message[member] !== 'string'
+        ? { ...message, [member]: '' }
+        : message,
+    )
+    return now === messages ? body : { ...body, messages: now }
+  }

@@ -456,7 +456,9 @@ test('quirks: no request quirk throws, changes what came in, or changes again wh
         for (const { protocol } of speaks) {
           const once = sent(name, body, model, protocol)
           const twice = sent(name, once.body, model, protocol)
-          assert.deepEqual(twice, { body: once.body, lost: [] }, `${name} ${protocol}`)
+          // What makes a target unfit stays in the body, which is never sent.
+          const lost = twice.lost.filter((path) => !path.startsWith('!'))
+          assert.deepEqual({ body: twice.body, lost }, { body: once.body, lost: [] }, `${name} ${protocol}`)
         }
       assert.equal(JSON.stringify(body), before)
     }),

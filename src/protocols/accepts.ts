@@ -39,15 +39,20 @@ const acceptedMessage = (message: JsonObject, accepts: Accepts | undefined, lost
   return known ? closed(reasoned, known, lost) : reasoned
 }
 
-/** A message of a closed schema. A refusal without content beside it becomes the content. */
+/** A message of a closed schema. A refusal in a member of its own becomes text of the content. */
 const closed = (message: JsonObject, known: readonly string[], lost: Lost): JsonObject => {
   const unknown = Object.keys(message).filter((member) => message[member] !== undefined && !known.includes(member))
   if (unknown.length === 0) return message
-  const refusal = unknown.includes('refusal') && saysNothing(message.content, '') ? text(message.refusal) : undefined
+  const refusal = unknown.includes('refusal') ? text(message.refusal) : undefined
   for (const member of unknown)
     if (!saysNothing(message[member]) && !(member === 'refusal' && refusal !== undefined)) lost(member)
   const rest = without(message, ...unknown)
-  return refusal === undefined ? rest : { ...rest, content: refusal }
+  return refusal ? { ...rest, content: withText(message.content, refusal) } : rest
+}
+
+const withText = (content: Json | undefined, more: string): Json => {
+  if (isList(content)) return [...content, { type: 'text', text: more }]
+  return typeof content === 'string' && content !== '' ? `${content}\n\n${more}` : more
 }
 
 const MEMBERS: readonly ReasoningMember[] = ['reasoning_content', 'reasoning', 'reasoning_details']

@@ -164,8 +164,20 @@ const start = async (
     }),
     answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
     onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
-    onRefused: ({ id, method, path, status, failure, why }) => {
-      log.info('refused', { id, method, path, status, kind: failure.kind, message: failure.message })
+    onUnread: ({ client, ...ended }) => {
+      log.warn('unread_ended', { ...ended, client: client || undefined })
+      metrics.shed('unread')
+    },
+    onRefused: ({ id, method, path, status, failure, client, why }) => {
+      log.info('refused', {
+        id,
+        method,
+        path,
+        client: client || undefined,
+        status,
+        kind: failure.kind,
+        message: failure.message,
+      })
       if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)
     },
     load,

@@ -23,6 +23,8 @@ export type Received = {
   readonly local: boolean
   /** Who asks: a digest of the client's key; empty where none is needed. */
   readonly client: string
+  /** The id of the client's key as logs and metrics show it, never the key; empty or absent where none is configured. */
+  readonly clientKey?: string
 }
 
 /** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */

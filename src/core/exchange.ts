@@ -14,6 +14,8 @@ export type Fact =
       readonly style: string
       readonly model: string
       readonly stream: boolean
+      /** The id of the client's key, where there is one. */
+      readonly client?: string
     }
   | {
       readonly type: 'attempt'
@@ -71,6 +73,8 @@ export type News =
   | {
       readonly event: 'fallback'
       readonly id: string
+      /** The id of the client's key, where there is one. */
+      readonly client?: string
       readonly from: string
       readonly to: string
       readonly kind: string

@@ -135,7 +135,7 @@ export const settingsSchema = z.strictObject({
         512,
         1,
         1_048_576,
-        'held in memory at once for requests being answered, whole answers being read and clients that read slowly; beyond it new model calls are turned away, and beyond twice as much answers of more than a megabyte that are being read',
+        'held in memory at once for requests being answered, whole answers being read and clients that read slowly; beyond it the client (its key, else its address) with the most unread bytes loses its oldest unread answer, then new model calls are turned away, and beyond twice as much answers of more than a megabyte that are being read',
       ),
       eventLoopDelay: ms(
         1_000,

@@ -103,6 +103,7 @@ test('summarize: what answered, when, and what it took', () => {
       style: 'chat',
       model: 'fast',
       stream: true,
+      client: undefined,
       provider: 'groq',
       upstreamModel: 'groq-model',
       key: '09be',

@@ -29,6 +29,8 @@ export type Summary = {
   /** The model the client asked for; `upstreamModel` is the one that answered. */
   readonly model: string
   readonly stream: boolean
+  /** The id of the client's key; undefined where no key is configured. */
+  readonly client: string | undefined
   /** What answered, or what was tried last. */
   readonly provider: string | undefined
   readonly upstreamModel: string | undefined
@@ -262,6 +264,7 @@ export const summarize = (exchange: Exchange): Summary => {
     style: received.style,
     model: received.model,
     stream: received.stream,
+    client: received.client,
     provider: last?.provider,
     upstreamModel: last?.model,
     key: last?.key,

@@ -43,6 +43,7 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
     const bodies = counters(gateway, question, plan.value)
     const opened = await askForBody(watching(gateway), {
       client: received.client,
+      clientKey: received.clientKey,
       plan: { ...plan.value, candidates: [...bodies.keys()] },
       config,
       keysOf: keyOrder(gateway, config, question),

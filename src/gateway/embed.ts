@@ -47,6 +47,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
 
     const opened = await askForBody(gateway, {
       client: received.client,
+      clientKey: received.clientKey,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),

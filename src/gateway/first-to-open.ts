@@ -37,6 +37,8 @@ export type Errand = {
   readonly id: string
   /** Who asks; empty where clients are not told apart. */
   readonly client: string
+  /** The id of the client's key for logs; absent or empty where there is none. */
+  readonly clientKey?: string | undefined
   readonly plan: Plan
   readonly config: Config
   /** ms of the monotonic clock at which everything has to be over. */
@@ -343,7 +345,7 @@ class Search<Ready extends Fitness> {
 
   /** What failed last is gone on from. */
   #tellFallback(to: Target): void {
-    if (this.#last) this.#tools.tell(fallback(this.#errand.id, this.#last.target, to, this.#last.failure))
+    if (this.#last) this.#tools.tell(fallback(this.#errand, this.#last.target, to, this.#last.failure))
   }
 
   /** From now on it is one of those under way. */
@@ -480,9 +482,15 @@ const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[
 const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
 
 /** That another goes on where one has failed. */
-export const fallback = (id: string, from: Target, to: Target, { kind, message }: Failure): News => ({
+export const fallback = (
+  { id, clientKey }: Pick<Errand, 'id' | 'clientKey'>,
+  from: Target,
+  to: Target,
+  { kind, message }: Failure,
+): News => ({
   event: 'fallback',
   id,
+  ...(clientKey && { client: clientKey }),
   from: nameOf(from),
   to: nameOf(to),
   kind,

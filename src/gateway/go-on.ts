@@ -43,7 +43,7 @@ export const continuable = (tools: Tools, call: Call, won: Won): ContinuedFlow |
       before.ticket.failed(failure)
       record.answeredBy(after)
       turn?.answeredBy(after.target, after.prepared, after.flow)
-      tools.tell(fallback(errand.id, before.target, after.target, failure))
+      tools.tell(fallback(errand, before.target, after.target, failure))
       const { instance, model } = after.target.candidate
       stream.remark(`continued provider=${printable(instance.id)} model=${printable(model)}`)
     },

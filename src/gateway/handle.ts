@@ -98,6 +98,7 @@ const serve = async (
     const errand = {
       id: received.id,
       client: received.client,
+      clientKey: received.clientKey,
       plan: plan.value,
       config,
       deadline: stop.until,

@@ -33,6 +33,8 @@ export type Read<T> = { readonly value: T; readonly usage?: Usage }
 export type Call<T> = {
   /** Who asks; empty where clients are not told apart. */
   readonly client: string
+  /** The id of the client's key for logs; absent or empty where there is none. */
+  readonly clientKey?: string | undefined
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
@@ -48,7 +50,7 @@ export type Body<T> = Won<Sent<T>> & { readonly value: T }
 
 export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
   const { world, live } = tools
-  const { client, plan, config, keysOf, stop, record, heard } = call
+  const { client, clientKey, plan, config, keysOf, stop, record, heard } = call
   const { settings } = config
   const bodies = new Map<Candidate, Sent<T> | null>()
   const prepare = ({ candidate }: Target): Sent<T> | null => {
@@ -85,7 +87,17 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
   try {
     const opened = await firstToOpen(
       tools,
-      { id: record.id, client, plan, config, deadline: stop.until, stop, keysOf, note: (fact) => record.note(fact) },
+      {
+        id: record.id,
+        client,
+        clientKey,
+        plan,
+        config,
+        deadline: stop.until,
+        stop,
+        keysOf,
+        note: (fact) => record.note(fact),
+      },
       { prepare, begin },
     )
     if (!opened.ok) return opened

@@ -28,7 +28,8 @@ export class Recorder {
     this.#gateway = gateway
     this.id = received.id
     const at = gateway.world.now()
-    this.#facts.push({ type: 'received', at, id: received.id, style, model: '', stream: false })
+    const client = received.clientKey ? { client: received.clientKey } : {}
+    this.#facts.push({ type: 'received', at, id: received.id, style, model: '', stream: false, ...client })
   }
 
   get exchange(): Exchange {

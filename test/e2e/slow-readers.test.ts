@@ -1,7 +1,9 @@
 /** Clients that read slower than an answer comes: the upstream is held back, and memory stays where it was. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
+import { WebSocket } from 'ws'
 import { say } from '../support/answers.ts'
 import { gauge, residentBytes, settles, skipWithoutProc } from './support/gauges.ts'
 import { ask, bodyFor, callsOf, rawRequest, saidIn, sleep, stage } from './support/stage.ts'
@@ -134,5 +136,93 @@ describe('slow readers', () => {
     assert.ok(large(await settles(held, large)))
     assert.equal(await settles(held, (bytes) => bytes === 0), 0)
     assert.equal(await settles(inFlight, (calls) => calls === 0), 0)
+  })
+
+  for (const front of ['own', 'node'])
+    test(`unread answers of one client do not take the memory of another: its oldest is ended (${front})`, async (t) => {
+      const upstream = await on.upstream((asked) =>
+        say(asked, { text: asked.body.includes('much') ? 'w'.repeat(12 * MEGABYTE) : 'quick' }),
+      )
+      const gateway = await on.gateway(
+        { limit: { bufferedMegabytes: 16 }, providers: { a: { baseUrl: `${upstream.url}/v1` } } },
+        { AUTH_KEYS: 'greedy-key-0001,patient-key-0002', HTTP_SERVER: front },
+      )
+      const { hostname, port } = new URL(gateway.url)
+      const call = (key: string, id: string, content: string) => {
+        const socket = connect(Number(port), hostname)
+        t.after(() => socket.destroy())
+        socket.on('error', () => {})
+        socket.pause()
+        const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] })
+        socket.write(rawRequest(PATH, body, { authorization: `Bearer ${key}`, 'x-request-id': id }))
+        return socket
+      }
+      const answered = (id: string) => gateway.line((line) => line.event === 'request' && line.id === id)
+      const names = ['first', 'second', 'third', 'fourth', 'fifth']
+      for (const name of names) {
+        call('greedy-key-0001', name, 'much')
+        assert.equal((await answered(name)).status, 200)
+        const response = await fetch(`${gateway.url}${PATH}`, {
+          method: 'POST',
+          headers: { authorization: 'Bearer patient-key-0002', 'content-type': 'application/json' },
+          body: JSON.stringify(bodyFor('chat', 'm', false)),
+        })
+        assert.equal(response.status, 200, await response.text())
+      }
+      const ended = gateway.lines().filter(({ event }) => event === 'unread_ended')
+      assert.ok(ended.length >= 2, `${ended.length} answers were ended`)
+      assert.deepEqual(
+        ended.map(({ id }) => id),
+        names.slice(0, ended.length),
+        'the oldest first',
+      )
+      const lines = gateway.lines().filter(({ event }) => event === 'request')
+      const [greedy] = lines.filter(({ id }) => id === 'first').map(({ client }) => client)
+      const others = lines.filter(({ id }) => !names.includes(String(id))).map(({ client }) => client)
+      assert.match(String(greedy), /^[0-9a-f]{4,}$/)
+      assert.ok(ended.every(({ client }) => client === greedy))
+      assert.ok(
+        others.length > 0 && others.every((client) => client !== greedy && /^[0-9a-f]{4,}$/.test(String(client))),
+      )
+      assert.doesNotMatch(JSON.stringify(gateway.lines()), /greedy-key|patient-key/)
+      const headers = { authorization: 'Bearer patient-key-0002' }
+      const page = await (await fetch(`${gateway.url}/metrics`, { headers })).text()
+      assert.match(page, new RegExp(`^headgate_requests_total\\{.*client="${String(greedy)}"\\} 5$`, 'm'))
+      assert.match(page, new RegExp(`^headgate_shed_total\\{why="unread"\\} ${ended.length}$`, 'm'))
+      assert.doesNotMatch(page, /why="buffered"|greedy-key|patient-key/)
+    })
+
+  test('unread answers over WebSockets are ended as well', async (t) => {
+    const upstream = await on.upstream((asked) =>
+      asked.body.includes('much') ? { do: 'stream', pieces: pieces(SIZE) } : say(asked, { text: 'quick' }),
+    )
+    const gateway = await on.gateway(
+      { limit: { bufferedMegabytes: 1 }, providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } },
+      { AUTH_KEYS: 'greedy-key-0001,patient-key-0002' },
+    )
+    const greedy = async () => {
+      const headers = { authorization: 'Bearer greedy-key-0001' }
+      const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`, { headers })
+      t.after(() => socket.terminate())
+      socket.on('error', () => {})
+      await once(socket, 'open')
+      socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'much', store: false }))
+      socket.pause()
+    }
+    const ended = async () => gateway.lines().filter(({ event }) => event === 'unread_ended').length
+    // Backpressure leaves each connection little to hold, so it takes many.
+    for (let at = 0; at < 40; at++) await greedy()
+    assert.ok((await settles(ended, (count) => count > 0, 30_000)) > 0)
+    const response = await fetch(`${gateway.url}${PATH}`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer patient-key-0002', 'content-type': 'application/json' },
+      body: JSON.stringify(bodyFor('chat', 'm', false)),
+    })
+    assert.equal(response.status, 200, await response.text())
+    const lines = gateway.lines().filter(({ event }) => event === 'unread_ended')
+    for (const { path, client } of lines) {
+      assert.equal(path, '/v1/responses')
+      assert.match(String(client), /^[0-9a-f]{4,}$/)
+    }
   })
 })

@@ -2,11 +2,32 @@ import { createHmac } from 'node:crypto'
 import type { ProviderKey } from '../../core/provider.ts'
 import { Secret } from '../../core/secret.ts'
 
-/** Set apart from every other use of the same hash. Changing it changes every key's id. */
-const LABEL = 'headgate provider key id'
+/** Set apart from every other use of the same hash. Changing one changes every such key's id. */
+const PROVIDER_KEY = 'headgate provider key id'
+const CLIENT_KEY = 'headgate client key id'
 const SHORTEST = 4
 
-const digest = (value: string): string => createHmac('sha256', LABEL).update(value).digest('hex')
+const digest = (label: string, value: string): string => createHmac('sha256', label).update(value).digest('hex')
+
+/** An id for each value: the first hex digits of its keyed hash, four or as many as set it apart from the others. */
+const idsFor = (label: string, values: Iterable<string>): ReadonlyMap<string, string> => {
+  const hashed = [...new Set(values)].map((value) => ({ value, hash: digest(label, value) }))
+  hashed.sort((one, other) => (one.hash < other.hash ? -1 : 1))
+  const shared = (one = '', other = ''): number => {
+    let length = 0
+    while (length < one.length && one[length] === other[length]) length++
+    return length
+  }
+  return new Map(
+    hashed.map(({ value, hash }, at) => {
+      const alike = Math.max(shared(hash, hashed[at - 1]?.hash), shared(hash, hashed[at + 1]?.hash))
+      return [value, hash.slice(0, Math.max(SHORTEST, alike + 1))]
+    }),
+  )
+}
+
+/** The ids of client keys, as logs and metrics show them: a keyed hash like those of provider keys, stable over restarts. */
+export const clientKeyIds = (keys: readonly string[]): ReadonlyMap<string, string> => idsFor(CLIENT_KEY, keys)
 
 export type KeyDraft = { readonly value: string; readonly weight: number }
 
@@ -16,18 +37,13 @@ export type KeyDraft = { readonly value: string; readonly weight: number }
  */
 export const keysFrom = (drafts: readonly KeyDraft[]): readonly ProviderKey[] => {
   const weights = new Map(drafts.map(({ value, weight }) => [value, weight]))
-  const entries = [...weights].map(([value, weight]) => ({ value, weight, hash: digest(value) }))
-  const shortest = (hash: string): string => {
-    let length = SHORTEST
-    while (entries.some((other) => other.hash !== hash && other.hash.startsWith(hash.slice(0, length)))) length++
-    return hash.slice(0, length)
-  }
-  return entries.map(({ value, weight, hash }) => ({ id: shortest(hash), secret: new Secret(value), weight }))
+  const ids = idsFor(PROVIDER_KEY, weights.keys())
+  return [...weights].map(([value, weight]) => ({ id: ids.get(value) ?? '', secret: new Secret(value), weight }))
 }
 
 /** The one key of a server that asks for none. */
 export const keyless = (instance: string): readonly ProviderKey[] => [
-  { id: digest(`no key: ${instance}`).slice(0, SHORTEST), secret: null, weight: 1 },
+  { id: digest(PROVIDER_KEY, `no key: ${instance}`).slice(0, SHORTEST), secret: null, weight: 1 },
 ]
 
 /** How the environment and the file may write a provider's or instance's name: `MY_LLM`, `my_llm` and `my-llm` are one. */

@@ -1,10 +1,10 @@
 import type { Reply, Source } from '../../core/call.ts'
 import type { Exchange, Headers, Hears } from './front.ts'
 
-/** Who keeps count of an answer. */
+/** Accounting of an answer. */
 export type Books = {
-  /** So many bytes more wait for a slow client, or fewer. */
-  held(by: number): void
+  /** Bytes written that the client has not taken, whenever that number changes. */
+  unread(bytes: number): void
   /** All of it has been sent. */
   done(): void
 }
@@ -125,8 +125,8 @@ export class HttpReply implements Reply, Hears {
 
   #count(waiting: number): void {
     if (waiting === this.#waiting) return
-    this.#books.held(waiting - this.#waiting)
     this.#waiting = waiting
+    this.#books.unread(waiting)
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { isIP, type Socket } from 'node:net'
 import type { Received, Source } from '../../core/call.ts'
-import { bad, type Failure, fail, good } from '../../core/failure.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../policy/access.ts'
@@ -21,7 +21,7 @@ import {
   type Problem,
   type RequestHead,
 } from './front.ts'
-import { clientOf, keyRing } from './keys.ts'
+import { clientOf, keyRing, type Ring } from './keys.ts'
 import { type LoadMeter, measureLoad } from './load.ts'
 import { maskPath } from './mask-path.ts'
 import { ownFront } from './own-front.ts'
@@ -29,6 +29,7 @@ import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { type Books, HttpReply } from './reply.ts'
 import { requestId } from './request-id.ts'
 import { allowed, findRoute, type Handlers, isModelPath, type Route, takes } from './routes.ts'
+import { type Unread, unreadAnswers } from './unread.ts'
 import { type AnswerTurn, SOCKET_TIMING, type SocketTiming, webSockets } from './web-socket.ts'
 
 export type ServerOptions = {
@@ -47,6 +48,8 @@ export type ServerOptions = {
   readonly onError: (error: unknown, requestId: string) => void
   /** A request was turned away before any handler saw it. */
   readonly onRefused?: (refused: Refused) => void
+  /** An unread answer was ended to make room for other clients. */
+  readonly onUnread?: (ended: UnreadEnded) => void
   /** What the process bears; whoever gives it stops it. Absent: the server measures for itself. */
   readonly load?: LoadMeter
   readonly timing?: Partial<Timing>
@@ -59,8 +62,19 @@ export type Refused = {
   readonly path: string
   readonly status: number
   readonly failure: Failure
+  /** The id of the client's key, where it has presented a known one. */
+  readonly client?: string
   /** It was turned away for a limit of ours. */
   readonly why?: Shed
+}
+
+/** An unread answer that was ended to make room in memory. */
+export type UnreadEnded = {
+  readonly id: string
+  readonly path: string
+  /** The id of the client's key; empty where none is needed. */
+  readonly client: string
+  readonly bytes: number
 }
 
 /** All in ms. */
@@ -146,6 +160,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   }
   const load = options.load ?? measureLoad()
   const { held } = load
+  const unread = unreadAnswers(held, () => mostHeld(options.settings().limit))
   const addresses = new Map<string, number>()
   const placeOf = places()
   let calls = 0
@@ -172,6 +187,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       settings: options.settings,
       answer: answerTurn,
       seat() {
+        unread.makeRoom(0)
         const why = load.shedding(calls, options.settings().limit)
         if (why) return bad(turnedAway(why))
         calls++
@@ -182,7 +198,13 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       admits({ path, headers, local }) {
         const found = findRoute(path)
         const [route] = 'kind' in found ? [] : found.routes
-        return route ? access(options.settings(), route, presentedKey(headers), local) : null
+        const admitted = route && access(options.settings(), route, presentedKey(headers), local)
+        return admitted?.ok === false ? admitted.failure : null
+      },
+      unread: {
+        set: ({ clientKey }, address, answer, bytes) =>
+          unread.set(clientKey ? holderOf(clientKey) : placeOf(address).address, answer, bytes),
+        ended: ({ id, path, clientKey = '' }, bytes) => options.onUnread?.({ id, path, client: clientKey, bytes }),
       },
       onError: options.onError,
       onRefused: ({ id, path, failure }) =>
@@ -191,7 +213,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     })
 
   /** A request under way: an object with methods, where a function for each would be made anew with every request. */
-  class Visit implements Live, Waiting, Books {
+  class Visit implements Live, Waiting, Books, Unread {
     readonly exchange: Exchange
     readonly reply: HttpReply
     readonly path: string
@@ -204,6 +226,12 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     #rest = ''
     #local = false
     #key: string | undefined
+    /** The id of the client's key; empty where none is configured, or needed. */
+    #clientKey = ''
+    /** Whose share of memory its unread answer takes. */
+    #holder: string
+    /** Its unread answer was ended to make room. */
+    #ended = false
     /** It counts towards the limit. */
     #counts = false
     /** Bytes of its body. */
@@ -216,6 +244,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       this.exchange = exchange
       this.path = pathOf(target)
       this.#guest = guest
+      this.#holder = guest.neighbourhood
       this.#settings = options.settings()
       this.#entrance = doorFor(this.#settings)
       this.#id = requestId(headers('x-request-id'))
@@ -261,8 +290,11 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       this.#rest = rest
       this.#local = isLocal(this.#guest, headers)
       this.#key = presentedKey(headers)
-      const stranger = access(settings, route, this.#key, this.#local)
-      if (stranger) return this.refuse(stranger, { 'www-authenticate': 'Bearer' })
+      const admitted = access(settings, route, this.#key, this.#local)
+      if (!admitted.ok) return this.refuse(admitted.failure, { 'www-authenticate': 'Bearer' })
+      this.#clientKey = admitted.value
+      if (this.#clientKey !== '') this.#holder = holderOf(this.#clientKey)
+      if (route.model) unread.makeRoom(0)
       const shed = route.model ? (this.#guest.crowd ?? load.shedding(calls, settings.limit)) : null
       if (shed) return this.refuse(turnedAway(shed), {}, shed)
 
@@ -274,6 +306,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     }
 
     keeps(bytes: number): Failure | null {
+      unread.makeRoom(bytes)
       if (this.#route?.model && held.bytes() + bytes > mostHeld(options.settings().limit)) {
         this.#full = 'buffered'
         return turnedAway(this.#full)
@@ -308,6 +341,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         source: source ?? undefined,
         local: this.#local,
         client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
+        clientKey: this.#clientKey,
       }
       this.#key = undefined
       if (route.model) {
@@ -339,7 +373,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       // Every model call says how often it was tried, one that got no further than the door too.
       const tried = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
       const { method } = exchange
-      reportRefused({ id: this.#id, method, path, status: statusOf(failure), failure, ...(why && { why }) })
+      const client = this.#clientKey
+      reportRefused({ id: this.#id, method, path, status: statusOf(failure), failure, client, ...(why && { why }) })
       if (unclearAfter(exchange, made.status)) exchange.last()
       reply.head(made.status, { ...tried, ...made.headers, ...more })
       reply.end(made.body)
@@ -350,8 +385,14 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       this.reply.end()
     }
 
-    held(by: number): void {
-      held.change(by)
+    unread(bytes: number): void {
+      if (!this.#ended) unread.set(this.#holder, this, bytes)
+    }
+
+    endUnread(bytes: number): void {
+      this.#ended = true
+      options.onUnread?.({ id: this.#id, path: this.path, client: this.#clientKey, bytes })
+      this.exchange.cut()
     }
 
     done(): void {
@@ -390,8 +431,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     if (draining) return refuse(fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 }))
     const local = isLocal(guest, headers)
     const key = presentedKey(headers)
-    const stranger = access(settings, route, key, local)
-    if (stranger) return refuse(stranger)
+    const admitted = access(settings, route, key, local)
+    if (!admitted.ok) return refuse(admitted.failure)
     const shed = guest.crowd ?? load.shedding(calls, settings.limit)
     if (shed) return refuse(turnedAway(shed), shed)
     const visitor: Received = {
@@ -403,6 +444,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       body: '',
       local,
       client: settings.auth.keys.length > 0 ? clientOf(key) : '',
+      clientKey: admitted.value,
     }
     turns.accept(head, socket, first, visitor, refuse, common)
   }
@@ -551,6 +593,9 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   }
 }
 
+/** The name under which a client key's unread answers are counted; no address is written so. */
+const holderOf = (clientKey: string): string => `key ${clientKey}`
+
 /** A request's target without its query. */
 const pathOf = (target: string): string => {
   const question = target.indexOf('?')
@@ -595,27 +640,28 @@ const accessRules = () => {
       made = { settings, isClient: keyRing(keys), isOperator: keyRing(admin === undefined ? [] : [admin]) }
     return made
   }
-  /** Null: the key grants access to the route. */
+  /** The id of the client key that grants access to the route; empty where access needs no client key. */
   const access = (
     settings: Settings,
     { access }: Route,
     presented: string | undefined,
     local: boolean,
-  ): Failure | null => {
+  ): Outcome<string> => {
     const open = access === 'open' || (access === 'client' && settings.auth.keys.length === 0)
-    if (open || (access === 'operator' && local)) return null
+    if (open || (access === 'operator' && local)) return good('')
     const { isClient, isOperator } = rings(settings)
-    if (isClient(presented) || (access === 'operator' && isOperator(presented))) return null
-    return fail('unauthenticated', keyProblem(access, presented))
+    const client = isClient(presented)
+    if (client !== undefined) return good(client)
+    if (access === 'operator' && isOperator(presented) !== undefined) return good('')
+    return bad(fail('unauthenticated', keyProblem(access, presented)))
   }
   /** The path as errors and the log show it. */
   const shownPath = (settings: Settings, path: string, known: boolean): string => {
     const { isClient, isOperator } = rings(settings)
-    return maskPath(path, (segment) => isClient(segment) || isOperator(segment), known)
+    return maskPath(path, (segment) => (isClient(segment) ?? isOperator(segment)) !== undefined, known)
   }
   return { access, shownPath }
 }
-type Ring = ReturnType<typeof keyRing>
 
 /** A wrong key and a withdrawn one read the same, so that an answer reveals nothing about keys that once existed. */
 const keyProblem = (access: Route['access'], presented: string | undefined): string => {

@@ -25,6 +25,7 @@ import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sseFrames } from '../../protocols/sse.ts'
 import { tooDear } from './dear.ts'
 import type { RequestHead } from './front.ts'
+import type { Unread } from './unread.ts'
 
 /** One turn; resolves when it has been answered. `connection`: what this connection remembers of its own turns. */
 export type AnswerTurn = (received: Received, reply: Reply, connection: MemoryStore) => Promise<void>
@@ -37,6 +38,13 @@ export type WebSocketOptions = {
   /** Whether whoever was let in may still ask: keys are withdrawn while connections are open. Null: they may. */
   readonly admits: (visitor: Received) => Failure | null
   readonly onError: (error: unknown, requestId: string) => void
+  /** Accounting of what clients have not read. */
+  readonly unread: {
+    /** Bytes of a turn's answer that wait; 0: none are left. */
+    readonly set: (received: Received, address: string, answer: Unread, bytes: number) => void
+    /** It was ended to make room. */
+    readonly ended: (received: Received, bytes: number) => void
+  }
   /** A message was turned away before it was a turn. */
   readonly onRefused: (refused: { readonly id: string; readonly path: string; readonly failure: Failure }) => void
   readonly timing: SocketTiming
@@ -187,6 +195,7 @@ class Connection {
   readonly #socket: Socket
   readonly #visitor: Received
   readonly #shelf: MemoryStore
+  readonly #backlog: Backlog
   readonly #waiting: Task[] = []
   #waitingSize = 0
   #turns = 0
@@ -211,6 +220,7 @@ class Connection {
     this.#socket = socket
     this.#visitor = { ...visitor, headers: withoutTransport(visitor.headers) }
     this.#shelf = shelf
+    this.#backlog = new Backlog(options.unread, this.#visitor, socket.remoteAddress ?? '', () => peer.terminate())
     socket.setKeepAlive(true, timing.ping)
     const pinging = setInterval(() => this.#ping(), timing.ping)
     const ageing = setTimeout(() => this.#end(tooOld(timing.lifetime)), timing.lifetime)
@@ -220,6 +230,7 @@ class Connection {
       clearInterval(pinging)
       clearTimeout(ageing)
       this.#waiting.length = 0
+      this.#backlog.set(0)
       gone()
       this.#reply?.left()
     }
@@ -311,7 +322,7 @@ class Connection {
     const seat = this.#options.seat()
     if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
     const received: Received = { ...this.#visitor, id, method: 'POST', body: task.body }
-    const reply = new TurnReply(this.#peer, task.lane, () => {
+    const reply = new TurnReply(this.#peer, task.lane, this.#backlog, () => {
       // Open Responses: whatever a turn continued that failed is not to be continued again from this connection's memory.
       if (task.previous !== null) this.#shelf.delete(task.previous, received.client)
     })
@@ -464,10 +475,40 @@ const errorEvent = (
 const inLane = (event: string, lane: string | null): string =>
   lane === null ? event : `${event.trimEnd().slice(0, -1)},"stream_id":${JSON.stringify(lane)}}`
 
+/** What a connection's client has not read of the events sent to it. */
+class Backlog implements Unread {
+  bytes = 0
+  readonly #unread: WebSocketOptions['unread']
+  readonly #visitor: Received
+  readonly #address: string
+  readonly #terminate: () => void
+  #ended = false
+
+  constructor(unread: WebSocketOptions['unread'], visitor: Received, address: string, terminate: () => void) {
+    this.#unread = unread
+    this.#visitor = visitor
+    this.#address = address
+    this.#terminate = terminate
+  }
+
+  set(bytes: number): void {
+    if (this.#ended || bytes === this.bytes) return
+    this.bytes = bytes
+    this.#unread.set(this.#visitor, this.#address, this, bytes)
+  }
+
+  endUnread(bytes: number): void {
+    this.#ended = true
+    this.#unread.ended(this.#visitor, bytes)
+    this.#terminate()
+  }
+}
+
 /** An answer of the responses style as messages: each event of its stream is one, a comment is a ping. */
 class TurnReply implements Reply {
   readonly #peer: WebSocket
   readonly #lane: string | null
+  readonly #backlog: Backlog
   readonly #failed: () => void
   readonly #frames: Stage<string, Frame> = sseFrames(Number.MAX_SAFE_INTEGER)
   #status = 0
@@ -480,9 +521,10 @@ class TurnReply implements Reply {
   #onDrain: () => void = () => {}
 
   /** `failed`: runs when the client is told that the turn failed. */
-  constructor(peer: WebSocket, lane: string | null, failed: () => void) {
+  constructor(peer: WebSocket, lane: string | null, backlog: Backlog, failed: () => void) {
     this.#peer = peer
     this.#lane = lane
+    this.#backlog = backlog
     this.#failed = failed
   }
 
@@ -508,6 +550,7 @@ class TurnReply implements Reply {
     if (chunk.startsWith(':')) this.#peer.ping()
     this.#tell(this.#frames.push(chunk))
     this.full ||= this.#peer.bufferedAmount > FULL
+    if (this.full) this.#backlog.set(this.#peer.bufferedAmount)
     return !this.full
   }
 
@@ -518,6 +561,7 @@ class TurnReply implements Reply {
       this.#failed()
     } else if (!this.#gone) this.#tell([...this.#frames.push(chunk), ...this.#frames.end()])
     this.#over = true
+    if (!this.#gone && this.#peer.bufferedAmount > FULL) this.#backlog.set(this.#peer.bufferedAmount)
   }
 
   cut(): void {
@@ -554,7 +598,9 @@ class TurnReply implements Reply {
   #send(event: string): void {
     this.#told = true
     this.#peer.send(inLane(event, this.#lane), () => {
-      if (!this.full || this.#gone || this.#peer.bufferedAmount > EASED) return
+      if ((!this.full && this.#backlog.bytes === 0) || this.#gone || this.#peer.bufferedAmount > EASED) return
+      this.#backlog.set(0)
+      if (!this.full) return
       this.full = false
       this.#onDrain()
     })

@@ -61,7 +61,7 @@ test('metrics: a request that was answered after a fallback', () => {
   })
   const lines = samples(metrics.text())
   const expected = [
-    'headgate_requests_total{style="chat",stream="true",outcome="answered",status="200",provider="groq"} 1',
+    'headgate_requests_total{style="chat",stream="true",outcome="answered",status="200",provider="groq",client="-"} 1',
     'headgate_attempts_total{provider="openai",model="gpt-x",class="status"} 1',
     'headgate_attempts_total{provider="groq",model="llama",class="ok"} 1',
     'headgate_failovers_total{from="openai",to="groq",class="status"} 1',

@@ -54,6 +54,21 @@ const once = <T>(make: () => T): (() => T) => {
   }
 }
 
+/** What `make` returns for each client, made once: there are as many as configured keys. */
+const perClient = <T>(make: (client: string) => T): ((client: string) => T) => {
+  const made = new Map<string, T>()
+  return (client) => {
+    const known = made.get(client)
+    if (known !== undefined) return known
+    const fresh = make(client)
+    made.set(client, fresh)
+    return fresh
+  }
+}
+
+/** The label of requests without a client key. */
+const NO_CLIENT = '-'
+
 /** `openai#a1f3/gpt-x` is openai: who took over from whom is told by provider, keys and models would make it long. */
 const providerIn = (target: string): string => target.split(/[#/]/, 1)[0] ?? target
 
@@ -82,6 +97,7 @@ export const createMetrics = ({
     'outcome',
     'status',
     'provider',
+    'client',
   ])
   const attempts = registry.counter('headgate_attempts_total', 'Attempts at upstreams, by result.', [
     ...target,
@@ -203,7 +219,9 @@ export const createMetrics = ({
       outcome,
       status,
       reason,
-      requests: requests.of({ style, stream: String(stream), outcome, status, provider }),
+      requests: perClient((client) =>
+        requests.of({ style, stream: String(stream), outcome, status, provider, client }),
+      ),
       duration: once(() => duration.of({ ...names, error_type: reason })),
       first: once(() => first.of(target)),
       firstToken: once(() => firstToken.of(names)),
@@ -245,7 +263,7 @@ export const createMetrics = ({
     const { provider = '', upstreamModel = '', style, stream, outcome, failure, usage, firstContentMs } = summary
     const model = labelOf(provider, upstreamModel)
     const kind = kindLike(summary, model)
-    kind.requests.add()
+    kind.requests(summary.client ?? NO_CLIENT).add()
     countAttempts(summary)
     if (outcome === 'interrupted') interrupted.add({ provider, model, reason: kind.reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })

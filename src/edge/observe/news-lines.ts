@@ -24,6 +24,7 @@ const requestFields = (summary: Summary, cost: number | undefined): Fields => {
     id: summary.id,
     style: summary.style,
     stream: summary.stream,
+    client: summary.client,
     model: summary.model,
     provider: summary.provider,
     upstream_model: summary.upstreamModel,
@@ -74,8 +75,8 @@ export const toldBy = (news: News, costOf: CostOf): Told => {
       return { level: levelOf(summary), event: 'request', fields: requestFields(summary, costOf(summary)) }
     }
     case 'fallback': {
-      const { id, from, to, kind, detail } = news
-      return { level: 'warn', event: 'fallback', fields: { id, from, to, kind, detail } }
+      const { id, client, from, to, kind, detail } = news
+      return { level: 'warn', event: 'fallback', fields: { id, client, from, to, kind, detail } }
     }
     case 'circuit': {
       const { what, name, from, to, why } = news

@@ -155,6 +155,12 @@ class Members implements Fields {
   }
 }
 
+/**
+ * Groq's word for the effort a model makes without one: as a request it says nothing. Vendors have further words of their
+ * own; those pass in the same style and are named as lost in another.
+ */
+export const USUAL_EFFORT = 'default'
+
 /** A path in a sentence; the exact one is the error's `param`. */
 const say = (path: string): string => (RETRY_WORDS.test(path) ? 'A member' : `\`${path}\``)
 

@@ -277,6 +277,30 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     ],
   ],
   ['no servers', { mcp_servers: [] }, {}],
+  [
+    'an effort that only others know',
+    { output_config: { effort: 'minimal' } },
+    { effort: { value: 'minimal', at: 'output_config.effort' } },
+  ],
+  ['the usual effort', { output_config: { effort: 'default' } }, {}],
+  [
+    'an effort nobody knows',
+    { output_config: { effort: 'huge' } },
+    {},
+    [{ at: 'output_config.effort', name: 'effort', value: 'huge', essential: false }],
+  ],
+  [
+    'a choice nobody knows',
+    { tool_choice: { type: 'some' } },
+    {},
+    [{ at: 'tool_choice', name: 'tool_choice', value: { type: 'some' }, essential: true }],
+  ],
+  [
+    'a kind of thinking nobody knows',
+    { thinking: { type: 'deep' } },
+    {},
+    [{ at: 'thinking', name: 'thinking', value: { type: 'deep' }, essential: false }],
+  ],
   ['null is nothing', { temperature: null, system: null, tools: null, tool_choice: null }, {}],
 ]
 for (const [name, more, expected, extras = []] of settings)
@@ -340,12 +364,10 @@ const wrong: readonly [string, JsonObject, string, string][] = [
   ['system of a wrong type', { system: 7 }, 'invalid_value', 'system'],
   ['tool without a name', { tools: [{ input_schema: {} }] }, 'missing_parameter', 'tools[0].name'],
   ['tool without a schema', { tools: [{ name: 'f' }] }, 'missing_parameter', 'tools[0].input_schema'],
-  ['unknown choice', { tool_choice: { type: 'some' } }, 'invalid_value', 'tool_choice.type'],
   ['choice of no tool', { tool_choice: { type: 'tool' } }, 'missing_parameter', 'tool_choice.name'],
   ['too warm', { temperature: 1.5 }, 'invalid_value', 'temperature'],
-  ['unknown thinking', { thinking: { type: 'deep' } }, 'invalid_value', 'thinking.type'],
+  ['thinking of no kind', { thinking: {} }, 'missing_parameter', 'thinking.type'],
   ['budget without number', { thinking: { type: 'enabled' } }, 'missing_parameter', 'thinking.budget_tokens'],
-  ['unknown effort', { output_config: { effort: 'huge' } }, 'invalid_value', 'output_config.effort'],
   [
     'unknown format',
     { output_config: { format: { type: 'xml', schema: {} } } },

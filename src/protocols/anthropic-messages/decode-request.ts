@@ -1,8 +1,8 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, Settings, Tool, ToolChoice } from '../../core/chat.ts'
+import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings, Tool, ToolChoice } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { UNNAMED_FORMAT } from '../carry.ts'
-import { type Fields, fieldsOf, modelIn, type Problems } from '../shared.ts'
+import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 import { isStrict } from './schema.ts'
 
@@ -51,7 +51,17 @@ const decodeSettings = (fields: Fields): { settings: Settings; extras: readonly 
   const config = fields.fields('output_config')
   const thinking = decodeThinking(fields)
   const effort = config?.string('effort')
-  if (config && effort !== undefined && !isEffort(effort)) config.wrong('effort', 'low, medium, high, xhigh or max')
+  const unknown: Extra[] = []
+  if (effort !== undefined && effort !== USUAL_EFFORT && !isEffort(effort))
+    unknown.push({ at: 'output_config.effort', name: 'effort', value: effort, essential: false })
+  const chosen = choice && decodeChoice(choice)
+  if (choice && !chosen)
+    unknown.push({
+      at: 'tool_choice',
+      name: 'tool_choice',
+      value: fields.object('tool_choice') ?? null,
+      essential: true,
+    })
   const format = decodeFormat(config, 'format') ?? decodeFormat(fields, 'output_format')
   const single = choice?.flag('disable_parallel_tool_use')
   const stop = fields.list('stop_sequences')
@@ -68,7 +78,7 @@ const decodeSettings = (fields: Fields): { settings: Settings; extras: readonly 
         stop: { value: stop.filter((sequence) => typeof sequence === 'string'), at: 'stop_sequences' },
       }),
     ...setting('user', metadata?.string('user_id'), 'metadata.user_id'),
-    ...setting('toolChoice', choice && decodeChoice(choice), 'tool_choice'),
+    ...setting('toolChoice', chosen, 'tool_choice'),
     ...setting(
       'parallelToolCalls',
       single === undefined ? undefined : !single,
@@ -81,11 +91,12 @@ const decodeSettings = (fields: Fields): { settings: Settings; extras: readonly 
     ...thinking.settings,
   }
   const rest = [metadata, choice, config].flatMap((inner) => inner?.rest() ?? [])
-  return { settings, extras: [...thinking.extras, ...rest] }
+  return { settings, extras: [...thinking.extras, ...unknown, ...rest] }
 }
 
-const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
-const isEffort = (word: string): word is (typeof EFFORTS)[number] => EFFORTS.some((effort) => effort === word)
+/** With two that only other styles have: what they mean there is clear. */
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const satisfies Effort[]
+const isEffort = (word: string): word is Effort => EFFORTS.some((effort) => effort === word)
 
 /**
  * A budget has a word in the middle. "As you see fit" has none: it says no more than that thinking is on, which models
@@ -116,9 +127,11 @@ const decodeThinking = (fields: Fields): { settings: Settings; extras: readonly 
         settings: setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
         extras: [whole('thinking'), ...thinking.rest()],
       }
-    default:
-      thinking.wrong('type', 'enabled, adaptive or disabled')
+    case undefined:
+      if (!thinking.has('type')) thinking.missing('type', 'enabled, adaptive or disabled')
       return { settings: {}, extras: [] }
+    default:
+      return { settings: {}, extras: [whole('thinking'), ...thinking.rest()] }
   }
 }
 
@@ -151,8 +164,10 @@ const decodeChoice = (choice: Fields): ToolChoice | undefined => {
       if (!name) choice.missing('name', 'the name of a tool')
       return { kind: 'tool', name: name ?? '' }
     }
+    case undefined:
+      if (!choice.has('type')) choice.missing('type', 'auto, any, tool or none')
+      return undefined
     default:
-      choice.wrong('type', 'auto, any, tool or none')
       return undefined
   }
 }

@@ -15,9 +15,10 @@ import type {
 } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
+import { UNNAMED_FORMAT } from '../carry.ts'
 import { sourceOfUrl } from '../openai-responses/media.ts'
 import { plainMessage } from '../plain-message.ts'
-import { append, type Fields, fieldsOf, found, madeId, modelIn, type Problems } from '../shared.ts'
+import { append, type Fields, fieldsOf, found, madeId, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
 import { detailsOf, readDetails } from './reasoning.ts'
 
 /** What is wrong, and what was read but has no place of its own in our words. */
@@ -79,7 +80,7 @@ const readSettings = (fields: Fields, problems: Reading): Settings => {
     choices: put('n', unless(1, fields.number('n', { least: 1, most: 128, whole: true }))),
     logprobs: put('logprobs', fields.flag('logprobs') || undefined),
     topLogprobs: put('top_logprobs', fields.number('top_logprobs', { least: 0, most: 20, whole: true }) || undefined),
-    toolChoice: readToolChoice(fields),
+    toolChoice: readToolChoice(fields, problems),
     parallelToolCalls: put('parallel_tool_calls', unless(true, fields.flag('parallel_tool_calls'))),
     format: readFormat(fields, problems),
     verbosity: put('verbosity', fields.string('verbosity')),
@@ -115,7 +116,7 @@ const readEffort = (fields: Fields, problems: Reading): Pick<Settings, 'effort' 
   const effort = fields.string('reasoning_effort')
   if (effort !== undefined) {
     if (isEffort(effort)) return { effort: { value: effort, at: 'reasoning_effort' } }
-    fields.wrong('reasoning_effort', `one of ${EFFORTS.join(', ')}`)
+    if (effort !== USUAL_EFFORT) problems.spare.push(spare('reasoning_effort', effort))
     return {}
   }
   const reasoning = fields.any('reasoning')
@@ -188,29 +189,35 @@ const readFormat = (fields: Fields, problems: Reading): Setting<OutputFormat> | 
       problems.spare.push(...format.rest())
       return { value: { kind: 'json' }, at }
     case 'json_schema': {
-      const inner = format.fields('json_schema')
+      // llama.cpp and Together have the schema's members here, as the responses style does.
+      const isFlat = !format.has('json_schema') && format.has('schema')
+      const inner = isFlat ? format : format.fields('json_schema')
       if (!inner) {
         if (!format.has('json_schema')) format.missing('json_schema', 'an object with name and schema')
         return undefined
       }
-      const name = inner.string('name')
-      if (name === undefined) inner.missing('name', 'a string')
+      const name = inner.string('name') || UNNAMED_FORMAT
       const description = inner.string('description')
       // No schema is legal and allows everything.
       const schema = inner.object('schema') ?? {}
       // Absent means not strict here, unlike in responses.
       const strict = inner.flag('strict') ?? false
-      problems.spare.push(...format.rest(), ...inner.rest())
+      problems.spare.push(...format.rest(), ...(isFlat ? [] : inner.rest()))
       const said = description === undefined ? {} : { description }
-      return { value: { kind: 'schema', name: name ?? '', schema, ...said, strict }, at, paths: SCHEMA_PATHS }
+      const paths = isFlat ? {} : { paths: SCHEMA_PATHS }
+      return { value: { kind: 'schema', name, schema, ...said, strict }, at, ...paths }
     }
+    case undefined:
+      if (!format.has('type')) format.missing('type', 'text, json_object or json_schema')
+      return undefined
     default:
-      format.wrong('type', 'text, json_object or json_schema')
+      // A kind only some vendors know, such as a grammar: no other style can state it.
+      problems.spare.push({ ...spare(at, fields.object('response_format') ?? null), essential: true })
       return undefined
   }
 }
 
-const readToolChoice = (fields: Fields): Setting<ToolChoice> | undefined => {
+const readToolChoice = (fields: Fields, problems: Reading): Setting<ToolChoice> | undefined => {
   const choice = fields.any('tool_choice')
   const wrong = (at = 'tool_choice') => {
     fields.wrong(at, 'none, auto, required, or an object that names a tool or the allowed tools')
@@ -222,10 +229,8 @@ const readToolChoice = (fields: Fields): Setting<ToolChoice> | undefined => {
   // Mistral's word for it.
   if (choice === 'any') return { value: { kind: 'required' }, at: 'tool_choice' }
   const value = object(choice)
-  if (value?.type === 'function' || value?.type === 'custom') {
-    const name = text(object(value[value.type])?.name)
-    return name === undefined ? wrong() : { value: { kind: 'tool', name }, at: 'tool_choice' }
-  }
+  const name = value && chosenName(value)
+  if (name !== undefined) return { value: { kind: 'tool', name }, at: 'tool_choice' }
   if (value?.type === 'allowed_tools') {
     const allowed = object(value.allowed_tools)
     const { mode } = allowed ?? {}
@@ -237,7 +242,20 @@ const readToolChoice = (fields: Fields): Setting<ToolChoice> | undefined => {
     if ((mode !== 'auto' && mode !== 'required') || known.length < names.length) return wrong()
     return { value: { kind: 'allowed', mode, names: known }, at: 'tool_choice' }
   }
-  return wrong()
+  const kind = value ? value.type : choice
+  if (typeof kind !== 'string' || NAMING.has(kind)) return wrong()
+  // A choice only some vendors know: no other style can state it.
+  problems.spare.push({ ...spare('tool_choice', choice), essential: true })
+  return undefined
+}
+
+/** Choices that need a name: chat's own two, and the type of the messages style. */
+const NAMING = new Set(['function', 'custom', 'tool'])
+
+/** The tool a choice names: chat's form, with or without its type, or the flat form of the other two styles. */
+const chosenName = ({ type, function: called, custom, name }: JsonObject): string | undefined => {
+  if (type !== undefined && !(typeof type === 'string' && NAMING.has(type))) return undefined
+  return text(object(type === 'custom' ? custom : called)?.name) ?? text(name)
 }
 
 /** `function_call`, the older name for `tool_choice`. */

@@ -70,17 +70,12 @@ const refused: readonly (readonly [body: JsonObject, kind: FailureKind, param: s
   [{ model: 'm', messages: [user], stop: [1] }, 'invalid_value', 'stop'],
   [{ model: 'm', messages: [user], seed: 'x' }, 'invalid_value', 'seed'],
   [{ model: 'm', messages: [user], metadata: { a: 1 } }, 'invalid_value', 'metadata'],
-  [{ model: 'm', messages: [user], reasoning_effort: 'huge' }, 'invalid_value', 'reasoning_effort'],
-  [{ model: 'm', messages: [user], response_format: { type: 'xml' } }, 'invalid_value', 'response_format.type'],
+  [{ model: 'm', messages: [user], reasoning_effort: {} }, 'invalid_value', 'reasoning_effort'],
+  [{ model: 'm', messages: [user], response_format: {} }, 'missing_parameter', 'response_format.type'],
   [
     { model: 'm', messages: [user], response_format: { type: 'json_schema' } },
     'missing_parameter',
     'response_format.json_schema',
-  ],
-  [
-    { model: 'm', messages: [user], response_format: { type: 'json_schema', json_schema: {} } },
-    'missing_parameter',
-    'response_format.json_schema.name',
   ],
   [{ model: 'm', messages: [user], tools: {} }, 'invalid_value', 'tools'],
   [
@@ -89,7 +84,8 @@ const refused: readonly (readonly [body: JsonObject, kind: FailureKind, param: s
     'tools[0].function.name',
   ],
   [{ model: 'm', messages: [user], tools: [{ type: 'function' }] }, 'missing_parameter', 'tools[0].function'],
-  [{ model: 'm', messages: [user], tool_choice: 'always' }, 'invalid_value', 'tool_choice'],
+  [{ model: 'm', messages: [user], tool_choice: 5 }, 'invalid_value', 'tool_choice'],
+  [{ model: 'm', messages: [user], tool_choice: { type: 'function' } }, 'invalid_value', 'tool_choice'],
   [{ model: 'm', messages: [user], stream_options: true }, 'invalid_value', 'stream_options'],
 ]
 for (const [body, kind, param] of refused)
@@ -173,6 +169,42 @@ const settings: readonly (readonly [wire: JsonObject, settings: Settings])[] = [
       },
     },
   ],
+  // Groq's word for what its models do without one.
+  [{ reasoning_effort: 'default' }, {}],
+  // No name is needed where the format has none.
+  [
+    { response_format: { type: 'json_schema', json_schema: { schema: { type: 'object' } } } },
+    {
+      format: {
+        value: { kind: 'schema', name: 'response', schema: { type: 'object' }, strict: false },
+        at: 'response_format',
+        paths: { schema: 'json_schema.schema' },
+      },
+    },
+  ],
+  // As llama.cpp and Together have it, and the responses style.
+  [
+    { response_format: { type: 'json_schema', schema: { type: 'object' }, strict: true } },
+    {
+      format: {
+        value: { kind: 'schema', name: 'response', schema: { type: 'object' }, strict: true },
+        at: 'response_format',
+      },
+    },
+  ],
+  [
+    { tool_choice: { function: { name: 'f' } } },
+    { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
+  ],
+  // As the responses and the messages style have it.
+  [
+    { tool_choice: { type: 'function', name: 'f' } },
+    { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
+  ],
+  [
+    { tool_choice: { type: 'tool', name: 'f' } },
+    { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
+  ],
   [{ reasoning_effort: 'xhigh' }, { effort: { value: 'xhigh', at: 'reasoning_effort' } }],
   [{ reasoning: { effort: 'low' } }, { effort: { value: 'low', at: 'reasoning.effort' } }],
   [
@@ -209,6 +241,24 @@ test('chat request: a seed of 64 bits keeps its digits', () => {
   assert.equal(JSON.stringify(read.seed?.value), '9007199254740993')
   assert.match(JSON.stringify(openaiChat.passing.adaptRequest(body, { model: 'n' })), /9007199254740993/)
 })
+
+const unknown: readonly (readonly [wire: JsonObject, at: string, essential: boolean])[] = [
+  [{ reasoning_effort: 'huge' }, 'reasoning_effort', false],
+  [{ response_format: { type: 'regex', value: 'a+' } }, 'response_format', true],
+  [{ tool_choice: 'always' }, 'tool_choice', true],
+  [{ tool_choice: { type: 'web_search' } }, 'tool_choice', true],
+]
+for (const [wire, at, essential] of unknown)
+  test(`chat request: an unknown value passes in the same style and is named elsewhere: ${JSON.stringify(wire)}`, () => {
+    const body = { model: 'm', messages: [user], ...wire }
+    const { extras, settings } = decode(body)
+    assert.deepEqual(
+      extras.map((extra) => [extra.at, extra.essential]),
+      [[at, essential]],
+    )
+    assert.deepEqual(settings, {})
+    assert.equal(openaiChat.passing.adaptRequest(body, { model: 'm' }), body)
+  })
 
 test('chat request: what has no word of ours is kept by its path', () => {
   const { extras } = decode({

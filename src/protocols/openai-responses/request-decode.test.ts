@@ -281,6 +281,28 @@ const settings: readonly (readonly [string, JsonObject, unknown])[] = [
     { include: ['reasoning.encrypted_content', 'message.output_text.logprobs'] },
     { sealedReasoning: { value: true, at: 'include[0]' }, logprobs: { value: true, at: 'include[1]' } },
   ],
+  [
+    'a choice without a type',
+    { tool_choice: { name: 'f' } },
+    { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
+  ],
+  [
+    'a choice as chat completions have it',
+    { tool_choice: { type: 'function', function: { name: 'f' } } },
+    { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
+  ],
+  ["Mistral's choice", { tool_choice: 'any' }, { toolChoice: { value: { kind: 'required' }, at: 'tool_choice' } }],
+  ['the usual effort', { reasoning: { effort: 'default' } }, {}],
+  [
+    'a schema without a name',
+    { text: { format: { type: 'json_schema', schema: { type: 'object' }, strict: false } } },
+    {
+      format: {
+        value: { kind: 'schema', name: 'response', schema: { type: 'object' }, strict: false },
+        at: 'text.format',
+      },
+    },
+  ],
   ['a choice of tool', { tool_choice: 'required' }, { toolChoice: { value: { kind: 'required' }, at: 'tool_choice' } }],
   [
     'one tool',
@@ -317,6 +339,7 @@ const extras: readonly (readonly [string, JsonObject, readonly (readonly [string
   ['what is off', { background: false, truncation: 'disabled', stream_options: { include_obfuscation: false } }, []],
   ['truncation, which is done here', { truncation: 'auto' }, []],
   ['truncation of another kind', { truncation: 'clever' }, [['truncation', false]]],
+  ['a choice nobody knows', { tool_choice: 'always' }, [['tool_choice', true]]],
   ['a hosted tool must be used', { tool_choice: { type: 'web_search_preview' } }, [['tool_choice', true]]],
   [
     'another format',
@@ -494,7 +517,7 @@ const problems: readonly (readonly [string, JsonObject, string, string])[] = [
     'invalid_value',
     'tools[0].parameters',
   ],
-  ['a choice nobody has', { tool_choice: 'any' }, 'invalid_value', 'tool_choice'],
+  ['a choice that is a number', { tool_choice: 5 }, 'invalid_value', 'tool_choice'],
   ['a format without a type', { text: { format: {} } }, 'missing_parameter', 'text.format.type'],
   [
     'a schema without one',

@@ -10,8 +10,9 @@ import type {
   Tool,
 } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
-import { type Fields, fieldsOf, modelIn, type Problems } from '../shared.ts'
+import { isList, isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
+import { UNNAMED_FORMAT } from '../carry.ts'
+import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
 import { decodeInput } from './input-decode.ts'
 import { isClientSearch, type ToolNames, toolNames, toolsFound } from './names.ts'
 import { allowsStrict } from './strict.ts'
@@ -145,16 +146,15 @@ const decodeFormat = (fields: Fields, extras: Extra[]): OutputFormat | undefined
     case 'json_object':
       return { kind: 'json' }
     case 'json_schema': {
-      const name = format.string('name')
+      const name = format.string('name') || UNNAMED_FORMAT
       const schema = format.object('schema')
-      if (!name) format.missing('name', 'a name for the format')
       if (!schema) format.missing('schema', 'a JSON Schema')
       const description = format.string('description')
       const strict = format.flag('strict') ?? allowsStrict(schema)
       extras.push(...format.rest())
       return {
         kind: 'schema',
-        name: name ?? '',
+        name,
         schema: schema ?? {},
         ...(description !== undefined && { description }),
         strict,
@@ -181,7 +181,7 @@ const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): Settings 
   if (!fields) return {}
   const word = fields.string('effort')
   const effort = Object.values(EFFORTS).find((known) => known === word)
-  if (word !== undefined && !effort)
+  if (word !== undefined && word !== USUAL_EFFORT && !effort)
     extras.push({ at: fields.path('effort'), name: 'effort', value: word, essential: false })
   const older = fields.string('generate_summary')
   const settings = {
@@ -313,14 +313,22 @@ const decodeNamespace = (fields: Fields, reading: Reading): Tool[] => {
 
 const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): Settings => {
   const nameOf = (tool: Json): string | undefined => {
-    if (!isObject(tool) || (tool.type !== 'function' && tool.type !== 'custom')) return undefined
-    const name = text(tool.name)
+    if (!isObject(tool) || !NAMING.has(tool.type)) return undefined
+    // Chat completions have the name one level further down.
+    const name = text(tool.name) || text(object(tool.function)?.name)
     return name ? names.flat(text(tool.namespace), name) : undefined
   }
   const value = fields.any('tool_choice')
   if (value === undefined) return {}
   if (value === 'auto' || value === 'none' || value === 'required')
     return setting('toolChoice', fields, 'tool_choice', { kind: value })
+  // Mistral's word for it.
+  if (value === 'any') return setting('toolChoice', fields, 'tool_choice', { kind: 'required' })
+  const unknown: Extra = { at: fields.path('tool_choice'), name: 'tool_choice', value, essential: true }
+  if (typeof value === 'string') {
+    extras.push(unknown)
+    return {}
+  }
   if (!isObject(value)) {
     fields.wrong('tool_choice', '"auto", "none", "required" or an object')
     return {}
@@ -339,6 +347,9 @@ const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): Se
   if (value.type === 'function' || value.type === 'custom')
     fields.wrong('tool_choice', 'an object with the `name` of a tool')
   // A tool the provider runs, or a kind of choice that came later: no other format can say it.
-  extras.push({ at: fields.path('tool_choice'), name: 'tool_choice', value, essential: true })
+  extras.push(unknown)
   return {}
 }
+
+/** The types of a choice that names a tool; some clients leave it out. */
+const NAMING: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom'])

@@ -29,6 +29,13 @@ const valid = (body: JsonObject) => {
   if (check) assert.ok(check(body), JSON.stringify(check.errors?.slice(0, 4)))
 }
 
+test('responses request: a word for a choice of tool that is none of this format makes it unfit', () => {
+  const extra = { at: 'tool_choice', name: 'tool_choice', value: 'always', essential: true }
+  const { body, losses } = encoded({ extras: [extra] })
+  assert.equal(body.tool_choice, undefined)
+  assert.deepEqual(losses, [{ at: 'tool_choice', unfit: true }])
+})
+
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const text = (words: string): Part => ({ type: 'text', at: 'p', text: words })

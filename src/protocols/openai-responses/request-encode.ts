@@ -59,7 +59,10 @@ const encodeExtra = (draft: Draft, extra: Extra) => {
   const { at, name, value } = extra
   // Anthropic's is an object, and another thing.
   const isTheirs = name === 'context_management' && !isList(value)
-  if (at === name && OWN_MEMBERS.has(name) && !isTheirs && draft.body[name] === undefined) put(draft, name, value, at)
+  // A word that is none of this format's three; an object may name a tool that the provider runs.
+  const isWord = name === 'tool_choice' && typeof value === 'string'
+  const isOwn = at === name && OWN_MEMBERS.has(name) && !isTheirs && !isWord
+  if (isOwn && draft.body[name] === undefined) put(draft, name, value, at)
   else if (name === 'include') put(draft, 'include', [...list(draft.body.include), value], at)
   else draft.losses.loseExtra(extra)
 }

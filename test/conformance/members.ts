@@ -53,6 +53,12 @@ const SAME_WITHOUT: readonly {
     path: /^stream_options(\.include_usage)?$/,
     why: 'upstreams are always asked for the usage; the client is told it or not',
   },
+  { path: /format(\.json_schema)?\.name$/, value: /^"response"$/, why: 'the name of a format that has none' },
+  ...(['anthropic-messages', 'gemini', 'cohere', 'ollama'] as const).map((to) => ({
+    path: /format(\.json_schema)?\.name$/,
+    to,
+    why: 'its formats have no name: it becomes the title of a schema that has none',
+  })),
   { path: /(^tools\[\]|format)\.strict$/, value: /true/, why: 'the default of responses; messages are always strict' },
   { path: /^response_format\.json_schema\.strict$/, to: 'anthropic-messages', why: 'its formats are always strict' },
   {

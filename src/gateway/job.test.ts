@@ -141,7 +141,7 @@ for (const [name, run, states, types] of cases)
     if (job.over) assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
   })
 
-test('job: what nobody could answer says why, as the client would have been told', async () => {
+test('job: a call that no target answered fails with the reason of its error', async () => {
   const { job } = given()
   job.end('{"error":{"code":"no_target_available","message":"Nobody.","type":"upstream_error"}}')
   await setImmediate()
@@ -188,7 +188,7 @@ test('job: its end is published when it is stored, and nothing after it counts',
   assert.deepEqual([seen, job.over, job.response.status], [2, true, 'completed'])
 })
 
-test('job: where all of them have said too much it says no more, unless that is little', async () => {
+test('job: above the memory limit of all jobs it fails, unless its own part is small', async () => {
   let asked = 0
   const { job, gone } = given(() => ++asked < 3)
   const words = event('response.output_text.delta', 1, { delta: 'x'.repeat(30_000) })

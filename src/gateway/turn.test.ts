@@ -284,7 +284,7 @@ test('turn: an id others may know goes to them as it came', async () => {
   assert.deepEqual(saidIn(next.question), ['a', 'b'])
 })
 
-test('turn: where nobody may be asked who could know it, it is not found', async () => {
+test('turn: without a provider that may know the id, it is not found', async () => {
   const turn = await turnOf(worldOf([], { othersMayKnow: true }), { previous_response_id: 'resp_theirs', input: 'a' })
   const why = (kind: 'unsupported' | 'status', param: string) => turn.inItsWords({ kind, message: '', param }).kind
   assert.equal(why('unsupported', 'previous_response_id'), 'unknown_previous')
@@ -292,7 +292,7 @@ test('turn: where nobody may be asked who could know it, it is not found', async
   assert.equal(why('status', 'previous_response_id'), 'status')
 })
 
-test('turn: a fault in the conversation is told by the path the client knows', async () => {
+test('turn: an error in the conversation has the path that the client knows', async () => {
   const turn = await turnOf(worldOf(chain), {
     previous_response_id: 'resp_hgb',
     input: [{ role: 'user', content: 'a' }],
@@ -446,7 +446,7 @@ test('turn: one that failed is not kept, and takes what it continued from the co
   assert.ok(world.stored('resp_hga'))
 })
 
-test('turn: one that failed in the background is kept: somebody is going to ask', async () => {
+test('turn: one that failed in the background is stored, to be retrieved', async () => {
   const world = worldOf([])
   await (await turnOf(world, { input: 'a' }, true)).keep('{"status":"failed"}', 'failed', 'events')
   assert.partialDeepStrictEqual(world.stored('resp_hgnew'), { status: 'failed', events: 'events' })
@@ -556,7 +556,7 @@ test('turn: a large item named again and again is refused before it is written o
   assert.partialDeepStrictEqual(turn, { ok: false, failure: { kind: 'invalid_request', param: 'input' } })
 })
 
-test('turn: of so many items that nobody will name them all the last can be named', async () => {
+test('turn: of very many items the last ones can be referenced', async () => {
   const world = worldOf([])
   const input = Array.from({ length: 20_000 }, (_, at) => ({ role: 'user', id: `m${at}`, content: 'x' }))
   await (await turnOf(world, { input })).keep('{"output":[{"id":"said"}]}', 'completed', null)

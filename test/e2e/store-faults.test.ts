@@ -168,7 +168,7 @@ describe('a locked database', () => {
     assert.equal(degraded.status, 'degraded')
     assert.match(storeReason(degraded), /locked/)
     assert.equal(await gauge(gateway, 'headgate_store_ok'), 0)
-    // A lock for writing keeps nobody from reading.
+    // A lock for writing does not block reads.
     await assertHonest(gateway, [before, ...answers])
     other.exec('COMMIT')
     await health(gateway, 'ok')
@@ -178,6 +178,28 @@ describe('a locked database', () => {
     await assertOneLineAtEachChange(gateway)
     await kill(gateway)
     await assertHonest(await begin(folder), [before, ...answers, after])
+  })
+
+  test('before the gateway starts: it serves, and stores when the lock is released', async () => {
+    const folder = dataFolder()
+    const first = await begin(folder)
+    const before = await untilStored(first)
+    const other = new DatabaseSync(join(folder, 'responses.db'))
+    closers.push(() => other.close())
+    other.exec('BEGIN IMMEDIATE')
+    await kill(first)
+    const gateway = await begin(folder)
+    const answers = [await ask(gateway), await ask(gateway, 1, true)]
+    assert.deepEqual(
+      answers.map(({ store }) => store),
+      [false, false],
+    )
+    assert.match(storeReason(await healthOf(gateway)), /locked/)
+    await assertHonest(gateway, [before, ...answers])
+    other.exec('COMMIT')
+    answers.push(await untilStored(gateway))
+    await health(gateway, 'ok')
+    await assertHonest(gateway, [before, ...answers])
   })
 
   test('for a moment loses nothing', async () => {
@@ -206,7 +228,7 @@ const run = (command: string, ...args: string[]) => spawnSync(command, args, { e
 const mount = (folder: string, options: string): void => {
   const { status, stderr } = run('mount', '-t', 'tmpfs', '-o', options, 'tmpfs', folder)
   assert.equal(status, 0, stderr)
-  // Lazily: whoever still has a file open there does not keep it.
+  // Lazily: a process that still has a file open there does not prevent it.
   closers.push(() => run('umount', '-l', folder))
 }
 

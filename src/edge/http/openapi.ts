@@ -87,24 +87,24 @@ const OPERATIONS: { readonly [name in RouteName]: Operation } = {
     gives: {
       '200': { description: 'The response.', content: asEither('Response', 'Its events as server-sent events.') },
     },
-    errors: [404],
+    errors: [404, 503],
   },
   deleteResponse: {
     summary: 'Delete a stored response',
     gives: { '200': { description: 'It is gone.', content: asJson('Deleted') } },
-    errors: [404],
+    errors: [404, 503],
   },
   responseInput: {
     summary: 'What a stored response was asked',
     description:
       'The items of its turn and of those before it; `limit`, `order`, `after` and `before` choose among them.',
     gives: { '200': { description: 'The items, newest first.', content: asJson('ItemList') } },
-    errors: [404],
+    errors: [404, 503],
   },
   cancelResponse: {
     summary: 'Cancel a response that is answered in the background',
     gives: { '200': { description: 'The response as it stands.', content: asJson('Response') } },
-    errors: [404],
+    errors: [404, 503],
   },
   completions: {
     summary: 'Complete a text in OpenAI’s older style',
@@ -518,6 +518,16 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
       uptime_ms: { type: 'integer' },
       auth: oneOf('open', 'keys'),
       providers: open({ configured: { type: 'integer' }, available: { type: 'integer' } }, ['configured', 'available']),
+      problems: {
+        ...listOf(
+          open({ component: oneOf('store', 'config'), reason: { type: 'string' }, since: { type: 'string' } }, [
+            'component',
+            'reason',
+            'since',
+          ]),
+        ),
+        description: 'Why it is degraded, besides circuits; absent if there is no such reason.',
+      },
       worker: open({ number: { type: 'integer' }, of: { type: 'integer' } }, ['number', 'of']),
     },
     ['status', 'version', 'uptime_ms', 'auth', 'providers'],

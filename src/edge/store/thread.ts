@@ -23,7 +23,7 @@ const LOG = { moved: 4 * 1_048_576, most: 32 * 1_048_576, quiet: 10 }
 /** ms between two parts of a sweep, between two sweeps, and until one that failed is tried again. */
 const SWEEP = { pause: 20, next: 3_600_000, again: 10_000 }
 
-/** Serves the port until it is told to close. */
+/** Serves the port until the message `close`. */
 export const serveStore = (port: MessagePort, options: ThreadOptions): void => {
   const thread = new StoreThread(port, options)
   port.on('message', (message: ToThread) => thread.receive(message))

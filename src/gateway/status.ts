@@ -1,4 +1,4 @@
-/** What `/providers/status` and `/health` say: sums over the board, nothing of their own. */
+/** The bodies of `/providers/status` and `/health`: sums over the board, without state of their own. */
 import type { Config } from '../core/config.ts'
 import { rowOf } from '../core/failure.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -47,18 +47,25 @@ const providerStatus = (
   models: readonly string[],
 ): JsonObject => {
   const circuit = circuitOf(board, settings, instance, models)
+  const endpoint = endpointStatus(board, settings, instance)
   const keys = instance.keys.map((key) => keyStatus(board, instance, key, models))
   const each = models.map((model) => modelStatus(board, settings, candidate(instance, model)))
-  const out = circuit.state !== 'closed' || keys.every(({ status }) => status !== 'active')
-  const somethingOut =
-    keys.some(({ status }) => status !== 'active') || each.some(({ status }) => status !== 'available')
+  const out =
+    endpoint.status === 'unavailable' ||
+    keys.every(({ status }) => status !== 'active') ||
+    (each.length > 0 && each.every(({ status }) => status === 'unavailable'))
+  const partlyOut =
+    endpoint.status !== 'available' ||
+    keys.some(({ status }) => status !== 'active') ||
+    each.some((model) => model.status !== 'available' || model.keys.some(isOut))
   const [p50 = null, p95 = null] = board.firstContent(instance)
   const last = board.lastError(instance)
   return {
     id: instance.id,
     kind: instance.provider.name,
-    status: out ? 'unavailable' : somethingOut ? 'degraded' : 'available',
+    status: out ? 'unavailable' : partlyOut ? 'degraded' : 'available',
     circuit: { ...circuit },
+    endpoint,
     keys,
     models: each,
     latency_ms: { first_content_p50: p50 && Math.round(p50), first_content_p95: p95 && Math.round(p95) },
@@ -74,16 +81,26 @@ const providerStatus = (
   }
 }
 
-/** A provider's circuit: open when its endpoint's is or every model's is; counted over the deployments. */
+const isOut = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][number]): boolean =>
+  status !== 'active' || circuit.state !== 'closed'
+
+/** A circuit as the page shows it. `retryAt`: ms of the monotonic clock; null: not open. */
+type Circuit = { readonly state: State; readonly retryAt: number | null }
+
+/** The base URL: every key and model of the provider passes its circuit. */
+const endpointStatus = (board: Board, settings: Settings, instance: Instance) => {
+  const circuit = circuitAt(board, settings, endpointId(instance))
+  return statusOf(board, circuit, board.gate(endpointId(instance)) !== undefined)
+}
+
+/**
+ * A provider's circuit: open when its base URL's is, or every model's. A model that was not requested so far counts as
+ * closed. The counts are sums over the deployments.
+ */
 const circuitOf = (board: Board, settings: Settings, instance: Instance, models: readonly string[]) => {
-  const endpoint = board.phase(endpointId(instance), settings)
-  // A model nobody has asked for is no sign of health, unless that is so of all.
-  const asked = models.filter((model) => board.models(instance).includes(model))
-  const each = (asked.length > 0 ? asked : models).map((model) =>
-    modelCircuit(board, settings, candidate(instance, model)),
-  )
-  const inner = sum(each)
-  const state: State = endpoint.at !== 'closed' ? endpoint.at : inner.state
+  const endpoint = circuitAt(board, settings, endpointId(instance))
+  const inner = sum(models.map((model) => modelCircuit(board, settings, candidate(instance, model))))
+  const { state, retryAt } = worse(endpoint, inner)
   const own = models.flatMap((model) => deployments(instance, model)).map((id) => board.counts(id, settings))
   const around = [endpointId(instance), ...models.map((model) => modelId(candidate(instance, model)))]
   const counts = [...own, ...around.map((id) => board.counts(id, settings))]
@@ -98,43 +115,66 @@ const circuitOf = (board: Board, settings: Settings, instance: Instance, models:
     successes,
     error_rate: outcomes === 0 ? 0 : Math.round((1000 * failures) / outcomes) / 10,
     opened_at: state === 'closed' || opened.length === 0 ? null : board.iso(Math.min(...opened)),
-    retry_at: state === 'closed' ? null : board.iso(endpoint.retryAt ?? inner.retryAt),
+    retry_at: board.iso(retryAt),
   }
 }
 
-/** A model's circuit: its own at the provider, or open on every key. */
-const modelCircuit = (
-  board: Board,
-  settings: Settings,
-  target: Candidate,
-): { state: State; retryAt: number | null } => {
-  const own = board.phase(modelId(target), settings)
-  if (own.at !== 'closed') return { state: own.at, retryAt: own.retryAt }
-  const phases = deployments(target.instance, target.model).map((id) => {
-    const { at, retryAt } = board.phase(id, settings)
-    return { state: at, retryAt }
-  })
-  return sum(phases)
+const circuitAt = (board: Board, settings: Settings, id: string): Circuit => {
+  const { at, retryAt } = board.phase(id, settings)
+  return { state: at, retryAt: at === 'closed' ? null : retryAt }
 }
 
-/** Closed while anything is; else half open if anything is; else open. */
-const sum = (phases: readonly { state: State; retryAt: number | null }[]): { state: State; retryAt: number | null } => {
-  if (phases.length === 0 || phases.some(({ state }) => state === 'closed')) return { state: 'closed', retryAt: null }
-  const state = phases.some(({ state: one }) => one === 'half_open') ? 'half_open' : 'open'
-  const times = phases.map(({ retryAt }) => retryAt).filter((at) => at !== null)
+/**
+ * The circuit of one key at one model. An attempt passes the model's own circuit too (an overloaded model is out with
+ * every key), so the state is that of the one which is further from closed.
+ */
+const deploymentCircuit = (board: Board, settings: Settings, target: Candidate, key: ProviderKey): Circuit =>
+  worse(
+    circuitAt(board, settings, modelId(target)),
+    circuitAt(board, settings, deploymentId({ candidate: target, key })),
+  )
+
+/** A model's circuit: open when it is open on every key. */
+const modelCircuit = (board: Board, settings: Settings, target: Candidate): Circuit =>
+  sum(target.instance.keys.map((key) => deploymentCircuit(board, settings, target, key)))
+
+/** Closed while any of them is; else half open if any is; else open. */
+const sum = (circuits: readonly Circuit[]): Circuit => {
+  if (circuits.length === 0 || circuits.some(({ state }) => state === 'closed')) return CLOSED
+  const state = circuits.some(({ state: one }) => one === 'half_open') ? 'half_open' : 'open'
+  const times = circuits.map(({ retryAt }) => retryAt).filter((at) => at !== null)
   return { state, retryAt: times.length === 0 ? null : Math.min(...times) }
 }
 
-const modelStatus = (board: Board, settings: Settings, target: Candidate) => {
-  const circuit = modelCircuit(board, settings, target)
-  const resting = board.gate(modelId(target)) !== undefined
-  return {
-    id: target.model,
-    status:
-      circuit.state === 'open' || resting ? 'unavailable' : circuit.state === 'half_open' ? 'degraded' : 'available',
-    circuit: { state: circuit.state, retry_at: board.iso(circuit.retryAt) },
-  }
+const CLOSED: Circuit = { state: 'closed', retryAt: null }
+const RANK = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<State, number>
+
+/** Of two circuits that an attempt passes one after the other: the one that keeps it out longer. */
+const worse = (one: Circuit, other: Circuit): Circuit => {
+  if (RANK[one.state] !== RANK[other.state]) return RANK[one.state] > RANK[other.state] ? one : other
+  return (one.retryAt ?? 0) >= (other.retryAt ?? 0) ? one : other
 }
+
+const statusOf = (board: Board, { state, retryAt }: Circuit, resting: boolean) => ({
+  status: state === 'open' || resting ? 'unavailable' : state === 'half_open' ? 'degraded' : 'available',
+  circuit: { state, retry_at: board.iso(retryAt) },
+})
+
+/** A model, and each key at it: a deployment. */
+const modelStatus = (board: Board, settings: Settings, target: Candidate) => ({
+  id: target.model,
+  ...statusOf(board, modelCircuit(board, settings, target), board.gate(modelId(target)) !== undefined),
+  keys: target.instance.keys.map((key) => {
+    const gate = board.gate(deploymentId({ candidate: target, key }))
+    const { state, retryAt } = deploymentCircuit(board, settings, target, key)
+    return {
+      id: key.id,
+      status: gate?.why ?? 'active',
+      until: gate ? board.iso(gate.until) : null,
+      circuit: { state, retry_at: board.iso(retryAt) },
+    }
+  }),
+})
 
 const STATUSES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exhausted', 'suspended', 'disabled'])
 

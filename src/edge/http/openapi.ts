@@ -221,6 +221,9 @@ const circuit = open(
   ['state'],
 )
 
+const STATUS = oneOf('available', 'degraded', 'unavailable')
+const circuitState = open({ state: oneOf('closed', 'open', 'half_open'), retry_at: nullable('string') }, ['state'])
+
 const MESSAGE_QUESTION: JsonObject = {
   model: MODEL_NAME,
   messages: {
@@ -541,8 +544,19 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
           {
             id: { type: 'string' },
             kind: { type: 'string' },
-            status: oneOf('available', 'degraded', 'unavailable'),
-            circuit,
+            status: {
+              ...STATUS,
+              description:
+                '`unavailable`: the base URL, every key or every model is out; `degraded`: some key or model is, or one key at one model.',
+            },
+            circuit: {
+              ...circuit,
+              description: 'Open when the circuit of the base URL is, or that of every model.',
+            },
+            endpoint: {
+              ...open({ status: STATUS, circuit: circuitState }, ['status', 'circuit']),
+              description: 'The base URL, which every key and model of the provider shares.',
+            },
             keys: listOf(
               open(
                 {
@@ -556,11 +570,40 @@ const SCHEMAS: { readonly [name: string]: JsonObject } = {
                 ['id', 'status'],
               ),
             ),
-            models: listOf(open({ id: { type: 'string' }, status: { type: 'string' }, circuit }, ['id', 'status'])),
+            models: listOf(
+              open(
+                {
+                  id: { type: 'string' },
+                  status: STATUS,
+                  circuit: {
+                    ...circuitState,
+                    description: 'Open when it is open on every key; closed while the model has not been requested.',
+                  },
+                  keys: {
+                    ...listOf(
+                      open(
+                        {
+                          id: { type: 'string' },
+                          status: {
+                            type: 'string',
+                            description: '`active`, or the cool-down of this key at this model.',
+                          },
+                          until: nullable('string'),
+                          circuit: circuitState,
+                        },
+                        ['id', 'status', 'circuit'],
+                      ),
+                    ),
+                    description: 'The deployments: each key at this model.',
+                  },
+                },
+                ['id', 'status', 'circuit', 'keys'],
+              ),
+            ),
             latency_ms: { type: 'object' },
             last_error: { type: ['object', 'null'] },
           },
-          ['id', 'kind', 'status', 'circuit', 'keys', 'models'],
+          ['id', 'kind', 'status', 'circuit', 'endpoint', 'keys', 'models'],
         ),
       ),
     },

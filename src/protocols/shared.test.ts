@@ -10,6 +10,7 @@ test('shortId: itself, or a digest that fits', () => {
   assert.equal(shortId('x'.repeat(64)), 'x'.repeat(64))
   const long = 'x'.repeat(900)
   assert.match(shortId(long), /^call_[0-9a-z]{40}$/)
+  assert.equal(shortId('x'.repeat(41), 40).length, 40)
   assert.equal(shortId(long), shortId(long))
   assert.notEqual(shortId(long), shortId(`${long}y`))
 })

@@ -206,8 +206,9 @@ const hash53 = (text: string, seed: number): number => {
 export const digest = (text: string): string =>
   [1, 2, 3, 4].map((seed) => hash53(text, seed).toString(36).padStart(11, '0').slice(-10)).join('')
 
-/** A tool call's id where ids have a longest length: itself, or one made from it. Never cut: two could become one. */
-export const shortId = (id: string, longest = 64): string => (id.length <= longest ? id : `call_${digest(id)}`)
+/** A tool call's id where ids have a longest length: itself, or one made from it. Never cut, since two could become one. */
+export const shortId = (id: string, longest = 64): string =>
+  id.length <= longest ? id : `call_${digest(id).slice(0, longest - 'call_'.length)}`
 
 /** An id for a call whose maker gave it none: from the answer and the call's place in it. */
 export const madeId = (...of: readonly (string | number | undefined)[]): string =>

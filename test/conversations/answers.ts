@@ -41,9 +41,9 @@ export class Mint {
     return letters
   }
 
-  /** A signature, or the sealed form of a thought. */
-  seal(): string {
-    const seal = Buffer.from(`sealed by ${this.#slug} ${this.letters(40)}`).toString('base64')
+  /** A signature, or the sealed form of a thought; `prefix`: how those of its maker begin. */
+  seal(prefix = ''): string {
+    const seal = prefix + Buffer.from(`sealed by ${this.#slug} ${this.letters(40)}`).toString('base64')
     this.seals.add(seal)
     return seal
   }
@@ -145,7 +145,7 @@ const responses: Write = (answer, vendor, mint, request) => {
         id: mint.reasoningId(),
         summary: open ? [] : [{ type: 'summary_text', text: answer.thought }],
         ...(open && { content: [{ type: 'reasoning_text', text: answer.thought }] }),
-        ...(sealed && !open && { encrypted_content: mint.seal() }),
+        ...(sealed && !open && { encrypted_content: mint.seal(vendor.sealPrefix) }),
       },
       ...(answer.text === undefined
         ? []

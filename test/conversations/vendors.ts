@@ -22,6 +22,8 @@ export type Vendor = {
   readonly thinksIn?: readonly ('reasoning_content' | 'reasoning' | 'reasoning_details')[]
   /** An id of a tool call; absent: it has none. */
   readonly callId?: (mint: Mint, name: string) => string
+  /** How its sealed reasoning begins. */
+  readonly sealPrefix?: string
   /** What its model cannot do at all. */
   readonly lacks?: readonly Ability[]
 }
@@ -31,7 +33,12 @@ const prefixed =
   (mint: Mint): string =>
     prefix + mint.letters(length)
 
-const openai = { model: 'gpt-5.4-mini', speaks: { chat: openaiChat, responses: openaiResponses } } as const
+/** Sealed reasoning of OpenAI and Azure begins like this in every recording of it. */
+const openai = {
+  model: 'gpt-5.4-mini',
+  speaks: { chat: openaiChat, responses: openaiResponses },
+  sealPrefix: 'gAAAA',
+} as const
 
 export const VENDORS: readonly Vendor[] = [
   { name: 'openai', ...openai, callId: prefixed('call_', 24) },

@@ -437,13 +437,15 @@ const readReasoning = (message: Fields): Part[] => {
   const said = { reasoning_details: message.any('reasoning_details') }
   const plain = message.any('reasoning_content')
   const other = message.any('reasoning')
-  const detailed = readDetails(detailsOf(said))
-  if (detailed.length > 0)
-    return detailed.map((block, index) => ({ ...block, at: `${message.path('reasoning_details')}[${index}]` }))
+  const detailed = readDetails(detailsOf(said)).map((block, index) => ({
+    ...block,
+    at: `${message.path('reasoning_details')}[${index}]`,
+  }))
   const thought = text(plain) || text(other)
-  if (!thought) return []
+  // Details may be seals only; the text is beside them then.
+  if (!thought || detailed.some((block) => block.text !== '')) return detailed
   const at = message.path(text(plain) ? 'reasoning_content' : 'reasoning')
-  return [{ type: 'reasoning', at, text: thought }]
+  return [{ type: 'reasoning', at, text: thought }, ...detailed]
 }
 
 const readRefusal = (message: Fields): Part[] => {

@@ -241,7 +241,7 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
         const result = said.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
         written.push({
           role: 'tool',
-          tool_call_id: shortId(message.callId),
+          tool_call_id: shortId(message.callId, LONGEST_ID),
           content: result ?? asError(writeContent(said, TEXT_ONLY, losses), message.isError),
         })
         for (const part of parts) shown.push(part)
@@ -339,6 +339,9 @@ const reasoningMember = ({ accepts, takesReasoning }: EncodeTarget): ReasoningMe
 /** Reasoning in the open, of a vendor of chat completions: what another format sealed is that vendor's own. */
 const isOpen = (proof: Proof | undefined): boolean => proof === undefined || proof.origin === 'openai-chat'
 
+/** Characters of a call's id that OpenAI takes here (github.com/agno-agi/agno/issues/5382); in responses they are 64. */
+const LONGEST_ID = 40
+
 const writeAssistant = (content: readonly Part[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const texts: string[] = []
   const refusals: string[] = []
@@ -363,9 +366,9 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
       case 'tool-call':
         calls.push(
           part.custom
-            ? { id: shortId(part.id), type: 'custom', custom: { name: part.name, input: part.arguments } }
+            ? { id: shortId(part.id, LONGEST_ID), type: 'custom', custom: { name: part.name, input: part.arguments } }
             : {
-                id: shortId(part.id),
+                id: shortId(part.id, LONGEST_ID),
                 type: 'function',
                 // A call without arguments still has to be JSON.
                 function: { name: part.name, arguments: part.arguments === '' ? '{}' : part.arguments },

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { TAKES_ALL } from '../../../test/support/takes.ts'
 import type { ChatRequest, Message, Part, Settings } from '../../core/chat.ts'
 import type { FailureKind } from '../../core/failure.ts'
-import { type JsonObject, parseJson } from '../../core/json.ts'
+import { type JsonObject, list, object, parseJson } from '../../core/json.ts'
 import type { Loss } from '../../core/protocol.ts'
 import { RETRY_WORDS } from '../openai-error.ts'
 import { openaiChat } from './index.ts'
@@ -574,7 +574,7 @@ const written: readonly (readonly [
           tool_calls: [
             { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } },
             {
-              id: 'call_o3t8r0dnxt4wg3ruwbj1x7nrlybv1yxv8o6hx4dq',
+              id: 'call_o3t8r0dnxt4wg3ruwbj1x7nrlybv1yxv8o6',
               type: 'function',
               function: { name: 'f', arguments: '{}' },
             },
@@ -583,7 +583,7 @@ const written: readonly (readonly [
         { role: 'tool', tool_call_id: 'c1', content: 'Error: one' },
         {
           role: 'tool',
-          tool_call_id: 'call_o3t8r0dnxt4wg3ruwbj1x7nrlybv1yxv8o6hx4dq',
+          tool_call_id: 'call_o3t8r0dnxt4wg3ruwbj1x7nrlybv1yxv8o6',
           content: 'The result is in the next user message.',
         },
         {
@@ -811,4 +811,33 @@ test('chat request: read, written and read again it is the same', () => {
       assert.deepEqual(decode(again), request)
     }),
   )
+})
+
+test('chat messages: text beside details that are only seals is reasoning too', () => {
+  const seal = { type: 'reasoning.encrypted', data: 'sealed', format: 'google-gemini-v1', index: 0 }
+  const assistant = { role: 'assistant', content: 'hi', reasoning_content: 'hm', reasoning_details: [seal] }
+  const [, message] = decode({ model: 'm', messages: [{ role: 'user', content: 'hello' }, assistant] }).messages
+  const found = message?.content.flatMap((part) => (part.type === 'reasoning' ? [[part.at, part.text]] : []))
+  assert.deepEqual(found, [
+    ['messages[1].reasoning_content', 'hm'],
+    ['messages[1].reasoning_details[0]', ''],
+  ])
+})
+
+test('chat messages: a long id of a call is made one of 40 characters, the same for its result', () => {
+  const id = `chatcmpl-tool-${'0123456789abcdef'.repeat(2)}`
+  const call = { id, type: 'function', function: { name: 'f', arguments: '{}' } }
+  const request = decode({
+    model: 'm',
+    messages: [
+      { role: 'user', content: 'hello' },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: id, content: 'done' },
+    ],
+  })
+  const { body } = openaiChat.encodeRequest(request, { model: 'm' })
+  const [, called, result] = list(body.messages).map((message) => object(message))
+  const written = object(list(called?.tool_calls)[0])?.id
+  assert.equal(String(written).length, 40)
+  assert.equal(result?.tool_call_id, written)
 })

@@ -2,8 +2,18 @@ import { isObject, type Json, type JsonObject, list, parseObject } from '../../c
 import { rewrite, survey } from '../../core/json-text.ts'
 import { isFiltered } from './said.ts'
 
-/** A reason that is none of the usual ones. Of an answer without it nothing is read. */
-const UNUSUAL = /"finish_reason"[ \t\r\n]*:[ \t\r\n]*"(?!stop"|length"|tool_calls")/
+const REASON = '"finish_reason"'
+/** The usual reasons, as they follow their key. An answer with no other is not parsed. */
+const USUAL = /[ \t\r\n]*:[ \t\r\n]*(?:"(?:stop|length|tool_calls)"|null)/y
+
+/** Searching for the key first is quicker than one expression for all of it, and every whole answer is searched. */
+const isUsual = (source: string): boolean => {
+  for (let at = source.indexOf(REASON); at !== -1; at = source.indexOf(REASON, at + REASON.length)) {
+    USUAL.lastIndex = at + REASON.length
+    if (!USUAL.test(source)) return false
+  }
+  return true
+}
 
 /** Deeper than any answer is; the text of a deeper one is left alone. */
 const DEEPEST = 256
@@ -21,7 +31,7 @@ export const withMessages = (source: string): string =>
 export const withDeltas = (source: string): string => completed(source, 'delta', (delta) => delta)
 
 const completed = (source: string, member: 'message' | 'delta', complete: (said: JsonObject) => JsonObject): string => {
-  if (!UNUSUAL.test(source)) return source
+  if (isUsual(source)) return source
   const body = parseObject(source)
   const lacks = (choice: Json): choice is JsonObject =>
     isObject(choice) &&

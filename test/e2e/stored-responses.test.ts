@@ -405,7 +405,7 @@ describe('an upstream that keeps its answers itself', () => {
       const body = act.body as JsonObject
       return {
         do: 'answer',
-        body: { ...body, id: 'resp_thought', output: [reasoning('SEALED-BY-ONE'), ...list(body.output)] },
+        body: { ...body, id: 'resp_thought', output: [reasoning('gAAAAA-SEALED-BY-ONE'), ...list(body.output)] },
       }
     }
     const first = await client.responses.create({

@@ -165,8 +165,11 @@ const dear: readonly (readonly [name: string, text: string, found: ReturnType<ty
   ['as many members as allowed', '{"a":1,"b":2}', null],
   ['more', '{"a":1,"b":2,"c":3}', 'too-many'],
   ['many in all, few in each', '[{"a":1,"b":2},{"a":1}]', null],
+  ['more in all', '[{"a":1,"b":2},{"a":1,"b":2}]', 'too-many-in-all'],
   ['as many values as allowed', '[1,2,3,4,5]', null],
   ['more of them', '[1,2,3,4,5,6]', 'too-scattered'],
   ['commas in texts', '["1,2,3,4,5,6,7"]', null],
 ]
-for (const [name, text, found] of dear) test(`excess: ${name}`, () => assert.equal(excess(text, 3, 2, 4), found))
+for (const [name, text, found] of dear)
+  test(`excess: ${name}`, () =>
+    assert.equal(excess(text, { levels: 3, members: 2, membersInAll: 3, values: 4 }), found))

@@ -43,32 +43,38 @@ const nameAt = (source: string, start: number, end: number): string => {
   return name.includes('\\') ? JSON.parse(source.slice(start, end)) : name
 }
 
+/** Levels of nesting, members of one object, members of all objects, and values of a text. */
+type Extent = {
+  readonly levels: number
+  readonly members: number
+  readonly membersInAll: number
+  readonly values: number
+}
+type Excess = 'too-deep' | 'too-many' | 'too-many-in-all' | 'too-scattered'
+
 /**
  * Whether reading this text as JSON would cost far more than its length: a body of 13 MB with a million names kept the
  * process busy for 15 s, one of 15 MB in a million small values for one. Found without reading it, in one walk; the text
  * need not be JSON. Null: nothing is too much.
  */
-export const excess = (
-  source: string,
-  deepest: number,
-  mostMembers: number,
-  mostValues: number,
-): 'too-deep' | 'too-many' | 'too-scattered' | null => {
+export const excess = (source: string, most: Extent): Excess | null => {
   const members: number[] = [0]
   let values = 0
+  let all = 0
   for (let at = 0; at < source.length; at++) {
     const code = source.charCodeAt(at)
     if (code === QUOTE) at = stringEnd(source, at) - 1
     else if (code === 123 || code === 91) {
-      if (members.push(0) > deepest + 1) return 'too-deep'
+      if (members.push(0) > most.levels + 1) return 'too-deep'
     } else if (code === 125 || code === 93) {
       if (members.length > 1) members.pop()
     } else if (code === 58) {
       const last = members.length - 1
       const count = (members[last] ?? 0) + 1
-      if (count > mostMembers) return 'too-many'
+      if (count > most.members) return 'too-many'
+      if (++all > most.membersInAll) return 'too-many-in-all'
       members[last] = count
-    } else if (code === 44 && ++values > mostValues) return 'too-scattered'
+    } else if (code === 44 && ++values > most.values) return 'too-scattered'
   }
   return null
 }

@@ -26,7 +26,7 @@ import type { Job } from './job.ts'
 import { lettersOf } from './letters.ts'
 import { keyOrder, planFor } from './planning.ts'
 import { type Question, sameFormat } from './prepare.ts'
-import { ask } from './question.ts'
+import { ask, askInTurns } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
 import type { Stop } from './stop.ts'
 import type { Turn } from './turn.ts'
@@ -72,7 +72,10 @@ const serve = async (
   const { world } = gateway
   const config = gateway.config()
   const { settings } = config
-  const asked = ask(protocol, received.body, received.headers, settings.limit)
+  const asked =
+    received.body.length > LARGE
+      ? await askInTurns(protocol, received, settings.limit, () => nextTurn(world))
+      : ask(protocol, received.body, received.headers, settings.limit)
   if (!asked.ok) return refuseAndRecord(protocol, client, record, asked.failure, null)
   const { request } = asked.value
   record.received(request.model, request.stream)
@@ -142,6 +145,15 @@ const serve = async (
     if (!lasts) end(ends)
   }
 }
+
+/** Characters of a body beyond which it is read in several turns of the event loop; 10,000 short messages have more. */
+const LARGE = 256 * 1024
+
+/** Resolves in a later turn of the event loop, after what else waits has had its turn. */
+const nextTurn = (world: World): Promise<void> =>
+  new Promise((resolve) => {
+    world.later(0, resolve)
+  })
 
 /** A question of so many characters is counted (3 µs) before its answer flows, rather than kept as long as that may take. */
 const SOON_COUNTED = 2_048

@@ -13,6 +13,8 @@ for (const [name, text, says] of [
   ['many objects of few members', `{${long},"y":[${'{"a":1},'.repeat(50_000)}1]}`, null],
   ['an object of 9 000 members', `{${long},"y":{${members(9_000)}}}`, null],
   ['an object of 11 000 members', `{${long},"y":{${members(11_000)}}}`, /10000 members/],
+  ['150 000 members in all', `{${long},"y":[${'{"a":1,"b":2},'.repeat(74_000)}1]}`, null],
+  ['more members in all', `{${long},"y":[${'{"a":1,"b":2},'.repeat(76_000)}1]}`, /150000 members in all/],
   ['colons and brackets within texts', `{"x":"${'[{:'.repeat(100_000)}"}`, null],
   ['quotes that are escaped', `{"x":"${'\\":[{'.repeat(50_000)}"}`, null],
   ['a text without end', `{"x":"${'[{:'.repeat(100_000)}`, null],

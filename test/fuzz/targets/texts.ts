@@ -195,14 +195,14 @@ const json: Target = {
     const theirs = plain(text)
     const ours = parsed(text)
     assert.equal(ours === undefined, theirs === undefined, 'one takes it and the other does not')
-    excess(text, 40, 50, 1_000)
+    excess(text, { levels: 40, members: 50, membersInAll: 1_000, values: 1_000 })
     if (ours === undefined) return
     const written = JSON.stringify(ours)
     if (finite(theirs)) assert.deepEqual(JSON.parse(written), JSON.parse(JSON.stringify(theirs)))
     // Every integer as it was written: the digits of both texts are the same.
     const digits = (source: string) => source.match(/(?<![\d.eE+-])-?\d{17,}(?![\d.eE])/g) ?? []
     if (!text.includes('"')) assert.deepEqual(digits(written), digits(text.replaceAll(/\s/g, '')))
-    const found = excess(text, 40, 50, 1_000)
+    const found = excess(text, { levels: 40, members: 50, membersInAll: 1_000, values: 1_000 })
     if (found === 'too-deep') assert.ok(levels(theirs) > 40)
     // Doubled names count as often as they are written.
     else if (found === null) assert.ok(levels(theirs) <= 41 && fullest(theirs) <= 50)

@@ -92,7 +92,14 @@ export type OutputFormat =
     }
 
 /** A member without a word of ours. `essential`: losing it would change what is asked, so a target that cannot carry it is unfit. */
-export type Extra = { readonly at: string; readonly name: string; readonly value: Json; readonly essential: boolean }
+export type Extra = {
+  readonly at: string
+  readonly name: string
+  readonly value: Json
+  readonly essential: boolean
+  /** Asks for tools that the provider runs and the model need not use: left out where no target carries it. */
+  readonly spare?: true
+}
 
 export type Tool =
   | {

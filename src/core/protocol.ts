@@ -160,6 +160,8 @@ export type EncodeTarget = {
   readonly model: string
   /** Output limit of the model in tokens, for formats that demand one; from the catalogue. */
   readonly outputLimit?: number
+  /** The catalogue says that it reasons, so it takes an effort. */
+  readonly reasons?: boolean
   /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
   readonly takesReasoning?: boolean
   /** What the vendor takes in bodies of this format, where that is known. */

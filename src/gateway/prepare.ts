@@ -112,7 +112,9 @@ const prepareAs = (
     question.protocol.name !== 'openai-responses' && instance.provider.sealsReasoning?.test(model) === true
   const { accepts, lacks } = wire
   const limit = outputLimit === undefined ? {} : { outputLimit }
-  const target = { model, takesReasoning, takesCustomTools, sealsReasoning, ...(accepts && { accepts }), ...limit }
+  const reasons = facts?.capabilities?.includes('reasoning') === true
+  const takes = { takesReasoning, takesCustomTools, sealsReasoning, ...(accepts && { accepts }) }
+  const target = { model, reasons, ...takes, ...limit }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
   /** By the client's own paths. */
@@ -192,9 +194,9 @@ const sorted = (
 }
 
 /** The paths of what a provider runs itself and the model need not use, and of the traces such use has left. */
-const spareIn = ({ tools, messages }: ChatRequest): ReadonlySet<string> =>
+const spareIn = ({ tools, messages, extras }: ChatRequest): ReadonlySet<string> =>
   new Set(
-    [...tools.filter(({ kind }) => kind === 'foreign'), ...messages.flatMap(({ content }) => content)].flatMap((one) =>
+    [...tools, ...extras, ...messages.flatMap(({ content }) => content)].flatMap((one) =>
       'spare' in one && one.spare ? [one.at] : [],
     ),
   )

@@ -122,3 +122,80 @@ for (const [name, body, param] of refused)
     assert.equal(reply.json.error.param, param)
     assert.equal(sent, '')
   })
+
+// ── The same in the other styles ──────────────────────────────────────────────────────────────────────────────────
+
+const CHAT = { messages: [{ role: 'user', content: 'hi' }] }
+const MESSAGES = { ...CHAT, max_tokens: 10 }
+const THEIRS = { type: 'web_search_20250305', name: 'web_search' }
+const styles: readonly (readonly [
+  string,
+  Parameters<ReturnType<typeof bench>['ask']>[1],
+  object,
+  string,
+  object,
+  object,
+])[] = [
+  ['chat, a tool', 'openai-chat', CHAT, 'tools[0]', { tools: [{ type: 'web_search' }] }, { tool_choice: 'required' }],
+  [
+    'chat, an option',
+    'openai-chat',
+    CHAT,
+    'web_search_options',
+    { web_search_options: {} },
+    { tools: [{ type: 'shell' }] },
+  ],
+  [
+    'messages, a tool',
+    'anthropic-messages',
+    MESSAGES,
+    'tools[0]',
+    { tools: [THEIRS] },
+    { tool_choice: { type: 'any' } },
+  ],
+  [
+    'messages, servers',
+    'anthropic-messages',
+    MESSAGES,
+    'mcp_servers',
+    { mcp_servers: [{ type: 'url', name: 'a', url: 'https://a.example' }] },
+    { tool_choice: { type: 'any' } },
+  ],
+]
+const asking = async (style: (typeof styles)[number][1], body: object) => {
+  const { ask, world } = bench([speaker('g')], (asked) => play.json(asked, 200, SAYS.g ?? ''))
+  const reply = ask({ model: 'x', ...body }, style)
+  await world.pass(5_000)
+  return reply
+}
+for (const [name, style, base, path, wish, must] of styles) {
+  test(`a hosted tool of ${name}: left out by name where nothing carries it`, async () => {
+    const reply = await asking(style, { ...base, ...wish })
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-dropped'], path)
+  })
+  test(`a hosted tool of ${name}: not where it, or another, is needed`, async () => {
+    const reply = await asking(style, { ...base, ...wish, ...must })
+    assert.equal(reply.status, 400)
+  })
+}
+
+test('a hosted tool of messages: the trace of a search goes with it, tools the client runs do not', async () => {
+  const trace = [
+    { role: 'user', content: 'hi' },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'q' } },
+        { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [] },
+        { type: 'text', text: 'found' },
+      ],
+    },
+    { role: 'user', content: 'and?' },
+  ]
+  const reply = await asking('anthropic-messages', { ...MESSAGES, messages: trace, tools: [THEIRS] })
+  assert.equal(reply.status, 200, reply.text)
+  assert.equal(reply.headers['x-headgate-dropped'], 'messages[1].content[0], messages[1].content[1], tools[0]')
+  const bash = await asking('anthropic-messages', { ...MESSAGES, tools: [{ type: 'bash_20250124', name: 'bash' }] })
+  assert.equal(bash.status, 400)
+})

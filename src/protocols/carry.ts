@@ -36,6 +36,10 @@ export const rootOf = ({ messages, extras }: ChatRequest): string => {
   return /^[^.[]*/.exec(first?.at ?? '')?.[0] || 'messages'
 }
 
+/** Asks for any JSON in the system prompt, where a format has no member for it. */
+export const JSON_ONLY =
+  'Unless you call a tool, answer with one valid JSON object and nothing else: no explanation and no code fence.'
+
 /** The name a format gets in the middle when the client's has none. */
 export const UNNAMED_FORMAT = 'response'
 

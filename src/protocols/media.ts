@@ -75,6 +75,13 @@ export const fromDataUrl = (url: string): Source | undefined => {
 export const inlined = (source: Source): Source =>
   source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source
 
+/** The text of a file of text whose bytes are here; undefined for any other. */
+export const textOf = (file: { readonly source: Source; readonly filename?: string }): string | undefined => {
+  const source = inlined(file.source)
+  if (source.kind !== 'data' || !isTextType(typeOf(source.mediaType, source.data, file.filename))) return undefined
+  return fromBase64(standardBase64(source.data))
+}
+
 const percentDecoded = (text: string): string | undefined => {
   try {
     return decodeURIComponent(text)

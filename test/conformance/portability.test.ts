@@ -30,8 +30,13 @@ type Upstream = readonly [name: UpstreamProtocolName, target: EncodeTarget, sche
 
 /** Each by a model that can do what its format can say. */
 const UPSTREAMS: readonly Upstream[] = [
-  ['openai-chat', { model: 'gpt-5', takesCustomTools: true, ...TAKES_ALL }, 'openai', 'CreateChatCompletionRequest'],
-  ['openai-responses', { model: 'gpt-5' }, 'openai', 'CreateResponse'],
+  [
+    'openai-chat',
+    { model: 'gpt-5', takesCustomTools: true, reasons: true, ...TAKES_ALL },
+    'openai',
+    'CreateChatCompletionRequest',
+  ],
+  ['openai-responses', { model: 'gpt-5', reasons: true }, 'openai', 'CreateResponse'],
   ['anthropic-messages', { model: 'claude-sonnet-4-5', outputLimit: 64_000 }, 'anthropic', 'BetaCreateMessageParams'],
   ['gemini', { model: 'gemini-3-pro-preview', outputLimit: 64_000 }, 'gemini', 'GenerateContentRequest'],
   [
@@ -429,7 +434,7 @@ const ROWS: readonly Row[] = [
   // ── Form of the answer ─────────────────────────────────────────────────────────────────────────────────────────
   members(
     'any JSON',
-    /"json_object"|"application\/json"|"format":"json"/,
+    /"json_object"|"application\/json"|"format":"json"|valid JSON object/,
     { response_format: { type: 'json_object' }, messages: [says('user', 'JSON')] },
     { text: { format: { type: 'json_object' } }, input: 'JSON' },
     null,
@@ -756,9 +761,9 @@ const EXPECTED: { readonly [row: string]: string } = {
   'no call': '=ccclccl c=cclccl cc=clccl',
   'one call at a time': '=ccdddcd c=cdddcd cc=dddcd',
   'strict tool': '=ccccccd c=cccccd cc=ccccd',
-  // Form. Anthropic has a schema but no plain JSON; seeds, stop words, probabilities and second answers exist where they are
+  // Form. Anthropic and Bedrock have a schema but no plain JSON, which a line of the system prompt asks for; seeds, stop words, probabilities and second answers exist where they are
   // carried and nowhere else (WIRE 5). Temperatures above 1 are held to the most that is allowed.
-  'any JSON': '=cdcdccc c=dcdccc --------',
+  'any JSON': '=ccccccc c=cccccc --------',
   'JSON by a schema': '=ccccccc c=cccccc cc=ccccc',
   stop: '=dcccccc -------- cd=ccccc',
   'two answers': '=uuuuuuu -------- --------',
@@ -766,9 +771,9 @@ const EXPECTED: { readonly [row: string]: string } = {
   probabilities: '=cdcdcdc c=dcdcdc --------',
   limit: '=ccccccc c=cccccc cc=ccccc',
   'temperature above 1': '=clcllcc c=lcllcc --------',
-  // Thinking. A proof is its maker's; words travel where unsigned thoughts are taken. A budget is no effort and is not made one.
+  // Thinking. A proof is its maker's; words travel where unsigned thoughts are taken. A budget is an effort for models known to reason.
   effort: '=ccclccc c=cclccc cc=cdccc',
-  'budget to think with': '-------- -------- dd=cccll',
+  'budget to think with': '-------- -------- cc=cccll',
   'thoughts signed by Claude': '=dcdddcc -------- dd=dddcc',
   'thoughts sealed by OpenAI': '=cdddddd d=dddddd --------',
   'thoughts signed by Gemini': '=ddcdddd -------- --------',

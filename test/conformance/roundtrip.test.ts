@@ -77,7 +77,7 @@ const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
     summary: false,
     unproved: true,
     anyOrder: false,
-    files: ['application/pdf', 'text/plain'],
+    files: ['application/pdf'],
     finishes: ends('stop', 'length', 'content-filter'),
     returns: [
       'effort',

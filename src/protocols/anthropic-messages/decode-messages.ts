@@ -148,7 +148,11 @@ const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[]
   }
 }
 
-const foreign = (raw: JsonObject, at: string): Part => ({ type: 'foreign', at, protocol: 'anthropic-messages', raw })
+/** A search of the web is a trace of a tool's use: what it found is in the words that follow. */
+const foreign = (raw: JsonObject, at: string): Part => {
+  const spare = raw.type === 'web_search_tool_result' || (raw.type === 'server_tool_use' && raw.name === 'web_search')
+  return { type: 'foreign', at, protocol: 'anthropic-messages', raw, ...(spare && { spare }) }
+}
 
 /** A call made by the model. One made by code that runs at the provider belongs to that code, so it stays there. */
 const decodeCall = (fields: Fields, block: JsonObject, marks: Extra[]): Part[] => {

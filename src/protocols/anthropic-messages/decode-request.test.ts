@@ -115,7 +115,7 @@ test('a conversation with everything', () => {
           { type: 'tool-call', at: at('3'), id: 't1', name: 'f', arguments: '{"a":1}' },
           { type: 'tool-call', at: at('4'), id: 't2', name: 'g', arguments: '{}' },
           { type: 'foreign', at: at('5'), protocol: 'anthropic-messages', raw: raw('tool_use') },
-          { type: 'foreign', at: at('6'), protocol: 'anthropic-messages', raw: raw('server_tool_use') },
+          { type: 'foreign', at: at('6'), protocol: 'anthropic-messages', raw: raw('server_tool_use'), spare: true },
         ],
         extras: [{ at: `${at('3')}.cache_control`, name: 'cache_control', value: cache, essential: false }],
       },
@@ -195,6 +195,7 @@ test('tools', () => {
       at: 'tools[2]',
       protocol: 'anthropic-messages',
       raw: { type: 'web_search_20250305', name: 'web_search' },
+      spare: true,
     },
   ])
 })
@@ -271,7 +272,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     { mcp_servers: [{ name: 'm' }], context_management: {}, container: 'c' },
     {},
     [
-      { at: 'mcp_servers', name: 'mcp_servers', value: [{ name: 'm' }], essential: true },
+      { at: 'mcp_servers', name: 'mcp_servers', value: [{ name: 'm' }], essential: true, spare: true },
       { at: 'context_management', name: 'context_management', value: {}, essential: false },
       { at: 'container', name: 'container', value: 'c', essential: true },
     ],

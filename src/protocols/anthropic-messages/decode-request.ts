@@ -2,6 +2,7 @@ import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings, Tool,
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { UNNAMED_FORMAT } from '../carry.ts'
+import { isFreeChoice, isHosted } from '../hosted.ts'
 import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 import { isStrict } from './schema.ts'
@@ -20,11 +21,17 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   else if (list.length === 0) fields.wrong('messages', 'a list with at least one message')
   const system = decodeSystem(fields, problems)
   const messages = (list ?? []).flatMap((message, index) => decodeMessage(message, index, problems))
-  const tools = (fields.list('tools') ?? []).flatMap((tool, index) => decodeTool(tool, `tools[${index}]`, problems))
+  const free = isFreeChoice(fields.any('tool_choice'))
+  const tools = (fields.list('tools') ?? [])
+    .flatMap((tool, index) => decodeTool(tool, `tools[${index}]`, problems))
+    .map((tool) => (free ? sparing(tool) : tool))
   const { settings, extras } = decodeSettings(fields)
   const stream = fields.flag('stream') ?? false
   // After everything is read: the rest is what nobody has asked for.
-  const rest = fields.rest((name) => ESSENTIAL.has(name)).filter(isSaid)
+  const rest = fields
+    .rest((name) => ESSENTIAL.has(name))
+    .filter(isSaid)
+    .map((extra): Extra => (free && extra.name === 'mcp_servers' ? { ...extra, spare: true } : extra))
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -35,6 +42,9 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     extras: [...extras, ...rest],
   })
 }
+
+/** A tool the provider runs, marked as one the model need not use. */
+const sparing = (tool: Tool): Tool => (tool.kind === 'foreign' && isHosted(tool.raw) ? { ...tool, spare: true } : tool)
 
 /** An empty list of servers asks for nothing. */
 const isSaid = ({ value }: Extra): boolean => !isList(value) || value.length > 0

@@ -4,6 +4,7 @@ import { asking, lossesIn } from '../../../test/support/asked.ts'
 import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
+import { JSON_ONLY } from '../carry.ts'
 import { DEFAULT_MAX_TOKENS, encodeRequest } from './encode-request.ts'
 import { toolName, toolUseId } from './ids.ts'
 
@@ -582,7 +583,7 @@ const settings: readonly [string, Settings, JsonObject, readonly string[], Encod
   ['usage in the stream', { streamUsage: at(true) }, MAX, []],
   ['proofs wanted', { sealedReasoning: at(true) }, MAX, []],
   ['text', { format: at({ kind: 'text' }) }, MAX, []],
-  ['any JSON', { format: at({ kind: 'json' }) }, MAX, ['s']],
+  ['any JSON', { format: at({ kind: 'json' }) }, { ...MAX, system: JSON_ONLY }, []],
   [
     'a schema: objects closed, bounds told, name and description kept',
     { format: at({ kind: 'schema', name: 'num', description: 'A number.', schema, strict: true }) },

@@ -1,7 +1,8 @@
 import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
+import { type Carriers, carryAll, JSON_ONLY, labelled, rootOf } from '../carry.ts'
+import { thinksByBudgetOnly } from '../claude.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../losses.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
@@ -18,7 +19,9 @@ export const DEFAULT_MAX_TOKENS = 8_192
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const root = rootOf(request)
-  const { system, turns } = encodeConversation(request.messages, losses)
+  const { system: said, turns } = encodeConversation(request.messages, losses)
+  const { format } = request.settings
+  const system = format?.value.kind === 'json' ? [...said, { type: 'text', text: JSON_ONLY }] : said
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (turns.length === 0) losses.unfit(root)
   const tools = encodeTools(request, losses)
@@ -28,6 +31,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
       settings: request.settings,
       extra: request.extras.find(isThinking),
       maxTokens,
+      byBudget: thinksByBudgetOnly(target.model),
       forced: tools.forced,
       turns,
     },
@@ -36,7 +40,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const draft = newDraft({ request, thinking, maxTokens, losses })
   draft.put('model', target.model, 'model')
   draft.put('max_tokens', maxTokens, request.settings.maxOutputTokens?.at)
-  if (system.length > 0) draft.put('system', systemOf(system), request.messages.find(isSystem)?.at)
+  if (system.length > 0) draft.put('system', systemOf(system), (request.messages.find(isSystem) ?? format)?.at)
   draft.put('messages', turns, root)
   if (tools.tools.length > 0) draft.put('tools', tools.tools, 'tools')
   if (tools.choice) {
@@ -191,9 +195,8 @@ const carryFormat = (format: Setting<OutputFormat>, { config, losses }: Draft): 
     case 'text':
       return
     case 'json':
-      // Any JSON at all cannot be asked for here. Clients that use it also have to say it in the prompt, so the wish
-      // arrives though its guarantee does not.
-      return losses.lose(at)
+      // A line of the system prompt asks for it.
+      return
     case 'schema': {
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0 || !isObject(schema)) return losses.unfit(at)

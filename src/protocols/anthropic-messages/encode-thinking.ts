@@ -20,6 +20,8 @@ export type ThinkingFacts = {
   /** The client's own `thinking`, of this format's shape, in a format that has no such member. */
   readonly extra: Extra | undefined
   readonly maxTokens: number
+  /** The model takes a budget, and neither an effort nor adaptive thinking. */
+  readonly byBudget: boolean
   readonly forced: boolean
   readonly turns: readonly Turn[]
 }
@@ -36,15 +38,27 @@ export const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } =
   max: 'max',
 }
 
+/** Tokens for an effort, for models that take a budget only. No vendor has published such a table. */
+export const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
+  minimal: 1_024,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+  xhigh: 24_576,
+  // Opus 4 writes 32 000 in all.
+  max: 24_576,
+}
+const EXACT: ReadonlySet<Effort> = new Set(['low', 'medium', 'high'])
+
 /**
  * A forced call outweighs thinking, since the two exclude each other and the call is what the client's program waits
  * for. Thinking outweighs sampling, which models that think ignore elsewhere.
  */
 export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking => {
   const { effort, thinkingBudget, reasoningSummary } = facts.settings
-  const wish = wished(facts)
-  const level = effort && effort.value !== 'none' ? { effort: EFFORTS[effort.value] } : {}
-  if (effort?.value === 'minimal') losses.lose(effort.at)
+  const wish = facts.byBudget ? asBudget(wished(facts), effort) : wished(facts)
+  const level = effort && effort.value !== 'none' && !facts.byBudget ? { effort: EFFORTS[effort.value] } : {}
+  if (effort && (facts.byBudget ? isGivenUp(effort, wish) : effort.value === 'minimal')) losses.lose(effort.at)
   if (!wish) {
     if (reasoningSummary) losses.lose(reasoningSummary.at)
     return { ...level, on: false }
@@ -71,6 +85,17 @@ export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking =
   if (tokens !== wish.tokens) losses.lose(thinkingBudget?.at ?? at)
   return { member: { type: 'enabled', budget_tokens: tokens, ...shown }, at, ...level, on: true }
 }
+
+/** A wish to think as a budget of as many tokens as the effort stands for. */
+const asBudget = (wish: Wish | undefined, effort: Settings['effort']): Wish | undefined => {
+  if (wish?.kind !== 'adaptive') return wish
+  const level = effort && effort.value !== 'none' ? effort.value : 'medium'
+  return { ...wish, kind: 'budget', tokens: BUDGETS[level] }
+}
+
+/** Whether an effort is not what the budget stands for: another member has set that, or there is no budget for it. */
+const isGivenUp = ({ value, at }: NonNullable<Settings['effort']>, wish: Wish | undefined): boolean =>
+  value !== 'none' && (wish?.at !== at || !EXACT.has(value))
 
 type Wish =
   | { readonly kind: 'off'; readonly at: string }

@@ -2,7 +2,7 @@ import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { fitSchema } from '../anthropic-messages/schema.ts'
-import { type Carriers, carryAll, rootOf } from '../carry.ts'
+import { type Carriers, carryAll, JSON_ONLY, rootOf } from '../carry.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../losses.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
@@ -14,7 +14,9 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const losses = newLosses()
   const family = familyOf(target.model)
   const tools = encodeTools(request, family, losses)
-  const { system, turns } = encodeConversation(request.messages, { family, inWords: !tools.config }, losses)
+  const { system: said, turns } = encodeConversation(request.messages, { family, inWords: !tools.config }, losses)
+  const { format } = request.settings
+  const system = format?.value.kind === 'json' ? [...said, { text: JSON_ONLY }] : said
   const root = rootOf(request)
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (turns.length === 0) losses.unfit(root)
@@ -26,7 +28,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   )
   const draft = newDraft({ request, target, family, thinking, losses })
   draft.put('messages', turns, root)
-  const first = request.messages.find(({ role }) => role === 'system')
+  const first = request.messages.find(({ role }) => role === 'system') ?? format
   if (system.length > 0) draft.put('system', system, first?.at)
   if (tools.config) draft.put('toolConfig', tools.config, 'tools')
   for (const [name, value] of Object.entries(thinking.fields ?? {}))
@@ -186,9 +188,8 @@ const carryFormat = (format: Setting<OutputFormat>, { put, family, losses }: Dra
     case 'text':
       return
     case 'json':
-      // Any JSON at all cannot be asked for here. Clients that use it also have to say it in the prompt, so the wish
-      // arrives though its guarantee does not.
-      return losses.lose(at)
+      // A line of the system prompt asks for it.
+      return
     case 'schema': {
       // It is held to the same part of JSON Schema for every model: an unknown word is a 400.
       const { schema, described, impossible } = fitSchema(value.schema)

@@ -1,7 +1,7 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
+import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
 import type { Losses } from '../losses.ts'
 import type { Turn } from '../turns.ts'
 import type { Family } from './family.ts'
@@ -81,17 +81,6 @@ const never: Make = (wish, { settings: { effort }, extra }, losses) => {
 }
 
 // ── Claude: `thinking`, and beside it `output_config.effort` in its later generations ────────────────────────────
-
-/** Tokens for an effort, where only a budget can be given: nobody has published such a table, so it is told as a change. */
-const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
-  minimal: 1_024,
-  low: 2_048,
-  medium: 8_192,
-  high: 16_384,
-  xhigh: 24_576,
-  // Opus 4 writes 32 000 in all.
-  max: 24_576,
-}
 
 /** A forced call outweighs thinking, since the two exclude each other and the call is what the client's program waits for. */
 const refused = (wish: Wish, { settings: { effort } }: ThinkingFacts, losses: Losses): Thinking => {

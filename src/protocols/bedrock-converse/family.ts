@@ -1,3 +1,5 @@
+import { claudeVersion } from '../claude.ts'
+
 /**
  * What a model's name says of what it takes: this format hands on what a maker's own API has in
  * `additionalModelRequestFields`, and refuses what a model does not know. A name that says nothing (the ARN of an
@@ -24,12 +26,10 @@ export type Thinks = 'budget' | 'adaptive' | 'config' | 'effort'
 
 const NOWHERE = { messages: false, tools: false, long: false }
 
-/** `claude-3-7-sonnet-2025…`, `claude-sonnet-4-5-2025…`, `claude-v2`: generation, and what stands behind its dot. */
-const CLAUDE = /claude-(?:[a-z]+-)?v?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?/
-
 export const familyOf = (model: string): Family => {
   const name = model.toLowerCase()
-  if (name.includes('claude')) return claude(name)
+  const version = claudeVersion(name)
+  if (version !== undefined) return claude(name, version)
   // Documented for Nova: `inferenceConfig.topK` (recording test-bedrock-top-k-nova-variant), caching outside of tools.
   if (name.includes('amazon.nova'))
     return {
@@ -55,10 +55,7 @@ const OTHERS =
   /\b(?:meta|mistral|cohere|ai21|deepseek|qwen|google|nvidia|minimax|moonshot|moonshotai|writer|zai|amazon)\./
 const WITHOUT_SCHEMAS = /amazon\.titan|meta\.llama|cohere\.command|ai21\.|deepseek\.r1|writer\./
 
-const claude = (name: string): Family => {
-  const [, whole, part] = CLAUDE.exec(name) ?? []
-  // A name without a number is newer than this list.
-  const generation = whole === undefined ? Number.POSITIVE_INFINITY : Number(whole) + Number(part ?? 0) / 100
+const claude = (name: string, generation: number): Family => {
   const thinks: Thinks[] = []
   // Later generations decide for themselves how long to think, and refuse a budget.
   if (generation >= 3.07 && generation <= 4.06) thinks.push('budget')

@@ -3,7 +3,7 @@ import type { Message, Part } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { inputOf, wrapInput } from '../arguments.ts'
 import { type Losses, loseAll } from '../losses.ts'
-import { fromBase64, inlined, isTextType, standardBase64, typeOf } from '../media.ts'
+import { inlined, standardBase64, textOf } from '../media.ts'
 import { asError } from '../openai-chat/request-encode.ts'
 
 export const encodeMessages = (messages: readonly Message[], losses: Losses): JsonObject[] => {
@@ -63,7 +63,7 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
       }
       case 'file': {
         loseAll(part.extras, losses)
-        const words = textIn(part)
+        const words = textOf(part)
         if (words === undefined) losses.unfit(part.at)
         else texts.push(words)
         if (part.filename) losses.loseMember(part, 'filename')
@@ -81,13 +81,6 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
         throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
     }
   return { content: texts.join('\n'), ...(images.length > 0 && { images }) }
-}
-
-/** A file of text is its text; of others there is nothing this format could take. */
-const textIn = ({ source, filename }: Part & { readonly type: 'file' }): string | undefined => {
-  const file = inlined(source)
-  if (file.kind !== 'data' || !isTextType(typeOf(file.mediaType, file.data, filename))) return undefined
-  return fromBase64(file.data)
 }
 
 // ── What the model said ──────────────────────────────────────────────────────────────────────────────────────────

@@ -254,6 +254,8 @@ export const reasonFor = (finish: Finish | undefined, refused: boolean, legacy: 
     case 'tool-calls':
       return legacy ? 'function_call' : 'tool_calls'
     case 'length':
+    // The answer is not complete: sent back as it is, it goes on.
+    case 'pause':
       return 'length'
     case 'content-filter':
       return 'content_filter'

@@ -16,6 +16,7 @@ import type {
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
 import { UNNAMED_FORMAT } from '../carry.ts'
+import { isFreeChoice, isHosted } from '../hosted.ts'
 import { sourceOfUrl } from '../openai-responses/media.ts'
 import { plainMessage } from '../plain-message.ts'
 import { append, type Fields, fieldsOf, found, madeId, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
@@ -35,7 +36,9 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const settings = readSettings(fields, problems)
   const streamRest = fields.fields('stream_options')
   const usage = streamRest?.flag('include_usage')
-  const extras = [...fields.rest(isEssential), ...(streamRest?.rest() ?? []), ...problems.spare]
+  const free = isFreeChoice(fields.any('tool_choice'))
+  const rest = fields.rest(isEssential).map((one) => (free && one.name === 'web_search_options' ? sparing(one) : one))
+  const extras = [...rest, ...(streamRest?.rest() ?? []), ...problems.spare]
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -46,6 +49,8 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     extras,
   })
 }
+
+const sparing = (extra: Extra): Extra => ({ ...extra, spare: true })
 
 /** What a request would mean something else without: a search of the web, an answer that is not text. */
 const isEssential = (name: string, value: Json): boolean =>
@@ -310,7 +315,9 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
       return []
     }
     // A kind only some vendor knows: it stays whole and makes targets of other formats unfit.
-    return [{ kind: 'foreign', at: tool.at, protocol: 'openai-chat', raw: entry as JsonObject }]
+    const raw = entry as JsonObject
+    const spare = isHosted(raw) && isFreeChoice(fields.any('tool_choice'))
+    return [{ kind: 'foreign', at: tool.at, protocol: 'openai-chat', raw, ...(spare && { spare }) }]
   })
   const functions = (fields.list('functions') ?? []).flatMap((entry, index): Tool[] => {
     const inner = entryOf(entry, `functions[${index}]`, problems)

@@ -13,8 +13,9 @@ import type {
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { withEffort } from '../effort.ts'
 import { type Losses, loseAll, newLosses } from '../losses.ts'
-import { typeOf } from '../media.ts'
+import { textOf, typeOf } from '../media.ts'
 import { dataUrl } from '../openai-responses/media.ts'
 import { allowsStrict } from '../openai-responses/strict.ts'
 import { shortId } from '../shared.ts'
@@ -28,7 +29,7 @@ export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded
     for (const member of Object.keys(members)) from[member] = at
     return members
   }
-  const request = withFunctions(asked, target.takesCustomTools === true, losses)
+  const request = withEffort(withFunctions(asked, target.takesCustomTools === true, losses), target)
   loseAll(request.extras, losses)
   const messages = writeMessages(request.messages, losses, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
@@ -304,6 +305,9 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
       loseAll(part.extras, losses)
       const { source, filename } = part
       const named = filename === undefined ? {} : { filename }
+      // OpenAI takes PDFs only, and most other servers no files at all.
+      const words = textOf(part)
+      if (words !== undefined) return [{ type: 'text', text: filename ? `${filename}:\n\n${words}` : words }]
       if (source.kind === 'data') {
         const mediaType = typeOf(source.mediaType, source.data, filename) || 'application/octet-stream'
         const name = filename ?? (mediaType === 'application/pdf' ? 'file.pdf' : 'file')

@@ -43,6 +43,7 @@ export const isText = (block: Block): boolean =>
 export const reasonFor = (finish: Finish | undefined): string => {
   switch (finish?.kind) {
     case 'length':
+    case 'pause':
       return 'length'
     case 'content-filter':
     case 'refusal':

@@ -12,6 +12,7 @@ import type {
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { UNNAMED_FORMAT } from '../carry.ts'
+import { isFreeChoice, isHosted } from '../hosted.ts'
 import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
 import { decodeInput } from './input-decode.ts'
 import { isClientSearch, type ToolNames, toolNames, toolsFound } from './names.ts'
@@ -211,7 +212,7 @@ type Reading = { readonly names: ToolNames; readonly extras: Extra[]; readonly p
 /** Those the request lists, and behind them those a search in an earlier turn has found, each once. */
 const decodeTools = (fields: Fields, reading: Reading): Tool[] => {
   const listed = decodeList(fields, 'tools', reading)
-  const mayDoWithout = isFree(fields.any('tool_choice'))
+  const mayDoWithout = isFreeChoice(fields.any('tool_choice'))
   const known = new Set(listed.map((tool) => (tool.kind === 'foreign' ? undefined : tool.name)))
   const found = toolsFound(fields.any('input')).flatMap(({ at, tools }) => {
     const path = `${fields.path('input')}[${at}]`
@@ -224,7 +225,7 @@ const decodeTools = (fields: Fields, reading: Reading): Tool[] => {
     return [tool.kind === 'function' ? loaded(tool) : tool]
   })
   return [...listed, ...fresh].map((tool) =>
-    tool.kind === 'foreign' && mayDoWithout && HOSTED.test(text(tool.raw.type) ?? '') ? { ...tool, spare: true } : tool,
+    tool.kind === 'foreign' && mayDoWithout && isHosted(tool.raw) ? { ...tool, spare: true } : tool,
   )
 }
 
@@ -233,17 +234,6 @@ const loaded = ({ extras, ...tool }: Tool & { kind: 'function' }): Tool => {
   const rest = extras?.filter(({ name }) => name !== 'defer_loading') ?? []
   return { ...tool, ...(rest.length > 0 && { extras: rest }) }
 }
-
-/** Tools the provider runs itself, from the question to the result: a model can answer without them, if less well. */
-const HOSTED =
-  /^(web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|code_interpreter|image_generation|mcp|tool_search)$/
-
-/** Whether the model may call what it likes, nothing included. */
-const isFree = (choice: Json | undefined): boolean =>
-  choice === undefined ||
-  choice === 'auto' ||
-  choice === 'none' ||
-  (isObject(choice) && choice.type === 'allowed_tools' && choice.mode !== 'required')
 
 const decodeList = (fields: Fields, member: string, reading: Reading): Tool[] =>
   (fields.list(member) ?? []).flatMap((value, index) => {

@@ -1,6 +1,7 @@
 import type { ChatRequest, Extra, Message, Part, SettingName, Settings, Source, Tool } from '../../core/chat.ts'
 import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { withEffort } from '../effort.ts'
 import { type Losses, newLosses } from '../losses.ts'
 import { shortId } from '../shared.ts'
 import { compactedMessage } from './compaction.ts'
@@ -24,7 +25,8 @@ const put = ({ body, from }: Draft, member: string, value: Json, at: string) => 
 /** The outermost member of a path: `messages[0].content` lies in `messages`. */
 const head = (at: string): string => at.split(/[.[]/, 1)[0] ?? at
 
-export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
+export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded => {
+  const request = withEffort(asked, target)
   const draft: Draft = { request, body: {}, from: {}, losses: newLosses() }
   put(draft, 'model', target.model, 'model')
   put(draft, 'input', encodeInput(draft), head(request.messages.at(-1)?.at ?? 'input'))

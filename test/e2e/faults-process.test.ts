@@ -246,7 +246,7 @@ describe('faults: this machine', () => {
   })
 
   for (const style of STYLES)
-    test(`no room on the disk: answers come as ever, and what cannot be kept is said to the operator: ${style}`, async () => {
+    test(`no room on the disk: requests are answered, and the log states that responses cannot be stored: ${style}`, async () => {
       // A file of this process may not grow beyond 64 blocks of 512 bytes: what SQLite hears is what a full disk says.
       const gateway = await start({ files: files(), limits: '-f 64' })
       on.keep(() => gateway.stop())
@@ -265,7 +265,7 @@ describe('faults: this machine', () => {
         ids.push(String(eventsIn(answer.text)[0]?.response?.id))
       }
       if (style === 'responses') {
-        const line = await gateway.line(({ event, level }) => event === 'data' && level === 'error')
+        const line = await gateway.line(({ event, level }) => event === 'store' && level === 'error')
         assert.match(String(line.message), /disk|full|written|large/i)
         const statuses = await Promise.all(
           ids.map(async (id) => (await fetch(`${gateway.base}/responses/${id}`)).status),

@@ -102,6 +102,8 @@ export type ClientProtocol = {
 export type SameFormat = {
   /** What has to change in the body all the same, whatever the provider (the model's name; asking for usage in a stream). Shares every other member with `body`. */
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
+  /** Paths in `body` of the list entries that `adaptRequest` leaves out, in order. Absent: it leaves out none. */
+  readonly leftOut?: (body: JsonObject, target: EncodeTarget) => readonly string[]
   /** Passes the upstream's frames on, without what the client did not ask for. */
   readonly passStream: (context: AnswerContext) => StreamWriter
   /** The whole answer that a complete stream's frames tell, as its text; null: they do not tell one, and only the events are left. */

@@ -158,3 +158,36 @@ for (const [what, style, body, more, path, fitness] of ways)
     if (path === '/v1/responses')
       assert.deepEqual({ store, previous_response_id }, { store: undefined, previous_response_id: undefined, ...keeps })
   })
+
+// ── Reasoning of other vendors, in the client's own format ───────────────────────────────────────────────────────
+
+/** A path in the body that is sent is one of the list without what was left out. */
+test('dropped: foreign reasoning in messages, and what is dropped after it, by the client’s own paths', () => {
+  const thought = { type: 'thinking', thinking: 'hm', signature: '' }
+  const body = {
+    model: 'm',
+    max_tokens: 5,
+    messages: [
+      { role: 'user', content: 'hello' },
+      { role: 'assistant', content: [thought, { type: 'text', text: 'hi' }] },
+      { role: 'user', content: 'again' },
+      { role: 'assistant', content: [thought] },
+      { role: 'user', content: 'and again' },
+    ],
+  }
+  assert.deepEqual(dropped('messages', body, 'messages[1].content[0]', 'messages[3]'), [
+    'messages[1].content[0]',
+    'messages[3]',
+    'messages[1].content[1]',
+    'messages[4]',
+  ])
+})
+
+test('dropped: foreign reasoning among the items of responses, and what is dropped after it', () => {
+  const reasoning = { type: 'reasoning', id: 'rs_hg_1', summary: [{ type: 'summary_text', text: 'hm' }] }
+  const said = { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'hi' }] }
+  const asked = { role: 'user', content: 'hello' }
+  const provider = { ...givesUp('input[3].content'), speaks: [{ protocol: 'openai-responses' }] } as const
+  const body = { model: 'm', input: [asked, reasoning, said, asked, reasoning, said] }
+  assert.deepEqual(preparedFor(provider, 'responses', body).dropped, ['input[1]', 'input[4]', 'input[5].content'])
+})

@@ -134,7 +134,14 @@ const prepareAs = (
   const same = question.anew ? undefined : sameFormat(question.protocol, protocol)
   if (same) {
     const asked = question.asStream ? { ...question.body, stream: true } : question.body
-    const after = mend(same.adaptRequest(asked, target))
+    const adapted = same.adaptRequest(asked, target)
+    const after = mend(adapted)
+    const isShorter = adapted.input !== asked.input || adapted.messages !== asked.messages
+    const left = isShorter ? (same.leftOut?.(asked, target) ?? []) : []
+    const named = [
+      ...left.map((at) => ({ at, unfit: false })),
+      ...given.map((loss) => ({ ...loss, at: beforeLeaving(loss.at, left) })),
+    ]
     const { source, members, raw } = question
     // Of ASCII alone, the bytes are as quickly made as copied.
     const wide = raw?.text === source && raw.bytes.length > source.length
@@ -150,7 +157,7 @@ const prepareAs = (
       body,
       ...(sent && { raw: sent }),
       stream,
-      ...sorted([...lacking, ...given], question),
+      ...sorted([...lacking, ...named], question),
     }
   }
   const encoded = protocol.encodeRequest(question.request, target)
@@ -206,6 +213,15 @@ export const sparing = <Ready extends Fitness>(prepared: Ready): Ready =>
   prepared.onlyWithout.length === 0
     ? prepared
     : { ...prepared, dropped: [...prepared.dropped, ...prepared.onlyWithout], onlyWithout: [] }
+
+/** A path in a body, as it was before these entries of its lists were left out. */
+const beforeLeaving = (path: string, left: readonly string[]): string =>
+  left.reduce((now, gone) => {
+    const [, list = '', index] = /^(.*)\[(\d+)\]$/s.exec(gone) ?? []
+    if (!now.startsWith(`${list}[`)) return now
+    const [, at = '', rest = ''] = /^(\d+)(.*)$/s.exec(now.slice(list.length + 1)) ?? []
+    return Number(at) >= Number(index) ? `${list}[${Number(at) + 1}${rest}` : now
+  }, path)
 
 /** A path in the upstream's body, as the client would write it: by the longest part of it whose origin is known. */
 const original = (path: string, from: { readonly [member: string]: string }): string => {

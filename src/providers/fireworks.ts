@@ -27,7 +27,11 @@ export default {
   speaks: [
     {
       protocol: 'openai-chat',
-      accepts: { takes: ['store', 'metadata', 'prompt_cache_key'], reasoning: ['reasoning_content'] },
+      accepts: {
+        takes: ['store', 'metadata', 'prompt_cache_key'],
+        refuses: { verbosity: 'medium' },
+        reasoning: ['reasoning_content'],
+      },
     },
   ],
   // Responses are kept there for 30 days unless told otherwise, chat completions are not (docs.fireworks.ai/guides/response-api,

@@ -8,10 +8,11 @@ import { onlyChat } from './quirks/request.ts'
 /**
  * Its schema is closed: `store` (github.com/fanenr/chatbot/issues/21, 2024-12-14), members of messages such as
  * `reasoning_content` (github.com/janhq/jan/issues/8136, 2026-05-13) and `timestamp` (github.com/ServiceStack/llms/issues/17,
- * 2026-01-26) are refused. `reasoning` of a message is in its SDK's types (2026-11-21).
+ * 2026-01-26) are refused. `reasoning` of a message is in its SDK's types (2026-11-21). Its reference of
+ * that day has neither `prompt_cache_key` nor `verbosity`.
  */
 const accepts: Accepts = {
-  refuses: { store: false },
+  refuses: { store: false, prompt_cache_key: null, verbosity: 'medium' },
   messages: {
     user: ['role', 'content', 'name'],
     assistant: ['role', 'content', 'name', 'tool_calls', 'function_call', 'reasoning'],

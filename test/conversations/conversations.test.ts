@@ -4,7 +4,8 @@
  * not. Each client sends back what the gateway returned to it. A lenient vendor is the last target of every route.
  *
  * known.json lists what does not hold yet. It is exact: a problem that is not listed fails, and so does a listed one that
- * no longer occurs. `UPDATE_KNOWN=1 node --test test/conversations/conversations.test.ts` writes it.
+ * no longer occurs. `UPDATE_KNOWN=1 node --test test/conversations/conversations.test.ts` writes it, and
+ * `biome check --write` formats it.
  */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

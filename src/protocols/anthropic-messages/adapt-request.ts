@@ -1,4 +1,4 @@
-import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
 import { isOwn } from './proof.ts'
 
@@ -11,6 +11,15 @@ export const adaptRequest = (body: JsonObject, { model }: EncodeTarget): JsonObj
   const messages = withoutOurs(body.messages)
   return { ...body, model, ...(messages !== body.messages && { messages }) }
 }
+
+/** Paths of the blocks that `adaptRequest` leaves out, and of messages that have no others. */
+export const leftOut = ({ messages }: JsonObject): readonly string[] =>
+  list(messages).flatMap((message, at) => {
+    if (!isObject(message) || message.role !== 'assistant') return []
+    const blocks = list(message.content)
+    const gone = blocks.flatMap((block, index) => (isOurThought(block) ? [`messages[${at}].content[${index}]`] : []))
+    return gone.length > 0 && gone.length === blocks.length ? [`messages[${at}]`] : gone
+  })
 
 /** The same list when there is nothing to take back. */
 const withoutOurs = (messages: Json | undefined): Json | undefined => {

@@ -1,6 +1,6 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { restoring } from '../restore.ts'
-import { adaptRequest } from './adapt-request.ts'
+import { adaptRequest, leftOut } from './adapt-request.ts'
 import { counting } from './counting.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
@@ -21,7 +21,7 @@ export const anthropicMessages: Protocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, passStream, gather },
+  passing: { adaptRequest, leftOut, passStream, gather },
   restore: restoring(toolName),
   decodeAnswer,
   encodeAnswer,

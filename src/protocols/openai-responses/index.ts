@@ -4,7 +4,7 @@ import { encodeAnswer } from './answer-write.ts'
 import { gather } from './gather.ts'
 import { restore } from './names.ts'
 import { decodeRequest } from './request-decode.ts'
-import { adaptRequest, encodeRequest } from './request-encode.ts'
+import { adaptRequest, encodeRequest, leftOut } from './request-encode.ts'
 import { decodeAnswer, decodeStream, encodeStream, passAnswer, passStream } from './stream.ts'
 
 /** OpenAI's Responses API, and Open Responses, which follows it. */
@@ -14,7 +14,7 @@ export const openaiResponses: Protocol = {
   path: '/responses',
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, passStream, gather, passAnswer },
+  passing: { adaptRequest, leftOut, passStream, gather, passAnswer },
   restore,
   decodeAnswer,
   encodeAnswer,

@@ -457,9 +457,17 @@ export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject
   const kept = items.flatMap((item) => {
     const read = object(item) ?? {}
     if (!isForeignReasoning(read)) return [compactedMessage(read) ?? item]
-    return target.takesReasoning && reasoningTexts(read).thoughts !== '' ? [{ ...read, encrypted_content: null }] : []
+    return isLeftOut(read, target) ? [] : [{ ...read, encrypted_content: null }]
   })
   if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
     return { ...body, model: target.model, input: kept }
   return body.model === target.model ? body : { ...body, model: target.model }
 }
+
+/** Reasoning that means nothing to this upstream, and whose text it does not read. */
+const isLeftOut = (item: JsonObject, { takesReasoning = false }: EncodeTarget): boolean =>
+  isForeignReasoning(item) && !(takesReasoning && reasoningTexts(item).thoughts !== '')
+
+/** Paths of the items that `adaptRequest` leaves out. */
+export const leftOut = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>
+  list(input).flatMap((item, index) => (isLeftOut(object(item) ?? {}, target) ? [`input[${index}]`] : []))

@@ -154,7 +154,7 @@ export const FAULTS: readonly Fault[] = [
     'the store is down',
     [
       around('no room on the disk'),
-      ['test/e2e/stored-responses.test.ts', 'is kept in memory where the folder cannot be written'],
+      ['test/e2e/stored-responses.test.ts', 'is nothing where the folder cannot be written'],
     ],
     'there is no Redis or Postgres to be down',
   ),
@@ -294,7 +294,7 @@ export const FAULTS: readonly Fault[] = [
   ),
   row('70', 'a full disk', [
     around('no room on the disk'),
-    ['src/edge/store/responses.test.ts', 'store: a full disk is said to be one'],
+    ['src/edge/store/database.test.ts', 'store: a full disk is an error, and what was there stays'],
   ]),
   row('71', 'no descriptors', [around('no file descriptor is left')]),
   row(

@@ -103,7 +103,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-31',
     attack: 'SQL injection',
-    tests: ['src/edge/store/responses.test.ts'],
+    tests: ['src/edge/store/database.test.ts'],
     not: 'only the store of responses has SQL, with parameters',
   },
   { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },

@@ -6,11 +6,12 @@ import type { Settings } from '../core/settings.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { hasEffects, mayAskElsewhere, mayAskTwo } from '../policy/repeat.ts'
+import { refusedMember } from '../protocols/refused-member.ts'
 import { Attempt } from './attempt.ts'
 import type { Board } from './board.ts'
 import type { Tools } from './first-to-open.ts'
 import { asAsked, type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
-import { withoutProofs } from './proofs.ts'
+import { sealsIn, withoutProofs } from './proofs.ts'
 import { shortened } from './shorten.ts'
 import type { Turn } from './turn.ts'
 
@@ -63,6 +64,10 @@ class ModelAsking implements Asking<Prepared> {
   /** For providers that do not know the seals in the conversation: the question without them. */
   #unsealed: Map<string, Question> | null = null
   #short: Question | null = null
+  /** The question as it is put to a candidate that has refused something of it, and the question that was made from. */
+  readonly #adapted = new Map<Candidate, { readonly from: Question; readonly to: Question }>()
+  /** How often this request was repeated without a refused member. */
+  #repeatedWithout = 0
   /** Formats that this request has found missing where a provider should have them. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
@@ -117,9 +122,12 @@ class ModelAsking implements Asking<Prepared> {
   otherwise(target: Target, failure: Failure): boolean {
     const { id } = target.candidate.instance
     if (this.#turn?.forgotten(this.#askedOf(target), failure) || this.#isAbsent(target, failure)) return true
+    if (failure.kind === 'incompatible') return this.#learns(target, failure)
     if (failure.kind !== 'unknown_proof' || this.#unsealed?.has(id)) return false
+    const asked = this.#askedOf(target)
     const open = withoutProofs(this.#short ?? this.#question)
     if (!open) return false
+    for (const seal of sealsIn(asked)) this.#tools.board.refusals.noteSeal(target.candidate, seal)
     this.#unsealed ??= new Map()
     this.#unsealed.set(id, open)
     return true
@@ -139,12 +147,37 @@ class ModelAsking implements Asking<Prepared> {
 
   /** The question as it is put there. */
   #askedOf(target: Target): Question {
-    return (
+    const question =
       this.#unsealed?.get(target.candidate.instance.id) ??
       this.#short ??
       this.#turn?.questionFor(target) ??
       this.#question
-    )
+    return this.#tools.board.refusals.isEmpty ? question : this.#adaptedFor(target.candidate, question)
+  }
+
+  /** Without what this model has refused of late; the same object for the same question. */
+  #adaptedFor(candidate: Candidate, question: Question): Question {
+    const before = this.#adapted.get(candidate)
+    if (before?.from === question) return before.to
+    const { refusals } = this.#tools.board
+    const open = withoutProofs(question, (seal) => refusals.hasSeal(candidate, seal)) ?? question
+    const to = { ...open, refused: (path: string) => refusals.hasMember(candidate, path) }
+    this.#adapted.set(candidate, { from: question, to })
+    return to
+  }
+
+  /** A refused member that the request can do without: the same target is asked again without it. */
+  #learns({ candidate }: Target, failure: Failure): boolean {
+    const path = refusedMember(failure)
+    const { refusals } = this.#tools.board
+    if (path === undefined || refusals.hasMember(candidate, path) || this.#repeatedWithout >= MOST_LEFT_OUT)
+      return false
+    const body = this.#made.get(candidate)?.at(-1)?.prepared?.body
+    if (!body?.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
+    this.#repeatedWithout++
+    refusals.noteMember(candidate, path)
+    this.#adapted.delete(candidate)
+    return true
   }
 
   #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
@@ -170,6 +203,9 @@ class ModelAsking implements Asking<Prepared> {
     return true
   }
 }
+/** A request is repeated so often at most, each time without one member more. */
+const MOST_LEFT_OUT = 3
+
 const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 
 const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {

@@ -15,6 +15,7 @@ import type { Gate, GateWhy } from '../policy/gate.ts'
 import type { Limit } from '../policy/quota.ts'
 import { type Admission, Circuits, type Claims, type Phase } from './board/circuits.ts'
 import { Gates } from './board/gates.ts'
+import { Refusals } from './board/refusals.ts'
 import { Remembered } from './board/remembered.ts'
 import { Repeats, type Way } from './board/repeats.ts'
 import { Traffic } from './board/traffic.ts'
@@ -52,6 +53,8 @@ export class Board {
   readonly #gates: Gates
   readonly #traffic: Traffic
   readonly #repeats: Repeats
+  /** What vendors have refused of requests. */
+  readonly refusals: Refusals
   readonly #errors = new Remembered<{ readonly at: number; readonly failure: Failure }>()
   /** Formats found missing at an endpoint, and until when (ms) that is believed. */
   readonly #lacking = new Map<string, Map<UpstreamProtocolName, number>>()
@@ -64,6 +67,7 @@ export class Board {
     this.#gates = new Gates(world, tell, (at) => this.#clock(at))
     this.#traffic = new Traffic(world)
     this.#repeats = new Repeats(world)
+    this.refusals = new Refusals(world)
   }
 
   /** The format is not spoken at this endpoint, as it said itself. */

@@ -10,7 +10,7 @@ import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provid
 import type { Candidate } from '../core/target.ts'
 import { type Doubt, doubts } from '../policy/fit.ts'
 import { wiresFor } from '../policy/wire.ts'
-import { acceptedBody, lackingAt } from '../protocols/accepts.ts'
+import { acceptedBody, lackingAt, withoutRefusedPaths } from '../protocols/accepts.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import { withoutKeeping } from '../protocols/openai-responses/without-keeping.ts'
 import { sse } from '../protocols/sse.ts'
@@ -32,6 +32,8 @@ export type Question = {
   readonly anew?: { readonly without: readonly string[] }
   /** A path in `body` as the client would write it, where the body is not the client's own alone. */
   readonly clientPath?: (path: string) => string
+  /** Whether the vendor has refused a member of the body (`store`), or of its messages or items (`messages.foo`). */
+  readonly refused?: (path: string) => boolean
   /** The client wants a whole answer, and the upstream is asked for a stream all the same. */
   readonly asStream?: true
   /** Its last message is the beginning of the answer: it goes to whoever goes on from there, in the format for that. */
@@ -123,7 +125,8 @@ const prepareAs = (
   const mend = (body: JsonObject) => {
     const asked = wire.keepsNothing ? withoutKeeping(body, question.protocol.name, lost) : body
     const taken = acceptedBody(asked, accepts, lost)
-    return quirk?.(taken, model, lost, protocol.name) ?? taken
+    const fitted = quirk?.(taken, model, lost, protocol.name) ?? taken
+    return question.refused ? withoutRefusedPaths(fitted, question.refused, lost) : fitted
   }
   const { stream } = question.request
   const path = pathOf(wire, protocol, model, stream)

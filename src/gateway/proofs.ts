@@ -6,23 +6,34 @@
 import type { Message, Part } from '../core/chat.ts'
 import type { Question } from './prepare.ts'
 
-/** The question without the seals in it, to be written anew; null: there are none. What is lost by it is named like any loss. */
-export const withoutProofs = (question: Question): Question | null => {
+/**
+ * The question without the seals in it, to be written anew; null: there are none. What is lost by it is named like any loss.
+ * `isMeant`: only these seals.
+ */
+export const withoutProofs = (question: Question, isMeant: (seal: string) => boolean = () => true): Question | null => {
   const { request, anew } = question
+  const isSealed = (part: Part): boolean =>
+    part.type === 'reasoning' && part.proof !== undefined && isMeant(part.proof.value)
   const sealed = request.messages.flatMap(({ content }) => content.filter(isSealed).map(({ at }) => at))
   if (sealed.length === 0) return null
+  const open = (part: Part): Part => (isSealed(part) ? unsealed(part) : part)
   return {
     ...question,
     anew: { without: [...(anew?.without ?? []), ...sealed] },
-    request: { ...request, messages: request.messages.map(unsealed) },
+    request: {
+      ...request,
+      messages: request.messages.map((message): Message => ({ ...message, content: message.content.map(open) })),
+    },
   }
 }
 
-const isSealed = (part: Part): boolean => part.type === 'reasoning' && part.proof !== undefined
+/** Every seal in the question. */
+export const sealsIn = ({ request }: Question): readonly string[] =>
+  request.messages.flatMap(({ content }) =>
+    content.flatMap((part) => (part.type === 'reasoning' && part.proof ? [part.proof.value] : [])),
+  )
 
-const unsealed = (message: Message): Message => ({ ...message, content: message.content.map(open) })
-
-const open = (part: Part): Part => {
+const unsealed = (part: Part): Part => {
   if (part.type !== 'reasoning') return part
   const { proof: _, ...rest } = part
   return rest

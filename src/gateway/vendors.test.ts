@@ -381,3 +381,13 @@ test('anthropic: edits that need thinking go with it', () => {
   assert.deepEqual(body.context_management, { edits: [edits[1]] })
   assert.ok(dropped.includes('context_management.edits[0]'))
 })
+
+test('ids of calls are short enough for chat completions of OpenAI, and still pair', () => {
+  const { messages } = thinking('')
+  const long = JSON.parse(JSON.stringify(messages).replaceAll('call_1', `chatcmpl-tool-${'a'.repeat(32)}`))
+  const { body } = sent('openai', 'anthropic-messages', { max_tokens: 9, messages: long }, 'gpt-4.1')
+  const [, assistant, result] = body.messages as readonly JsonObject[]
+  const id = String(result?.tool_call_id)
+  assert.ok(id.length <= 40, id)
+  assert.ok(JSON.stringify(assistant?.tool_calls).includes(id))
+})

@@ -25,6 +25,24 @@ const withoutRefused = (body: JsonObject, refuses: NonNullable<Accepts['refuses'
   return without(body, ...refused)
 }
 
+/** The body without members that this vendor has refused before: of the body, of its messages and of its items. */
+export const withoutRefusedPaths = (body: JsonObject, isRefused: (path: string) => boolean, lost: Lost): JsonObject => {
+  const leave = (from: JsonObject, prefix: string, name: (member: string) => string): JsonObject => {
+    const refused = Object.keys(from).filter((member) => from[member] !== undefined && isRefused(prefix + member))
+    for (const member of refused) if (!saysNothing(from[member])) lost(name(member))
+    return without(from, ...refused)
+  }
+  let kept = leave(body, '', (member) => member)
+  for (const root of ['messages', 'input']) {
+    const items = list(kept[root])
+    const now = mapped(items, (item, index) =>
+      isObject(item) ? leave(item, `${root}.`, (member) => `${root}[${index}].${member}`) : item,
+    )
+    if (now !== items) kept = { ...kept, [root]: now }
+  }
+  return kept
+}
+
 /** Null, the value that means the same as absence, or an empty list or object. */
 const saysNothing = (value: Json | undefined, usual?: Json): boolean =>
   value === null ||

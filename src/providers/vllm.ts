@@ -1,5 +1,5 @@
 import type { Provider } from '../core/provider.ts'
-import { alternating } from './quirks/messages.ts'
+import { alternating, systemFirst } from './quirks/messages.ts'
 import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
 export default {
@@ -12,8 +12,8 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },
-  // Templates of many models refuse neighbours of one role (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
-  quirks: { requestBody: inOrder(olderChat, onlyChat(alternating)) },
+  // Templates of many models refuse neighbours of one role, and a system message among them (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
+  quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))) },
   // Its extra parameters of chat completions: the two exclude each other.
   takesPrefill: {
     protocol: 'openai-chat',

@@ -211,9 +211,6 @@ const writeGrammar = (format: Json | undefined): Json | undefined => {
   return { type, grammar }
 }
 
-/** OpenAI refuses longer ids of calls in chat completions (github.com/agno-agi/agno/issues/5382). */
-const LONGEST_ID = 40
-
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const writeMessages = (messages: readonly Message[], losses: Losses, target: EncodeTarget): JsonObject[] => {

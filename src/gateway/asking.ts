@@ -121,7 +121,7 @@ class ModelAsking implements Asking<Prepared> {
 
   otherwise(target: Target, failure: Failure): boolean {
     const { id } = target.candidate.instance
-    if (this.#turn?.forgotten(this.#askedOf(target), failure) || this.#isAbsent(target, failure)) return true
+    if (this.#turn?.forgotten(this.#questionAt(target), failure) || this.#isAbsent(target, failure)) return true
     if (failure.kind === 'incompatible') return this.#learns(target, failure)
     if (failure.kind !== 'unknown_proof' || this.#unsealed?.has(id)) return false
     const asked = this.#askedOf(target)
@@ -145,13 +145,19 @@ class ModelAsking implements Asking<Prepared> {
     return mayAskElsewhere(this.#question.request, failure)
   }
 
-  /** The question as it is put there. */
-  #askedOf(target: Target): Question {
-    const question =
+  /** The question for this target, before what its model has refused is left out. */
+  #questionAt(target: Target): Question {
+    return (
       this.#unsealed?.get(target.candidate.instance.id) ??
       this.#short ??
       this.#turn?.questionFor(target) ??
       this.#question
+    )
+  }
+
+  /** The question as it is put there. */
+  #askedOf(target: Target): Question {
+    const question = this.#questionAt(target)
     return this.#tools.board.refusals.isEmpty ? question : this.#adaptedFor(target.candidate, question)
   }
 

@@ -271,3 +271,22 @@ for (const [query, found, more] of pages)
     assert.equal(body.first_id, body.data[0]?.id ?? '')
     assert.equal(body.last_id, body.data.at(-1)?.id ?? '')
   })
+
+test('stored: a missing model is asked for once, also after a vendor has refused something', async () => {
+  const { ask, world } = given((asked) => {
+    const { model, temperature } = JSON.parse(asked.body ?? '{}')
+    if (temperature !== undefined) play.error(asked, 400, { code: 'unsupported_parameter', param: 'temperature' })
+    else if (model.startsWith('gone'))
+      play.error(asked, 404, { code: 'model_not_found', message: 'The model does not exist' })
+    else answers(asked)
+  })
+  const calls = async (body: object): Promise<number> => {
+    const before = world.calls.length
+    await ask({ model: 'one/m', ...body })
+    await world.pass(5_000)
+    return world.calls.length - before
+  }
+  assert.equal(await calls({ model: 'one/gone' }), 1)
+  assert.equal(await calls({ temperature: 0.5 }), 2)
+  assert.equal(await calls({ model: 'one/gone-too' }), 1)
+})

@@ -94,9 +94,9 @@ export class Turn {
     return own.length === 0 ? all : [...own, ...all.filter(({ id }) => id !== maker.key)]
   }
 
-  /** Whether it failed only because its record is gone there: then it can be asked again, with everything. */
+  /** Whether it failed only because the provider's own record is gone: then the whole conversation is sent there once. */
   forgotten(asked: Question, failure: Failure): boolean {
-    if (asked === this.question || this.#nativeLost) return false
+    if (asked !== this.#native?.question || this.#nativeLost) return false
     const gone = failure.status === 404 || failure.upstream?.code === 'previous_response_not_found'
     this.#nativeLost = gone
     return gone

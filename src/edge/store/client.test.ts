@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -283,6 +283,41 @@ test('store: the end of its thread is reported, and the next thread goes on', as
   assert.equal(await store.put({ ...one, id: 'c' }), null)
   assert.equal((await found(store, 'a'))?.id, 'a')
   assert.deepEqual([threads.length, changes.map(({ status }) => status)], [2, ['degraded', 'ok']])
+})
+
+test('store: what this process has in progress stays so when its thread is started again', async (t) => {
+  const { open } = given()
+  const threads: Worker[] = []
+  class Watched extends Worker {
+    constructor(...args: ConstructorParameters<typeof Worker>) {
+      super(...args)
+      threads.push(this)
+    }
+  }
+  t.mock.method(process, 'getBuiltinModule', () => ({ Worker: Watched }))
+  const store = open()
+  assert.equal(await store.put({ ...one, status: 'in_progress' }), null)
+  await threads[0]?.terminate()
+  await until(() => store.problem() === null, 'it recovers')
+  await until(async () => (await store.put({ ...one, id: 'b', items: [] })) === null, 'the next thread stores')
+  assert.equal((await found(store, 'a'))?.status, 'in_progress')
+})
+
+test('store: a folder that cannot be looked into is a problem without a path, and its thread goes on', async () => {
+  const { root, folder, open } = given()
+  const store = open()
+  assert.equal(await store.put(one), null)
+  renameSync(folder, join(root, 'away'))
+  symlinkSync(folder, folder)
+  const failure = await store.put({ ...one, id: 'b', items: [] })
+  assert.equal(failure?.kind, 'storage')
+  assert.ok(!failure.message.includes(root), failure.message)
+  assert.ok(!store.problem()?.reason.includes(root), store.problem()?.reason)
+  assert.doesNotMatch(failure.message, /thread has ended/)
+  rmSync(folder)
+  renameSync(join(root, 'away'), folder)
+  await until(() => store.problem() === null, 'it recovers')
+  assert.equal((await found(store, 'a'))?.id, 'a')
 })
 
 test('store: where no thread may start nothing is stored', () => {

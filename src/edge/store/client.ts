@@ -11,7 +11,16 @@ import type { Worker } from 'node:worker_threads'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
 import type { Limits } from './database.ts'
-import type { Answer, FromThread, Operation, Read, ThreadOptions, ToThread, Write } from './messages.ts'
+import {
+  type Answer,
+  type FromThread,
+  type Operation,
+  problemOf,
+  type Read,
+  type ThreadOptions,
+  type ToThread,
+  type Write,
+} from './messages.ts'
 
 export type StoreOptions = {
   readonly folder: string
@@ -50,6 +59,9 @@ const OPENED_AFTER = 1_000
 const MOST = { operations: 2_000, characters: 256 * 1_048_576 }
 /** ms after which a client may retry what needed the store. */
 const RETRY_AFTER = 5_000
+
+/** This process among those that share the folder: its number may have been another's before, as 1 is in each container. */
+const PROCESS = `${process.pid}.${Math.round(performance.timeOrigin)}@${hostname()}`
 
 const THREAD = new URL('./store-thread.mjs', import.meta.url)
 /** MB. A response that was answered in the background may have events of 128 million characters. */
@@ -218,7 +230,7 @@ class StoreClient {
     this.#sentLimits = limits()
     const workerData: ThreadOptions & { readonly compileCache: string | undefined } = {
       folder,
-      worker: `${process.pid}@${hostname()}`,
+      worker: PROCESS,
       limits: limitsOf(this.#sentLimits),
       compileCache: getCompileCacheDir(),
     }
@@ -229,7 +241,7 @@ class StoreClient {
       worker.on('message', (message: FromThread) => this.#receive(message))
       let problem = 'its thread has ended'
       worker.on('error', (error) => {
-        problem = `its thread has ended: ${error instanceof Error ? error.message : 'unknown error'}`
+        problem = `its thread has ended: ${problemOf(error)}`
       })
       worker.on('exit', () => this.#lost(worker, problem))
       worker.unref()
@@ -237,7 +249,7 @@ class StoreClient {
       return null
     } catch (error) {
       // Node's permission model allows threads only with --allow-worker.
-      return `its thread cannot start: ${error instanceof Error ? error.message : 'unknown error'}`
+      return `its thread cannot start: ${problemOf(error)}`
     }
   }
 

@@ -143,7 +143,7 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
     database.close()
     throw error
   }
-  const opened = [path, `${path}-wal`].map((file) => ({ file, stats: statSync(file, { throwIfNoEntry: false }) }))
+  const opened = [path, `${path}-wal`].map((file) => ({ file, stats: statsOf(file) }))
 
   const insert = database.prepare(
     'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',
@@ -270,7 +270,7 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
     sweep: () => Number(expire.run(expired(), SWEPT).changes) >= SWEPT,
     probe: () => database.exec(`PRAGMA user_version = ${VERSION}`),
     checkpoint: () => database.exec('PRAGMA wal_checkpoint(PASSIVE)'),
-    moved: () => opened.some(({ file, stats }) => !isSame(stats, statSync(file, { throwIfNoEntry: false }))),
+    moved: () => opened.some(({ file, stats }) => !isSame(stats, statsOf(file))),
     close() {
       try {
         // A copy of the file alone is then complete. Other processes may go on writing.
@@ -280,6 +280,15 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
       }
       database.close()
     },
+  }
+}
+
+/** Undefined: the path leads to no file, or cannot be followed. */
+const statsOf = (file: string): Stats | undefined => {
+  try {
+    return statSync(file, { throwIfNoEntry: false })
+  } catch {
+    return undefined
   }
 }
 

@@ -34,4 +34,11 @@ export type FromThread = {
   readonly recreated?: true
 }
 
+/** `worker`: the process, as `PID.START@HOST`. */
 export type ThreadOptions = { readonly folder: string; readonly worker: string; readonly limits: Limits }
+
+/** SQLite's own words, or the code of the file system: its message names the path, which `/health` shows to anyone. */
+export const problemOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return 'unknown error'
+  return 'syscall' in error && 'code' in error ? `${error.code} (${error.syscall})` : error.message
+}

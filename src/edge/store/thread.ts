@@ -10,7 +10,15 @@ import type { MessagePort } from 'node:worker_threads'
 import { isObject, parseJson } from '../../core/json.ts'
 import type { StoredResponse } from '../../core/stored.ts'
 import { type Database, FILE, type Limits, openDatabase } from './database.ts'
-import type { Answer, FromThread, Operation, ThreadOptions, ToThread, Write } from './messages.ts'
+import {
+  type Answer,
+  type FromThread,
+  type Operation,
+  problemOf,
+  type ThreadOptions,
+  type ToThread,
+  type Write,
+} from './messages.ts'
 
 type PendingWrite = Write & { readonly number: number }
 
@@ -215,7 +223,8 @@ class StoreThread {
     this.#database = database
     this.#wasOpen = true
     clearTimeout(this.#sweeping)
-    this.#sweep((worker) => !isOthers(worker, true))
+    // The file may be opened again, by this thread or the next, while this process has responses in progress.
+    this.#sweep((worker) => worker !== this.#worker && !isOthers(worker, true))
     return database
   }
 
@@ -303,19 +312,14 @@ const codeOf = (error: unknown): number =>
 const isBusy = (error: unknown): boolean => codeOf(error) === 5 || codeOf(error) === 6
 const isFull = (error: unknown): boolean => codeOf(error) === 13
 
-/** SQLite's own words, or the code of the file system: its message names the path, which `/health` shows to anyone. */
-const problemOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return 'unknown error'
-  return 'syscall' in error && 'code' in error ? `${error.code} (${error.syscall})` : error.message
-}
-
 /**
  * Whether it is another process of this machine that is alive, or that is not: a process that replaces another leaves it
  * to answer what it has begun. Of other machines nothing is known.
  */
 const isOthers = (worker: string, alive: boolean): boolean => {
-  const [pid = '', ...host] = worker.split('@')
-  return host.join('@') === hostname() && Number(pid) !== process.pid && isAlive(Number(pid)) === alive
+  const [, ...host] = worker.split('@')
+  const pid = Number.parseInt(worker, 10)
+  return host.join('@') === hostname() && pid !== process.pid && isAlive(pid) === alive
 }
 
 const isAlive = (pid: number): boolean => {

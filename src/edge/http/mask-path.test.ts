@@ -23,5 +23,21 @@ const cases: readonly (readonly [path: string, known: boolean, expected: string]
   ['/', false, '/'],
   ['', false, ''],
 ]
+const many = (count: number): string => '/a'.repeat(count)
+
+test('mask path: of a path of thousands of segments only the first are compared and shown', () => {
+  let compared = 0
+  const masked = maskPath(
+    `${many(4_000)}/team-a`,
+    () => {
+      compared++
+      return false
+    },
+    false,
+  )
+  assert.equal(masked, `${many(31)}/…`)
+  assert.ok(compared <= 64, `${compared} comparisons`)
+})
+
 for (const [path, known, expected] of cases)
   test(`mask path: ${path}`, () => assert.equal(maskPath(path, isClientKey, known), expected))

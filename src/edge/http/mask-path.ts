@@ -9,11 +9,15 @@ const KNOWN_PREFIX =
 /** Random text: at least 24 characters with letters and digits mixed. Ids and model names look alike, so only unknown paths are tested for it. */
 const RANDOM = /^(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[-_A-Za-z0-9.~+=]{24,}$/
 
+/** Segments that are compared, since each costs up to four digests; no route has as many. The rest is not shown. */
+const MOST_SEGMENTS = 32
+
 /** `isClientKey` finds keys of any form. `known`: the path has a route, whose `{id}` may be long and random. */
 export const maskPath = (path: string, isClientKey: (segment: string) => boolean, known: boolean): string =>
   path
-    .split('/')
-    .map((segment) => {
+    .split('/', MOST_SEGMENTS + 1)
+    .map((segment, at) => {
+      if (at === MOST_SEGMENTS) return '…'
       const plain = decoded(segment)
       // `/Bearer%20KEY` and `/key=KEY` carry a key too.
       const value = plain.slice(Math.max(plain.lastIndexOf(' '), plain.lastIndexOf('=', plain.length - 2)) + 1)

@@ -31,16 +31,19 @@ const shown = (source: string, at: number): string => {
 const positionOf = (source: string, at: number): TextPosition => {
   let line = 1
   let start = 0
-  for (let next = source.indexOf('\n'); next !== -1 && next < at; next = source.indexOf('\n', start)) {
-    line++
-    start = next + 1
-  }
+  // Unlike `indexOf`, one test per unit is as fast for a body of line feeds alone.
+  for (let next = 0; next < at; next++)
+    if (source.charCodeAt(next) === LINE_FEED) {
+      line++
+      start = next + 1
+    }
   return { line, column: at - start + 1 }
 }
 
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y
 const WORDS = ['true', 'false', 'null']
-const SPACE = new Set([' ', '\t', '\n', '\r'])
+const LINE_FEED = 10
+const BLANKS = /[ \t\n\r]+/y
 
 /**
  * Index of the first token that cannot stand where JSON expects a value: the errors for which V8 gives no position. One
@@ -52,8 +55,11 @@ const strayTokenAt = (source: string): number => {
   let at = 0
   while (at < source.length) {
     const char = source.charAt(at)
-    if (SPACE.has(char)) {
-      at++
+    if (char <= ' ') {
+      // 20 million blanks, the largest body, took 0.4 s one by one.
+      BLANKS.lastIndex = at
+      if (!BLANKS.test(source)) return at
+      at = BLANKS.lastIndex
       continue
     }
     if (char === ',' || char === ':') {

@@ -158,7 +158,8 @@ class ModelAsking implements Asking<Prepared> {
   /** The question as it is put there. */
   #askedOf(target: Target): Question {
     const question = this.#questionAt(target)
-    return this.#tools.board.refusals.isEmpty ? question : this.#adaptedFor(target.candidate, question)
+    const { candidate } = target
+    return this.#tools.board.refusals.concern(candidate) ? this.#adaptedFor(candidate, question) : question
   }
 
   /** Without what this model has refused of late; the same object for the same question. */

@@ -10,13 +10,18 @@ export class Refusals {
   readonly #world: World
   /** Until when, by the model at its provider and what it refused. */
   readonly #until = new Remembered<number>()
+  /** Until when any of them is kept, by model. */
+  readonly #untilAny = new Remembered<number>()
 
   constructor(world: World) {
     this.#world = world
   }
 
-  get isEmpty(): boolean {
-    return this.#until.isEmpty
+  /** Whether this model has refused anything of late. Comparing a request costs a look-up for each member of its messages. */
+  concern(candidate: Candidate): boolean {
+    if (this.#untilAny.isEmpty) return false
+    const until = this.#untilAny.get(modelId(candidate))
+    return until !== undefined && until > this.#world.now()
   }
 
   /** A member of the body (`store`), or of its messages or items (`messages.foo`). */
@@ -38,11 +43,13 @@ export class Refusals {
   }
 
   #note(candidate: Candidate, what: string): void {
-    this.#until.set(`${modelId(candidate)} ${what}`, this.#world.now() + KEPT)
+    const until = this.#world.now() + KEPT
+    const model = modelId(candidate)
+    this.#until.set(`${model} ${what}`, until)
+    this.#untilAny.set(model, until)
   }
 
   #has(candidate: Candidate, what: string): boolean {
-    if (this.#until.isEmpty) return false
     const until = this.#until.get(`${modelId(candidate)} ${what}`)
     return until !== undefined && until > this.#world.now()
   }

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { instance } from '../../../test/support/gateway.ts'
+import { stillWorld } from '../../../test/support/still-world.ts'
+import type { Candidate } from '../../core/target.ts'
+import { Refusals } from './refusals.ts'
+
+const a: Candidate = { instance: instance('a'), model: 'm', because: '', weight: 1 }
+
+test('refusals: only requests to a model that has refused something of late are compared', async () => {
+  const world = stillWorld()
+  const refusals = new Refusals(world)
+  assert.equal(refusals.concern(a), false)
+  refusals.noteMember(a, 'store')
+  assert.equal(refusals.concern(a), true)
+  assert.equal(refusals.concern({ ...a, model: 'other' }), false)
+  assert.equal(refusals.concern({ ...a, instance: instance('b') }), false)
+  await world.pass(300_000)
+  refusals.noteSeal(a, 'sealed')
+  await world.pass(300_000)
+  assert.deepEqual([refusals.hasMember(a, 'store'), refusals.hasSeal(a, 'sealed')], [false, true])
+  assert.equal(refusals.concern(a), true)
+  await world.pass(300_000)
+  assert.equal(refusals.concern(a), false)
+})

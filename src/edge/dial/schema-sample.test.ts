@@ -60,3 +60,19 @@ test('schema sample: a schema that refers to itself ends', () => {
   const tree: JsonObject = { type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }
   assert.ok(JSON.stringify(schemaSample(tree)).length < 1_000)
 })
+
+const self: JsonObject = { $ref: '#' }
+const names = Array.from({ length: 1_000 }, (_, at) => `name${at}`)
+const growing: readonly (readonly [string, JsonObject])[] = [
+  ['members', { type: 'object', properties: { a: self, b: self, c: self, d: self }, required: ['a', 'b', 'c', 'd'] }],
+  ['items', { type: 'array', items: self, minItems: 64 }],
+  ['merges', { allOf: [self, self, self, self] }],
+  [
+    'merges of many members',
+    { $defs: { many: { required: names } }, allOf: names.map(() => ({ $ref: '#/$defs/many' })) },
+  ],
+]
+for (const [name, schema] of growing)
+  test(`schema sample: a schema that grows without end ends: ${name}`, () => {
+    assert.ok(JSON.stringify(schemaSample(schema)).length < 2_000_000)
+  })

@@ -5,6 +5,8 @@ import { isObject, type Json, type JsonObject, list, number, object, text } from
 const DEEPEST = 16
 /** Most items and characters that a minimum can ask for. */
 const LONGEST = 64
+/** Schemas and members that one sample visits at most: a schema that refers to itself in several places has no end. */
+const MOST_VISITED = 20_000
 
 /** JSON Schema 2020-12, the part that tools use: no `pattern`, `not`, `if` or conditions across members. */
 export const schemaSample = (schema: JsonObject, word = 'demo'): Json => new Sampler(schema, word).value(schema, 0)
@@ -12,6 +14,7 @@ export const schemaSample = (schema: JsonObject, word = 'demo'): Json => new Sam
 class Sampler {
   readonly #root: JsonObject
   readonly #word: string
+  #left = MOST_VISITED
 
   constructor(root: JsonObject, word: string) {
     this.#root = root
@@ -19,8 +22,9 @@ class Sampler {
   }
 
   value(schema: Json | undefined, depth: number): Json {
+    if (depth > DEEPEST || this.#left <= 0) return null
     const here = this.#resolved(schema)
-    if (!here || depth > DEEPEST) return null
+    if (!here) return null
     if (here.const !== undefined) return here.const
     const [listed] = [...list(here.enum), ...list(here.examples)]
     if (listed !== undefined) return listed
@@ -47,7 +51,8 @@ class Sampler {
   /** The schema with its `$ref` and `allOf` merged in. */
   #resolved(schema: Json | undefined, hops = 0): JsonObject | undefined {
     const here = object(schema)
-    if (!here || hops > DEEPEST) return here
+    this.#left -= here ? 1 + membersOf(here) : 1
+    if (!here || hops > DEEPEST || this.#left <= 0) return here
     const path = text(here.$ref)
     const target = path?.startsWith('#/') ? pointed(this.#root, path) : path === '#' ? this.#root : undefined
     const parts = [target, ...list(here.allOf)].map((part) => this.#resolved(part, hops + 1))
@@ -72,9 +77,9 @@ class Sampler {
   #array(schema: JsonObject, depth: number): Json {
     const count = Math.min(LONGEST, Math.max(1, number(schema.minItems) ?? 1), number(schema.maxItems) ?? LONGEST)
     const prefix = list(schema.prefixItems)
-    return Array.from({ length: Math.max(count, prefix.length) }, (_, at) =>
-      this.value(prefix[at] ?? schema.items, depth + 1),
-    )
+    const length = Math.max(count, prefix.length)
+    this.#left -= length
+    return Array.from({ length }, (_, at) => this.value(prefix[at] ?? schema.items, depth + 1))
   }
 
   #string({ format, minLength, maxLength }: JsonObject): string {
@@ -108,6 +113,9 @@ const lowest = (schema: JsonObject): number => {
   const value = Math.ceil(least / step) * step
   return most !== undefined && value > most ? most : value
 }
+
+const membersOf = ({ properties, required }: JsonObject): number =>
+  list(required).length + Object.keys(object(properties) ?? {}).length
 
 const ownMember = (from: JsonObject, name: string): Json | undefined =>
   Object.hasOwn(from, name) ? from[name] : undefined

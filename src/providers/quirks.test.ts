@@ -671,3 +671,39 @@ test('sealed reasoning: every recorded request that was granted it names such a 
     [],
   )
 })
+
+// ── Claude: a thought before the calls ───────────────────────────────────────────────────────────────────────────
+
+const thinking = { type: 'enabled', budget_tokens: 2048 }
+const uses = (id: string) => ({ type: 'tool_use', id, name: 'f', input: {} })
+const results = (id: string, ...more: readonly JsonObject[]): JsonObject => ({
+  role: 'user',
+  content: [{ type: 'tool_result', tool_use_id: id, content: 'x' }, ...more],
+})
+const thought = { type: 'thinking', thinking: 'hm', signature: 's' }
+const model = (...content: readonly JsonObject[]): JsonObject => ({ role: 'assistant', content })
+const begun = [hello, model(thought, uses('toolu_1')), results('toolu_1')] as const
+
+for (const [what, conversation, lost] of [
+  ['its second call, which needs no thought of its own', [...begun, model(uses('toolu_2')), results('toolu_2')], []],
+  [
+    'its second call, with words beside the result',
+    [hello, model(thought, uses('toolu_1')), results('toolu_1', { type: 'text', text: 'note' })].concat([
+      model({ type: 'text', text: 'next' }, uses('toolu_2')),
+      results('toolu_2'),
+    ]),
+    [],
+  ],
+  ['a call of another vendor in its turn', [...begun, model(uses('call_2')), results('call_2')], ['thinking']],
+  [
+    'a call without a thought after a question',
+    [...begun, model({ type: 'text', text: 'done' }), hello, model(uses('toolu_2')), results('toolu_2')],
+    ['thinking'],
+  ],
+] as const satisfies readonly (readonly [string, readonly JsonObject[], readonly string[]])[])
+  test(`claude: with thinking enabled, ${what}: ${lost.length > 0 ? 'thinking is left off' : 'thinking stays'}`, () => {
+    const body = { model: 'claude-sonnet-4-0', thinking, messages: conversation }
+    const made = sent('anthropic', body, 'claude-sonnet-4-0', messages)
+    assert.deepEqual(made.lost, lost)
+    assert.deepEqual(made.body.thinking, lost.length > 0 ? undefined : thinking)
+  })

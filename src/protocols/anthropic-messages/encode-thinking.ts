@@ -1,6 +1,7 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
+import { isUnthought } from '../../core/thought.ts'
 import type { Losses } from '../losses.ts'
 import type { Turn } from '../turns.ts'
 
@@ -137,12 +138,11 @@ const ownWish = (extra: Extra): Wish | undefined => {
 /** Whether `thinking` among the client's extras is understood here. */
 export const isThinking = (extra: Extra): boolean => extra.name === 'thinking' && ownWish(extra) !== undefined
 
-/** Whether the last turn of the assistant called tools, or is to be continued, without a thought at its beginning. */
+/** Whether calls were just answered, or an answer is to be continued, without the thinking block this requires. */
 const answersUnthought = (turns: readonly Turn[]): boolean => {
   const last = turns.findLastIndex(({ role }) => role === 'assistant')
   const turn = turns[last]
   if (!turn) return false
   const answered = turns[last + 1]?.content.some(({ type }) => type === 'tool_result') ?? true
-  const first = turn.content[0]?.type
-  return answered && first !== 'thinking' && first !== 'redacted_thinking'
+  return answered && isUnthought(turns, last)
 }

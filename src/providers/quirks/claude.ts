@@ -1,13 +1,14 @@
 /** What Claude refuses, at whichever provider it is asked in its own format. */
 import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
+import { isUnthought } from '../../core/thought.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Edits of the context that are refused unless the model thinks (platform.claude.com, context editing, 2026-11-21). */
 const NEEDS_THINKING = /^clear_thinking/
 
 /**
- * With `thinking: enabled` the assistant message whose calls were just answered has to begin with a thinking block
+ * With `thinking: enabled` the turn whose calls were just answered has to begin with a thinking block
  * (github.com/zed-industries/zed/pull/33317, 2025-06-24; github.com/BerriAI/litellm/issues/15601). Where another vendor made those
  * calls there is none, so thinking is left off for this turn, by name.
  */
@@ -22,10 +23,11 @@ export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) =
 const answersUnthought = (messages: readonly Json[]): boolean => {
   const last = messages.findLastIndex((message) => isObject(message) && message.role === 'assistant')
   if (last === -1) return false
-  const blocks = (message: Json | undefined) => list(isObject(message) ? message.content : undefined).filter(isObject)
-  const isAnswered = blocks(messages[last + 1]).some(({ type }) => type === 'tool_result')
-  const first = text(blocks(messages[last])[0]?.type)
-  return isAnswered && first !== 'thinking' && first !== 'redacted_thinking'
+  const next = messages[last + 1]
+  const isAnswered = list(isObject(next) ? next.content : undefined).some(
+    (block) => isObject(block) && block.type === 'tool_result',
+  )
+  return isAnswered && isUnthought(messages, last)
 }
 
 const withoutEdits = (body: JsonObject, lost: Parameters<RequestQuirk>[2]): JsonObject => {

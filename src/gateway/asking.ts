@@ -173,12 +173,13 @@ class ModelAsking implements Asking<Prepared> {
     return to
   }
 
-  /** A refused member that the request can do without: the same target is asked again without it. */
+  /** Whether to repeat the request at the same target without the member it refused: only one that is not essential. */
   #learns({ candidate }: Target, failure: Failure): boolean {
     const path = refusedMember(failure)
     const { refusals } = this.#tools.board
     if (path === undefined || refusals.hasMember(candidate, path) || this.#repeatedWithout >= MOST_LEFT_OUT)
       return false
+    if (this.#question.request.extras.some(({ at, essential }) => essential && at === path)) return false
     const body = this.#made.get(candidate)?.at(-1)?.prepared?.body
     if (!body?.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
     this.#repeatedWithout++

@@ -49,6 +49,22 @@ for (const [what, error, body, word, dropped] of MEMBERS)
     assert.equal(await turn(), 2)
   })
 
+for (const [member, value] of [
+  ['web_search_options', {}],
+  ['modalities', ['text', 'audio']],
+] as const)
+  test(`a refused ${member}, which the request means something else without, goes to the next vendor`, async () => {
+    const refuse = refuses(`"${member}"`, { code: 'unknown_parameter', param: member })
+    const { ask, world } = bench([instance('a'), instance('b')], (asked) =>
+      asked.url.includes('//a.') ? refuse(asked) : play.json(asked, 200, said.chat('answered')),
+    )
+    const reply = ask({ model: 'a/m', messages: [USER], [member]: value })
+    await world.pass(2_000)
+    assert.equal(reply.headers['x-headgate-provider'], 'b')
+    assert.equal(reply.headers['x-headgate-dropped'], undefined)
+    assert.ok(world.calls.at(-1)?.body?.includes(`"${member}"`))
+  })
+
 test('another model is still sent the member', async () => {
   const error = { code: 'unknown_parameter', param: 'foo' }
   const { ask, world } = bench([instance('a'), instance('b')], refuses('"foo"', error))

@@ -290,6 +290,8 @@ const EFFORTS: readonly (readonly [model: string, effort: string | undefined, st
   ['gpt-5.4-mini', undefined, 'chat'],
   ['gpt-5.6-terra', undefined, 'responses'],
   ['gpt-5.6-terra', 'none', 'chat'],
+  ['gpt-5.5-chat-latest', undefined, 'chat'],
+  ['gpt-6-search-api', undefined, 'chat'],
   ['gpt-5-mini', 'low', 'chat'],
   ['gpt-4.1', undefined, 'chat'],
 ]

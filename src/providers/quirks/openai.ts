@@ -17,8 +17,8 @@ const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).
 
 /** GPT-5.4: refuses an effort beside tools. */
 const BY_EFFORT = /^gpt-5\.4(?:-|$)/
-/** GPT-5.5 and later reason by default, and refuse tools unless the effort is `none`. */
-const BY_DEFAULT = /^gpt-(?:5\.(?:[5-9]|[1-9][0-9])|[6-9])/
+/** GPT-5.5 and later reason by default, and refuse tools unless the effort is `none`; chat and search variants do not reason. */
+const BY_DEFAULT = /^gpt-(?:5\.(?:[5-9]|[1-9][0-9])|[6-9])(?!.*-(?:chat|search))/
 
 /**
  * Chat completions of these models take no function tools together with reasoning; the error says to use responses

@@ -235,14 +235,14 @@ describe('bench: profiles', () => {
     assert.doesNotMatch(flame(fold(profiled([5]), ALWAYS), 'idle'), /<g>/))
 })
 
-const go = spawnSync('go', ['version'], { encoding: 'utf8' }).status === 0
+const go = ['go', '/usr/local/go/bin/go'].find((program) => spawnSync(program, ['version']).status === 0)
 test('bench: the load rig builds, vets and passes its tests', { skip: go ? false : 'go is not installed' }, () => {
   const rig = join(import.meta.dirname, '..', 'bench', 'rig')
   for (const words of [
     ['vet', './...'],
     ['test', '-count=1', './...'],
   ]) {
-    const { status, stdout, stderr } = spawnSync('go', words, { cwd: rig, encoding: 'utf8', timeout: 300_000 })
+    const { status, stdout, stderr } = spawnSync(go ?? 'go', words, { cwd: rig, encoding: 'utf8', timeout: 300_000 })
     assert.equal(status, 0, `go ${words.join(' ')}\n${stdout}${stderr}`)
   }
 })

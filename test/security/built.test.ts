@@ -78,7 +78,7 @@ test('built: credentials are looked up by a digest with a salt that nobody knows
   const keys = source.get('edge/http/keys.ts') ?? ''
   assert.match(keys, /salt = randomBytes\(32\)/)
   assert.match(keys, /hash\('sha256', salt \+ value/)
-  assert.match(keys, /known\.has\(salted\(presented\)\)/)
+  assert.match(keys, /known\.get\(salted\(presented\)\)/)
   // Nobody else holds what a client presents against what is configured.
   const compared = [...source].filter(([, text]) => /auth\.(?:keys|admin)/.test(text)).map(([file]) => file)
   for (const file of compared)

@@ -180,7 +180,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     this.#over ??= {}
     this.#asked = null
     this.#sink = null
-    // Nobody waits for a call that lingers, and its connection may still be reused.
+    // No client waits for a lingering call, and its connection may still be reused.
     if (!this.#lingers) this.#hangUp()
   }
 

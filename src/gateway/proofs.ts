@@ -7,7 +7,7 @@ import type { Message, Part } from '../core/chat.ts'
 import type { Question } from './prepare.ts'
 
 /**
- * The question without the seals in it, to be written anew; null: there are none. What is lost by it is named like any loss.
+ * The question without the seals in it, to be encoded again; null: it has no seals. Removed seals are reported like any other loss.
  * `isMeant`: only these seals.
  */
 export const withoutProofs = (question: Question, isMeant: (seal: string) => boolean = () => true): Question | null => {

@@ -7,7 +7,7 @@ const effortOf = (tokens: number): Effort => (tokens < 4_096 ? 'low' : tokens < 
 
 /**
  * The request with an effort in place of its budget, for a model known to reason: others refuse an effort. An effort of
- * the client's own stays, and a budget of 0 too, since not every model can be told not to think.
+ * the client's own stays, and a budget of 0 too, since reasoning cannot be switched off for every model.
  */
 export const withEffort = (request: ChatRequest, { reasons }: Pick<EncodeTarget, 'reasons'>): ChatRequest => {
   const { thinkingBudget, ...settings } = request.settings

@@ -11,7 +11,7 @@ const accepts: Accepts = { reasoning: ['reasoning_content'] }
 const withThoughts = besideCalls('reasoning_content')
 
 /**
- * V4 thinks unless it is told not to, and then wants the reasoning of every message with calls back
+ * V4 thinks by default, and then requires the reasoning of every message with calls back
  * (github.com/earendil-works/pi/issues/3636, 2026-04-24; github.com/nowledge-co/nowledge-mem/issues/36). Where it was another
  * vendor's, or the client dropped it, an empty text is taken (github.com/NousResearch/hermes-agent/issues/15353).
  */

@@ -19,7 +19,7 @@ const reasoningBesideOutput = (usage: Usage): Usage => {
 
 /** Models whose name says that they do not reason take stops; their siblings refuse them. */
 const TAKES_STOP = /non-reasoning/
-/** Models that reason and refuse to be told how much (github.com/NousResearch/hermes-agent/pull/23435, 2026-05-10, measured). */
+/** Models that reason and refuse a reasoning effort (github.com/NousResearch/hermes-agent/pull/23435, 2026-05-10, measured). */
 const REFUSES_EFFORT = /^grok-(?:3(?!-mini)|4(?:-|$)|4\.20(?!-multi-agent)|code-fast|build)/
 
 /**

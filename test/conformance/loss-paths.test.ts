@@ -248,7 +248,7 @@ const STYLES: readonly (readonly [style: string, cases: Cases])[] = [
   ['completions', COMPLETIONS],
 ]
 
-/** What a client wrote as one value, in which nobody looks for members. */
+/** What a client wrote as one value, whose members are not checked. */
 const WHOLE = new Set(['parameters', 'input_schema', 'schema', 'metadata', 'logit_bias', 'input', 'format'])
 
 /** The body with an unknown member in every object. */

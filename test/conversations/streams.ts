@@ -273,6 +273,6 @@ export const streams: { readonly [wire in Wire]: Stream } = {
   ollama: { mediaType: 'application/x-ndjson', pieces: ollama },
 }
 
-/** Whether a vendor is asked for a stream. */
+/** Whether the request to a vendor asks for a stream. */
 export const wantsStream = (path: string, { stream }: JsonObject): boolean =>
   stream === true || /-stream$|:streamGenerateContent$/.test(path)

@@ -33,7 +33,7 @@ export class Refusals {
     return this.#has(candidate, `member ${path}`)
   }
 
-  /** A signature or sealed reasoning, told apart by its length and its end. */
+  /** A signature or sealed reasoning, identified by its length and its end. */
   noteSeal(candidate: Candidate, seal: string): void {
     this.#note(candidate, nameOfSeal(seal))
   }

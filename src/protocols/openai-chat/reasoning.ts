@@ -107,7 +107,7 @@ export const readDetails = (entries: readonly Json[]): Reasoning[] => {
 export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): JsonObject[] => {
   const { text, summary, proof } = block
   const format = FORMATS[proof?.origin ?? 'openai-chat']
-  // A proof of this format's own is somebody else's entry, and keeps its id.
+  // A proof in this format was written by the upstream, and keeps its id.
   const isOurs = proof !== undefined && proof.origin !== 'openai-chat'
   const id = isOurs ? `${PACKED}${proof.id ?? ''}` : proof?.id
   const common = { ...(id !== undefined && { id }), format, index }

@@ -96,7 +96,7 @@ const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<Settings[name]
       ? optional<string>('service_tier', (tier) => tier === 'auto' || tier === 'default')(value, request, takes)
       : undefined,
   metadata: optional('metadata', (value) => Object.keys(value).length === 0),
-  // Whoever has no such member keeps nothing.
+  // A provider without this member stores nothing.
   store: optional('store', (value) => !value),
   // Always asked of the upstream.
   streamUsage: () => ({}),

@@ -61,7 +61,7 @@ const encodeExtra = (draft: Draft, extra: Extra) => {
   const { at, name, value } = extra
   // Anthropic's is an object, and another thing.
   const isTheirs = name === 'context_management' && !isList(value)
-  // A word that is none of this format's three; an object may name a tool that the provider runs.
+  // Not one of this format's three words; an object may name a tool that the provider runs.
   const isWord = name === 'tool_choice' && typeof value === 'string'
   const isOwn = at === name && OWN_MEMBERS.has(name) && !isTheirs && !isWord
   if (isOwn && draft.body[name] === undefined) put(draft, name, value, at)

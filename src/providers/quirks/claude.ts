@@ -1,4 +1,4 @@
-/** What Claude refuses, at whichever provider it is asked in its own format. */
+/** What Claude refuses in its own format, at every provider that serves it. */
 import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import { isUnthought } from '../../core/thought.ts'

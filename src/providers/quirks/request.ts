@@ -52,7 +52,7 @@ export const developerAsSystem: RequestQuirk = (body) => {
 /** What servers of chat completions as they were in 2023 need. */
 export const olderChat: RequestQuirk = onlyChat(inOrder(olderTokenLimit, developerAsSystem))
 
-/** The same for a server nobody knows: it may be a relay to OpenAI's newer models, which know the newer limit only. */
+/** The same for an unknown server: it may be a relay to OpenAI's newer models, which know the newer limit only. */
 export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, protocol) =>
   developerAsSystem(
     COUNTS_HIDDEN.test(bare(model)) ? body : olderTokenLimit(body, model, lost, protocol),

@@ -147,9 +147,9 @@ const anthropic = bench([instance('anthropic', ['k1'], { speaks: [{ protocol: 'a
 const sink = { write: () => true, writableLength: 0, on() {}, off() {} }
 const log = openLog({ out: sink, level: 'info', format: 'json' })
 const metrics = createMetrics({ version: '0', started: 0 })
-const tell = (news: Parameters<typeof log.news>[0]) => {
-  log.news(news)
-  metrics.news(news)
+const tell = (event: Parameters<typeof log.record>[0]) => {
+  log.record(event)
+  metrics.record(event)
 }
 const board = new Board(world, tell)
 const lists = new Map<string, readonly string[]>()

@@ -11,7 +11,7 @@ import { readFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
-import { workersWanted } from './edge/workers/wanted.ts'
+import { workerCount } from './edge/workers/worker-count.ts'
 
 // Node 22.18 to 23 strip types too, and would fail later, at the first thing they lack. Older ones cannot read this file;
 // bin/headgate.mjs, which they can read, prints the same.
@@ -28,7 +28,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const version = (): string => JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 const [, program = '', ...args] = process.argv
-const workers = workersWanted(process.env, process.cwd())
+const workers = workerCount(process.env, process.cwd())
 // No static imports: all of those are loaded before the first line of any of them runs.
 const said = args.length > 0 ? (await import('./edge/command-line.ts')).answerTo(args, version()) : null
 if (said) {

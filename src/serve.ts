@@ -12,6 +12,7 @@ import { reloadState } from './edge/config/reload-state.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { dialer, lineFor } from './edge/dial/dial.ts'
 import { countingDial } from './edge/dial/held.ts'
+import { limitYoungGeneration } from './edge/heap-tuning.ts'
 import { handlersFor } from './edge/http/handlers.ts'
 import { measureLoad } from './edge/http/load.ts'
 import { type Server, startServer } from './edge/http/server.ts'
@@ -19,16 +20,15 @@ import { signing } from './edge/identity/signing.ts'
 import { loadProviders } from './edge/load-providers.ts'
 import { banner, openWarning, readyFields } from './edge/observe/banner.ts'
 import { paintFor } from './edge/observe/colour.ts'
+import { eventBus } from './edge/observe/event-bus.ts'
 import { type Log, openLog } from './edge/observe/log.ts'
+import { memoizeLast } from './edge/observe/memoize-last.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
-import { onceEach } from './edge/observe/once-each.ts'
 import { healthReadings, loadReadings, readingsOf } from './edge/observe/readings.ts'
-import { teller } from './edge/observe/teller.ts'
 import { type StoreChange, threadedStore } from './edge/store/client.ts'
-import type { Seat } from './edge/workers/seat.ts'
-import { MARK } from './edge/workers/wanted.ts'
+import type { WorkerLink } from './edge/workers/worker.ts'
+import { WORKER_VARIABLE } from './edge/workers/worker-count.ts'
 import { realWorld } from './edge/world.ts'
-import { keepYoungSmall } from './edge/young-generation.ts'
 import { Board } from './gateway/board.ts'
 import type { Gateway } from './gateway/handle.ts'
 import { ModelLists } from './gateway/model-lists.ts'
@@ -56,8 +56,8 @@ const refuseToStart = (lines: readonly string[]): never => {
  * later may need what is in this file, and would wait for that to be done.
  */
 export const serve = async (): Promise<void> => {
-  const mark = env[MARK]
-  const seat = mark === undefined ? undefined : (await import('./edge/workers/seat.ts')).takeSeat(mark)
+  const mark = env[WORKER_VARIABLE]
+  const seat = mark === undefined ? undefined : (await import('./edge/workers/worker.ts')).connectWorker(mark)
   const place = { env, folder: process.cwd(), providers: await loadProviders() }
   const loaded = await loadConfig(place)
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
@@ -68,7 +68,7 @@ export const serve = async (): Promise<void> => {
 const start = async (
   place: Place,
   running: Extract<Loaded, { readonly ok: true }>,
-  seat: Seat | undefined,
+  seat: WorkerLink | undefined,
 ): Promise<void> => {
   const { launch, sources } = running
   let config: Config = seat ? seat.share(running.config) : running.config
@@ -79,7 +79,7 @@ const start = async (
     new URL('data/catalogue.json', HOME),
   )
   /** Dollars, from the catalogue's nano-dollars; undefined where a price is not known. */
-  const costOf = onceEach(({ provider, upstreamModel, usage }: Summary): number | undefined => {
+  const costOf = memoizeLast(({ provider, upstreamModel, usage }: Summary): number | undefined => {
     const instance = config.instances.find(({ id }) => id === provider)
     if (!instance || upstreamModel === undefined || !usage) return undefined
     if (instance.provider.builtin) return 0
@@ -108,9 +108,9 @@ const start = async (
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new Live()
-  keepYoungSmall(() => live.size)
-  const tell = teller([(news) => log.news(news), (news) => metrics.news(news)], (error) => {
-    process.stderr.write(`headgate: what happened could not be written down: ${error}\n`)
+  limitYoungGeneration(() => live.size)
+  const tell = eventBus([(event) => log.record(event), (event) => metrics.record(event)], (error) => {
+    process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
   })
   const { dir } = config.settings.data
   const responses = threadedStore({

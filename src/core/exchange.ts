@@ -68,7 +68,7 @@ export type Sharing = 'joined' | 'stored' | 'coalesced' | 'left'
 export type Exchange = readonly Fact[]
 
 /** What is told outside while requests are served: lines of the log, counts of the metrics. */
-export type News =
+export type GatewayEvent =
   | { readonly event: 'request'; readonly exchange: Exchange }
   | {
       readonly event: 'fallback'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../test/support/settings.ts'
 import { stillWorld } from '../../test/support/still-world.ts'
-import type { News } from '../core/exchange.ts'
+import type { GatewayEvent } from '../core/exchange.ts'
 import { type FailureKind, fail } from '../core/failure.ts'
 import { list, object } from '../core/json.ts'
 import type { Instance } from '../core/provider.ts'
@@ -263,7 +263,7 @@ test('board: four empty answers of ten are put up with', async () => {
 
 test('board: what is told of them says what it is about', async () => {
   const world = stillWorld()
-  const news: News[] = []
+  const news: GatewayEvent[] = []
   const board = new Board(world, (item) => news.push(item))
   const instance = instanceOf(['a'])
   const target: Target = {

@@ -3,7 +3,7 @@
  * pure functions in `policy/`; here and in `board/` their results are stored, and it is told when one changed.
  */
 import type { UpstreamProtocolName } from '../core/chat.ts'
-import type { News } from '../core/exchange.ts'
+import type { GatewayEvent } from '../core/exchange.ts'
 import { type Failure, rowOf } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/protocol.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
@@ -60,7 +60,7 @@ export class Board {
   readonly #lacking = new Map<string, Map<UpstreamProtocolName, number>>()
   #turn = 0
 
-  constructor(world: World, tell: (news: News) => void) {
+  constructor(world: World, tell: (news: GatewayEvent) => void) {
     this.#world = world
     this.#epoch = world.date() - world.now()
     this.#circuits = new Circuits(world, tell)

@@ -4,7 +4,7 @@
  * time, or two where the first is late and may be hedged: then the first to open is taken, and the other is let go.
  */
 import type { Catalogue, Config } from '../core/config.ts'
-import type { Fact, News, SkippedTarget } from '../core/exchange.ts'
+import type { Fact, GatewayEvent, SkippedTarget } from '../core/exchange.ts'
 import { type Failure, rowOf } from '../core/failure.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
@@ -23,7 +23,7 @@ export type Tools = {
   readonly world: World
   readonly board: Board
   readonly catalogue: Catalogue
-  readonly tell: (news: News) => void
+  readonly tell: (news: GatewayEvent) => void
   /** Every request under way: how the process ends them all. */
   readonly live: Live
 }
@@ -487,7 +487,7 @@ export const fallback = (
   from: Target,
   to: Target,
   { kind, message }: Failure,
-): News => ({
+): GatewayEvent => ({
   event: 'fallback',
   id,
   ...(clientKey && { client: clientKey }),

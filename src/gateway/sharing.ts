@@ -7,7 +7,7 @@
  */
 import type { Received, Reply } from '../core/call.ts'
 import type { Config } from '../core/config.ts'
-import type { Fact, News } from '../core/exchange.ts'
+import type { Fact, GatewayEvent } from '../core/exchange.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import { type JsonObject, parseObject, text } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
@@ -124,7 +124,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
     for (const [name, print] of names) shelf.name(name, entry, print)
     let left = false
     let finished = false
-    const tell = (news: News) => {
+    const tell = (news: GatewayEvent) => {
       if (news.event !== 'request' || finished) return gateway.tell(news)
       entry.ended ??= endOf(news.exchange, received.id)
       // Its own client had left; those for whom it went on have lines of their own.

@@ -27,7 +27,7 @@ const LATER = [
   ['edge/identity/index.ts', 'clouds that are signed in to'],
   ['edge/dial/undici-line.ts', 'HTTP_CLIENT=undici'],
   ['edge/config/tree.ts', 'headgate.yaml'],
-  ['edge/workers/seat.ts', 'WORKERS'],
+  ['edge/workers/worker.ts', 'WORKERS'],
   ['edge/workers/supervise.ts', 'WORKERS'],
 ] as const
 

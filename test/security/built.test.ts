@@ -22,7 +22,7 @@ test('built: only the way in and the way upstream touch the network', () => {
   const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
   assert.ok(network.length > 3)
   // A seat holds its port before the first of several processes listens there.
-  assert.deepEqual(outside(network, 'edge/http/', 'edge/dial/', 'edge/workers/seat.ts'), [])
+  assert.deepEqual(outside(network, 'edge/http/', 'edge/dial/', 'edge/workers/worker.ts'), [])
   // These have a network of their own, or sign for one; nothing a client says reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
   assert.deepEqual(containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/), [])
@@ -70,7 +70,7 @@ test('built: nothing dumps the process: no debugger, no heap snapshot, no report
   )
   assert.deepEqual(flags, [
     ['main.ts', "'--no-allocation-site-pretenuring'"],
-    ['edge/young-generation.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
+    ['edge/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
   ])
 })
 

@@ -2,7 +2,7 @@
 
 import type { Received, Reply } from '../../src/core/call.ts'
 import type { Config } from '../../src/core/config.ts'
-import type { News } from '../../src/core/exchange.ts'
+import type { GatewayEvent } from '../../src/core/exchange.ts'
 import { fail } from '../../src/core/failure.ts'
 import { deploymentId, keyId, type Target } from '../../src/core/target.ts'
 import type { Dial, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
@@ -129,7 +129,7 @@ class Simulation {
       dial: this.#dial,
     }
     const world = mutant.world?.(plain) ?? plain
-    const tell = (news: News) => this.#tell(news)
+    const tell = (news: GatewayEvent) => this.#tell(news)
     this.#board = boardFor(mutant.board?.(realBoard) ?? realBoard, this.#watch, world, tell)
     const gateway: Gateway = {
       world,
@@ -557,7 +557,7 @@ class Simulation {
 
   // ── What is told ───────────────────────────────────────────────────────────────────────────────────────────────
 
-  #tell(news: News): void {
+  #tell(news: GatewayEvent): void {
     switch (news.event) {
       case 'request': {
         const first = news.exchange[0]

@@ -3,7 +3,7 @@
 import type { Received, Reply } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config, Route } from '../../src/core/config.ts'
-import type { News } from '../../src/core/exchange.ts'
+import type { GatewayEvent } from '../../src/core/exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
@@ -46,7 +46,7 @@ export type Bench = {
   readonly gateway: Gateway
   readonly store: TestStore
   readonly world: StillWorld
-  readonly news: News[]
+  readonly news: GatewayEvent[]
   /** Sends a request and gives back its reply, which fills as time passes. */
   readonly ask: (body: object | string, style?: ClientProtocolName, client?: string) => CapturedReply
 }
@@ -58,8 +58,8 @@ export const bench = (
   catalogue: Catalogue = () => undefined,
 ): Bench => {
   const world = stillWorld(script)
-  const news: News[] = []
-  const tell = (item: News) => {
+  const news: GatewayEvent[] = []
+  const tell = (item: GatewayEvent) => {
     news.push(item)
   }
   const config: Config = {

@@ -8,7 +8,7 @@ import type { Instance } from '../../src/core/provider.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { ResponseStore } from '../../src/core/stored.ts'
 import type { World } from '../../src/core/world.ts'
-import { teller } from '../../src/edge/observe/teller.ts'
+import { eventBus } from '../../src/edge/observe/event-bus.ts'
 import { Board } from '../../src/gateway/board.ts'
 import { embed } from '../../src/gateway/embed.ts'
 import { type Gateway, handle } from '../../src/gateway/handle.ts'
@@ -158,7 +158,7 @@ export const rig = (
     if (event === 'request') outcomes++
   }
   // As it is put together at the start of the process.
-  const tell = teller([log, count], (error) => troubles.push(error))
+  const tell = eventBus([log, count], (error) => troubles.push(error))
   let config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
   const gateway: Gateway = {
     world,

@@ -6,7 +6,7 @@
 import type { Socket } from 'node:net'
 import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../end-listeners.ts'
-import { Sheet, withHead } from '../with-head.ts'
+import { joinMessage, WriteBuffer } from '../write-buffer.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import { connectTo, type Place } from './connect.ts'
 import { callFailure, readFailure } from './failures.ts'
@@ -20,7 +20,7 @@ const READ = Buffer.allocUnsafeSlow(64 * 1024)
 const COPIED = 64 * 1024
 
 /** For requests to plain sockets; what TLS has been given it has not sent when it returns. */
-const sheet = new Sheet()
+const sheet = new WriteBuffer()
 
 const NOBODY: AnswerSink = { head() {}, bytes: () => true }
 
@@ -120,7 +120,7 @@ export class OwnLine implements Line {
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
     if (!this.#place.secure && sheet.send(socket, head.text, source?.bytes ?? body)) return
     const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
-    if (source && source.bytes.length <= COPIED) return void socket.write(withHead(head.text + length, source.bytes))
+    if (source && source.bytes.length <= COPIED) return void socket.write(joinMessage(head.text + length, source.bytes))
     if (head.isAscii && !source) return void socket.write(head.text + length + body)
     socket.cork()
     socket.write(head.text + length, 'latin1')

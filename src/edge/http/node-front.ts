@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
-import { withHead } from '../with-head.ts'
+import { joinMessage } from '../write-buffer.ts'
 import {
   closeBehind,
   type Exchange,
@@ -222,7 +222,7 @@ class NodeExchange implements Exchange {
   }
 
   #framedBytes(bytes: Uint8Array): Uint8Array {
-    return this.#frames ? withHead(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n') : withHead('', bytes)
+    return this.#frames ? joinMessage(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n') : joinMessage('', bytes)
   }
 
   end(text: string): void {

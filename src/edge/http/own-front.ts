@@ -8,7 +8,7 @@ import type { Source } from '../../core/call.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { dropEndListeners } from '../end-listeners.ts'
 import { NAME, VALUE } from '../header-line.ts'
-import { Sheet, withHead } from '../with-head.ts'
+import { joinMessage, WriteBuffer } from '../write-buffer.ts'
 import {
   type Exchange,
   type FrontOptions,
@@ -34,7 +34,7 @@ const MOST_SPREAD = 4
 const NOTHING = Buffer.alloc(0)
 
 /** For answers of up to 16 KiB, which are most. */
-const sheet = new Sheet({ head: 4 * 1024, body: 4 * 1024 })
+const sheet = new WriteBuffer({ head: 4 * 1024, body: 4 * 1024 })
 
 const ignored = (): void => {}
 
@@ -328,7 +328,7 @@ class Connection<Guest> implements Line, RequestSink {
     if (!this.#socket.writable) return true
     const taken = this.#socket.writableLength > 0 ? 0 : straightPart(this.#descriptor, head, part, tail)
     const whole = taken === head.length + part.length + tail.length
-    const room = whole || this.#socket.write(withHead(head, part, tail).subarray(taken))
+    const room = whole || this.#socket.write(joinMessage(head, part, tail).subarray(taken))
     if (!room) this.#waitForRoom()
     return room
   }
@@ -347,7 +347,7 @@ class Connection<Guest> implements Line, RequestSink {
 
   writeBytes(head: string, body: Uint8Array): void {
     if (!this.#socket.writable) return
-    if (!sheet.write(this.#socket, head, body)) this.#socket.write(withHead(head, body))
+    if (!sheet.write(this.#socket, head, body)) this.#socket.write(joinMessage(head, body))
   }
 
   /** All of the answer has been written. */

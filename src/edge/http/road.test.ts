@@ -15,7 +15,7 @@ import {
   until,
 } from '../../../test/support/upstream.ts'
 import type { Config } from '../../core/config.ts'
-import type { News } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/exchange.ts'
 import { fail } from '../../core/failure.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { Board } from '../../gateway/board.ts'
@@ -30,7 +30,7 @@ type Road = {
   readonly port: number
   readonly url: string
   readonly server: Server
-  readonly news: News[]
+  readonly news: GatewayEvent[]
   readonly gateway: Gateway
 }
 
@@ -44,8 +44,8 @@ for (const front of ['own', 'node'] as const)
 
     /** A gateway in front of these upstreams, tried in their order. */
     const road = async (urls: readonly string[], settings: SettingsInput = {}): Promise<Road> => {
-      const news: News[] = []
-      const tell = (one: News) => {
+      const news: GatewayEvent[] = []
+      const tell = (one: GatewayEvent) => {
         news.push(one)
       }
       const made = dialer()

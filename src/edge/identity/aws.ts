@@ -2,9 +2,9 @@
 import type { DefaultProviderInit, defaultProvider } from '@aws-sdk/credential-provider-node'
 import { bad, good } from '../../core/failure.ts'
 import type { UpstreamCall } from '../../core/world.ts'
+import type { Fetch } from './credential-cache.ts'
+import { codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './credential-errors.ts'
 import { type Environment, lend } from './environment.ts'
-import type { Fetch } from './kept.ts'
-import { codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './trouble.ts'
 
 export type AwsOptions = { readonly environment: Environment; readonly tell: Tell }
 

@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type JsonObject, number, text } from '../../core/json.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
-import { ask } from './ask.ts'
+import type { Fetched } from './credential-cache.ts'
+import { answered, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './credential-errors.ts'
 import type { Environment } from './environment.ts'
-import type { Fetched } from './kept.ts'
-import { answered, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './trouble.ts'
+import { ask } from './token-request.ts'
 
 export type EntraOptions = { readonly dial: Dial; readonly environment: Environment; readonly tell: Tell }
 

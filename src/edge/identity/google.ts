@@ -1,9 +1,9 @@
 /** Google's default credentials, by Google's library: a credential file, gcloud's own, or the metadata server. */
 import type { GoogleAuth } from 'google-auth-library'
 import { bad, good } from '../../core/failure.ts'
+import type { Fetch, Fetched } from './credential-cache.ts'
+import { answered, codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './credential-errors.ts'
 import { type Environment, lend } from './environment.ts'
-import type { Fetch, Fetched } from './kept.ts'
-import { answered, codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './trouble.ts'
 
 export type GoogleOptions = { readonly environment: Environment; readonly tell: Tell }
 

@@ -3,11 +3,11 @@ import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { Identity } from '../../core/provider.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import { awsCredentials, awsHeaders } from './aws.ts'
+import { type Fetch, Kept, type KeptOptions } from './credential-cache.ts'
+import { type Cloud, detailOf, lasting, noSignIn, passing, type Tell } from './credential-errors.ts'
 import { entraToken } from './entra.ts'
 import type { Environment } from './environment.ts'
 import { googleHeaders } from './google.ts'
-import { type Fetch, Kept, type KeptOptions } from './kept.ts'
-import { type Cloud, detailOf, lasting, noSignIn, passing, type Tell } from './trouble.ts'
 
 export type SignIn = {
   readonly headers: Readonly<Record<string, string>>

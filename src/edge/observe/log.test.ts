@@ -4,13 +4,13 @@ import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
-import type { Exchange, News } from '../../core/exchange.ts'
+import type { Exchange, GatewayEvent } from '../../core/exchange.ts'
 import { fail } from '../../core/failure.ts'
 import { colours, wantsColour } from './colour.ts'
 import { cut, type Fields, jsonLine, type Level } from './line.ts'
 import { type LogOptions, openLog } from './log.ts'
 
-/** A stream that keeps what is written, and is as slow as it is told to be. */
+/** A stream that keeps what is written and accepts it at a given pace. */
 const fakeOut = () => {
   const events = new EventEmitter()
   const writes: string[] = []
@@ -48,11 +48,11 @@ const exchange: Exchange = [
   { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4, reasoning: 3 } },
   { type: 'ended', at: 412.2, how: 'answered', status: 200 },
 ]
-const news: News = { event: 'request', exchange }
+const event: GatewayEvent = { event: 'request', exchange }
 
 test('log: the line of a request', () => {
   const { log, lines } = logOn({ costOf: ({ usage }) => (usage ? usage.output * 1e-7 * 3 : undefined) })
-  log.news(news)
+  log.record(event)
   assert.deepEqual(
     lines().map((line) => JSON.parse(line)),
     [
@@ -84,7 +84,7 @@ test('log: the line of a request', () => {
   )
 })
 
-const told: readonly (readonly [News, Level, Fields])[] = [
+const entries: readonly (readonly [GatewayEvent, Level, Fields])[] = [
   [
     { event: 'fallback', id: 'req_a', from: 'openai/x', to: 'groq/y', kind: 'timeout', detail: 'no answer' },
     'warn',
@@ -113,10 +113,10 @@ const told: readonly (readonly [News, Level, Fields])[] = [
     { provider: 'openai', key: 'a1f3', from: 'active', to: 'rate_limited', until: null },
   ],
 ]
-for (const [piece, level, fields] of told)
+for (const [piece, level, fields] of entries)
   test(`log: ${piece.event} as JSON`, () => {
     const { log, lines } = logOn()
-    log.news(piece)
+    log.record(piece)
     assert.deepEqual(
       lines().map((line) => JSON.parse(line)),
       [{ time: '2026-11-21T10:41:07.000Z', level, event: piece.event, ...fields }],
@@ -125,9 +125,9 @@ for (const [piece, level, fields] of told)
 
 test('log: an error has its name, message and stack, in one line', () => {
   const { log, lines } = logOn()
-  log.news({ event: 'error', id: 'req_a', error: new TypeError('x is not\na function', { cause: new Error('why') }) })
-  log.news({ event: 'error', error: 'only a text' })
-  log.news({ event: 'error', error: { secret: 'canary' } })
+  log.record({ event: 'error', id: 'req_a', error: new TypeError('x is not\na function', { cause: new Error('why') }) })
+  log.record({ event: 'error', error: 'only a text' })
+  log.record({ event: 'error', error: { secret: 'canary' } })
   const [error, text, thrown, ...more] = lines().map((line) => JSON.parse(line))
   assert.deepEqual(more, [])
   assert.deepEqual(
@@ -150,7 +150,7 @@ const levels = [
 for (const [how, status, failure, level] of levels)
   test(`log: ${how} ${status} is of level ${level}`, () => {
     const { log, lines } = logOn()
-    log.news({ event: 'request', exchange: [{ type: 'ended', at: 1, how, status, ...(failure && { failure }) }] })
+    log.record({ event: 'request', exchange: [{ type: 'ended', at: 1, how, status, ...(failure && { failure }) }] })
     assert.equal(JSON.parse(lines()[0] ?? '').level, level)
   })
 
@@ -184,7 +184,7 @@ test('log: whatever a field holds, a line stays a line, and a terminal is not ob
     for (const text of hostile) {
       const { log, lines } = logOn({ format })
       log.info('something', { text, list: [text, text], message: text })
-      log.news({
+      log.record({
         event: 'request',
         exchange: [
           { type: 'received', at: 0, id: text, style: text, model: text, stream: false },
@@ -192,7 +192,7 @@ test('log: whatever a field holds, a line stays a line, and a terminal is not ob
           { type: 'ended', at: 1, how: 'refused', status: 502, failure: fail('status', text) },
         ],
       })
-      log.news({ event: 'fallback', id: text, from: text, to: text, kind: text, detail: text })
+      log.record({ event: 'fallback', id: text, from: text, to: text, kind: text, detail: text })
       const written = lines()
       assert.equal(written.length, 3, JSON.stringify(text))
       for (const line of written) {
@@ -233,10 +233,10 @@ const started = [
   { ...exchange[0], model: 'groq/llama' },
   { type: 'attempt', at: 1, provider: 'groq', model: 'llama', key: '09be' },
 ] as Exchange // spreading a fact of a union loses which one it is
-const pretty: readonly (readonly [string, News, RegExp])[] = [
+const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
   [
     'a fallback that was answered',
-    news,
+    event,
     /^\d\d:41:07 200 groq\/llama for fast 412 ms \(first 96\) 9→58 tok {2}openai#a1f3 timeout → groq#09be 200 {2}req_abc$/,
   ],
   [
@@ -294,10 +294,10 @@ const pretty: readonly (readonly [string, News, RegExp])[] = [
 for (const [name, piece, expected] of pretty)
   test(`log: pretty, ${name}`, () => {
     const { log, lines } = logOn({ format: 'pretty' })
-    log.news(piece)
+    log.record(piece)
     assert.match(lines().join('\n'), expected)
     const coloured = logOn({ format: 'pretty', paint: colours })
-    coloured.log.news(piece)
+    coloured.log.record(piece)
     assert.equal(stripVTControlCharacters(coloured.lines().join('\n')), lines().join('\n'))
   })
 

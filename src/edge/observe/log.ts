@@ -1,14 +1,13 @@
 /**
- * The one writer of log lines. Lines leave at the end of a turn of the event loop, and where they keep coming a few ms later,
- * many in one write; a reader that does not keep up costs lines (counted, and said), never memory; what is held is written
- * out when the process ends.
+ * Writes log lines, batched: at the end of a turn of the event loop, or every few ms while lines keep coming. If the reader
+ * is too slow, lines are dropped and counted, so memory stays bounded. Buffered lines are written when the process ends.
  */
 import { writeSync } from 'node:fs'
-import type { News } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/exchange.ts'
+import { isFull, MAX_WAITS, waitMillisecond } from './blocking-wait.ts'
 import { noPaint, type Paint } from './colour.ts'
-import { isFull, PATIENCE, waitTurn } from './full-pipe.ts'
+import { type CostOf, logEntryOf } from './event-log.ts'
 import { type Fields, jsonLine, jsonLineWithin, LEVELS, type Level, type Line } from './line.ts'
-import { type CostOf, toldBy } from './news-lines.ts'
 import { prettyLine } from './pretty.ts'
 
 export type Log = {
@@ -16,14 +15,14 @@ export type Log = {
   info(event: string, fields?: Fields): void
   warn(event: string, fields?: Fields): void
   error(event: string, fields?: Fields): void
-  news(news: News): void
-  /** Hands everything held to the stream now. */
+  record(event: GatewayEvent): void
+  /** Passes all buffered lines to the stream now. */
   flush(): void
-  /** Writes what is held, waiting for the system if need be, and stops listening to the stream. For the very end. */
+  /** Writes buffered lines synchronously, waiting for a full pipe, and detaches from the stream. */
   close(): void
 }
 
-/** The part of a stream that is used: standard output, or a test's. */
+/** The members of a stream that the log uses. */
 export type Out = {
   write(text: string): boolean
   readonly writableLength: number
@@ -39,34 +38,35 @@ export type LogOptions = {
   readonly paint?: Paint
   readonly date?: () => number
   readonly costOf?: CostOf
-  /** Which of several processes this is, that all write here: said in each line, and no line is longer than `whole`. */
+  /** Set if several worker processes share the output: adds `worker` to each line and limits lines to `whole` bytes. */
   readonly shared?: { readonly worker: number; readonly whole: number } | undefined
-  /** Characters held, by us and by the stream, beyond which lines are dropped. */
+  /** Lines are dropped while more characters than this are buffered here and in the stream. */
   readonly most?: number
-  /** ms between two writes while lines keep coming. */
+  /** Minimum ms between two writes. */
   readonly pace?: number
 }
 
 const MOST = 4_194_304
 
-/** A turn of a busy event loop has few lines, and a write for them costs as much as making them. */
+/** A write costs as much as formatting the few lines of one turn. */
 const PACE = 5
 
-/** So many characters leave at the end of the turn whatever the pace: a pipe takes 64 KiB at once. */
+/** Characters after which the buffer is flushed at the end of the turn; a pipe takes 64 KiB at once. */
 const MANY = 16_384
 
-/** Writes to a file descriptor although it may be a pipe that is full at the moment. */
+/** Writes to a file descriptor, waiting while the pipe is full. */
 const writeOut = (fd: number, text: string): void => {
   let bytes = Buffer.from(text)
-  for (let turn = 0; bytes.length > 0 && turn < PATIENCE; turn++)
+  for (let turn = 0; bytes.length > 0 && turn < MAX_WAITS; turn++)
     try {
       bytes = bytes.subarray(writeSync(fd, bytes))
     } catch (error) {
       if (!isFull(error)) return
-      waitTurn()
+      waitMillisecond()
     }
 }
 
+/** Opens the log. Call `close` when the process ends. */
 export const openLog = ({
   out,
   level,
@@ -78,8 +78,8 @@ export const openLog = ({
   most = MOST,
   pace = PACE,
 }: LogOptions): Log => {
-  const least = LEVELS.indexOf(level)
-  let held: string[] = []
+  const minLevel = LEVELS.indexOf(level)
+  let buffered: string[] = []
   let length = 0
   let scheduled: 'no' | 'soon' | 'now' = 'no'
   let flushed = Number.NEGATIVE_INFINITY
@@ -87,7 +87,7 @@ export const openLog = ({
   let broken = false
   let closed = false
 
-  // A reader that went away must not end the gateway; its lines have nowhere to go.
+  // A closed reader must not end the gateway: further lines are discarded.
   const onError = () => {
     broken = true
   }
@@ -99,12 +99,12 @@ export const openLog = ({
 
   const take = (): string => {
     if (dropped > 0) {
-      const fields = { lines: dropped, message: 'log lines were dropped: the reader of the log does not keep up' }
-      held.push(textOf({ level: 'warn', event: 'log_dropped', at: date(), fields }))
+      const fields = { lines: dropped, message: 'Log lines were dropped: the reader of the log is too slow.' }
+      buffered.push(textOf({ level: 'warn', event: 'log_dropped', at: date(), fields }))
       dropped = 0
     }
-    const text = held.join('')
-    held = []
+    const text = buffered.join('')
+    buffered = []
     length = 0
     return text
   }
@@ -112,18 +112,18 @@ export const openLog = ({
   const flush = () => {
     scheduled = 'no'
     flushed = performance.now()
-    if (closed || broken || (held.length === 0 && dropped === 0)) return
+    if (closed || broken || (buffered.length === 0 && dropped === 0)) return
     out.write(take())
   }
 
   const write = (line: Line) => {
-    if (closed || broken || LEVELS.indexOf(line.level) < least) return
+    if (closed || broken || LEVELS.indexOf(line.level) < minLevel) return
     if (length + out.writableLength > most) {
       dropped++
       return
     }
     const text = textOf(line)
-    held.push(text)
+    buffered.push(text)
     length += text.length
     if (length > MANY && scheduled !== 'now') {
       scheduled = 'now'
@@ -136,24 +136,21 @@ export const openLog = ({
     }
   }
 
-  const say =
+  const writer =
     (level: Level) =>
     (event: string, fields: Fields = {}) =>
       write({ level, event, at: date(), fields })
 
   return {
-    debug: say('debug'),
-    info: say('info'),
-    warn: say('warn'),
-    error: say('error'),
-    news(news) {
-      const told = toldBy(news, costOf)
-      write({ ...told, at: date() })
-    },
+    debug: writer('debug'),
+    info: writer('info'),
+    warn: writer('warn'),
+    error: writer('error'),
+    record: (event) => write({ ...logEntryOf(event, costOf), at: date() }),
     flush,
     close() {
       if (closed) return
-      if (!broken && (held.length > 0 || dropped > 0)) {
+      if (!broken && (buffered.length > 0 || dropped > 0)) {
         const text = take()
         if (out.fd === undefined || out.writableLength > 0) out.write(text)
         else writeOut(out.fd, text)

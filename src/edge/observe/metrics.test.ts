@@ -50,8 +50,8 @@ const samples = (page: string): readonly string[] => {
 
 test('metrics: a request that was answered after a fallback', () => {
   const metrics = metricsWith({ costOf: () => 0.25 })
-  metrics.news({ event: 'request', exchange: answered })
-  metrics.news({
+  metrics.record({ event: 'request', exchange: answered })
+  metrics.record({
     event: 'fallback',
     id: 'req_a',
     from: 'openai#a1f3/gpt-x',
@@ -151,15 +151,15 @@ const others: readonly (readonly [string, Exchange, string])[] = [
 for (const [name, exchange, expected] of others)
   test(`metrics: ${name}`, () => {
     const metrics = metricsWith()
-    metrics.news({ event: 'request', exchange })
+    metrics.record({ event: 'request', exchange })
     assert.ok(samples(metrics.text()).includes(expected))
   })
 
 test('metrics: changes of circuits and keys, and bugs', () => {
   const metrics = metricsWith()
-  metrics.news({ event: 'circuit', what: 'endpoint', name: 'http://x', from: 'closed', to: 'open', why: 'x' })
-  metrics.news({ event: 'key', provider: 'p', key: 'k', from: 'active', to: 'suspended', until: null })
-  metrics.news({ event: 'error', error: new Error('x') })
+  metrics.record({ event: 'circuit', what: 'endpoint', name: 'http://x', from: 'closed', to: 'open', why: 'x' })
+  metrics.record({ event: 'key', provider: 'p', key: 'k', from: 'active', to: 'suspended', until: null })
+  metrics.record({ event: 'error', error: new Error('x') })
   const lines = samples(metrics.text())
   assert.ok(lines.includes('headgate_breaker_transitions_total{what="endpoint",from="closed",to="open"} 1'))
   assert.ok(lines.includes('headgate_key_transitions_total{provider="p",from="active",to="suspended"} 1'))
@@ -191,7 +191,7 @@ test('metrics: names clients send cannot make the page long, nor break it', () =
   const metrics = metricsWith()
   for (let count = 0; count < 3000; count++) {
     const model = count === 0 ? 'a"b\\c\nd\u0000e\ud800' : `m${count}`.repeat(60)
-    metrics.news({
+    metrics.record({
       event: 'request',
       exchange: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
     })
@@ -210,7 +210,7 @@ test('metrics: only known models are label values, and keep them after any numbe
   const known = ['llama', 'gpt-x']
   const metrics = metricsWith({ isKnown: (_provider, model) => known.includes(model) })
   const count = (model: string) =>
-    metrics.news({
+    metrics.record({
       event: 'request',
       exchange: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
     })
@@ -281,7 +281,7 @@ test('metrics: nor of requests for models with long names', () => {
   const before = held()
   for (let n = 0; n < 100; n++) {
     const model = n % 2 === 0 ? longText(n) : longText(n).slice(0, 40)
-    metrics.news({
+    metrics.record({
       event: 'request',
       exchange: [
         { type: 'received', at: 0, id: 'r', style: 's', model, stream: false },

@@ -1,9 +1,9 @@
 /** The metrics page: counts and times folded from the news, and the state of things at the moment it is asked for. */
-import type { News } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/exchange.ts'
 import { rowOf } from '../../core/failure.ts'
 import type { Summary } from '../../core/summary.ts'
-import type { CostOf } from './news-lines.ts'
-import { summaryOf } from './once-each.ts'
+import type { CostOf } from './event-log.ts'
+import { summaryOf } from './memoize-last.ts'
 import { copied, createRegistry, type Labels, LONGEST_VALUE, OTHER } from './registry.ts'
 import { addUsage, attempt, type Usage } from './usage.ts'
 
@@ -13,7 +13,7 @@ export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 export type Reading = { readonly name: string; readonly help: string; readonly labels: Labels; readonly value: number }
 
 export type Metrics = {
-  news(news: News): void
+  record(event: GatewayEvent): void
   /** A request was turned away for a limit of ours before it was a call. */
   shed(why: string): void
   /** The page. Never throws: what cannot be read at the moment is left out. */
@@ -311,20 +311,20 @@ export const createMetrics = ({
   }
 
   return {
-    news(news) {
-      switch (news.event) {
+    record(event) {
+      switch (event.event) {
         case 'request':
-          return countRequest(summaryOf(news.exchange))
+          return countRequest(summaryOf(event.exchange))
         case 'fallback':
-          return failovers.add({ from: providerIn(news.from), to: providerIn(news.to), class: news.kind })
+          return failovers.add({ from: providerIn(event.from), to: providerIn(event.to), class: event.kind })
         case 'circuit':
-          return transitions.add({ what: news.what, from: news.from, to: news.to })
+          return transitions.add({ what: event.what, from: event.from, to: event.to })
         case 'key':
-          return keyChanges.add({ provider: news.provider, from: news.from, to: news.to })
+          return keyChanges.add({ provider: event.provider, from: event.from, to: event.to })
         case 'error':
           return errors.add({})
         default:
-          throw new Error(`unknown news ${JSON.stringify(news satisfies never)}`)
+          throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
       }
     },
     shed: (why) => shed.add({ why }),

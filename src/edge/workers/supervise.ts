@@ -12,11 +12,11 @@ import { paintFor } from '../observe/colour.ts'
 import { type Log, openLog } from '../observe/log.ts'
 import { createRegistry } from '../observe/registry.ts'
 import { addUsage } from '../observe/usage.ts'
-import { foldPages } from './fold-pages.ts'
+import { atomicLines } from './atomic-lines.ts'
+import { mergeMetrics } from './merge-metrics.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import { hangOf, type Pulse, pulseOf, type Watch } from './pulse.ts'
-import { MARK } from './wanted.ts'
-import { wholeLines } from './whole-lines.ts'
+import { WORKER_VARIABLE } from './worker-count.ts'
 
 export type Supervised = {
   /** The program to start, and what it is given: this process's own. */
@@ -97,7 +97,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   const launch = (worker: Worker): void => {
     const mark = `${worker.number}/${count}${facts === null ? ' first' : ''}`
     const pinned = facts && { PORT: String(facts.port), ...(facts.host !== undefined && { HOST: facts.host }) }
-    const child = fork(program, args, { env: { ...env, ...pinned, [MARK]: mark }, stdio: 'inherit' })
+    const child = fork(program, args, { env: { ...env, ...pinned, [WORKER_VARIABLE]: mark }, stdio: 'inherit' })
     Object.assign(worker, { child, since: null, pulses: [] })
     // Only this same program has the other end of the channel.
     child.on('message', (message) => hear(worker, message as FromWorker))
@@ -141,7 +141,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
     if (facts === null) {
       facts = message
       log = openLog({
-        out: wholeLines(1),
+        out: atomicLines(1),
         level: message.logLevel,
         format: message.logFormat,
         paint: paintFor(env, terminal),
@@ -157,7 +157,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
 
   const onGone = (worker: Worker, code: number | null, why: string): void => {
     const { child, since, page } = worker
-    past = foldPages([], [past, page])
+    past = mergeMetrics([], [past, page])
     Object.assign(worker, { child: null, since: null, page: '' })
     nothingAwaited(worker)
     for (const answered of [...asks.values()]) answered(worker, null)
@@ -286,7 +286,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
     // Who is late has counted at least what it counted last time: what never falls must not fall here either.
     const late = workers.filter((worker) => !answers.has(worker)).map(({ page }) => page)
     for (const [worker, page] of answers) if (worker.child) worker.page = page
-    return foldPages([...answers.values(), ownPage(answers.size)], [past, ...late])
+    return mergeMetrics([...answers.values(), ownPage(answers.size)], [past, ...late])
   }
 
   const ownPage = (answered: number): string => {

@@ -1,5 +1,5 @@
 /** The circuits a target passes: who may try, and what becomes of the outcome. The rules are `policy/breaker.ts` and `policy/slow-start.ts`. */
-import type { News } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/exchange.ts'
 import type { CircuitRules } from '../../core/settings.ts'
 import { type Names, namesOf, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
@@ -49,12 +49,12 @@ const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as
 
 export class Circuits {
   readonly #world: World
-  readonly #tell: (news: News) => void
+  readonly #tell: (news: GatewayEvent) => void
   readonly #states = new Remembered<State>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
   /** The rules for answers, made of these settings. */
   #answers: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 
-  constructor(world: World, tell: (news: News) => void) {
+  constructor(world: World, tell: (news: GatewayEvent) => void) {
     this.#world = world
     this.#tell = tell
   }

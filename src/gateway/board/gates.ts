@@ -1,5 +1,5 @@
 /** Cool-downs: what may not be tried before a moment, and what the outside is told of it. The rules are `policy/gate.ts`. */
-import type { News } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/exchange.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
@@ -14,13 +14,13 @@ const TRIAL = 30_000
 
 export class Gates {
   readonly #world: World
-  readonly #tell: (news: News) => void
+  readonly #tell: (news: GatewayEvent) => void
   /** Of a moment of the monotonic clock. */
   readonly #iso: (at: number) => string
   /** Clients can think of many models that are missing. */
   readonly #gates = new Remembered<Gate>(({ why }) => why !== 'model_missing')
 
-  constructor(world: World, tell: (news: News) => void, iso: (at: number) => string) {
+  constructor(world: World, tell: (news: GatewayEvent) => void, iso: (at: number) => string) {
     this.#world = world
     this.#tell = tell
     this.#iso = iso

@@ -2,9 +2,10 @@
  * Run directly: the supervisor with two workers that serve nothing and answer its heartbeats. On SIGUSR2 a worker's event
  * loop stands still: it loops for ever, or with HANG=wait it blocks in a system call.
  */
-import { takeSeat } from '../../../src/edge/workers/seat.ts'
+
 import { supervise } from '../../../src/edge/workers/supervise.ts'
-import { MARK } from '../../../src/edge/workers/wanted.ts'
+import { connectWorker } from '../../../src/edge/workers/worker.ts'
+import { WORKER_VARIABLE } from '../../../src/edge/workers/worker-count.ts'
 
 /** For `start`. */
 export const HANGING = import.meta.filename
@@ -20,7 +21,7 @@ const serveNothing = (mark: string) => {
     if (process.env.HANG === 'wait') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
     for (;;);
   })
-  takeSeat(mark).listening(
+  connectWorker(mark).listening(
     { port: 1, host: undefined, logLevel: 'info', logFormat: 'json', grace: 0 },
     {
       announce: () => void process.stdout.write('{"event":"ready","level":"info","url":"http://127.0.0.1:1"}\n'),
@@ -34,7 +35,7 @@ const serveNothing = (mark: string) => {
 
 if (process.argv[1] === import.meta.filename) {
   const { env } = process
-  const mark = env[MARK]
+  const mark = env[WORKER_VARIABLE]
   if (mark !== undefined) serveNothing(mark)
   else supervise({ program: HANGING, args: [], env, workers: 2, watch: WATCH })
 }

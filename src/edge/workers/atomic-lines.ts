@@ -4,11 +4,11 @@
  * written goes out in pieces of whole lines, none longer than that, each in a call of its own.
  */
 import { writeSync } from 'node:fs'
-import { isFull, PATIENCE, waitTurn } from '../observe/full-pipe.ts'
+import { isFull, MAX_WAITS, waitMillisecond } from '../observe/blocking-wait.ts'
 import type { Out } from '../observe/log.ts'
 
 /** PIPE_BUF of Linux, in bytes. */
-export const WHOLE = 4096
+export const ATOMIC_WRITE_BYTES = 4096
 
 /** ms until a pipe that was full is tried again. */
 const AGAIN = 5
@@ -16,7 +16,7 @@ const NEWLINE = 0x0a
 
 type Write = (fd: number, piece: Buffer) => number
 
-export const wholeLines = (fd: number, write: Write = writeSync): Out => {
+export const atomicLines = (fd: number, write: Write = writeSync): Out => {
   const held: Buffer[] = []
   let length = 0
   let timer: NodeJS.Timeout | undefined
@@ -41,9 +41,9 @@ export const wholeLines = (fd: number, write: Write = writeSync): Out => {
     }
   }
   const pourAtEnd = () => {
-    for (let turn = 0; held.length > 0 && turn < PATIENCE; turn++) {
+    for (let turn = 0; held.length > 0 && turn < MAX_WAITS; turn++) {
       pour()
-      if (held.length > 0) waitTurn()
+      if (held.length > 0) waitMillisecond()
     }
   }
   const again = (): void => {
@@ -76,8 +76,8 @@ export const wholeLines = (fd: number, write: Write = writeSync): Out => {
 const piecesOf = (bytes: Buffer): Buffer[] => {
   const pieces: Buffer[] = []
   for (let from = 0; from < bytes.length; ) {
-    const fits = bytes.length - from <= WHOLE
-    const last = fits ? bytes.length - 1 : bytes.subarray(from, from + WHOLE).lastIndexOf(NEWLINE)
+    const fits = bytes.length - from <= ATOMIC_WRITE_BYTES
+    const last = fits ? bytes.length - 1 : bytes.subarray(from, from + ATOMIC_WRITE_BYTES).lastIndexOf(NEWLINE)
     const end = fits ? bytes.length : last >= 0 ? from + last + 1 : bytes.indexOf(NEWLINE, from) + 1 || bytes.length
     pieces.push(bytes.subarray(from, end))
     from = end

@@ -4,14 +4,14 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { openLog } from '../observe/log.ts'
-import { WHOLE, wholeLines } from './whole-lines.ts'
+import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
 
 const line = (letter: string, bytes: number) => `${letter.repeat(bytes - 1)}\n`
 
 /** What was written, a text for each call. */
 const writtenBy = (text: string): readonly string[] => {
   const calls: string[] = []
-  wholeLines(1, (_fd, piece) => {
+  atomicLines(1, (_fd, piece) => {
     calls.push(piece.toString())
     return piece.length
   }).write(text)
@@ -32,7 +32,7 @@ for (const [name, text, pieces] of cuts) test(`whole lines: ${name}`, () => asse
 test('whole lines: a full pipe is waited for, and nothing overtakes what waits', async () => {
   const out: string[] = []
   let full = true
-  const shared = wholeLines(1, (_fd, piece) => {
+  const shared = atomicLines(1, (_fd, piece) => {
     if (full) throw Object.assign(new Error('full'), { code: 'EAGAIN' })
     // A system may take less than all.
     out.push(piece.toString('latin1', 0, 1))
@@ -48,7 +48,7 @@ test('whole lines: a full pipe is waited for, and nothing overtakes what waits',
 
 test('whole lines: a reader that is gone is told once, and what waited for it is let go', () => {
   const heard: string[] = []
-  const shared = wholeLines(1, () => {
+  const shared = atomicLines(1, () => {
     throw Object.assign(new Error('gone'), { code: 'EPIPE' })
   })
   shared.on('error', ({ message }) => heard.push(message))
@@ -57,11 +57,11 @@ test('whole lines: a reader that is gone is told once, and what waited for it is
 })
 
 test('whole lines: of three processes that fill one pipe no line is in another, nor lost at their ends', async () => {
-  const module = fileURLToPath(new URL('./whole-lines.ts', import.meta.url))
+  const module = fileURLToPath(new URL('./atomic-lines.ts', import.meta.url))
   // Touching process.stdout makes the pipe non-blocking, as the gateway does.
   const program = `
-    import { wholeLines } from ${JSON.stringify(module)}
-    const out = process.stdout.isTTY ? null : wholeLines(1)
+    import { atomicLines } from ${JSON.stringify(module)}
+    const out = process.stdout.isTTY ? null : atomicLines(1)
     for (let at = 0; at < 400; at++) out.write((process.argv[1] + ' ' + at + ' ').padEnd(100 + (at * 37) % 3900, process.argv[1]) + '\\n')
     process.exitCode = 0`
   // A shell, so that all three have the same pipe.
@@ -78,7 +78,7 @@ test('whole lines: of three processes that fill one pipe no line is in another, 
   const lines = text.split('\n').slice(0, -1)
   assert.equal(lines.length, 1200)
   for (const one of lines) assert.match(one, /^([abc]) \d+ \1*$/)
-  assert.ok(lines.some((one) => one.length > WHOLE - 200))
+  assert.ok(lines.some((one) => one.length > ATOMIC_WRITE_BYTES - 200))
 })
 
 const fields = [
@@ -91,16 +91,16 @@ const fields = [
 for (const [name, said] of fields)
   test(`whole lines: a log line is one, with its worker: ${name}`, () => {
     const calls: string[] = []
-    const out = wholeLines(1, (_fd, piece) => {
+    const out = atomicLines(1, (_fd, piece) => {
       calls.push(piece.toString())
       return piece.length
     })
-    const log = openLog({ out, level: 'info', format: 'json', shared: { worker: 3, whole: WHOLE } })
+    const log = openLog({ out, level: 'info', format: 'json', shared: { worker: 3, whole: ATOMIC_WRITE_BYTES } })
     log.info('told', said)
     log.flush()
     const [line = '', ...more] = calls
     assert.equal(more.length, 0)
-    assert.ok(Buffer.byteLength(line) <= WHOLE, `${Buffer.byteLength(line)} bytes`)
+    assert.ok(Buffer.byteLength(line) <= ATOMIC_WRITE_BYTES, `${Buffer.byteLength(line)} bytes`)
     const { worker, event, ...rest } = JSON.parse(line)
     assert.deepEqual([worker, event], [3, 'told'])
     for (const field of Object.keys(said)) assert.ok(field in rest, field)

@@ -9,7 +9,7 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
 /** Bytes, of both halves together: as a rule, and where many requests are under way. */
-export const MOST_YOUNG = { few: 64 * 1024 * 1024, many: 32 * 1024 * 1024 } as const
+export const YOUNG_GENERATION_LIMIT = { few: 64 * 1024 * 1024, many: 32 * 1024 * 1024 } as const
 
 /** So many requests at once are streams that mostly wait. */
 const MANY = 500
@@ -18,12 +18,13 @@ const MANY = 500
 const EVERY = 100
 
 /** Sees to it for as long as the process lives. What grew during a turn of the loop longer than that is not taken back. */
-export const keepYoungSmall = (underWay: () => number): void => {
+export const limitYoungGeneration = (underWay: () => number): void => {
   let grows = true
   const look = () => {
     const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')
     // It shrinks when little is allocated, and may then grow again.
-    const may = (young?.space_size ?? 0) < (underWay() < MANY ? MOST_YOUNG.few : MOST_YOUNG.many)
+    const may =
+      (young?.space_size ?? 0) < (underWay() < MANY ? YOUNG_GENERATION_LIMIT.few : YOUNG_GENERATION_LIMIT.many)
     if (may === grows) return
     grows = may
     setFlagsFromString(may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1')

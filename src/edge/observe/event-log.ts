@@ -1,15 +1,15 @@
-/** What is told of the requests served, as log lines: a fold of each piece of news. No prompt, no answer, no secret. */
-import type { News } from '../../core/exchange.ts'
+/** Log lines for gateway events. They never contain prompts, answers or secrets. */
+import type { GatewayEvent } from '../../core/exchange.ts'
 import type { Summary } from '../../core/summary.ts'
 import { cut, type Field, type Fields, type Level } from './line.ts'
-import { summaryOf } from './once-each.ts'
+import { summaryOf } from './memoize-last.ts'
 
-export type Told = { readonly level: Level; readonly event: string; readonly fields: Fields }
+export type LogEntry = { readonly level: Level; readonly event: string; readonly fields: Fields }
 
-/** Cost in dollars of a request, if it is known. */
+/** Cost of a request in dollars; undefined if unknown. */
 export type CostOf = (summary: Summary) => number | undefined
 
-const whole = (ms: number): number => Math.round(ms)
+const wholeMs = (ms: number): number => Math.round(ms)
 
 const levelOf = ({ outcome, failure, status }: Summary): Level => {
   if (outcome === 'answered' || outcome === 'client_gone') return 'info'
@@ -17,7 +17,7 @@ const levelOf = ({ outcome, failure, status }: Summary): Level => {
   return outcome === 'interrupted' || status >= 500 ? 'warn' : 'info'
 }
 
-/** The request line's fields. */
+/** Fields of the request line. */
 const requestFields = (summary: Summary, cost: number | undefined): Fields => {
   const { usage, failure, firstContentMs } = summary
   return {
@@ -32,8 +32,8 @@ const requestFields = (summary: Summary, cost: number | undefined): Fields => {
     status: summary.status,
     outcome: summary.outcome,
     attempts: summary.attempts.length,
-    first_content_ms: firstContentMs === null ? null : whole(firstContentMs),
-    total_ms: whole(summary.totalMs),
+    first_content_ms: firstContentMs === null ? null : wholeMs(firstContentMs),
+    total_ms: wholeMs(summary.totalMs),
     input_tokens: usage?.input,
     output_tokens: usage?.output,
     cached_tokens: usage?.cacheRead,
@@ -54,13 +54,13 @@ const requestFields = (summary: Summary, cost: number | undefined): Fields => {
   }
 }
 
-/** Skipped targets as `groq#09be/llama:budget`, then `+37` for those that are not listed. */
+/** Skipped targets, such as `groq#09be/llama:budget`, then `+37` for those not listed. */
 const skippedIn = ({ skipped, moreSkipped }: Summary): readonly string[] => {
   const names = skipped.map(({ provider, key, model, why }) => `${provider}#${key}/${model}:${why}`)
   return moreSkipped > 0 ? [...names, `+${moreSkipped}`] : names
 }
 
-/** An exception in one line; its stack ends at a bound. */
+/** An exception as fields; the stack is truncated. */
 const errorFields = (error: unknown): Fields => {
   if (!(error instanceof Error)) return { message: typeof error === 'string' ? error : `thrown: ${typeof error}` }
   const code: Field = 'code' in error && typeof error.code === 'string' ? error.code : undefined
@@ -68,27 +68,28 @@ const errorFields = (error: unknown): Fields => {
   return { name: error.name, message: error.message, code, cause, stack: cut(error.stack ?? '') }
 }
 
-export const toldBy = (news: News, costOf: CostOf): Told => {
-  switch (news.event) {
+/** The log line for an event. */
+export const logEntryOf = (event: GatewayEvent, costOf: CostOf): LogEntry => {
+  switch (event.event) {
     case 'request': {
-      const summary = summaryOf(news.exchange)
+      const summary = summaryOf(event.exchange)
       return { level: levelOf(summary), event: 'request', fields: requestFields(summary, costOf(summary)) }
     }
     case 'fallback': {
-      const { id, client, from, to, kind, detail } = news
+      const { id, client, from, to, kind, detail } = event
       return { level: 'warn', event: 'fallback', fields: { id, client, from, to, kind, detail } }
     }
     case 'circuit': {
-      const { what, name, from, to, why } = news
+      const { what, name, from, to, why } = event
       return { level: to === 'open' ? 'warn' : 'info', event: 'circuit', fields: { what, name, from, to, why } }
     }
     case 'key': {
-      const { provider, key, from, to, until } = news
+      const { provider, key, from, to, until } = event
       return { level: to === 'active' ? 'info' : 'warn', event: 'key', fields: { provider, key, from, to, until } }
     }
     case 'error':
-      return { level: 'error', event: 'error', fields: { id: news.id, ...errorFields(news.error) } }
+      return { level: 'error', event: 'error', fields: { id: event.id, ...errorFields(event.error) } }
     default:
-      throw new Error(`unknown news ${JSON.stringify(news satisfies never)}`)
+      throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Sheet, withHead } from './with-head.ts'
+import { joinMessage, WriteBuffer } from './write-buffer.ts'
 
 /** A socket that takes what it is given at once, or keeps it. */
 const socket = (keeps: boolean) => {
@@ -16,8 +16,8 @@ const socket = (keeps: boolean) => {
 const said = ({ given }: ReturnType<typeof socket>) => given.map((bytes) => Buffer.from(bytes).toString('utf8'))
 const LINES = 'POST / HTTP/1.1\r\n'
 
-test('withHead: one piece', () => {
-  assert.equal(withHead('é\r\n', Buffer.from('{"a":1}')).toString('latin1'), 'é\r\n{"a":1}')
+test('joinMessage: one piece', () => {
+  assert.equal(joinMessage('é\r\n', Buffer.from('{"a":1}')).toString('latin1'), 'é\r\n{"a":1}')
 })
 
 const bodies = [
@@ -32,7 +32,7 @@ for (const [name, body, length] of bodies)
   test(`sheet: ${name}, as a text and as bytes`, () => {
     const wire = socket(false)
     const bytes = Buffer.from(body)
-    const sheet = new Sheet()
+    const sheet = new WriteBuffer()
     assert.equal(sheet.send(wire, LINES, body), true)
     assert.equal(sheet.send(wire, LINES, bytes), bytes.length <= 64 * 1024)
     for (const one of said(wire))
@@ -41,20 +41,20 @@ for (const [name, body, length] of bodies)
 
 test('sheet: a head in Latin-1', () => {
   const wire = socket(false)
-  new Sheet().send(wire, 'x: é\r\n', '{}')
+  new WriteBuffer().send(wire, 'x: é\r\n', '{}')
   assert.equal(Buffer.concat(wire.given).toString('latin1'), 'x: é\r\ncontent-length: 2\r\n\r\n{}')
 })
 
 test('sheet: what has no room is not written', () => {
   const wire = socket(false)
-  assert.equal(new Sheet().send(wire, LINES, 'a'.repeat(64 * 1024 + 1)), false)
-  assert.equal(new Sheet().send(wire, 'x'.repeat(16 * 1024), ''), false)
+  assert.equal(new WriteBuffer().send(wire, LINES, 'a'.repeat(64 * 1024 + 1)), false)
+  assert.equal(new WriteBuffer().send(wire, 'x'.repeat(16 * 1024), ''), false)
   assert.deepEqual(wire.given, [])
 })
 
 test('sheet: what a socket still holds is not written over by the next message', () => {
   const [slow, other] = [socket(true), socket(false)]
-  const sheet = new Sheet()
+  const sheet = new WriteBuffer()
   for (const body of ['one', 'two', 'three']) {
     sheet.send(slow, LINES, body)
     sheet.send(other, LINES, body.toUpperCase())
@@ -71,7 +71,7 @@ test('sheet: what a socket still holds is not written over by the next message',
 
 test('sheet: a complete head and bytes, as long as there is room', () => {
   const [wire, slow] = [socket(false), socket(true)]
-  const sheet = new Sheet({ head: 4, body: 4 })
+  const sheet = new WriteBuffer({ head: 4, body: 4 })
   assert.equal(sheet.write(wire, 'é\r\n', Buffer.from('12345678901234')), false)
   for (const body of ['1234567890123', 'abc']) {
     assert.equal(sheet.write(slow, 'é\r\n', Buffer.from(body)), true)

@@ -1,5 +1,5 @@
 /** A head (Latin-1), the bytes behind it and, perhaps, what stands behind those (Latin-1) as one piece, which leaves in one write. */
-export const withHead = (head: string, body: Uint8Array, tail = ''): Buffer => {
+export const joinMessage = (head: string, body: Uint8Array, tail = ''): Buffer => {
   const all = Buffer.allocUnsafe(head.length + body.length + tail.length)
   all.write(head, 'latin1')
   all.set(body, head.length)
@@ -7,7 +7,7 @@ export const withHead = (head: string, body: Uint8Array, tail = ''): Buffer => {
   return all
 }
 
-/** What a `Sheet` needs of a socket. */
+/** What a `WriteBuffer` needs of a socket. */
 type Writable = { write(bytes: Uint8Array): unknown; readonly writableLength: number }
 
 /** Room for a head; and for a body, in letters of a text or in bytes. */
@@ -23,7 +23,7 @@ const blank = ({ head, body }: Room): Buffer => Buffer.allocUnsafeSlow(head + WI
  * Where messages are put together to leave in one write. It is blank again as soon as the system has taken all of one,
  * mostly at once: a buffer for each would be memory that is new to the processor every time, and 7 µs for 30 KB.
  */
-export class Sheet {
+export class WriteBuffer {
   readonly #room: Room
   #page: Buffer
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import { type Fetched, Kept } from './kept.ts'
+import { type Fetched, Kept } from './credential-cache.ts'
 
 const MINUTE = 60_000
 const late = (): Failure => fail('auth', 'late', { unsent: true })

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
-import { MOST_YOUNG } from './young-generation.ts'
+import { YOUNG_GENERATION_LIMIT } from './heap-tuning.ts'
 
 /** A process in which much outlives a collection, for a second and a half: the most its young generation had, in bytes. */
 const PROGRAM = `
 import { getHeapSpaceStatistics } from 'node:v8'
-import { keepYoungSmall } from ${JSON.stringify(new URL('young-generation.ts', import.meta.url).href)}
-if (process.argv[2] !== 'any') keepYoungSmall(() => Number(process.argv[2]))
+import { limitYoungGeneration } from ${JSON.stringify(new URL('heap-tuning.ts', import.meta.url).href)}
+if (process.argv[2] !== 'any') limitYoungGeneration(() => Number(process.argv[2]))
 const kept = []
 let most = 0
 let next = 0
@@ -26,7 +26,7 @@ const most = (how: string): number =>
   Number(execFileSync(process.execPath, ['--input-type=module', '-e', PROGRAM, '-', how], { encoding: 'utf8' }))
 
 test('the young generation stays within its limit where it would not by itself', () => {
-  assert.ok(most('any') > MOST_YOUNG.many, 'V8 does not grow it so far any more, and nothing is needed')
-  assert.ok(most('10') <= MOST_YOUNG.few)
-  assert.ok(most('10000') <= MOST_YOUNG.many)
+  assert.ok(most('any') > YOUNG_GENERATION_LIMIT.many, 'V8 does not grow it so far any more, and nothing is needed')
+  assert.ok(most('10') <= YOUNG_GENERATION_LIMIT.few)
+  assert.ok(most('10000') <= YOUNG_GENERATION_LIMIT.many)
 })

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { workersWanted } from './wanted.ts'
+import { workerCount } from './worker-count.ts'
 
 const cases = [
   ['nothing said', {}, undefined, 1],
@@ -24,7 +24,7 @@ for (const [name, env, dotenv, count] of cases)
     const folder = mkdtempSync(join(tmpdir(), 'headgate-wanted-'))
     try {
       if (dotenv !== undefined) writeFileSync(join(folder, '.env'), dotenv)
-      assert.equal(workersWanted(env, folder), count)
+      assert.equal(workerCount(env, folder), count)
     } finally {
       rmSync(folder, { recursive: true })
     }

@@ -25,7 +25,7 @@ const add = (a: number, b: number): number => a + b
 const MOST_LINES = 50_000
 
 /** `current`: pages of now. `past`: pages of which only what never falls still counts. */
-export const foldPages = (current: readonly string[], past: readonly string[] = []): string => {
+export const mergeMetrics = (current: readonly string[], past: readonly string[] = []): string => {
   const families = new Map<string, Family>()
   for (const page of current) fold(families, page, 'current')
   for (const page of past) fold(families, page, 'past')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRegistry } from '../observe/registry.ts'
-import { foldPages } from './fold-pages.ts'
+import { mergeMetrics } from './merge-metrics.ts'
 
 /** A page as a process makes one: a request each of these ms long, and these states. */
 const pageOf = (times: readonly number[], gauges: { readonly [name: string]: number } = {}, style = 'chat "a b"') => {
@@ -20,11 +20,11 @@ const lines = (page: string) => page.split('\n').filter((line) => line !== '' &&
 
 test('pages: one alone is the same', () => {
   const page = pageOf([5, 500], { headgate_in_flight: 3 })
-  assert.equal(foldPages([page]), page)
+  assert.equal(mergeMetrics([page]), page)
 })
 
 test('pages: counters and every bucket are sums', () =>
-  assert.deepEqual(lines(foldPages([pageOf([5, 500]), pageOf([50, 5_000])])), [
+  assert.deepEqual(lines(mergeMetrics([pageOf([5, 500]), pageOf([50, 5_000])])), [
     'requests_total{style="chat \\"a b\\""} 4',
     'seconds_bucket{le="0.1"} 2',
     'seconds_bucket{le="1"} 3',
@@ -34,7 +34,7 @@ test('pages: counters and every bucket are sums', () =>
   ]))
 
 test('pages: what only one of them has is there, below its own family', () => {
-  const page = foldPages([pageOf([5]), pageOf([5], { headgate_in_flight: 1 }, 'responses')])
+  const page = mergeMetrics([pageOf([5]), pageOf([5], { headgate_in_flight: 1 }, 'responses')])
   assert.deepEqual(lines(page).slice(0, 2), [
     'requests_total{style="chat \\"a b\\""} 1',
     'requests_total{style="responses"} 1',
@@ -55,7 +55,7 @@ const states = [
 for (const [name, one, other, both] of states)
   test(`pages: ${name} of ${one} and ${other} is ${both}`, () =>
     assert.ok(
-      lines(foldPages([pageOf([], { [name]: one }), pageOf([], { [name]: other })])).includes(
+      lines(mergeMetrics([pageOf([], { [name]: one }), pageOf([], { [name]: other })])).includes(
         `${name}{of="x"} ${both}`,
       ),
     ))
@@ -63,12 +63,12 @@ for (const [name, one, other, both] of states)
 test('pages: of a process that is gone its counts stay, and its states do not', () => {
   const gone = pageOf([5, 5], { headgate_in_flight: 7 })
   const now = pageOf([5], { headgate_in_flight: 1 })
-  const page = foldPages([now], [gone])
+  const page = mergeMetrics([now], [gone])
   assert.match(page, /^requests_total\{.*\} 3$/m)
   assert.match(page, /^headgate_in_flight\{of="x"\} 1$/m)
   // And once more, as when the next one goes.
-  assert.match(foldPages([], [page, now]), /^requests_total\{.*\} 4$/m)
-  assert.doesNotMatch(foldPages([], [page]), /headgate_in_flight/)
+  assert.match(mergeMetrics([], [page, now]), /^requests_total\{.*\} 4$/m)
+  assert.doesNotMatch(mergeMetrics([], [page]), /headgate_in_flight/)
 })
 
 test('pages: of processes that come and go, each with names of its own, the counts of no more than a few are kept', () => {
@@ -77,7 +77,7 @@ test('pages: of processes that come and go, each with names of its own, the coun
     return `# HELP named_total N.\n# TYPE named_total counter\n${named.join('\n')}\nnamed_total{model="all"} 1\n`
   }
   let past = ''
-  for (let life = 0; life < 8; life++) past = foldPages([], [past, page(life)])
+  for (let life = 0; life < 8; life++) past = mergeMetrics([], [past, page(life)])
   assert.ok(lines(past).length <= 70_000, `${lines(past).length} lines`)
   // What is known already never falls.
   assert.match(past, /^named_total\{model="all"\} 8$/m)

@@ -2,9 +2,9 @@
 import { type AddressInfo, createServer } from 'node:net'
 import type { Config } from '../../core/config.ts'
 import type { Out } from '../observe/log.ts'
+import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import { shareOf, weakened } from './share.ts'
-import { WHOLE, wholeLines } from './whole-lines.ts'
 
 /** What only the worker itself can do. */
 export type Hands = {
@@ -20,7 +20,7 @@ export type Hands = {
   readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
-export type Seat = {
+export type WorkerLink = {
   /** From 1. */
   readonly number: number
   readonly of: number
@@ -52,7 +52,7 @@ export type Seat = {
 const PATIENCE = 2_000
 
 /** `mark`: `1/2`, of the first start's first worker `1/2 first`. */
-export const takeSeat = (mark: string): Seat => {
+export const connectWorker = (mark: string): WorkerLink => {
   const [, number = 1, of = 1] = (/^(\d+)\/(\d+)/.exec(mark) ?? []).map(Number)
   const first = mark.endsWith(' first')
   const waiting = new Map<number, (answer: string | null) => void>()
@@ -108,8 +108,8 @@ export const takeSeat = (mark: string): Seat => {
     number,
     of,
     first,
-    out: wholeLines(1),
-    whole: WHOLE,
+    out: atomicLines(1),
+    whole: ATOMIC_WRITE_BYTES,
     share: (config) => shareOf(config, of),
     weakened: (config) => weakened(config, of),
     claim: (port, host) => (first ? freePort(port, host) : Promise.resolve(port)),

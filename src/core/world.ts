@@ -2,6 +2,7 @@ import type { Source } from './call.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './protocol.ts'
 import type { Identity } from './provider.ts'
+import type { Turn } from './steps.ts'
 
 /** Everything the middle needs from outside: time, chance, timers, the way upstream. An argument, never ambient. */
 export type World = {
@@ -13,6 +14,8 @@ export type World = {
   readonly random: () => number
   /** Runs once after so many ms unless cancelled first. */
   readonly later: (ms: number, run: () => void) => Cancel
+  /** Runs one piece of heavy work in its own turn of the event loop: one piece per turn, across all requests. */
+  readonly turn: Turn
   readonly dial: Dial
 }
 

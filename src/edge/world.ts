@@ -1,4 +1,5 @@
 import type { Dial, World } from '../core/world.ts'
+import { turn } from './turns.ts'
 
 /** A longer wait fires at once in Node (its timers count in 31 bits); nobody waits 24 days for anything here. */
 const LONGEST = 2_147_483_647
@@ -14,5 +15,6 @@ export const realWorld = ({ dial }: { readonly dial: Dial }): World => ({
     const timer = setTimeout(run, Math.min(Math.max(Math.ceil(ms), 0) + 1, LONGEST))
     return () => clearTimeout(timer)
   },
+  turn,
   dial,
 })

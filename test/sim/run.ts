@@ -126,6 +126,7 @@ class Simulation {
       date: () => this.#wall + this.#clock.now,
       random: this.#chance.world,
       later: (ms, run) => this.#clock.after(ms + this.#lateness(), run),
+      turn: (run) => void this.#clock.after(0, run),
       dial: this.#dial,
     }
     const world = mutant.world?.(plain) ?? plain

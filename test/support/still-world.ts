@@ -54,6 +54,9 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
       timers.set(id, { at: now + ms, run })
       return () => timers.delete(id)
     },
+    turn: (run) => {
+      timers.set(order++, { at: now, run })
+    },
     dial: (call, listener) => {
       const asked: Asked = {
         ...call,

@@ -1,0 +1,25 @@
+/** Heavy work in bounded pieces, so that one large request does not keep the event loop from the others. */
+
+/** Work in pieces: each `next` does one, and the last returns the result. */
+export type Steps<T> = Iterator<undefined, T, undefined>
+
+/** Runs a piece of work in a turn of the event loop in which no other such piece runs. */
+export type Turn = (run: () => void) => void
+
+/** The result, with each piece in a turn of its own. Rejects with what a piece throws. */
+export const inTurns = <T>(steps: Steps<T>, turn: Turn): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const run = (): void => {
+      try {
+        const step = steps.next()
+        if (step.done) resolve(step.value)
+        else turn(run)
+      } catch (error) {
+        reject(error)
+      }
+    }
+    turn(run)
+  })
+
+/** Resolves in a turn of its own: what the caller does up to its next `await` is one piece. */
+export const ownTurn = (turn: Turn): Promise<void> => new Promise((resolve) => turn(resolve))

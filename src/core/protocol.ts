@@ -108,8 +108,8 @@ export type SameFormat = {
   readonly passStream: (context: AnswerContext) => StreamWriter
   /** The whole answer that a complete stream's frames tell, as its text; null: they do not tell one, and only the events are left. */
   readonly gather: (frames: readonly Frame[]) => string | null
-  /** The same for a whole answer. Absent: its text passes as it is. */
-  readonly passAnswer?: (source: string, context: AnswerContext) => string
+  /** The same for a whole answer. `body`: its text, parsed, where that is at hand. Absent: its text passes as it is. */
+  readonly passAnswer?: (source: string, context: AnswerContext, body?: Json) => string
 }
 
 /** A wire format in both directions. */
@@ -138,6 +138,8 @@ export type Passing = {
    */
   readonly bytes?: Uint8Array
   readonly whole?: string
+  /** `whole`, parsed. */
+  readonly body?: Json
   /** `whole` with its bytes, where they are at hand. */
   readonly source?: Source
   readonly events: readonly ChatEvent[]

@@ -5,6 +5,7 @@
 import type { Source } from '../core/call.ts'
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
+import type { Json } from '../core/json.ts'
 import type { HeaderLookup, Passing } from '../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
@@ -51,6 +52,8 @@ export type Flow = {
   readonly status: number
   /** The answer's text, if it came as one JSON body. */
   readonly whole: string | null
+  /** The same, parsed. */
+  readonly body: Json | undefined
   /** The same, where its bytes are at hand. */
   readonly source: Source | null
   /** The answer has been read to its end; only the body's own end may still be missing. */
@@ -116,6 +119,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   /** 0 until its head has come. */
   status = 0
   whole: string | null = null
+  body: Json | undefined
   source: Source | null = null
   /**
    * Steps not given out yet: of this read, or all while the choice is not made and there is no sink. Null between two reads:
@@ -412,6 +416,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     // An answer that came as one body is the only step there is.
     const first = this.#held?.[0]
     this.whole = first?.whole ?? null
+    this.body = first?.body
     this.source = first?.source ?? null
     this.#settle(opened)
     this.#settle = null

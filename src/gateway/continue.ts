@@ -10,6 +10,7 @@
 import type { Source } from '../core/call.ts'
 import type { ChatEvent, ChatRequest, Usage } from '../core/chat.ts'
 import { type Failure, fail, rowOf } from '../core/failure.ts'
+import type { Json } from '../core/json.ts'
 import type { Passing } from '../core/protocol.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
@@ -91,6 +92,7 @@ type Next = {
 export class ContinuedFlow implements Flow {
   readonly status: number
   readonly whole: string | null
+  readonly body: Json | undefined
   readonly source: Source | null
   readonly #asked: InputCount
   readonly #next: Next
@@ -112,6 +114,7 @@ export class ContinuedFlow implements Flow {
     this.#next = next
     this.status = won.flow.status
     this.whole = won.flow.whole
+    this.body = won.flow.body
     this.source = won.flow.source
   }
 

@@ -283,7 +283,7 @@ const whole = (reply: Reply, won: Won, question: Question, context: AnswerContex
 /** The upstream's own words if it speaks the client's format, otherwise written anew from what it said. */
 const bodyOf = ({ flow, prepared }: Won, { protocol }: Question, context: AnswerContext): string => {
   const same = sameFormat(protocol, prepared.protocol)
-  if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context) ?? flow.whole
+  if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context, flow.body) ?? flow.whole
   const steps: Passing[] = []
   flow.pour({
     push: (some) => {

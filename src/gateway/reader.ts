@@ -163,7 +163,12 @@ const wholeReader = (head: Head, dialect: Dialect): Reader =>
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
     const events = dialect.protocol.decodeAnswer(body)
-    return { whole: text, ...(bytes && { source: { text, bytes } }), events: mender(head, dialect)?.(events) ?? events }
+    return {
+      whole: text,
+      body,
+      ...(bytes && { source: { text, bytes } }),
+      events: mender(head, dialect)?.(events) ?? events,
+    }
   })
 
 const unreadable = (text: string, status: number): Failure => {

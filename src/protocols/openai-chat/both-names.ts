@@ -27,6 +27,9 @@ export const withBothNames = (source: string): string => {
   return inserted ?? (isDeeper(body, DEEPEST) ? source : JSON.stringify(renamed(body)))
 }
 
+/** Whether this choice has reasoning under the first name alone. */
+export const lacksReasoningContent = (choice: JsonObject): boolean => saidIn(choice).some(lacksName)
+
 /** What a choice says: some servers that only pretend to stream send a whole message in a chunk. */
 const saidIn = (choice: JsonObject | undefined): JsonObject[] => [choice?.delta, choice?.message].filter(isObject)
 

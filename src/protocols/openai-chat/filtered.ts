@@ -1,19 +1,6 @@
-import { isObject, type Json, type JsonObject, list, parseObject } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, list, object, parseObject } from '../../core/json.ts'
 import { rewrite, survey } from '../../core/json-text.ts'
 import { isFiltered } from './said.ts'
-
-const REASON = '"finish_reason"'
-/** The usual reasons, as they follow their key. An answer with no other is not parsed. */
-const USUAL = /[ \t\r\n]*:[ \t\r\n]*(?:"(?:stop|length|tool_calls)"|null)/y
-
-/** Searching for the key first is quicker than one expression for all of it, and every whole answer is searched. */
-const isUsual = (source: string): boolean => {
-  for (let at = source.indexOf(REASON); at !== -1; at = source.indexOf(REASON, at + REASON.length)) {
-    USUAL.lastIndex = at + REASON.length
-    if (!USUAL.test(source)) return false
-  }
-  return true
-}
 
 /** Deeper than any answer is; the text of a deeper one is left alone. */
 const DEEPEST = 256
@@ -30,13 +17,16 @@ export const withMessages = (source: string): string =>
 /** The same for a chunk of a stream, whose choices need a delta. */
 export const withDeltas = (source: string): string => completed(source, 'delta', (delta) => delta)
 
+/** Whether the filter held this choice back and its message, or the content of that, is missing. */
+export const lacksMessage = (choice: JsonObject): boolean =>
+  isFiltered(choice) && object(choice.message)?.content === undefined
+
+const lacksDelta = (choice: JsonObject): boolean => isFiltered(choice) && !isObject(choice.delta)
+
 const completed = (source: string, member: 'message' | 'delta', complete: (said: JsonObject) => JsonObject): string => {
-  if (isUsual(source)) return source
   const body = parseObject(source)
-  const lacks = (choice: Json): choice is JsonObject =>
-    isObject(choice) &&
-    isFiltered(choice) &&
-    !(isObject(choice[member]) && (member === 'delta' || choice[member].content !== undefined))
+  const isLacking = member === 'message' ? lacksMessage : lacksDelta
+  const lacks = (choice: Json): choice is JsonObject => isObject(choice) && isLacking(choice)
   if (!body || !list(body.choices).some(lacks)) return source
   const found = survey(source, DEEPEST)
   if (!found.ok) return source

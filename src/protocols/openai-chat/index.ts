@@ -3,9 +3,8 @@ import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
 import { toolName } from '../openai-responses/names.ts'
 import { restoring } from '../restore.ts'
 import { decodeAnswer, encodeAnswer } from './answer.ts'
-import { withBothNames } from './both-names.ts'
-import { withMessages } from './filtered.ts'
 import { gather } from './gather.ts'
+import { passAnswer } from './pass-answer.ts'
 import { decodeRequest } from './request-decode.ts'
 import { adaptRequest, encodeRequest } from './request-encode.ts'
 import { decodeStream } from './stream-decode.ts'
@@ -19,7 +18,7 @@ export const openaiChat: Protocol = {
   decodeRequest,
   encodeRequest,
   restore: restoring(toolName),
-  passing: { adaptRequest, passStream, gather, passAnswer: (source) => withBothNames(withMessages(source)) },
+  passing: { adaptRequest, passStream, gather, passAnswer },
   decodeAnswer,
   encodeAnswer,
   looseEvents: true,

@@ -703,6 +703,23 @@ test('chat answer passed on: reasoning is also reasoning_content', () => {
   )
 })
 
+for (const [name, choice, written] of [
+  ['reasoning', '"message":{"reasoning":"a"}', '"message":{"reasoning_content":"a","reasoning":"a"}'],
+  [
+    'a filter reason',
+    '"finish_reason":"content_filter"',
+    '"finish_reason":"content_filter","message":{"role":"assistant","content":"","refusal":null}',
+  ],
+] as const)
+  test(`chat answer passed on: ${name} in the second choice is completed, whether parsed already or not`, () => {
+    const { passAnswer } = openaiChat.passing
+    const said = (second: string) =>
+      `{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"},{"index":1,${second}}]}`
+    const source = said(choice)
+    assert.equal(passAnswer?.(source, context()), said(written))
+    assert.equal(passAnswer?.(source, context(), JSON.parse(source)), said(written))
+  })
+
 // ── The official SDK as judge ────────────────────────────────────────────────────────────────────────────────────
 
 /** What openai-node makes of it, as if it had come over the network. */

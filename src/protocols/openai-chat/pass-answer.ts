@@ -1,0 +1,14 @@
+import { isObject, list, object, readJson } from '../../core/json.ts'
+import type { AnswerContext } from '../../core/protocol.ts'
+import { lacksReasoningContent, withBothNames } from './both-names.ts'
+import { lacksMessage, withMessages } from './filtered.ts'
+
+/**
+ * Returns a whole answer of this format as it came, except that a filtered choice gets its message, and reasoning gets
+ * both of its names. The parsed body shows whether either is missing; searching the text of every answer took 2 µs.
+ */
+export const passAnswer = (source: string, _context: AnswerContext, body = readJson(source)): string => {
+  const choices = list(object(body)?.choices).filter(isObject)
+  const changes = choices.some((choice) => lacksMessage(choice) || lacksReasoningContent(choice))
+  return changes ? withBothNames(withMessages(source)) : source
+}

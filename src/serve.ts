@@ -99,7 +99,7 @@ const start = async (
   const signed = signing({
     dial: dial.dial,
     environment: () => readEnvironment(place),
-    tell: (trouble) => log.warn('sign_in', trouble),
+    report: (error) => log.warn('sign_in', error),
   })
   const load = measureLoad()
   // Calls let in while there was room may all turn out long: beyond twice the limit the longest answers are given up.

@@ -779,31 +779,31 @@ describe('clouds: credentials that cannot be had', () => {
       'bedrock',
       html,
       bedrockEnv,
-      /AWS credentials could not be had: none was found that can be used\. Set AWS_ACCESS/,
+      /AWS credentials are not available: no usable credentials were found\. Set AWS_ACCESS/,
     ],
-    ['AWS: a page', 'bedrock', html, containerEnv, /AWS credentials could not be had: .*API key/],
-    ['AWS: refused', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials could not be had/],
+    ['AWS: a page', 'bedrock', html, containerEnv, /AWS credentials are not available: .*API key/],
+    ['AWS: refused', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials are not available/],
     [
       'Google: none at all',
       'vertex',
       html,
       vertexEnv,
-      /default credentials could not be had: there are none\. Set GOOGLE_APPLICATION/,
+      /default credentials are not available: none were found\. Set GOOGLE_APPLICATION/,
     ],
-    ['Google: a page', 'vertex', html, metadataEnv, /default credentials could not be had: .*API key/],
+    ['Google: a page', 'vertex', html, metadataEnv, /default credentials are not available: .*API key/],
     [
       'Google: refused',
       'vertex',
       { do: 'answer', status: 403, headers: { 'metadata-flavor': 'Google' } },
       metadataEnv,
-      /could not be had: the token server refused/,
+      /are not available: the token server refused the request/,
     ],
     [
       'Google: a file that is none',
       'vertex',
       html,
       (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: '/nonexistent/canary.json' }),
-      /the file GOOGLE_APPLICATION_CREDENTIALS names cannot be used/,
+      /the file in GOOGLE_APPLICATION_CREDENTIALS is not usable/,
     ],
     [
       'Entra: refused',
@@ -814,21 +814,21 @@ describe('clouds: credentials that cannot be had', () => {
         body: { error: 'invalid_client', error_description: 'AADSTS7000215: Invalid client secret provided.' },
       },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /Entra token could not be had: the token server refused \(invalid_client\)\. Set AZURE_TENANT_ID/,
+      /Entra credentials are not available: the token server refused the request \(invalid_client\)\. Set AZURE_TENANT_ID/,
     ],
     [
       'Entra: a page',
       'azure-openai',
       html,
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /something that is no token/,
+      /returned no valid token/,
     ],
     [
       'Entra: it breaks',
       'azure-openai',
       { do: 'answer', status: 503 },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /does not work at the moment/,
+      /is temporarily unavailable/,
       'upstream_sign_in',
     ],
     [
@@ -836,7 +836,7 @@ describe('clouds: credentials that cannot be had', () => {
       'azure-openai',
       { do: 'reset' },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /could not be reached/,
+      /is unreachable/,
       'upstream_sign_in',
     ],
     [
@@ -844,7 +844,7 @@ describe('clouds: credentials that cannot be had', () => {
       'azure-openai',
       html,
       (urls) => ({ ...azureEnv(urls), ...entraEnv('http://login.example') }),
-      /AZURE_AUTHORITY_HOST is no https address/,
+      /AZURE_AUTHORITY_HOST is not an https URL/,
     ],
   ]
   for (const [what, provider, tokens, env, message, code = 'upstream_auth'] of rows)
@@ -911,7 +911,7 @@ describe('clouds: credentials that cannot be had', () => {
         assert.equal(status, 502)
         const { error } = JSON.parse(said)
         assert.equal(error.code, 'upstream_sign_in')
-        assert.match(error.message, /could not be reached/)
+        assert.match(error.message, /is unreachable/)
         assert.equal(upstream.seen.length, 0)
       },
     )

@@ -1,4 +1,4 @@
-/** Google's library over a metadata server, without the gateway: the rest of signing in is in `clouds.test.ts`. */
+/** Google's library with a metadata server, without the gateway. The other cloud credentials tests are in `clouds.test.ts`. */
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,20 +14,20 @@ const metadata = createServer((req, res) => {
 })
 after(() => metadata.close())
 
-test('Google: asked again, since the one it gave was refused, it gives another token', async () => {
+test('Google: every fetch returns a new token, also if the last one was refused', async () => {
   await new Promise<void>((resolve) => metadata.listen(0, '127.0.0.1', resolve))
   // This process is the test's own, and the library reads the environment of its process.
   process.env.GCE_METADATA_HOST = `127.0.0.1:${(metadata.address() as AddressInfo).port}`
   process.env.HOME = '/nonexistent'
   delete process.env.GOOGLE_APPLICATION_CREDENTIALS
-  const troubles: unknown[] = []
+  const errors: unknown[] = []
   const fetch = googleHeaders(
-    { environment: async () => ({}), tell: (trouble) => troubles.push(trouble) },
+    { environment: async () => ({}), report: (error) => errors.push(error) },
     'https://www.googleapis.com/auth/cloud-platform',
   )
   for (const token of ['token-1', 'token-2']) {
     const fetched = await fetch(AbortSignal.timeout(10_000))
     assert.equal(fetched.ok && fetched.value.value.authorization, `Bearer ${token}`)
   }
-  assert.deepEqual(troubles, [])
+  assert.deepEqual(errors, [])
 })

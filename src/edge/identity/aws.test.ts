@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { verify } from '../../../test/support/sigv4.ts'
 import { awsHeaders } from './aws.ts'
 
-/** AWS's published test suite for Signature Version 4 (aws-sig-v4-test-suite): its credentials, its clock, its answers. */
+/** AWS's published test suite for Signature Version 4 (aws-sig-v4-test-suite): credentials, date and signatures. */
 const suite = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY' }
 const SUITE_TIME = '20150830T123600Z'
 const vectors = [
@@ -26,7 +26,7 @@ for (const [name, method, target, signature] of vectors)
       headers?.authorization,
       `AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, Signature=${signature}`,
     )
-    // The judge of everything below is judged by the same.
+    // Checks the test's own verifier, which the tests below use.
     const signed = { method, target, headers: { host: 'example.amazonaws.com', ...headers }, body: '' }
     assert.equal(verify(signed, suite.secretAccessKey)?.signature, signature)
     assert.equal(verify(signed, suite.secretAccessKey)?.ok, true)
@@ -35,14 +35,14 @@ for (const [name, method, target, signature] of vectors)
 
 const BODY = '{"messages":[{"role":"user","content":[{"text":"größer als 日本"}]}]}'
 const paths = [
-  ['a version behind a colon', '/model/anthropic.claude-haiku-4-5-20251001-v1%3A0/converse'],
-  ['a colon as it is', '/model/anthropic.claude-haiku-4-5-20251001-v1:0/converse-stream'],
+  ['an encoded colon before a version', '/model/anthropic.claude-haiku-4-5-20251001-v1%3A0/converse'],
+  ['a literal colon', '/model/anthropic.claude-haiku-4-5-20251001-v1:0/converse-stream'],
   [
     'an ARN',
     '/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2Fus.amazon.nova-pro-v1%3A0/converse',
   ],
-  ['signs URLs do not need', '/model/a!b*c(d)e%27f~g/invoke'],
-  ['a compatible path', '/openai/v1/chat/completions'],
+  ['characters that URLs allow literally', '/model/a!b*c(d)e%27f~g/invoke'],
+  ['the OpenAI-compatible path', '/openai/v1/chat/completions'],
   ['a query', '/models?x=a%20b&a=%2F'],
 ] as const
 
@@ -58,12 +58,12 @@ for (const [name, target] of paths)
       }
       const headers = await awsHeaders(call, { service: 'bedrock', region: 'eu-west-1' }, credentials)
       const sent = { host: '127.0.0.1:8080', ...call.headers, ...headers }
-      const said = verify({ method: 'POST', target, headers: sent, body: BODY }, suite.secretAccessKey)
-      assert.equal(said?.ok, true)
-      assert.equal(said?.region, 'eu-west-1')
-      assert.equal(said?.service, 'bedrock')
+      const verified = verify({ method: 'POST', target, headers: sent, body: BODY }, suite.secretAccessKey)
+      assert.equal(verified?.ok, true)
+      assert.equal(verified?.region, 'eu-west-1')
+      assert.equal(verified?.service, 'bedrock')
       const expected = ['content-type', 'host', 'x-amz-date', ...(sessionToken ? ['x-amz-security-token'] : [])]
-      assert.deepEqual(said?.signedHeaders, expected)
+      assert.deepEqual(verified?.signedHeaders, expected)
       assert.equal(headers?.['x-amz-security-token'], sessionToken)
       assert.deepEqual(Object.keys(headers ?? {}).sort(), ['authorization', ...expected.slice(2)].sort())
     })

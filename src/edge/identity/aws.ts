@@ -1,12 +1,20 @@
-/** AWS: credentials by its own library's chain, requests signed with Signature Version 4. */
+/** AWS credentials from AWS's own provider chain, and request signing with Signature Version 4. */
 import type { DefaultProviderInit, defaultProvider } from '@aws-sdk/credential-provider-node'
 import { bad, good } from '../../core/failure.ts'
 import type { UpstreamCall } from '../../core/world.ts'
 import type { Fetch } from './credential-cache.ts'
-import { codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './credential-errors.ts'
-import { type Environment, lend } from './environment.ts'
+import {
+  codeOf,
+  credentialFailure,
+  detailOf,
+  permanent,
+  type Reason,
+  type ReportError,
+  transient,
+} from './credential-errors.ts'
+import { type Environment, exportCloudVariables } from './environment.ts'
 
-export type AwsOptions = { readonly environment: Environment; readonly tell: Tell }
+export type AwsOptions = { readonly environment: Environment; readonly report: ReportError }
 
 type Chain = ReturnType<typeof defaultProvider>
 
@@ -16,44 +24,44 @@ export type AwsCredentials = {
   readonly sessionToken?: string
 }
 
-/** Gets what the chain finds: environment, profile and SSO, web identity, container, instance; in AWS's own order. */
-export const awsCredentials = ({ environment, tell }: AwsOptions): Fetch<AwsCredentials> => {
+/** Fetches credentials: environment, profile and SSO, web identity, container, instance, in AWS's order. */
+export const awsCredentials = ({ environment, report }: AwsOptions): Fetch<AwsCredentials> => {
   let chain: Chain | null = null
   let tried: string[] = []
   const logger = {
-    // The chain's last error says only that it is at its end; why each link had nothing is told to its log.
+    // The chain's final error names no cause; the reason of each provider is only in the debug log.
     debug: (...words: readonly unknown[]) => {
       const why = /(?:->|\(!\)) (.+)/s.exec(words.map(String).join(' '))?.[1]
-      if (why !== undefined && tried.length < MOST_LINKS) tried.push(why)
+      if (why !== undefined && tried.length < MAX_REASONS) tried.push(why)
     },
     info: () => {},
     error: () => {},
     warn: (...words: readonly unknown[]) =>
-      tell({
+      report({
         cloud: 'aws',
-        message: 'The AWS library has a remark about the credentials.',
+        message: 'The AWS library logged a warning about the credentials.',
         detail: detailOf(new Error(words.map(String).join(' '))),
       }),
   }
   return async (signal) => {
-    // The chain shares what is under way with everybody who asks later, so what hangs would hang for ever.
+    // The chain shares a request in flight with later callers. Drop the chain on abort, so a hanging request is not reused.
     const forget = () => {
       chain = null
     }
     signal.addEventListener('abort', forget, { once: true })
     try {
-      await lend(environment)
+      await exportCloudVariables(environment)
       chain ??= await openChain(logger)
       tried = []
-      // What is kept, and for how long, is decided outside; asked, the chain looks anew.
+      // Caching is done by CredentialCache.
       const { accessKeyId, secretAccessKey, sessionToken, expiration } = await chain({ forceRefresh: true })
       const value = { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) }
       return good({ value, expires: expiration?.getTime() ?? Number.POSITIVE_INFINITY })
     } catch (error) {
       chain = null
-      const failure = noSignIn('aws', reasonOf(error))
+      const failure = credentialFailure('aws', reasonOf(error))
       const detail = [...new Set([...tried.map((words) => detailOf(new Error(words))), detailOf(error)])].join('; ')
-      tell({ cloud: 'aws', message: failure.message, detail })
+      report({ cloud: 'aws', message: failure.message, detail })
       return bad(failure)
     } finally {
       signal.removeEventListener('abort', forget)
@@ -61,32 +69,32 @@ export const awsCredentials = ({ environment, tell }: AwsOptions): Fetch<AwsCred
   }
 }
 
-/** Links of the chain whose trouble is told. */
-const MOST_LINKS = 8
+/** Provider reasons kept for the log. */
+const MAX_REASONS = 8
 
 const openChain = async (logger: DefaultProviderInit['logger']): Promise<Chain> => {
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node')
-  // A profile that was changed is read again when its credentials are.
+  // Read profile files again with every fetch.
   return defaultProvider({ ...(logger && { logger }), ignoreCache: true })
 }
 
-const reasonOf = (error: unknown): Why => {
+const reasonOf = (error: unknown): Reason => {
   const code = codeOf(error)
-  if (code?.startsWith('E') && code !== 'ENOENT') return passing('the server that hands them out could not be reached')
+  if (code?.startsWith('E') && code !== 'ENOENT') return transient('the credentials server is unreachable')
   const none = error instanceof Error && error.message.startsWith('Could not load credentials from any providers')
-  return lasting(none ? 'none was found that can be used' : 'what was found cannot be used')
+  return permanent(none ? 'no usable credentials were found' : 'the credentials found are not usable')
 }
 
-/** Bedrock's names of regions, where a host name has one: `bedrock-runtime.eu-west-1.amazonaws.com`. */
+/** The region in a Bedrock host name such as `bedrock-runtime.eu-west-1.amazonaws.com`. */
 const regionIn = (host: string): string | undefined =>
   host.split('.').find((label) => /^[a-z]{2,4}(?:-[a-z]+){1,3}-[0-9]{1,2}$/.test(label))
 
 export type AwsScope = { readonly service: string; readonly region: string }
 
-/** The keys made of a secret for a day, region and service. */
+/** Signing keys, derived per day, region and service. */
 const derived = new WeakMap<AwsCredentials, Map<string, ArrayBuffer>>()
 
-/** `datetime`: as in `x-amz-date`; now, if not given. Undefined: the region is not known. */
+/** Signs a request. `datetime` is for tests, as in `x-amz-date`. Undefined if the region is unknown. */
 export const awsHeaders = async (
   call: Pick<UpstreamCall, 'method' | 'url' | 'headers' | 'body'>,
   scope: AwsScope,
@@ -102,7 +110,7 @@ export const awsHeaders = async (
   const signed = await new AwsV4Signer({
     method: call.method,
     url: call.url,
-    // Host, what begins with x-amz-, and the media type; a proxy may change the others on their way.
+    // Signs host, x-amz-* and content-type only: proxies may change other headers.
     headers: type === undefined ? {} : { 'content-type': type },
     allHeaders: true,
     ...(call.body !== undefined && { body: call.body }),

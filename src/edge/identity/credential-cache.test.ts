@@ -2,137 +2,140 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import { type Fetched, Kept } from './credential-cache.ts'
+import { CredentialCache, type Fetched } from './credential-cache.ts'
 
 const MINUTE = 60_000
-const late = (): Failure => fail('auth', 'late', { unsent: true })
-const broke = (error: unknown): Failure => fail('auth', `broke: ${error}`, { unsent: true })
-const patient = (): AbortSignal => new AbortController().signal
+const timedOut = (): Failure => fail('auth', 'timedOut', { unsent: true })
+const threw = (error: unknown): Failure => fail('auth', `threw: ${error}`, { unsent: true })
+const neverAborted = (): AbortSignal => new AbortController().signal
 
-/** A token server whose answers the test gives, and a clock it moves. */
+/** A cache whose fetches and clock the test controls. */
 const server = ({ limit = 5_000 } = {}) => {
-  const asked: { readonly answer: (outcome: Outcome<Fetched<string>>) => void; readonly signal: AbortSignal }[] = []
+  const requests: { readonly answer: (outcome: Outcome<Fetched<string>>) => void; readonly signal: AbortSignal }[] = []
   const clock = { now: 1_000 * MINUTE }
-  const kept = new Kept<string>((signal) => new Promise((resolve) => asked.push({ answer: resolve, signal })), {
-    limit,
-    late,
-    broke,
-    now: () => clock.now,
-  })
+  const cache = new CredentialCache<string>(
+    (signal) => new Promise((resolve) => requests.push({ answer: resolve, signal })),
+    {
+      limit,
+      timedOut,
+      threw,
+      now: () => clock.now,
+    },
+  )
   const token = (at: number, value: string, minutes: number) =>
-    asked[at]?.answer(good({ value, expires: clock.now + minutes * MINUTE }))
-  return { kept, asked, clock, token }
+    requests[at]?.answer(good({ value, expires: clock.now + minutes * MINUTE }))
+  return { cache, requests, clock, token }
 }
 
-test('kept: everybody who waits shares one fetch, and later ones what it brought', async () => {
-  const { kept, asked, token } = server()
-  const all = Promise.all([1, 2, 3].map(() => kept.get(patient())))
+test('credential cache: concurrent callers share one fetch; later callers get the cached value', async () => {
+  const { cache, requests, token } = server()
+  const all = Promise.all([1, 2, 3].map(() => cache.get(neverAborted())))
   token(0, 'a', 60)
   assert.deepEqual(await all, [good('a'), good('a'), good('a')])
-  assert.deepEqual(await kept.get(patient()), good('a'))
-  assert.equal(asked.length, 1)
+  assert.deepEqual(await cache.get(neverAborted()), good('a'))
+  assert.equal(requests.length, 1)
 })
 
-/** Minutes since a token of an hour came; what is answered then, and how often was asked by then, before and after the answer. */
+/** Minutes since a one-hour token was fetched, the token returned then, and the number of fetches by then. */
 const ages: readonly (readonly [string, number, string, number])[] = [
-  ['young', 10, 'a', 1],
-  ['old, it is still used while a new one is fetched', 56, 'a', 2],
-  ['about to end, it is not used any more', 59.6, 'b', 2],
-  ['ended', 61, 'b', 2],
+  ['fresh is returned', 10, 'a', 1],
+  ['due for renewal is returned while a new one is fetched', 56, 'a', 2],
+  ['about to expire is not returned', 59.6, 'b', 2],
+  ['expired is not returned', 61, 'b', 2],
 ]
 for (const [what, minutes, expected, fetches] of ages)
-  test(`kept: a token that is ${what}`, async () => {
-    const { kept, asked, clock, token } = server()
-    const first = kept.get(patient())
+  test(`credential cache: a token that is ${what}`, async () => {
+    const { cache, requests, clock, token } = server()
+    const first = cache.get(neverAborted())
     token(0, 'a', 60)
     await first
     clock.now += minutes * MINUTE
-    const then = kept.get(patient())
+    const then = cache.get(neverAborted())
     token(1, 'b', 60)
     assert.deepEqual(await then, good(expected))
-    assert.equal(asked.length, fetches)
-    assert.deepEqual(await kept.get(patient()), good(fetches === 2 ? 'b' : 'a'))
+    assert.equal(requests.length, fetches)
+    assert.deepEqual(await cache.get(neverAborted()), good(fetches === 2 ? 'b' : 'a'))
   })
 
-test('kept: a renewal that fails leaves the old one in use, and is not tried again at once', async () => {
-  const { kept, asked, clock, token } = server()
-  const first = kept.get(patient())
+test('credential cache: a failed renewal keeps the old token and is not retried at once', async () => {
+  const { cache, requests, clock, token } = server()
+  const first = cache.get(neverAborted())
   token(0, 'a', 60)
   await first
   clock.now += 56 * MINUTE
-  await kept.get(patient())
-  asked[1]?.answer(bad(late()))
+  await cache.get(neverAborted())
+  requests[1]?.answer(bad(timedOut()))
   await sleep(1)
-  assert.deepEqual(await kept.get(patient()), good('a'))
-  assert.equal(asked.length, 2)
+  assert.deepEqual(await cache.get(neverAborted()), good('a'))
+  assert.equal(requests.length, 2)
   clock.now += 11_000
-  assert.deepEqual(await kept.get(patient()), good('a'))
-  assert.equal(asked.length, 3)
+  assert.deepEqual(await cache.get(neverAborted()), good('a'))
+  assert.equal(requests.length, 3)
 })
 
-test('kept: a failure is told to everybody who waits, and not kept', async () => {
-  const { kept, asked, token } = server()
-  const all = Promise.all([kept.get(patient()), kept.get(patient())])
-  asked[0]?.answer(bad(fail('auth', 'no')))
+test('credential cache: a failure goes to every waiting caller and is not cached', async () => {
+  const { cache, requests, token } = server()
+  const all = Promise.all([cache.get(neverAborted()), cache.get(neverAborted())])
+  requests[0]?.answer(bad(fail('auth', 'no')))
   assert.deepEqual(await all, [bad(fail('auth', 'no')), bad(fail('auth', 'no'))])
-  const next = kept.get(patient())
+  const next = cache.get(neverAborted())
   token(1, 'b', 60)
   assert.deepEqual(await next, good('b'))
 })
 
-test('kept: what throws is a failure', async () => {
-  const kept = new Kept<string>(() => Promise.reject(new Error('bug')), { limit: 1_000, late, broke })
-  assert.deepEqual(await kept.get(patient()), bad(broke(new Error('bug'))))
+test('credential cache: a fetch that rejects is a failure', async () => {
+  const cache = new CredentialCache<string>(() => Promise.reject(new Error('bug')), { limit: 1_000, timedOut, threw })
+  assert.deepEqual(await cache.get(neverAborted()), bad(threw(new Error('bug'))))
 })
 
-test('kept: a fetch ends at its limit, whatever it still does, and the next begins anew', async () => {
-  const { kept, asked, token } = server({ limit: 20 })
-  assert.deepEqual(await kept.get(patient()), bad(late()))
-  assert.equal(asked[0]?.signal.aborted, true)
-  const next = kept.get(patient())
+test('credential cache: a fetch ends at its time limit, and the next call starts another', async () => {
+  const { cache, requests, token } = server({ limit: 20 })
+  assert.deepEqual(await cache.get(neverAborted()), bad(timedOut()))
+  assert.equal(requests[0]?.signal.aborted, true)
+  const next = cache.get(neverAborted())
   token(0, 'too late', 60)
   token(1, 'b', 60)
   assert.deepEqual(await next, good('b'))
-  assert.deepEqual(await kept.get(patient()), good('b'))
+  assert.deepEqual(await cache.get(neverAborted()), good('b'))
 })
 
-test('kept: one who leaves takes nothing from the others; the last one ends the fetch', async () => {
-  const { kept, asked } = server()
+test('credential cache: an abort affects only its caller; the last abort ends the fetch', async () => {
+  const { cache, requests } = server()
   const [one, two] = [new AbortController(), new AbortController()]
-  const waits = [kept.get(one.signal), kept.get(two.signal)]
+  const waits = [cache.get(one.signal), cache.get(two.signal)]
   one.abort()
-  assert.deepEqual(await waits[0], bad(late()))
-  assert.equal(asked[0]?.signal.aborted, false)
+  assert.deepEqual(await waits[0], bad(timedOut()))
+  assert.equal(requests[0]?.signal.aborted, false)
   two.abort()
-  assert.deepEqual(await waits[1], bad(late()))
-  assert.equal(asked[0]?.signal.aborted, true)
+  assert.deepEqual(await waits[1], bad(timedOut()))
+  assert.equal(requests[0]?.signal.aborted, true)
 })
 
-test('kept: one who has left before it began fetches nothing for long', async () => {
-  const { kept, asked } = server()
-  assert.deepEqual(await kept.get(AbortSignal.abort()), bad(late()))
-  assert.ok(asked.every(({ signal }) => signal.aborted))
+test('credential cache: a call that is already aborted ends its fetch', async () => {
+  const { cache, requests } = server()
+  assert.deepEqual(await cache.get(AbortSignal.abort()), bad(timedOut()))
+  assert.ok(requests.every(({ signal }) => signal.aborted))
 })
 
-test('kept: a refused one is fetched anew, unless it has only just come', async () => {
-  const { kept, asked, clock, token } = server()
-  const first = kept.get(patient())
+test('credential cache: a refused token is fetched again, unless it is new', async () => {
+  const { cache, requests, clock, token } = server()
+  const first = cache.get(neverAborted())
   token(0, 'a', 60)
   await first
-  kept.refused()
-  assert.deepEqual(await kept.get(patient()), good('a'))
+  cache.refused()
+  assert.deepEqual(await cache.get(neverAborted()), good('a'))
   clock.now += MINUTE
-  kept.refused()
-  const next = kept.get(patient())
+  cache.refused()
+  const next = cache.get(neverAborted())
   token(1, 'b', 60)
   assert.deepEqual(await next, good('b'))
-  assert.equal(asked.length, 2)
+  assert.equal(requests.length, 2)
 })
 
-test('kept: closing ends the waiting', async () => {
-  const { kept, asked } = server()
-  const wait = kept.get(patient())
-  kept.close()
-  assert.deepEqual(await wait, bad(late()))
-  assert.equal(asked[0]?.signal.aborted, true)
+test('credential cache: close ends the wait', async () => {
+  const { cache, requests } = server()
+  const wait = cache.get(neverAborted())
+  cache.close()
+  assert.deepEqual(await wait, bad(timedOut()))
+  assert.equal(requests[0]?.signal.aborted, true)
 })

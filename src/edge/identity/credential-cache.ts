@@ -1,89 +1,89 @@
-/** A credential that is kept until it nears its end, and fetched once for everybody who waits for it. */
+/** Caches a credential until shortly before it expires. Concurrent callers share one fetch. */
 import { bad, type Failure, good, type Outcome } from '../../core/failure.ts'
 
-/** `expires`: ms since 1970; infinite for what does not. */
+/** `expires`: ms since 1970; infinity for credentials that do not expire. */
 export type Fetched<T> = { readonly value: T; readonly expires: number }
 
-/** Gets a new one. The signal is aborted when nobody wants it any more or it took too long; what comes after that is thrown away. */
+/** Fetches a credential. The signal is aborted on timeout, or when no caller waits; later results are discarded. */
 export type Fetch<T> = (signal: AbortSignal) => Promise<Outcome<Fetched<T>>>
 
-export type KeptOptions = {
-  /** ms a fetch may take. */
+export type CredentialCacheOptions = {
+  /** Time limit for a fetch, in ms. */
   readonly limit: number
-  readonly late: () => Failure
-  /** It broke in a way that is no answer: a bug, of ours or a library's. */
-  readonly broke: (error: unknown) => Failure
+  readonly timedOut: () => Failure
+  /** Makes the failure for a fetch that rejects, which is a bug here or in a library. */
+  readonly threw: (error: unknown) => Failure
   /** ms since 1970. */
   readonly now?: () => number
 }
 
-/** ms before its end from when on it is renewed while the old one is still used, and from when on it is not used any more. */
-const EARLY = 5 * 60_000
-const LEAST = 30_000
-/** ms between attempts at renewing it early, and for how long a new one is not thrown away for being refused. */
+/** ms before expiry: from `RENEW_BEFORE` the credential is renewed in the background, from `UNUSABLE_BEFORE` not used. */
+const RENEW_BEFORE = 5 * 60_000
+const UNUSABLE_BEFORE = 30_000
+/** Minimum ms between renewals; a credential younger than this is kept although an upstream refused it. */
 const PAUSE = 10_000
 
-type UnderWay<T> = {
+type Fetching<T> = {
   readonly outcome: Promise<Outcome<T>>
-  /** Calls that wait for it. */
+  /** Number of callers waiting. */
   waiting: number
   readonly stop: (failure: Failure) => void
 }
 
-export class Kept<T> {
+export class CredentialCache<T> {
   readonly #fetch: Fetch<T>
-  readonly #options: KeptOptions
+  readonly #options: CredentialCacheOptions
   readonly #now: () => number
   #current: Fetched<T> | null = null
-  #underWay: UnderWay<T> | null = null
-  #begunAt = Number.NEGATIVE_INFINITY
+  #fetching: Fetching<T> | null = null
+  #startedAt = Number.NEGATIVE_INFINITY
 
-  constructor(fetch: Fetch<T>, options: KeptOptions) {
+  constructor(fetch: Fetch<T>, options: CredentialCacheOptions) {
     this.#fetch = fetch
     this.#options = options
     this.#now = options.now ?? Date.now
   }
 
-  /** The one there is, or a new one. Aborted, it answers `late`, which nobody reads. */
+  /** Returns the cached credential or fetches one. After an abort it resolves with `timedOut`. */
   get(signal: AbortSignal): Promise<Outcome<T>> {
     const left = this.#current ? this.#current.expires - this.#now() : 0
-    if (!this.#current || left < LEAST) return this.#wait(signal)
-    // Whatever becomes of it, the old one still works; without anybody waiting only its time limit ends it.
-    if (left < EARLY && !this.#underWay && this.#now() - this.#begunAt > PAUSE) this.#begin()
+    if (!this.#current || left < UNUSABLE_BEFORE) return this.#wait(signal)
+    // Background renewal: no caller waits for it, so only its time limit ends it.
+    if (left < RENEW_BEFORE && !this.#fetching && this.#now() - this.#startedAt > PAUSE) this.#start()
     return Promise.resolve(good(this.#current.value))
   }
 
-  /** It was refused where it was shown: the next call fetches another, unless this one is new. */
+  /** Drops a credential that an upstream refused, unless it was fetched within the last 10 s. */
   refused(): void {
-    if (this.#now() - this.#begunAt > PAUSE) this.#current = null
+    if (this.#now() - this.#startedAt > PAUSE) this.#current = null
   }
 
-  /** Ends a fetch under way. */
+  /** Ends a fetch in flight. */
   close(): void {
-    this.#underWay?.stop(this.#options.late())
+    this.#fetching?.stop(this.#options.timedOut())
   }
 
   #wait(signal: AbortSignal): Promise<Outcome<T>> {
-    const underWay = this.#underWay ?? this.#begin()
-    underWay.waiting++
+    const fetching = this.#fetching ?? this.#start()
+    fetching.waiting++
     return new Promise((resolve) => {
       const leave = () => {
-        underWay.waiting--
-        if (underWay.waiting === 0) underWay.stop(this.#options.late())
-        resolve(bad(this.#options.late()))
+        fetching.waiting--
+        if (fetching.waiting === 0) fetching.stop(this.#options.timedOut())
+        resolve(bad(this.#options.timedOut()))
       }
       if (signal.aborted) return leave()
       signal.addEventListener('abort', leave, { once: true })
-      void underWay.outcome.then((outcome) => {
+      void fetching.outcome.then((outcome) => {
         signal.removeEventListener('abort', leave)
         resolve(outcome)
       })
     })
   }
 
-  #begin(): UnderWay<T> {
-    this.#begunAt = this.#now()
-    const { limit, late, broke } = this.#options
+  #start(): Fetching<T> {
+    this.#startedAt = this.#now()
+    const { limit, timedOut, threw } = this.#options
     const controller = new AbortController()
     const { promise, resolve } = Promise.withResolvers<Outcome<T>>()
     let open = true
@@ -91,7 +91,7 @@ export class Kept<T> {
       if (!open) return
       open = false
       clearTimeout(timer)
-      if (this.#underWay === underWay) this.#underWay = null
+      if (this.#fetching === fetching) this.#fetching = null
       if (outcome.ok) this.#current = outcome.value
       resolve(outcome.ok ? good(outcome.value.value) : outcome)
     }
@@ -99,10 +99,10 @@ export class Kept<T> {
       settle(bad(failure))
       controller.abort()
     }
-    const timer = setTimeout(() => stop(late()), limit)
-    const underWay: UnderWay<T> = { outcome: promise, waiting: 0, stop }
-    this.#underWay = underWay
-    this.#fetch(controller.signal).then(settle, (error) => settle(bad(broke(error))))
-    return underWay
+    const timer = setTimeout(() => stop(timedOut()), limit)
+    const fetching: Fetching<T> = { outcome: promise, waiting: 0, stop }
+    this.#fetching = fetching
+    this.#fetch(controller.signal).then(settle, (error) => settle(bad(threw(error))))
+    return fetching
   }
 }

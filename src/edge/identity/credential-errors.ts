@@ -1,51 +1,51 @@
-/** What is said of credentials that cannot be had: to whoever asks, in our words; to the log, also in theirs. */
+/** Errors for missing cloud credentials: a safe message for the client, with details for the log only. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Identity } from '../../core/provider.ts'
 import { maskSecrets } from '../../protocols/classify.ts'
 
 export type Cloud = Identity['cloud']
 
-/** For the log of the operator: what a client is not told. */
-export type Tell = (trouble: { readonly cloud: Cloud; readonly message: string; readonly detail: string }) => void
+/** Writes a credential error to the log. `detail` is not sent to clients. */
+export type ReportError = (error: { readonly cloud: Cloud; readonly message: string; readonly detail: string }) => void
 
-const WORDS: { readonly [cloud in Cloud]: { readonly what: string; readonly advice: string } } = {
+const TEXTS: { readonly [cloud in Cloud]: { readonly name: string; readonly remedy: string } } = {
   aws: {
-    what: "This machine's AWS credentials",
-    advice:
+    name: 'AWS credentials',
+    remedy:
       "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (after `aws sso login`, if it needs that), or give the machine a role; or set the provider's API key.",
   },
   google: {
-    what: "Google's default credentials",
-    advice:
+    name: 'Google default credentials',
+    remedy:
       "Set GOOGLE_APPLICATION_CREDENTIALS to a credential file, or run `gcloud auth application-default login`, or give the machine a service account; or set the provider's API key.",
   },
   entra: {
-    what: 'A Microsoft Entra token',
-    advice:
+    name: 'Microsoft Entra credentials',
+    remedy:
       "Set AZURE_TENANT_ID and AZURE_CLIENT_ID with AZURE_CLIENT_SECRET or AZURE_FEDERATED_TOKEN_FILE, or give the machine a managed identity; or set the provider's API key.",
   },
 }
 
 /**
- * Why there is no credential, as half a sentence without digits, which some clients read as a status. `passing`: whoever
- * hands it out was not to be reached or is in trouble itself, which says nothing against who asks.
+ * Why there are no credentials: a clause for the message, without digits, which some clients parse as a status.
+ * `transient`: the token server is unreachable or failing, so the configuration may be correct.
  */
-export type Why = { readonly words: string; readonly passing: boolean }
+export type Reason = { readonly text: string; readonly transient: boolean }
 
-/** What lasts until somebody changes it. */
-export const lasting = (words: string): Why => ({ words, passing: false })
-/** What may be over in a moment. */
-export const passing = (words: string): Why => ({ words, passing: true })
+/** A reason that lasts until the configuration or the permissions change. */
+export const permanent = (text: string): Reason => ({ text, transient: false })
+/** A reason that may disappear without a change. */
+export const transient = (text: string): Reason => ({ text, transient: true })
 
-/** Nothing was sent, and another target may be tried at once. */
-export const noSignIn = (cloud: Cloud, why: Why): Failure =>
+/** The failure for a call that was not sent, so another target may be tried at once. */
+export const credentialFailure = (cloud: Cloud, reason: Reason): Failure =>
   fail(
-    why.passing ? 'sign_in' : 'auth',
-    `${WORDS[cloud].what} could not be had: ${why.words}. ${WORDS[cloud].advice}`,
+    reason.transient ? 'sign_in' : 'auth',
+    `${TEXTS[cloud].name} are not available: ${reason.text}. ${TEXTS[cloud].remedy}`,
     { unsent: true },
   )
 
-/** OAuth's own words for a refusal (RFC 6749, 5.2) that say what is wrong with the credentials. */
+/** OAuth error codes (RFC 6749, section 5.2) that mean the credentials are wrong. */
 const REFUSALS: ReadonlySet<string> = new Set([
   'invalid_client',
   'invalid_grant',
@@ -57,28 +57,30 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'access_denied',
 ])
 
-/** How a token server put it. */
-export const answered = (status: number, code: string | undefined): Why => {
-  if (code !== undefined && REFUSALS.has(code)) return lasting(`the token server refused (${code})`)
-  if (status === 404) return lasting('the token server does not know this machine or identity')
+/** The reason for an error response of a token server. */
+export const reasonForResponse = (status: number, code: string | undefined): Reason => {
+  if (code !== undefined && REFUSALS.has(code)) return permanent(`the token server refused the request (${code})`)
+  if (status === 404) return permanent('the token server does not know this machine or identity')
   const refused = status >= 400 && status < 500 && status !== 408 && status !== 410 && status !== 429
-  return refused ? lasting('the token server refused') : passing('the token server does not work at the moment')
+  return refused
+    ? permanent('the token server refused the request')
+    : transient('the token server is temporarily unavailable')
 }
 
-const LONGEST = 400
+const MAX_DETAIL = 400
 
-/** Theirs, for the log: bounded, on one line, without anything that looks like a key. Parsers quote what they could not read, so they are not quoted. */
+/** An error and its causes for the log: one line of at most 400 characters, with secrets masked. Parser errors are reduced to their name, since they quote their input. */
 export const detailOf = (error: unknown): string => {
-  const words: string[] = []
+  const texts: string[] = []
   for (let one: unknown = error, depth = 0; one instanceof Error && depth < 4; one = one.cause, depth++) {
     const code = 'code' in one && typeof one.code === 'string' ? ` (${one.code})` : ''
-    words.push(one instanceof SyntaxError || /JSON/.test(one.message) ? `${one.name}${code}` : `${one.message}${code}`)
+    texts.push(one instanceof SyntaxError || /JSON/.test(one.message) ? `${one.name}${code}` : `${one.message}${code}`)
   }
-  const all = (words.length > 0 ? words.join(': ') : 'unknown').replaceAll(/\s+/g, ' ')
-  return maskSecrets(all.slice(0, LONGEST))
+  const all = (texts.length > 0 ? texts.join(': ') : 'unknown').replaceAll(/\s+/g, ' ')
+  return maskSecrets(all.slice(0, MAX_DETAIL))
 }
 
-/** The first code of the network or of the system in an error and its causes. */
+/** The first network or system error code in an error and its causes. */
 export const codeOf = (error: unknown): string | undefined => {
   for (let one: unknown = error, depth = 0; one instanceof Error && depth < 4; depth++) {
     if ('code' in one && typeof one.code === 'string') return one.code

@@ -1,39 +1,46 @@
-/** Google's default credentials, by Google's library: a credential file, gcloud's own, or the metadata server. */
+/** Google's default credentials, from Google's library: a credential file, gcloud or the metadata server. */
 import type { GoogleAuth } from 'google-auth-library'
 import { bad, good } from '../../core/failure.ts'
 import type { Fetch, Fetched } from './credential-cache.ts'
-import { answered, codeOf, detailOf, lasting, noSignIn, passing, type Tell, type Why } from './credential-errors.ts'
-import { type Environment, lend } from './environment.ts'
+import {
+  codeOf,
+  credentialFailure,
+  detailOf,
+  permanent,
+  type Reason,
+  type ReportError,
+  reasonForResponse,
+  transient,
+} from './credential-errors.ts'
+import { type Environment, exportCloudVariables } from './environment.ts'
 
-export type GoogleOptions = { readonly environment: Environment; readonly tell: Tell }
+export type GoogleOptions = { readonly environment: Environment; readonly report: ReportError }
 
-/** `authorization`, and `x-goog-user-project` if the credentials name a project to charge. */
+/** `authorization`, and `x-goog-user-project` if the credentials name a quota project. */
 type Headers = Readonly<Record<string, string>>
 
 /**
- * Gets the headers for a scope. Each time from the beginning: the library would give the token it has until that ends,
- * one that was refused too, and shares what is under way with everybody who asks later, so that what hangs would hang
- * for ever.
+ * Fetches the headers for a scope. Each fetch uses a new client: the library returns its cached token until it expires,
+ * even a refused one, and shares a request in flight with later callers, even a hanging one.
  */
 export const googleHeaders =
-  ({ environment, tell }: GoogleOptions, scope: string): Fetch<Headers> =>
+  ({ environment, report }: GoogleOptions, scope: string): Fetch<Headers> =>
   async () => {
     try {
-      await lend(environment)
+      await exportCloudVariables(environment)
       return good(await headersOf(await open(scope)))
     } catch (error) {
-      const failure = noSignIn('google', reasonOf(error))
-      tell({ cloud: 'google', message: failure.message, detail: detailOf(error) })
+      const failure = credentialFailure('google', reasonOf(error))
+      report({ cloud: 'google', message: failure.message, detail: detailOf(error) })
       return bad(failure)
     }
   }
 
 const open = async (scope: string): Promise<GoogleAuth> => {
   const { GoogleAuth } = await import('google-auth-library')
-  // The project is in the address; unknown here, the library would look for it with gcloud and the metadata server.
+  // The URL already names the project. Without one here, the library would look it up.
   const auth = new GoogleAuth({ scopes: [scope], projectId: 'unused' })
-  // A service account signs its token itself, as in Google's own clients (https://google.aip.dev/auth/4111): one server
-  // less that has to answer.
+  // A service account signs its own token, as in Google's clients (https://google.aip.dev/auth/4111): no token server needed.
   auth.useJWTAccessWithScope = true
   return auth
 }
@@ -42,36 +49,36 @@ const headersOf = async (auth: GoogleAuth): Promise<Fetched<Headers>> => {
   const client = await auth.getClient()
   const headers = Object.fromEntries(await client.getRequestHeaders())
   if (!headers.authorization) throw new Error('no token')
-  // For a token that it signs itself the library says an end of its own (1 ms after 1970).
+  // For a self-signed token the library reports a wrong expiry (1 ms after 1970).
   return { value: headers, expires: endOf(headers.authorization) || (client.credentials.expiry_date ?? 0) }
 }
 
-/** Of what a service account signs itself only the token says when it ends (RFC 7519, `exp`; ms since 1970). 0: it does not say. */
+/** Expiry of a self-signed token (RFC 7519, `exp`) in ms since 1970; 0 if it has none. */
 const endOf = (authorization: string): number => {
   const [, claims = ''] = authorization.split('.')
   try {
     const { exp } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8'))
     return typeof exp === 'number' ? exp * 1000 : 0
   } catch {
-    // No JWT.
+    // Not a JWT.
     return 0
   }
 }
 
-const reasonOf = (error: unknown): Why => {
-  if (!(error instanceof Error)) return lasting('unknown reason')
+const reasonOf = (error: unknown): Reason => {
+  if (!(error instanceof Error)) return permanent('an unknown error occurred')
   const status = statusOf(error)
-  if (status !== undefined) return answered(status, oauthCodeOf(error))
+  if (status !== undefined) return reasonForResponse(status, oauthCodeOf(error))
   const code = codeOf(error)
   if (code?.startsWith('E') && code !== 'ENOENT' && code !== 'EACCES')
-    return passing('the token server could not be reached')
+    return transient('the token server is unreachable')
   if (error.message.includes('GOOGLE_APPLICATION_CREDENTIALS'))
-    return lasting('the file GOOGLE_APPLICATION_CREDENTIALS names cannot be used')
+    return permanent('the file in GOOGLE_APPLICATION_CREDENTIALS is not usable')
   const none = error.message.startsWith('Could not load the default credentials')
-  return lasting(none ? 'there are none' : 'they cannot be used')
+  return permanent(none ? 'none were found' : 'those found are not usable')
 }
 
-/** The library's HTTP errors bring the answer along. */
+/** The response of the library's HTTP errors. */
 const responseOf = (error: Error): { readonly status?: unknown; readonly data?: unknown } | undefined => {
   const { response } = error as { response?: unknown }
   return typeof response === 'object' && response !== null ? response : undefined

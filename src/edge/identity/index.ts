@@ -1,35 +1,35 @@
-/** Signs calls in by the identity of the machine the gateway runs on. Nothing here is loaded or asked before the first such call. */
+/** Signs upstream calls with the machine's cloud identity. Loaded with the first call that needs it. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { Identity } from '../../core/provider.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import { awsCredentials, awsHeaders } from './aws.ts'
-import { type Fetch, Kept, type KeptOptions } from './credential-cache.ts'
-import { type Cloud, detailOf, lasting, noSignIn, passing, type Tell } from './credential-errors.ts'
+import { CredentialCache, type CredentialCacheOptions, type Fetch } from './credential-cache.ts'
+import { type Cloud, credentialFailure, detailOf, permanent, type ReportError, transient } from './credential-errors.ts'
 import { entraToken } from './entra.ts'
 import type { Environment } from './environment.ts'
 import { googleHeaders } from './google.ts'
 
-export type SignIn = {
+export type SignedHeaders = {
   readonly headers: Readonly<Record<string, string>>
-  /** What nobody may read in the answer. */
+  /** Values to remove from error responses. */
   readonly secrets: readonly string[]
 }
 
-export type Identities = {
-  /** Never throws. The signal ends the waiting. */
-  readonly sign: (call: UpstreamCall, identity: Identity, signal: AbortSignal) => Promise<Outcome<SignIn>>
-  /** An upstream did not accept what this identity was signed in with. */
+export type CloudSigner = {
+  /** Returns the headers for a call, or a failure. Never rejects. An abort ends the wait. */
+  readonly sign: (call: UpstreamCall, identity: Identity, signal: AbortSignal) => Promise<Outcome<SignedHeaders>>
+  /** Reports that an upstream rejected the credentials of this identity. */
   readonly refused: (identity: Identity) => void
-  /** Ends what is under way. */
+  /** Ends token requests in flight. */
   readonly close: () => void
 }
 
-export type IdentitiesOptions = {
-  /** The way to the token servers we ask ourselves. */
+export type CloudSignerOptions = {
+  /** Connects to the token servers that the gateway calls itself. */
   readonly dial: Dial
   readonly environment: Environment
-  readonly tell: Tell
-  /** ms a credential may take to come. */
+  readonly report: ReportError
+  /** Time limit for fetching credentials, in ms. */
   readonly limit?: number
   /** ms since 1970. */
   readonly now?: () => number
@@ -37,25 +37,27 @@ export type IdentitiesOptions = {
 
 const LIMIT = 10_000
 
-export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: IdentitiesOptions): Identities => {
-  const kept = <T>(cloud: Cloud, fetch: Fetch<T>): Kept<T> => {
-    const options: KeptOptions = {
+export const cloudSigner = ({ dial, environment, report, limit = LIMIT, now }: CloudSignerOptions): CloudSigner => {
+  const cache = <T>(cloud: Cloud, fetch: Fetch<T>): CredentialCache<T> => {
+    const options: CredentialCacheOptions = {
       limit,
       ...(now && { now }),
-      late: () => noSignIn(cloud, passing('it took too long')),
-      broke: (error) => {
-        const failure = noSignIn(cloud, lasting('for a reason of its own'))
-        tell({ cloud, message: failure.message, detail: detailOf(error) })
+      timedOut: () => credentialFailure(cloud, transient('fetching them took too long')),
+      threw: (error) => {
+        const failure = credentialFailure(cloud, permanent('an internal error occurred'))
+        report({ cloud, message: failure.message, detail: detailOf(error) })
         return failure
       },
     }
-    return new Kept(fetch, options)
+    return new CredentialCache(fetch, options)
   }
-  const aws = kept('aws', awsCredentials({ environment, tell }))
-  const google = perScope((scope) => kept('google', googleHeaders({ environment, tell }, scope)))
-  const entra = perScope((scope) => kept('entra', (signal) => entraToken({ dial, environment, tell }, scope, signal)))
+  const aws = cache('aws', awsCredentials({ environment, report }))
+  const google = perScope((scope) => cache('google', googleHeaders({ environment, report }, scope)))
+  const entra = perScope((scope) =>
+    cache('entra', (signal) => entraToken({ dial, environment, report }, scope, signal)),
+  )
 
-  const signed: Identities['sign'] = async (call, identity, signal) => {
+  const signed: CloudSigner['sign'] = async (call, identity, signal) => {
     switch (identity.cloud) {
       case 'aws': {
         const credentials = await aws.get(signal)
@@ -68,7 +70,7 @@ export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: 
       case 'google': {
         const headers = await google(identity.scope).get(signal)
         if (!headers.ok) return headers
-        return good({ headers: headers.value, secrets: [bare(headers.value.authorization ?? '')] })
+        return good({ headers: headers.value, secrets: [withoutScheme(headers.value.authorization ?? '')] })
       }
       case 'entra': {
         const token = await entra(identity.scope).get(signal)
@@ -83,17 +85,17 @@ export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: 
   return {
     sign: (call, identity, signal) =>
       signed(call, identity, signal).catch((error: unknown) => {
-        const failure = noSignIn(identity.cloud, lasting('the call could not be signed'))
-        tell({ cloud: identity.cloud, message: failure.message, detail: detailOf(error) })
+        const failure = credentialFailure(identity.cloud, permanent('the call could not be signed'))
+        report({ cloud: identity.cloud, message: failure.message, detail: detailOf(error) })
         return bad(failure)
       }),
-    refused: (identity) => keptOf(identity).refused(),
+    refused: (identity) => cacheOf(identity).refused(),
     close: () => {
       for (const one of [aws, ...google.all(), ...entra.all()]) one.close()
     },
   }
 
-  function keptOf(identity: Identity): { refused(): void } {
+  function cacheOf(identity: Identity): { refused(): void } {
     switch (identity.cloud) {
       case 'aws':
         return aws
@@ -107,12 +109,11 @@ export const openIdentities = ({ dial, environment, tell, limit = LIMIT, now }: 
   }
 }
 
-const NO_REGION =
-  "The call cannot be signed for AWS: the region is not known. Set the provider's region, or AWS_REGION."
+const NO_REGION = "The AWS region is unknown, so the call cannot be signed. Set the provider's region, or AWS_REGION."
 
-const bare = (authorization: string): string => authorization.replace(/^Bearer /, '')
+const withoutScheme = (authorization: string): string => authorization.replace(/^Bearer /, '')
 
-/** Scopes are the providers' own few. */
+/** One value per scope. Scopes come from the provider files, so the map stays small. */
 const perScope = <T>(make: (scope: string) => T): ((scope: string) => T) & { all(): Iterable<T> } => {
   const made = new Map<string, T>()
   const get = (scope: string): T => {

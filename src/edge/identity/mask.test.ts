@@ -8,13 +8,13 @@ const OTHER = 'ya29.a0AfH6SMBx-other-token'
 const cases: readonly (readonly [string, readonly string[], string, string])[] = [
   ['nothing to mask', [TOKEN], '{"error":"no"}', '{"error":"no"}'],
   ['in the middle', [TOKEN], `{"error":"bad ${TOKEN}"}`, '{"error":"bad [key]"}'],
-  ['all there is', [TOKEN], TOKEN, '[key]'],
+  ['the whole text', [TOKEN], TOKEN, '[key]'],
   ['twice in a row', [TOKEN], `${TOKEN}${TOKEN}`, '[key][key]'],
-  ['only its beginning', [TOKEN], TOKEN.slice(0, -1), TOKEN.slice(0, -1)],
-  ['begun twice', [TOKEN], `ya29.ya29.${TOKEN}ya29.`, 'ya29.ya29.[key]ya29.'],
-  ['two of them', [TOKEN, OTHER], `${OTHER} ${TOKEN} ${OTHER}`, '[key] [key] [key]'],
-  ['beside other alphabets', [TOKEN], `é${TOKEN}日本`, 'é[key]日本'],
-  ['what is too short for a secret', ['abc'], 'abc', 'abc'],
+  ['an incomplete secret', [TOKEN], TOKEN.slice(0, -1), TOKEN.slice(0, -1)],
+  ['repeated first characters', [TOKEN], `ya29.ya29.${TOKEN}ya29.`, 'ya29.ya29.[key]ya29.'],
+  ['two secrets', [TOKEN, OTHER], `${OTHER} ${TOKEN} ${OTHER}`, '[key] [key] [key]'],
+  ['next to non-ASCII text', [TOKEN], `é${TOKEN}日本`, 'é[key]日本'],
+  ['a secret that is too short', ['abc'], 'abc', 'abc'],
 ]
 
 const run = (secrets: readonly string[], slices: readonly Uint8Array[]): string => {

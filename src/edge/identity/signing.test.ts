@@ -1,4 +1,4 @@
-/** Around the dialer, without a socket: what is sent, what is heard, and who is left alone. */
+/** The signing dialer without a socket: requests sent, events received and calls it leaves unchanged. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,17 +9,17 @@ import { signing } from './signing.ts'
 const TOKEN = 'eyJ0eXAi.canary-entra-token.c2ln'
 const TOKEN_HOST = 'http://tokens.test'
 
-type Line = { readonly call: UpstreamCall; readonly listener: UpstreamListener; aborted: boolean; resumed: number }
+type Sent = { readonly call: UpstreamCall; readonly listener: UpstreamListener; aborted: boolean; resumed: number }
 
-/** A dialer whose calls the test answers; calls for tokens are answered by themselves if `token` is. */
-const stage = ({ token = TOKEN }: { readonly token?: string | null } = {}) => {
-  const lines: Line[] = []
-  const asked: Line[] = []
-  const told: string[] = []
+/** A dialer whose calls the test answers. Token requests are answered automatically unless `token` is null. */
+const setUp = ({ token = TOKEN }: { readonly token?: string | null } = {}) => {
+  const calls: Sent[] = []
+  const tokenRequests: Sent[] = []
+  const reports: string[] = []
   const dial: Dial = (call, listener) => {
-    const line: Line = { call, listener, aborted: false, resumed: 0 }
+    const sent: Sent = { call, listener, aborted: false, resumed: 0 }
     const forToken = call.url.startsWith(TOKEN_HOST)
-    ;(forToken ? asked : lines).push(line)
+    ;(forToken ? tokenRequests : calls).push(sent)
     if (forToken && token !== null)
       queueMicrotask(() => {
         listener.head(200, () => undefined)
@@ -28,32 +28,33 @@ const stage = ({ token = TOKEN }: { readonly token?: string | null } = {}) => {
       })
     return {
       abort: () => {
-        line.aborted = true
+        sent.aborted = true
       },
       resume: () => {
-        line.resumed++
+        sent.resumed++
       },
     }
   }
   const environment = async () => ({ AZURE_POD_IDENTITY_AUTHORITY_HOST: TOKEN_HOST })
   const clock = { now: Date.now() }
-  const signed = signing({ dial, environment, tell: ({ message }) => void told.push(message), now: () => clock.now })
-  return { ...signed, lines, asked, told, clock }
+  const report = ({ message }: { readonly message: string }) => void reports.push(message)
+  const signed = signing({ dial, environment, report, now: () => clock.now })
+  return { ...signed, calls, tokenRequests, reports, clock }
 }
 
-/** Everything a listener hears, in a row. */
-const ear = (room = true) => {
-  const heard: string[] = []
+/** Records everything a listener receives, in order. */
+const recorder = (room = true) => {
+  const received: string[] = []
   const listener: UpstreamListener = {
-    head: (status) => void heard.push(`head ${status}`),
+    head: (status) => void received.push(`head ${status}`),
     bytes: (chunk) => {
-      heard.push(Buffer.from(chunk).toString())
+      received.push(Buffer.from(chunk).toString())
       return room
     },
-    end: () => void heard.push('end'),
-    failed: (failure: Failure) => void heard.push(`failed ${failure.kind}${failure.unsent ? ', unsent' : ''}`),
+    end: () => void received.push('end'),
+    failed: (failure: Failure) => void received.push(`failed ${failure.kind}${failure.unsent ? ', unsent' : ''}`),
   }
-  return { heard, listener }
+  return { received, listener }
 }
 
 const call: UpstreamCall = {
@@ -63,53 +64,53 @@ const call: UpstreamCall = {
   body: '{}',
   connectTimeout: 9,
 }
-const signedIn: UpstreamCall = { ...call, identity: { cloud: 'entra', scope: 'https://s.test/.default' } }
+const identityCall: UpstreamCall = { ...call, identity: { cloud: 'entra', scope: 'https://s.test/.default' } }
 const nothing = () => undefined
 
-const soon = async (check: () => boolean): Promise<void> => {
+const until = async (check: () => boolean): Promise<void> => {
   for (const end = Date.now() + 5_000; !check() && Date.now() < end; ) await sleep(2)
   assert.ok(check())
 }
 
-test("signing: a call without an identity is the dialer's own affair, at once", () => {
-  const { dial, lines } = stage()
-  const { listener } = ear()
+test('signing: a call without an identity passes unchanged and at once', () => {
+  const { dial, calls } = setUp()
+  const { listener } = recorder()
   dial(call, listener)
-  assert.equal(lines[0]?.call, call)
-  assert.equal(lines[0]?.listener, listener)
+  assert.equal(calls[0]?.call, call)
+  assert.equal(calls[0]?.listener, listener)
 })
 
-test('signing: headers join the call, and what comes is passed on', async () => {
-  const { dial, lines, asked } = stage()
-  const { heard, listener } = ear(false)
-  const ongoing = dial(signedIn, listener)
-  assert.deepEqual(heard, [])
-  await soon(() => lines.length === 1)
-  assert.deepEqual(lines[0]?.call.headers, { a: 'b', authorization: `Bearer ${TOKEN}` })
-  assert.equal(lines[0]?.call.body, '{}')
-  lines[0]?.listener.head(200, nothing)
-  assert.equal(lines[0]?.listener.bytes(Buffer.from(`an answer may say ${TOKEN}`)), false)
+test('signing: the headers are added to the call, and the response is passed on', async () => {
+  const { dial, calls, tokenRequests } = setUp()
+  const { received, listener } = recorder(false)
+  const ongoing = dial(identityCall, listener)
+  assert.deepEqual(received, [])
+  await until(() => calls.length === 1)
+  assert.deepEqual(calls[0]?.call.headers, { a: 'b', authorization: `Bearer ${TOKEN}` })
+  assert.equal(calls[0]?.call.body, '{}')
+  calls[0]?.listener.head(200, nothing)
+  assert.equal(calls[0]?.listener.bytes(Buffer.from(`an answer may contain ${TOKEN}`)), false)
   ongoing.resume()
-  assert.equal(lines[0]?.resumed, 1)
-  lines[0]?.listener.end()
-  assert.deepEqual(heard, ['head 200', `an answer may say ${TOKEN}`, 'end'])
-  dial(signedIn, listener)
-  await soon(() => lines.length === 2)
-  assert.equal(asked.length, 1)
+  assert.equal(calls[0]?.resumed, 1)
+  calls[0]?.listener.end()
+  assert.deepEqual(received, ['head 200', `an answer may contain ${TOKEN}`, 'end'])
+  dial(identityCall, listener)
+  await until(() => calls.length === 2)
+  assert.equal(tokenRequests.length, 1)
 })
 
 for (const ending of ['end', 'failed'] as const)
-  test(`signing: an error is told without the token, ${ending}`, async () => {
-    const { dial, lines } = stage()
-    const { heard, listener } = ear()
-    dial(signedIn, listener)
-    await soon(() => lines.length === 1)
-    lines[0]?.listener.head(403, nothing)
-    lines[0]?.listener.bytes(Buffer.from(`no: ${TOKEN.slice(0, 9)}`))
-    lines[0]?.listener.bytes(Buffer.from(`${TOKEN.slice(9)}, ${TOKEN.slice(0, 5)}`))
-    if (ending === 'end') lines[0]?.listener.end()
-    else lines[0]?.listener.failed({ kind: 'reset', message: 'gone' })
-    const [head, ...rest] = heard
+  test(`signing: an error response is passed on without the token, ${ending}`, async () => {
+    const { dial, calls } = setUp()
+    const { received, listener } = recorder()
+    dial(identityCall, listener)
+    await until(() => calls.length === 1)
+    calls[0]?.listener.head(403, nothing)
+    calls[0]?.listener.bytes(Buffer.from(`no: ${TOKEN.slice(0, 9)}`))
+    calls[0]?.listener.bytes(Buffer.from(`${TOKEN.slice(9)}, ${TOKEN.slice(0, 5)}`))
+    if (ending === 'end') calls[0]?.listener.end()
+    else calls[0]?.listener.failed({ kind: 'reset', message: 'gone' })
+    const [head, ...rest] = received
     assert.equal(head, 'head 403')
     assert.equal(rest.slice(0, -1).join(''), `no: [key], ${TOKEN.slice(0, 5)}`)
     assert.equal(rest.at(-1), ending === 'end' ? 'end' : 'failed reset')
@@ -120,62 +121,62 @@ for (const [status, fetches] of [
   [403, 1],
   [200, 1],
 ] as const)
-  test(`signing: after a ${status} the next call ${fetches === 2 ? 'fetches a new token' : 'has the same token'}`, async () => {
-    const { dial, lines, asked, clock } = stage()
-    dial(signedIn, ear().listener)
-    await soon(() => lines.length === 1)
+  test(`signing: after a ${status} the next call ${fetches === 2 ? 'fetches a new token' : 'uses the same token'}`, async () => {
+    const { dial, calls, tokenRequests, clock } = setUp()
+    dial(identityCall, recorder().listener)
+    await until(() => calls.length === 1)
     clock.now += 60_000
-    lines[0]?.listener.head(status, nothing)
-    dial(signedIn, ear().listener)
-    await soon(() => lines.length === 2)
-    assert.equal(asked.length, fetches)
+    calls[0]?.listener.head(status, nothing)
+    dial(identityCall, recorder().listener)
+    await until(() => calls.length === 2)
+    assert.equal(tokenRequests.length, fetches)
   })
 
-test('signing: without a credential nothing is sent', async () => {
-  const { dial, lines, told } = stage({ token: 'no token at all' })
-  const { heard, listener } = ear()
-  dial(signedIn, listener)
-  await soon(() => heard.length > 0)
-  assert.deepEqual(heard, ['failed auth, unsent'])
-  assert.equal(lines.length, 0)
-  assert.equal(told.length, 1)
+test('signing: without credentials nothing is sent', async () => {
+  const { dial, calls, reports } = setUp({ token: 'no token at all' })
+  const { received, listener } = recorder()
+  dial(identityCall, listener)
+  await until(() => received.length > 0)
+  assert.deepEqual(received, ['failed auth, unsent'])
+  assert.equal(calls.length, 0)
+  assert.equal(reports.length, 1)
 })
 
-test('signing: aborted while it signs in, nothing is sent and nothing is heard', async () => {
-  const { dial, lines, asked } = stage({ token: null })
-  const { heard, listener } = ear()
-  const ongoing = dial(signedIn, listener)
-  await soon(() => asked.length === 1)
+test('signing: aborted during the token request, nothing is sent or received', async () => {
+  const { dial, calls, tokenRequests } = setUp({ token: null })
+  const { received, listener } = recorder()
+  const ongoing = dial(identityCall, listener)
+  await until(() => tokenRequests.length === 1)
   ongoing.abort()
-  await soon(() => asked[0]?.aborted === true)
+  await until(() => tokenRequests[0]?.aborted === true)
   await sleep(5)
-  assert.deepEqual([heard, lines.length], [[], 0])
+  assert.deepEqual([received, calls.length], [[], 0])
 })
 
-test('signing: aborted before it began, nobody is asked for long', async () => {
-  const { dial, lines, asked } = stage()
-  const { heard, listener } = ear()
-  dial(signedIn, listener).abort()
+test('signing: aborted at once, token requests end', async () => {
+  const { dial, calls, tokenRequests } = setUp()
+  const { received, listener } = recorder()
+  dial(identityCall, listener).abort()
   await sleep(20)
-  assert.deepEqual([heard, lines.length], [[], 0])
-  assert.ok(asked.every(({ aborted }) => aborted))
+  assert.deepEqual([received, calls.length], [[], 0])
+  assert.ok(tokenRequests.every(({ aborted }) => aborted))
 })
 
-test('signing: aborted while it is answered, the call is', async () => {
-  const { dial, lines } = stage()
-  const ongoing = dial(signedIn, ear().listener)
-  await soon(() => lines.length === 1)
+test('signing: an abort during the response reaches the upstream call', async () => {
+  const { dial, calls } = setUp()
+  const ongoing = dial(identityCall, recorder().listener)
+  await until(() => calls.length === 1)
   ongoing.abort()
-  assert.equal(lines[0]?.aborted, true)
+  assert.equal(calls[0]?.aborted, true)
 })
 
-test('signing: closing ends a sign-in under way', async () => {
-  const { dial, close, asked } = stage({ token: null })
-  const { heard, listener } = ear()
-  dial(signedIn, listener)
-  await soon(() => asked.length === 1)
+test('signing: close ends a token request in flight', async () => {
+  const { dial, close, tokenRequests } = setUp({ token: null })
+  const { received, listener } = recorder()
+  dial(identityCall, listener)
+  await until(() => tokenRequests.length === 1)
   close()
-  await soon(() => heard.length === 1)
-  assert.deepEqual(heard, ['failed sign_in, unsent'])
-  assert.equal(asked[0]?.aborted, true)
+  await until(() => received.length === 1)
+  assert.deepEqual(received, ['failed sign_in, unsent'])
+  assert.equal(tokenRequests[0]?.aborted, true)
 })

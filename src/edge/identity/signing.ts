@@ -1,63 +1,63 @@
-/** The way upstream for calls that are signed in first. Calls without an identity do not come this way at all. */
+/** Wraps the dialer: calls with a cloud identity are signed before they are sent. Other calls pass unchanged. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Identity } from '../../core/provider.ts'
 import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
-import type { Identities, IdentitiesOptions, SignIn } from './index.ts'
+import type { CloudSigner, CloudSignerOptions, SignedHeaders } from './index.ts'
 import { masking } from './mask.ts'
 
-export type Signing = {
+export type SigningDialer = {
   readonly dial: Dial
-  /** Ends the fetching of credentials. */
+  /** Ends token requests in flight. */
   close(): void
 }
 
-/** What signs is loaded with the first call that needs it, so that nobody else waits for it at the start. */
-export const signing = (options: IdentitiesOptions): Signing => {
+/** Loads the signing code with the first call that needs it, which keeps the start fast. */
+export const signing = (options: CloudSignerOptions): SigningDialer => {
   const { dial } = options
-  let identities: Promise<Identities> | null = null
-  const open = async (): Promise<Identities> => {
-    const { openIdentities } = await import('./index.ts')
-    return openIdentities(options)
+  let signer: Promise<CloudSigner> | null = null
+  const open = async (): Promise<CloudSigner> => {
+    const { cloudSigner } = await import('./index.ts')
+    return cloudSigner(options)
   }
   return {
     dial(call, listener) {
       if (call.identity === undefined) return dial(call, listener)
-      identities ??= open()
-      return new SignedCall(dial, identities, call, call.identity, listener)
+      signer ??= open()
+      return new SignedCall(dial, signer, call, call.identity, listener)
     },
-    close: () => void identities?.then((all) => all.close()),
+    close: () => void signer?.then((loaded) => loaded.close()),
   }
 }
 
 class SignedCall implements Ongoing {
-  readonly #leaving = new AbortController()
+  readonly #aborting = new AbortController()
   #call: Ongoing | null = null
 
   constructor(
     dial: Dial,
-    identities: Promise<Identities>,
+    loading: Promise<CloudSigner>,
     call: UpstreamCall,
     identity: Identity,
     listener: UpstreamListener,
   ) {
     const sign = async (): Promise<void> => {
-      // This answers later, so no listener is called before `dial` has returned.
-      const all = await identities.catch(() => null)
-      if (!all) return listener.failed(fail('internal', 'What signs calls in cannot be loaded.', { unsent: true }))
-      const signed = await all.sign(call, identity, this.#leaving.signal)
-      if (this.#leaving.signal.aborted) return
+      // This is asynchronous, so no listener method is called before `dial` has returned.
+      const signer = await loading.catch(() => null)
+      if (!signer) return listener.failed(fail('internal', 'Cannot load cloud credentials support.', { unsent: true }))
+      const signed = await signer.sign(call, identity, this.#aborting.signal)
+      if (this.#aborting.signal.aborted) return
       if (!signed.ok) return listener.failed(signed.failure)
       const { headers } = signed.value
-      const heard = guarded(listener, signed.value, (status) => {
-        if (isRefusal(status, identity)) all.refused(identity)
+      const masked = maskingListener(listener, signed.value, (status) => {
+        if (isRefusal(status, identity)) signer.refused(identity)
       })
-      this.#call = dial({ ...call, headers: { ...call.headers, ...headers } }, heard)
+      this.#call = dial({ ...call, headers: { ...call.headers, ...headers } }, masked)
     }
     void sign()
   }
 
   abort(): void {
-    this.#leaving.abort()
+    this.#aborting.abort()
     this.#call?.abort()
   }
 
@@ -66,31 +66,35 @@ class SignedCall implements Ongoing {
   }
 }
 
-/** AWS says 403 of an expired or unknown token (ExpiredTokenException, UnrecognizedClientException), the others 401. */
+/** AWS returns 403 for an expired or unknown token (ExpiredTokenException, UnrecognizedClientException), the others 401. */
 const isRefusal = (status: number, { cloud }: Identity): boolean =>
   status === 401 || (cloud === 'aws' && status === 403)
 
-/** Only errors are searched for what the call was signed in with; an answer passes as it is. */
-const guarded = (listener: UpstreamListener, { secrets }: SignIn, told: (status: number) => void): UpstreamListener => {
+/** Masks the credentials in error responses; successful responses pass unchanged. */
+const maskingListener = (
+  listener: UpstreamListener,
+  { secrets }: SignedHeaders,
+  onStatus: (status: number) => void,
+): UpstreamListener => {
   let mask: ReturnType<typeof masking> | null = null
-  const give = (slices: readonly Uint8Array[]): boolean => {
+  const emit = (slices: readonly Uint8Array[]): boolean => {
     let room = true
     for (const slice of slices) room = listener.bytes(slice)
     return room
   }
   return {
     head(status, headers) {
-      told(status)
+      onStatus(status)
       if (status >= 400 && secrets.length > 0) mask = masking(secrets)
       listener.head(status, headers)
     },
-    bytes: (chunk) => (mask ? give(mask.push(chunk)) : listener.bytes(chunk)),
+    bytes: (chunk) => (mask ? emit(mask.push(chunk)) : listener.bytes(chunk)),
     end() {
-      if (mask) give(mask.end())
+      if (mask) emit(mask.end())
       listener.end()
     },
     failed(failure: Failure) {
-      if (mask) give(mask.end())
+      if (mask) emit(mask.end())
       listener.failed(failure)
     },
   }

@@ -1,40 +1,40 @@
-/** One small question to a token server, over the same connections as every other call. */
+/** One request to a token server, over the gateway's own HTTP client. */
 import { bad, type Failure, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 
-/** Bytes an answer may have; tokens have a few thousand. */
-const MOST = 256 * 1024
-/** ms to be connected in. Where there is no metadata server, its address leads nowhere. */
-const CONNECT = 2_000
+/** Maximum response size in bytes; tokens take a few thousand. */
+const MAX_RESPONSE = 256 * 1024
+/** Connect timeout in ms. Without a metadata server its address is a black hole. */
+const CONNECT_TIMEOUT = 2_000
 
-export type Answer = {
+export type TokenResponse = {
   readonly status: number
-  /** Null: it was no JSON object. */
+  /** Null if the body is not a JSON object. */
   readonly body: JsonObject | null
 }
 
-/** The answer whatever its status; failed when there was none. Aborted, it never answers. */
-export const ask = (
+/** Resolves with the response, whatever its status, or a failure if there is none. After an abort it never settles. */
+export const requestToken = (
   dial: Dial,
   call: Omit<UpstreamCall, 'connectTimeout' | 'identity'>,
   signal: AbortSignal,
-): Promise<Outcome<Answer>> =>
+): Promise<Outcome<TokenResponse>> =>
   new Promise((resolve) => {
     if (signal.aborted) return
     const parts: Uint8Array[] = []
     let size = 0
     let status = 0
-    const settle = (outcome: Outcome<Answer>) => {
+    const settle = (outcome: Outcome<TokenResponse>) => {
       signal.removeEventListener('abort', leave)
       resolve(outcome)
     }
-    const done = () => settle(good({ status, body: size > MOST ? null : objectIn(Buffer.concat(parts)) }))
+    const done = () => settle(good({ status, body: size > MAX_RESPONSE ? null : objectIn(Buffer.concat(parts)) }))
     const ongoing = dial(
       {
         ...call,
         headers: { accept: 'application/json', 'accept-encoding': 'identity', ...call.headers },
-        connectTimeout: CONNECT,
+        connectTimeout: CONNECT_TIMEOUT,
       },
       {
         head: (code) => {
@@ -42,8 +42,8 @@ export const ask = (
         },
         bytes: (chunk) => {
           size += chunk.length
-          // The chunk is valid only now.
-          if (size <= MOST) parts.push(Uint8Array.from(chunk))
+          // The chunk is only valid during this call.
+          if (size <= MAX_RESPONSE) parts.push(Uint8Array.from(chunk))
           else {
             ongoing.abort()
             done()
@@ -63,7 +63,7 @@ const objectIn = (bytes: Buffer): JsonObject | null => {
     const value: unknown = JSON.parse(bytes.toString('utf8'))
     return isObject(value) ? value : null
   } catch {
-    // A page, or half an answer: the status says the rest.
+    // Not JSON or incomplete: callers fall back to the status.
     return null
   }
 }

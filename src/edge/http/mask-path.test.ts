@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { maskPath } from './mask-path.ts'
+import { maskPath, type OwnKeys } from './mask-path.ts'
 
-const isClientKey = (segment: string): boolean => segment === 'team-a'
+const KEYS = ['team-a', 'q7Zr/8sT+u/Vw==', '/edge']
+const ownKeys: OwnKeys = { has: (text) => KEYS.includes(text), slashes: [1, 2] }
 
 const cases: readonly (readonly [path: string, known: boolean, expected: string])[] = [
   ['/v1/chat/completions', true, '/v1/chat/completions'],
@@ -20,6 +21,19 @@ const cases: readonly (readonly [path: string, known: boolean, expected: string]
   ['/v1/models/claude-sonnet-4-5-20250929', true, '/v1/models/claude-sonnet-4-5-20250929'],
   ['/this-is-a-long-page-name-without-digits', false, '/this-is-a-long-page-name-without-digits'],
   ['/%zz/sk-0123456789abcdef', false, '/%zz/[key]'],
+  ['/v1/q7Zr/8sT+u/Vw==/chat/completions', false, '/v1/[key]/chat/completions'],
+  ['/q7Zr/8sT+u/Vw==', false, '/[key]'],
+  ['/v1/models/q7Zr/8sT+u/Vw==', true, '/v1/models/[key]'],
+  ['/v1/Bearer%20q7Zr/8sT%2Bu/Vw==/models', false, '/v1/[key]/models'],
+  ['/v1/key=q7Zr/8sT+u/Vw==', false, '/v1/[key]'],
+  ['/v1//edge/models', false, '/v1/[key]/models'],
+  ['/q7Zr/8sT+u', false, '/q7Zr/8sT+u'],
+  ['/v1/sk-proj-0123456789ab/Cdef0123/4567/chat/completions', false, '/v1/[key]/chat/completions'],
+  ['/v1/sk-Ab3/dEf45678/ghI9=/v1beta/models', false, '/v1/[key]/v1beta/models'],
+  ['/v1/sk-0123+56789abc', false, '/v1/[key]'],
+  ['/4f8a9c0b1d2e3f4a5b6c7d8e9f/Ab+9=/v1', false, '/[key]/v1'],
+  ['/sk-Ab3/models/gpt-5', false, '/sk-Ab3/models/gpt-5'],
+  ['/v1/models/meta-llama/Llama-3.3-70B-Instruct', true, '/v1/models/meta-llama/Llama-3.3-70B-Instruct'],
   ['/', false, '/'],
   ['', false, ''],
 ]
@@ -29,9 +43,12 @@ test('mask path: of a path of thousands of segments only the first are compared 
   let compared = 0
   const masked = maskPath(
     `${many(4_000)}/team-a`,
-    () => {
-      compared++
-      return false
+    {
+      has() {
+        compared++
+        return false
+      },
+      slashes: [],
     },
     false,
   )
@@ -40,4 +57,4 @@ test('mask path: of a path of thousands of segments only the first are compared 
 })
 
 for (const [path, known, expected] of cases)
-  test(`mask path: ${path}`, () => assert.equal(maskPath(path, isClientKey, known), expected))
+  test(`mask path: ${path}`, () => assert.equal(maskPath(path, ownKeys, known), expected))

@@ -4,29 +4,62 @@ const MASK = '[key]'
 
 /** Prefixes of the keys that vendors and this gateway issue, before at least 12 characters of a key. */
 const KNOWN_PREFIX =
-  /^(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|hf|fw|r8|tgp|hg|gh[pousr]|glpat)[-_][-_A-Za-z0-9.]{12,}$|^(?:AIza|AKIA|ASIA|eyJ)[-_A-Za-z0-9.]{12,}$/
+  /^(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|hf|fw|r8|tgp|hg|gh[pousr]|glpat)[-_][-_A-Za-z0-9.+=]{12,}$|^(?:AIza|AKIA|ASIA|eyJ)[-_A-Za-z0-9.+=]{12,}$/
 
 /** Random text: at least 24 characters with letters and digits mixed. Ids and model names look alike, so only unknown paths are tested for it. */
 const RANDOM = /^(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[-_A-Za-z0-9.~+=]{24,}$/
 
+/** The rest of a key that has a slash in it, as base64 has: it has capitals, digits or signs. Not `chat`, `v1`, `v1beta`. */
+const REST = /^(?!v[0-9])[-_a-z.]*[A-Z0-9+=~][-_A-Za-z0-9.+=~]*$/
+
+/** What stands before a key in its segment: `Bearer `, `key=`. The `=` at the end of base64 is part of the key. */
+const LABEL = /^(?:.* )?(?:[A-Za-z_-]+=(?!=*$))?/s
+
 /** Segments that are compared, since each costs up to four digests; no route has as many. The rest is not shown. */
 const MOST_SEGMENTS = 32
 
-/** `isClientKey` finds keys of any form. `known`: the path has a route, whose `{id}` may be long and random. */
-export const maskPath = (path: string, isClientKey: (segment: string) => boolean, known: boolean): string =>
-  path
-    .split('/', MOST_SEGMENTS + 1)
-    .map((segment, at) => {
-      if (at === MOST_SEGMENTS) return '…'
-      const plain = decoded(segment)
-      // `/Bearer%20KEY` and `/key=KEY` carry a key too.
-      const value = plain.slice(Math.max(plain.lastIndexOf(' '), plain.lastIndexOf('=', plain.length - 2)) + 1)
-      const secret =
-        value !== '' &&
-        (KNOWN_PREFIX.test(value) || isClientKey(plain) || isClientKey(value) || (!known && RANDOM.test(value)))
-      return secret ? MASK : segment
-    })
-    .join('/')
+/** The keys of this gateway, which may have any form. */
+export type OwnKeys = {
+  readonly has: (text: string) => boolean
+  /** How many slashes those keys have that have some; each number once. */
+  readonly slashes: readonly number[]
+}
+
+/** What `OwnKeys` has as `slashes`. */
+export const slashesIn = (keys: readonly string[]): readonly number[] =>
+  [...new Set(keys.map((key) => key.split('/').length - 1))].filter((count) => count > 0).sort((a, b) => b - a)
+
+/** `known`: the path has a route, whose `{id}` may be long and random. */
+export const maskPath = (path: string, keys: OwnKeys, known: boolean): string => {
+  const segments = path.split('/', MOST_SEGMENTS + 1)
+  const plain = segments.map(decoded)
+  const shown: string[] = []
+  for (let at = 0; at < segments.length; at++) {
+    if (at === MOST_SEGMENTS) {
+      shown.push('…')
+      break
+    }
+    const length = keyAt(plain, at, keys, known)
+    shown.push(length > 0 ? MASK : (segments[at] ?? ''))
+    at += Math.max(0, length - 1)
+  }
+  return shown.join('/')
+}
+
+/** How many segments from this one on are a key; 0: it begins none. */
+const keyAt = (plain: readonly string[], at: number, keys: OwnKeys, known: boolean): number => {
+  for (const slashes of [...keys.slashes, 0]) {
+    if (at + slashes >= plain.length) continue
+    const text = plain.slice(at, at + slashes + 1).join('/')
+    if (keys.has(text) || keys.has(text.replace(LABEL, ''))) return slashes + 1
+  }
+  const value = plain[at]?.replace(LABEL, '') ?? ''
+  if (value === '') return 0
+  const end = plain.findIndex((segment, index) => index > at && !REST.test(segment))
+  const rest = plain.slice(at + 1, end === -1 ? plain.length : end)
+  const isSecret = KNOWN_PREFIX.test(value + rest.join('')) || (!known && RANDOM.test(value))
+  return isSecret ? 1 + rest.length : 0
+}
 
 const decoded = (segment: string): string => {
   try {

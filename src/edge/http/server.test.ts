@@ -165,6 +165,35 @@ for (const front of ['own', 'node'] as const)
       if (answer.headers.get('x-should-retry') === 'false') assert.doesNotMatch(answer.body, RETRY_WORDS)
     }
 
+    test('http: keys in a path appear neither in reports nor in errors', async (t) => {
+      const unread: string[] = []
+      const made = await given(
+        { auth: { keys: ['q7Zr/8sT+u/Vw=='] }, limit: { bufferedMegabytes: 1 } },
+        { onUnread: ({ path }) => unread.push(path) },
+      )
+      const { server, refused } = made
+      const authorization = 'Bearer q7Zr/8sT+u/Vw=='
+      const answer = await ask(server.port, 'GET', '/v1/q7Zr/8sT+u/Vw==/models', { authorization })
+      assertRefusal(answer, 404, 'unknown_url')
+      assert.match(answer.body, /\/v1\/\[key\]\/models does not exist/)
+      assert.deepEqual(
+        refused.map(({ path }) => path),
+        ['/v1/[key]/models'],
+      )
+
+      made.answer = ({ reply }) => {
+        reply.head(200, {})
+        reply.end('w'.repeat(12 * 1_048_576))
+      }
+      const socket = connect(server.port, '127.0.0.1')
+      t.after(() => socket.destroy())
+      socket.on('error', () => {})
+      socket.pause()
+      socket.write(request('GET', '/v1/models/q7Zr/8sT+u/Vw==', { authorization }))
+      await until('the answer is ended', () => unread.length > 0)
+      assert.deepEqual(unread, ['/v1/models/[key]'])
+    })
+
     // ── Finding the way ──────────────────────────────────────────────────────────────────────────────────────────────
 
     for (const [method, target, name, rest] of [

@@ -23,7 +23,7 @@ import {
 } from './front.ts'
 import { clientOf, keyRing, type Ring } from './keys.ts'
 import { type LoadMeter, measureLoad } from './load.ts'
-import { maskPath } from './mask-path.ts'
+import { maskPath, type OwnKeys, slashesIn } from './mask-path.ts'
 import { ownFront } from './own-front.ts'
 import { idHeaders, refusalOf, refusalText } from './refusal.ts'
 import { type Books, HttpReply } from './reply.ts'
@@ -154,10 +154,9 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const guests = new Set<Guest>()
   let busy = 0
   const { access, shownPath } = accessRules()
-  const reportRefused = (refused: Refused): void => {
-    const known = 'routes' in findRoute(refused.path)
-    options.onRefused?.({ ...refused, path: shownPath(options.settings(), refused.path, known) })
-  }
+  const loggedPath = (path: string): string => shownPath(options.settings(), path, 'routes' in findRoute(path))
+  const reportRefused = (refused: Refused): void => options.onRefused?.({ ...refused, path: loggedPath(refused.path) })
+  const reportUnread = (ended: UnreadEnded): void => options.onUnread?.({ ...ended, path: loggedPath(ended.path) })
   const load = options.load ?? measureLoad()
   const { held } = load
   const unread = unreadAnswers(held, () => mostHeld(options.settings().limit))
@@ -204,7 +203,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       unread: {
         set: ({ clientKey }, address, answer, bytes) =>
           unread.set(clientKey ? holderOf(clientKey) : placeOf(address).address, answer, bytes),
-        ended: ({ id, path, clientKey = '' }, bytes) => options.onUnread?.({ id, path, client: clientKey, bytes }),
+        ended: ({ id, path, clientKey = '' }, bytes) => reportUnread({ id, path, client: clientKey, bytes }),
       },
       onError: options.onError,
       onRefused: ({ id, path, failure }) =>
@@ -391,7 +390,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
     endUnread(bytes: number): void {
       this.#ended = true
-      options.onUnread?.({ id: this.#id, path: this.path, client: this.#clientKey, bytes })
+      reportUnread({ id: this.#id, path: this.path, client: this.#clientKey, bytes })
       this.exchange.cut()
     }
 
@@ -633,11 +632,19 @@ const doorstep = ({ method, target, hosts, headers }: RequestHead) => ({
 
 /** Decides by the presented key. Digests are made once for each set of settings. */
 const accessRules = () => {
-  let made: { settings: Settings; isClient: Ring; isOperator: Ring } | null = null
+  let made: { settings: Settings; isClient: Ring; isOperator: Ring; own: OwnKeys } | null = null
   const rings = (settings: Settings) => {
     const { keys, admin } = settings.auth
-    if (made?.settings !== settings)
-      made = { settings, isClient: keyRing(keys), isOperator: keyRing(admin === undefined ? [] : [admin]) }
+    if (made?.settings !== settings) {
+      const admins = admin === undefined ? [] : [admin]
+      const isClient = keyRing(keys)
+      const isOperator = keyRing(admins)
+      const own: OwnKeys = {
+        has: (text) => (isClient(text) ?? isOperator(text)) !== undefined,
+        slashes: slashesIn([...keys, ...admins]),
+      }
+      made = { settings, isClient, isOperator, own }
+    }
     return made
   }
   /** The id of the client key that grants access to the route; empty where access needs no client key. */
@@ -656,10 +663,8 @@ const accessRules = () => {
     return bad(fail('unauthenticated', keyProblem(access, presented)))
   }
   /** The path as errors and the log show it. */
-  const shownPath = (settings: Settings, path: string, known: boolean): string => {
-    const { isClient, isOperator } = rings(settings)
-    return maskPath(path, (segment) => (isClient(segment) ?? isOperator(segment)) !== undefined, known)
-  }
+  const shownPath = (settings: Settings, path: string, known: boolean): string =>
+    maskPath(path, rings(settings).own, known)
   return { access, shownPath }
 }
 

@@ -48,7 +48,7 @@ const facts = (instances: readonly Instance[], more: Partial<Facts> = {}, config
   ...more,
 })
 
-test('banner: everything a first look is for', () => {
+test('banner: shows version, address, providers and settings', () => {
   const text = banner(
     facts([instance('openai', 2), instance('groq', 1, { models: ['llama', 'x'] }), instance('vllm', 0)], {
       file: 'headgate.yaml',
@@ -79,7 +79,7 @@ test('banner: everything a first look is for', () => {
   )
 })
 
-test('banner: who is signed in by the identity of the machine, and how', () => {
+test('banner: shows which providers use a cloud identity', () => {
   const signed = (id: string, cloud: 'aws' | 'google' | 'entra', keys: number): Instance => {
     const one = instance(id, keys)
     const identity = cloud === 'aws' ? { cloud, service: 'bedrock', region: 'r' } : { cloud, scope: 's' }
@@ -97,13 +97,13 @@ test('banner: who is signed in by the identity of the machine, and how', () => {
   assert.equal('signed_in_by' in readyFields(facts([instance('openai', 1)])), false)
 })
 
-test('banner: nothing configured, and what to do', () => {
+test('banner: without a provider, shows the remedy', () => {
   assert.match(banner(facts([demo])), /demo {2}built in; answers without calling a model\n.*set OPENAI_API_KEY/)
-  assert.match(banner(facts([], { production: true })), /none is configured: set OPENAI_API_KEY[^\n]*\n.*answered 503/)
-  assert.match(String(readyFields(facts([], { production: true })).message), /no provider is configured/)
+  assert.match(banner(facts([], { production: true })), /none configured: set OPENAI_API_KEY[^\n]*\n.*return 503/)
+  assert.match(String(readyFields(facts([], { production: true })).message), /No provider is configured/)
 })
 
-test('banner: twenty lines at most, whatever is configured', () => {
+test('banner: has at most twenty lines', () => {
   const many = Array.from({ length: 60 }, (_, index) => instance(`p${index}`, 1))
   for (const count of [0, 1, 5, 12, 60])
     for (const warnings of [0, 1, 3, 9]) {
@@ -114,7 +114,7 @@ test('banner: twenty lines at most, whatever is configured', () => {
   assert.match(banner(facts(many)), /and \d+ more/)
 })
 
-test('banner: open to other machines without keys is said loudly, with keys how many', () => {
+test('banner: warns if other machines can call without keys, else shows the number of keys', () => {
   const open = facts([demo], { address: { host: '0.0.0.0', port: 80 } })
   assert.match(banner(open), /auth OFF, and other machines can call: set AUTH_KEYS/)
   const settings = settingsSchema.parse({ auth: { keys: ['canary-a', 'canary-b'], admin: 'canary-c' } })
@@ -124,7 +124,7 @@ test('banner: open to other machines without keys is said loudly, with keys how 
   assert.doesNotMatch(closed, /canary/)
 })
 
-test('ready: the same as fields, without a secret', () => {
+test('ready: has the same facts as fields, without secrets', () => {
   const settings = settingsSchema.parse({ auth: { keys: ['canary-a'] } })
   const fields = readyFields(facts([instance('openai', 2), instance('vllm', 0)], {}, { settings }))
   assert.deepEqual(

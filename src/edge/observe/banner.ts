@@ -1,4 +1,4 @@
-/** The first thing a person sees: what runs, where, with what, and one line that shows it works. */
+/** The start-up banner: version, address, providers and a curl command to try. Also the fields of the `ready` log line. */
 import type { Config } from '../../core/config.ts'
 import type { Identity, Instance } from '../../core/provider.ts'
 import { identityOf } from '../../gateway/prepare.ts'
@@ -7,24 +7,24 @@ import { type Fields, plain } from './line.ts'
 
 export type Facts = {
   readonly version: string
-  /** ms from the start of the process until it listened. */
+  /** ms from the start of the process until it was listening. */
   readonly readyMs: number
-  /** Where it really listens. */
+  /** The address in use. */
   readonly address: { readonly host: string; readonly port: number }
   readonly config: Config
   readonly production: boolean
-  /** The file the configuration came from, if there is one. */
+  /** The configuration file, if there is one. */
   readonly file: string | null
   readonly warnings: readonly string[]
-  /** Processes that serve; absent: one. */
+  /** Number of worker processes; absent: one. */
   readonly workers?: number | undefined
 }
 
-const MOST_LINES = 20
+const MAX_LINES = 20
 const ANY = new Set(['0.0.0.0', '::', ''])
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/
 
-/** An address for this machine to use, whatever it listens on. */
+/** A URL that works from this machine, also for wildcard addresses. */
 export const urlOf = ({ host, port }: Facts['address']): string => {
   const name = ANY.has(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return `http://${name}:${port}`
@@ -40,7 +40,7 @@ const SIGNED_IN_BY: { readonly [cloud in Identity['cloud']]: string } = {
   entra: 'by Microsoft Entra',
 }
 
-/** The cloud whose identity signs its calls in, if it has no key. */
+/** The cloud whose identity signs the calls, if the provider has no key. */
 const cloudOf = (instance: Instance): Identity['cloud'] | undefined => {
   const [key] = instance.keys
   return key && identityOf(instance, key)?.cloud
@@ -53,7 +53,8 @@ const keysText = (instance: Instance): string => {
   return isDemo(instance) ? 'built in' : secret === 0 ? 'no key' : counted(secret, 'key')
 }
 
-const defaultModel = ({ models, provider }: Instance): string => models[0] ?? provider.defaultModel ?? 'its own choice'
+const defaultModel = ({ models, provider }: Instance): string =>
+  models[0] ?? provider.defaultModel ?? 'provider default'
 
 const seconds = (ms: number): string => (ms % 1000 === 0 ? `${ms / 1000} s` : `${ms} ms`)
 
@@ -66,7 +67,7 @@ const breakerText = ({ settings: { circuit } }: Config): string => {
   return `${timeout}, ${rules}, for ${seconds(circuit.resetTimeout)}`
 }
 
-/** Why anybody on the network can spend the operator's money, and the remedy; null: clients need a key, or this machine. */
+/** A warning if other machines can make model calls without a key; null if a key is required or only this machine can call. */
 export const openWarning = ({ settings }: Config, host: string): string | null =>
   settings.auth.keys.length > 0 || LOOPBACK.test(host)
     ? null
@@ -80,7 +81,7 @@ const authText = ({ config, address }: Facts): string => {
     : 'OFF, and other machines can call: set AUTH_KEYS'
 }
 
-/** One line that works when pasted, in every shell people use. JSON has to be said, for curl would say it is a form. */
+/** A command that works when pasted into any common shell. The header is needed: curl's default is a form. */
 export const curlLine = (facts: Facts): string => {
   const { config, address } = facts
   const [first] = config.instances
@@ -96,8 +97,8 @@ const block = (title: string, lines: readonly string[], paint: Paint): readonly 
 const providerLines = (config: Config, room: number, paint: Paint): readonly string[] => {
   if (config.instances.length === 0)
     return [
-      paint.bad('none is configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another'),
-      'model calls are answered 503 until then',
+      paint.bad('none configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another'),
+      'model calls return 503 until then',
     ]
   const [first] = config.instances
   if (first && isDemo(first))
@@ -113,7 +114,7 @@ const providerLines = (config: Config, room: number, paint: Paint): readonly str
   return all.length <= room ? all : [...all.slice(0, room - 1), `and ${all.length - room + 1} more`]
 }
 
-/** At most 20 lines, for a terminal. */
+/** The banner for a terminal, at most 20 lines. */
 export const banner = (facts: Facts, paint: Paint = noPaint): string => {
   const { version, readyMs, address, config, production, file, workers = 1 } = facts
   const url = urlOf(address)
@@ -139,9 +140,9 @@ export const banner = (facts: Facts, paint: Paint = noPaint): string => {
   ]
   const warnings = facts.warnings.slice(0, 3).map((warning) => `  ${paint.warn('!')} ${plain(warning)}`)
   if (facts.warnings.length > 3) warnings.push(`  ${paint.warn('!')} and ${facts.warnings.length - 3} more, in the log`)
-  // Title and its empty line, the empty lines before and after the curl line, and the line itself.
+  // The title, the curl line and the empty lines around them.
   const others = 6 + fixed.length + after.length + warnings.length
-  const providers = block('Providers', providerLines(config, MOST_LINES - others, paint), paint)
+  const providers = block('Providers', providerLines(config, MAX_LINES - others, paint), paint)
   return [
     '',
     `  ${paint.bold(`headgate ${version}`)}   ${paint.dim(`ready in ${Math.round(readyMs)} ms${workers > 1 ? `, ${workers} workers` : ''}`)}`,
@@ -156,7 +157,7 @@ export const banner = (facts: Facts, paint: Paint = noPaint): string => {
   ].join('\n')
 }
 
-/** The same for a log: the fields of the line `{"event":"ready"}`. */
+/** The banner's facts as fields of the log line `{"event":"ready"}`. */
 export const readyFields = (facts: Facts): Fields => {
   const { version, readyMs, address, config, production, file, workers = 1 } = facts
   const { circuit, auth, data } = config.settings
@@ -183,8 +184,7 @@ export const readyFields = (facts: Facts): Fields => {
     data_dir: data.dir,
     config: file,
     ...(config.instances.length === 0 && {
-      message:
-        'no provider is configured: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another; model calls are answered 503 until then',
+      message: 'No provider is configured: model calls return 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
     }),
   }
 }

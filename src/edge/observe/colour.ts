@@ -1,4 +1,4 @@
-/** Colours for a terminal, or none. */
+/** Terminal colours. */
 
 export type Paint = {
   readonly dim: (text: string) => string
@@ -8,8 +8,8 @@ export type Paint = {
   readonly bad: (text: string) => string
 }
 
-const plain = (text: string): string => text
-export const noPaint: Paint = { dim: plain, bold: plain, good: plain, warn: plain, bad: plain }
+const unchanged = (text: string): string => text
+export const noPaint: Paint = { dim: unchanged, bold: unchanged, good: unchanged, warn: unchanged, bad: unchanged }
 
 const code = (open: number, close: number) => (text: string) => `\u001b[${open}m${text}\u001b[${close}m`
 export const colours: Paint = {
@@ -20,7 +20,7 @@ export const colours: Paint = {
   bad: code(31, 39),
 }
 
-/** Whether to colour: `NO_COLOR` says no, else `FORCE_COLOR` says yes (0: no), else a terminal does (no-color.org, force-color.org). */
+/** Whether to use colours: `NO_COLOR` disables them, then `FORCE_COLOR` decides, then whether the output is a terminal (no-color.org, force-color.org). */
 export const wantsColour = (env: Readonly<Record<string, string | undefined>>, terminal: boolean): boolean => {
   if (env.NO_COLOR) return false
   if (env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '')

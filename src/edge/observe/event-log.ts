@@ -1,7 +1,7 @@
 /** Log lines for gateway events. They never contain prompts, answers or secrets. */
 import type { GatewayEvent } from '../../core/exchange.ts'
 import type { Summary } from '../../core/summary.ts'
-import { cut, type Field, type Fields, type Level } from './line.ts'
+import { type Field, type Fields, type Level, truncate } from './line.ts'
 import { summaryOf } from './memoize-last.ts'
 
 export type LogEntry = { readonly level: Level; readonly event: string; readonly fields: Fields }
@@ -65,7 +65,7 @@ const errorFields = (error: unknown): Fields => {
   if (!(error instanceof Error)) return { message: typeof error === 'string' ? error : `thrown: ${typeof error}` }
   const code: Field = 'code' in error && typeof error.code === 'string' ? error.code : undefined
   const cause = error.cause instanceof Error ? `${error.cause.name}: ${error.cause.message}` : undefined
-  return { name: error.name, message: error.message, code, cause, stack: cut(error.stack ?? '') }
+  return { name: error.name, message: error.message, code, cause, stack: truncate(error.stack ?? '') }
 }
 
 /** The log line for an event. */

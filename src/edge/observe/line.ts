@@ -1,4 +1,4 @@
-/** A log line: what happened, in named fields. Fields come from outside too, so everything is escaped and cut. */
+/** Log lines as JSON or text. Fields may contain client data, so all of it is escaped and truncated. */
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const satisfies readonly Level[]
@@ -12,25 +12,25 @@ export type Line = {
   /** ms since 1970. */
   readonly at: number
   readonly fields: Fields
-  /** Which of several processes says so. */
+  /** The worker process that wrote the line. */
   readonly worker?: number | undefined
 }
 
-/** Longest field, in bytes of UTF-8. */
-const LONGEST = 2048
-const MOST_ITEMS = 64
-// Beyond what JSON escapes: what a terminal obeys (C1 controls, DEL) or what breaks or turns round a line for its reader.
+/** Maximum length of a field in bytes of UTF-8. */
+const MAX_FIELD = 2048
+const MAX_ITEMS = 64
+// Characters that JSON does not escape but terminals interpret (C1 controls, DEL), or that break or reverse a line.
 const HARMFUL = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
-// The same for text that is not JSON: C0 too.
+// The same for plain text, with the C0 controls.
 const HARMFUL_AS_TEXT = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu
 
 const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 
 const encoder = new TextEncoder()
 
-/** A text of at most 2 KiB; one that is longer ends in `…`. */
-export const cut = (text: string, longest = LONGEST): string => {
-  // Three bytes at most for each UTF-16 unit.
+/** Truncates a text to `longest` bytes of UTF-8 (2 KiB); truncated texts end in `…`. */
+export const truncate = (text: string, longest = MAX_FIELD): string => {
+  // A UTF-16 unit takes at most three bytes.
   if (text.length * 3 <= longest) return text
   const room = new Uint8Array(longest)
   const { read } = encoder.encodeInto(text, room)
@@ -40,13 +40,13 @@ export const cut = (text: string, longest = LONGEST): string => {
 }
 
 const bounded = (field: Field, longest: number): Field => {
-  if (typeof field === 'string') return cut(field, longest)
+  if (typeof field === 'string') return truncate(field, longest)
   if (typeof field === 'number') return Number.isFinite(field) ? field : null
   if (!Array.isArray(field)) return field
   const out: (string | number)[] = []
   let room = longest
-  for (const item of field.slice(0, MOST_ITEMS)) {
-    const text = typeof item === 'string' ? cut(item, Math.max(4, room)) : item
+  for (const item of field.slice(0, MAX_ITEMS)) {
+    const text = typeof item === 'string' ? truncate(item, Math.max(4, room)) : item
     room -= typeof text === 'string' ? text.length * 3 : 8
     if (room <= 0) break
     out.push(text)
@@ -54,37 +54,37 @@ const bounded = (field: Field, longest: number): Field => {
   return out
 }
 
-const WRITTEN_FIRST = new Set(['time', 'level', 'event'])
-// Text that JSON writes as it is, which nearly all of it is: looking is a third of the price of escaping.
+const RESERVED = new Set(['time', 'level', 'event'])
+// Text that needs no escaping, which is nearly all of it. This test takes a third of the time of escaping.
 const SIMPLE = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 
 const jsonText = (text: string): string =>
   SIMPLE.test(text) ? `"${text}"` : JSON.stringify(text).replace(HARMFUL, escaped)
 
-/** A field's name as JSON with a comma before and a colon behind, and the last short value it had, with its text. */
-type Known = { readonly name: string; value: Field; text: string }
+/** A field name as JSON (`,"name":`), with its last short value and the text of both. */
+type CachedMember = { readonly name: string; value: Field; text: string }
 
-/** Names are ours, so they are few; the ceiling is for one who forgets that. */
-const names = new Map<string, Known>()
-const MOST_NAMES = 1_000
+/** Field names are fixed in the code; the limit is a safeguard. */
+const members = new Map<string, CachedMember>()
+const MAX_NAMES = 1_000
 
-/** Characters of a value that is kept until the next line; a longer one may be a slice, which keeps all of a request in memory. */
-const SHORT = 12
+/** Maximum characters of a cached value. A longer one may be a slice that keeps a whole request body in memory. */
+const MAX_CACHED = 12
 
-/** Most of a line is as in the line before: what is short is written once, and leaves in one piece. */
+/** Formats one field. Short values repeat from line to line, so their text is cached. */
 const jsonMember = (name: string, field: Field, longest: number): string => {
-  const known = names.get(name) ?? newName(name)
+  const known = members.get(name) ?? newName(name)
   if (known.value === field) return known.text
-  if (typeof field === 'object' ? field !== null : typeof field === 'string' && field.length > SHORT)
+  if (typeof field === 'object' ? field !== null : typeof field === 'string' && field.length > MAX_CACHED)
     return known.name + jsonField(field, longest)
   known.value = field
-  known.text = known.name + jsonField(field, LONGEST)
+  known.text = known.name + jsonField(field, MAX_FIELD)
   return known.text
 }
 
-const newName = (name: string): Known => {
+const newName = (name: string): CachedMember => {
   const known = { name: `,${jsonText(name)}:`, value: undefined, text: '' }
-  if (names.size < MOST_NAMES) names.set(name, known)
+  if (members.size < MAX_NAMES) members.set(name, known)
   return known
 }
 
@@ -95,32 +95,32 @@ const jsonField = (field: Field, longest: number): string => {
   return Array.isArray(value) ? JSON.stringify(value).replace(HARMFUL, escaped) : String(value)
 }
 
-/** Lines of one millisecond say the same time: writing it is a twentieth of a line. */
+/** Cached: many lines share a millisecond. */
 let lastTime = { at: Number.NaN, text: '' }
 const timeText = (at: number): string => {
   if (lastTime.at !== at) lastTime = { at, text: new Date(at).toISOString() }
   return lastTime.text
 }
 
-/** One line of JSON, without its end. Fields that are undefined are left out; `longest`: bytes of one. */
-export const jsonLine = ({ level, event, at, fields, worker }: Line, longest = LONGEST): string => {
+/** One line of JSON, without its newline. Undefined fields are omitted. `longest`: maximum bytes of a field. */
+export const jsonLine = ({ level, event, at, fields, worker }: Line, longest = MAX_FIELD): string => {
   let line = `{"time":"${timeText(at)}","level":"${level}","event":${jsonText(event)}`
   if (worker !== undefined) line += `,"worker":${worker}`
   for (const name in fields) {
     const field = fields[name]
-    // A field never takes the place of the three that every line has.
-    if (field !== undefined && !WRITTEN_FIRST.has(name)) line += jsonMember(name, field, longest)
+    // Fields cannot replace the reserved ones.
+    if (field !== undefined && !RESERVED.has(name)) line += jsonMember(name, field, longest)
   }
   return `${line}}`
 }
 
-/** The same in at most so many bytes of UTF-8: where it is longer, its longest fields are cut shorter. */
+/** One line of JSON of at most `most` bytes of UTF-8: fields are truncated further until it fits. */
 export const jsonLineWithin = (line: Line, most: number): string => {
   let text = jsonLine(line)
-  for (let longest = LONGEST / 2; longest >= 4 && Buffer.byteLength(text) > most; longest /= 2)
+  for (let longest = MAX_FIELD / 2; longest >= 4 && Buffer.byteLength(text) > most; longest /= 2)
     text = jsonLine(line, longest)
   return text
 }
 
-/** Text for a terminal: nothing in it moves the cursor, colours, or begins a new line. */
-export const plain = (text: string): string => cut(text).replace(HARMFUL_AS_TEXT, escaped)
+/** Text for a terminal, with all characters escaped that move the cursor, change colours or break the line. */
+export const plain = (text: string): string => truncate(text).replace(HARMFUL_AS_TEXT, escaped)

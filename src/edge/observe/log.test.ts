@@ -7,7 +7,7 @@ import { stripVTControlCharacters } from 'node:util'
 import type { Exchange, GatewayEvent } from '../../core/exchange.ts'
 import { fail } from '../../core/failure.ts'
 import { colours, wantsColour } from './colour.ts'
-import { cut, type Fields, jsonLine, type Level } from './line.ts'
+import { type Fields, jsonLine, type Level, truncate } from './line.ts'
 import { type LogOptions, openLog } from './log.ts'
 
 /** A stream that keeps what is written and accepts it at a given pace. */
@@ -144,17 +144,17 @@ const levels = [
   ['refused', 400, fail('invalid_request', 'no'), 'info'],
   ['refused', 502, fail('status', 'no'), 'warn'],
   ['refused', 500, fail('internal', 'no'), 'error'],
-  ['interrupted', 200, fail('truncated', 'cut'), 'warn'],
+  ['interrupted', 200, fail('truncated', 'truncate'), 'warn'],
   ['client_gone', 499, fail('client_gone', 'left'), 'info'],
 ] as const
 for (const [how, status, failure, level] of levels)
-  test(`log: ${how} ${status} is of level ${level}`, () => {
+  test(`log: ${how} ${status} has level ${level}`, () => {
     const { log, lines } = logOn()
     log.record({ event: 'request', exchange: [{ type: 'ended', at: 1, how, status, ...(failure && { failure }) }] })
     assert.equal(JSON.parse(lines()[0] ?? '').level, level)
   })
 
-test('log: only what is of the level or above is written', () => {
+test('log: only lines of the configured level or above are written', () => {
   const all = ['debug', 'info', 'warn', 'error'] as const
   for (const [index, level] of all.entries()) {
     const { log, lines } = logOn({ level })
@@ -166,7 +166,7 @@ test('log: only what is of the level or above is written', () => {
   }
 })
 
-// A client's texts that try to be more than a field.
+// Client texts that try to break out of their field.
 const hostile = [
   'a\nb',
   'a\r\n{"level":"error"}',
@@ -179,7 +179,7 @@ const hostile = [
   '"},{"',
   '\u007f',
 ]
-test('log: whatever a field holds, a line stays a line, and a terminal is not obeyed', () => {
+test('log: no field value breaks a line or controls a terminal', () => {
   for (const format of ['json', 'pretty'] as const)
     for (const text of hostile) {
       const { log, lines } = logOn({ format })
@@ -203,7 +203,7 @@ test('log: whatever a field holds, a line stays a line, and a terminal is not ob
     }
 })
 
-test('log: no field is longer than 2 KiB, and none takes the place of another', () => {
+test('log: fields are truncated to 2 KiB and cannot replace reserved fields', () => {
   const { log, lines } = logOn()
   for (const unit of ['x', 'é', '漢', '😀'])
     log.info('long', {
@@ -221,8 +221,8 @@ test('log: no field is longer than 2 KiB, and none takes the place of another', 
     assert.ok(Buffer.byteLength(JSON.stringify(list)) <= 2100)
     assert.deepEqual([event, level, bad, Object.keys(others)], ['long', 'info', null, ['time']])
   }
-  assert.equal(cut('short'), 'short')
-  assert.equal(cut('x'.repeat(2048)), 'x'.repeat(2048))
+  assert.equal(truncate('short'), 'short')
+  assert.equal(truncate('x'.repeat(2048)), 'x'.repeat(2048))
   assert.equal(
     jsonLine({ level: 'info', event: '__proto__', at: 0, fields: { ['__proto__']: 'x' } }).includes('"__proto__"'),
     true,
@@ -240,7 +240,7 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
     /^\d\d:41:07 200 groq\/llama for fast 412 ms \(first 96\) 9→58 tok {2}openai#a1f3 timeout → groq#09be 200 {2}req_abc$/,
   ],
   [
-    'what was asked for by name, at once',
+    'a model requested with its provider, without a fallback',
     {
       event: 'request',
       exchange: [
@@ -252,16 +252,16 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
     /^\d\d:41:07 200 groq\/llama 10 ms \(first 9\) {2}req_abc$/,
   ],
   [
-    'broken off',
+    'an interrupted stream',
     {
       event: 'request',
       exchange: [
         ...started,
         { type: 'committed', at: 9, attempt: 0, status: 200 },
-        { type: 'ended', at: 10, how: 'interrupted', status: 200, failure: fail('truncated', 'cut') },
+        { type: 'ended', at: 10, how: 'interrupted', status: 200, failure: fail('truncated', 'truncate') },
       ],
     },
-    /200 groq\/llama 10 ms \(first 9\) broken off: truncated {2}req_abc$/,
+    /200 groq\/llama 10 ms \(first 9\) interrupted: truncated {2}req_abc$/,
   ],
   [
     'refused before any attempt',
@@ -308,7 +308,7 @@ test('log: pretty, a message with fields', () => {
   assert.match(lines().join('\n'), /config: applied {2}changes=a, b\n.*error bad: x\n {2}at one\n {2}at two$/)
 })
 
-test('log: the lines of a turn leave in one write', async () => {
+test('log: the lines of one turn are written together', async () => {
   const { out, log } = logOn()
   for (let count = 0; count < 50; count++) log.info('x')
   assert.equal(out.writes.length, 0)
@@ -317,7 +317,7 @@ test('log: the lines of a turn leave in one write', async () => {
   assert.equal(out.writes[0]?.split('\n').length, 51)
 })
 
-test('log: a reader that does not keep up costs lines, which are counted', async () => {
+test('log: lines are dropped and counted if the reader is too slow', async () => {
   const { out, log } = logOn({ most: 10_000, pace: 0 })
   for (let count = 0; count < 1000; count++) log.info('x', { count })
   await turn()
@@ -337,7 +337,7 @@ test('log: a reader that does not keep up costs lines, which are counted', async
   assert.match(later, /"event":"log_dropped","lines":7/)
 })
 
-test('log: lines leave at once, those that keep coming together, and many of them at once', async () => {
+test('log: the first line is written at once, further lines are batched, a full batch is written at once', async () => {
   const { out, log } = logOn({ pace: 200 })
   log.info('first')
   await turn()
@@ -356,7 +356,7 @@ test('log: lines leave at once, those that keep coming together, and many of the
   assert.equal(out.writes.length, 3)
 })
 
-test('log: a reader that went away ends nothing', async () => {
+test('log: a closed reader does not end the process', async () => {
   const { out, log } = logOn()
   out.events.emit('error', new Error('EPIPE'))
   log.info('x')
@@ -366,7 +366,7 @@ test('log: a reader that went away ends nothing', async () => {
   assert.equal(out.events.listenerCount('error'), 0)
 })
 
-test('log: what is held is written when the process ends, also into a pipe that is slowly read', async () => {
+test('log: buffered lines are written when the process ends, even to a slow pipe', async () => {
   const script = `
     import { openLog } from ${JSON.stringify(new URL('./log.ts', import.meta.url).href)}
     const log = openLog({ out: process.stdout, level: 'info', format: 'json' })

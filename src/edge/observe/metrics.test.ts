@@ -22,7 +22,7 @@ const answered: Exchange = [
 const metricsWith = (options: Partial<MetricsOptions> = {}) =>
   createMetrics({ version: '1.2.3', started: 7, ...options })
 
-/** Every line of the page must be of the format; gives them without the comments. */
+/** Checks the format of every line and returns the lines without comments. */
 const samples = (page: string): readonly string[] => {
   const name = '[a-zA-Z_:][a-zA-Z0-9_:]*'
   const label = '[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\\\\n]|\\\\[\\\\n"])*"'
@@ -155,7 +155,7 @@ for (const [name, exchange, expected] of others)
     assert.ok(samples(metrics.text()).includes(expected))
   })
 
-test('metrics: changes of circuits and keys, and bugs', () => {
+test('metrics: state changes of circuits and keys, and internal errors', () => {
   const metrics = metricsWith()
   metrics.record({ event: 'circuit', what: 'endpoint', name: 'http://x', from: 'closed', to: 'open', why: 'x' })
   metrics.record({ event: 'key', provider: 'p', key: 'k', from: 'active', to: 'suspended', until: null })
@@ -166,7 +166,7 @@ test('metrics: changes of circuits and keys, and bugs', () => {
   assert.ok(lines.includes('headgate_errors_total 1'))
 })
 
-test('metrics: what is so at the moment is read anew, and may be unreadable', () => {
+test('metrics: gauges are read at each scrape, and may fail', () => {
   let names = ['a', 'b']
   let broken = false
   const metrics = metricsWith({
@@ -187,7 +187,7 @@ test('metrics: what is so at the moment is read anew, and may be unreadable', ()
   assert.doesNotMatch(metrics.text(), /process_resident/)
 })
 
-test('metrics: names clients send cannot make the page long, nor break it', () => {
+test('metrics: names sent by clients can neither grow nor break the page', () => {
   const metrics = metricsWith()
   for (let count = 0; count < 3000; count++) {
     const model = count === 0 ? 'a"b\\c\nd\u0000e\ud800' : `m${count}`.repeat(60)
@@ -206,7 +206,7 @@ test('metrics: names clients send cannot make the page long, nor break it', () =
   assert.ok(lines.every((line) => line.length < 1000))
 })
 
-test('metrics: only known models are label values, and keep them after any number of invented names', () => {
+test('metrics: only known models are label values, and stay so after any number of unknown names', () => {
   const known = ['llama', 'gpt-x']
   const metrics = metricsWith({ isKnown: (_provider, model) => known.includes(model) })
   const count = (model: string) =>
@@ -225,7 +225,7 @@ test('metrics: only known models are label values, and keep them after any numbe
   for (const model of known) assert.ok(lines.includes(`${tokens(model)} 9`), model)
 })
 
-test('registry: a counter only goes up, a histogram takes only numbers', () => {
+test('registry: counters never decrease, and histograms accept only finite numbers', () => {
   const registry = createRegistry()
   const counter = registry.counter('c', 'a "help"\nof \\ two lines', ['x'])
   counter.add({ x: 'a' }, 2)
@@ -264,7 +264,7 @@ const held = (): number => {
 }
 const longText = (n: number): string => JSON.parse(`"${String(n).padStart(20, '0')}${'x'.repeat(1_000_000)}"`)
 
-test('metrics: of a long value, or a piece of a long text, no more is kept than is shown', () => {
+test('metrics: a long label value, or a slice of a long text, does not stay in memory', () => {
   const counter = createRegistry().counter('named', '', ['model'])
   const before = held()
   for (let n = 0; n < 50; n++) {
@@ -276,7 +276,7 @@ test('metrics: of a long value, or a piece of a long text, no more is kept than 
   counter.add({ model: 'short' })
 })
 
-test('metrics: nor of requests for models with long names', () => {
+test('metrics: nor do the models of requests with long names', () => {
   const metrics = createMetrics({ version: '', started: 0 })
   const before = held()
   for (let n = 0; n < 100; n++) {
@@ -296,7 +296,7 @@ test('metrics: nor of requests for models with long names', () => {
   assert.match(metrics.text(), /outcome="answered"/)
 })
 
-test('metrics: what cannot be counted makes no series, nor does what was not counted yet', () => {
+test('metrics: there are no series without counts', () => {
   const registry = createRegistry()
   registry.counter('c', '', ['x']).add({ x: 'a' }, -1)
   registry.histogram('h', '', ['x'], [1]).record({ x: 'a' }, Number.NaN)

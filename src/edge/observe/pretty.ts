@@ -1,4 +1,4 @@
-/** Log lines for a person at a terminal. */
+/** Formats log lines for a terminal. */
 import type { Paint } from './colour.ts'
 import { type Field, type Fields, type Line, plain } from './line.ts'
 
@@ -10,11 +10,11 @@ const clock = (at: number): string => {
 
 const text = (field: Field): string => plain(Array.isArray(field) ? field.join(', ') : String(field))
 
-const LONGEST_MODEL = 48
-const short = (name: string): string => (name.length > LONGEST_MODEL ? `${name.slice(0, LONGEST_MODEL)}…` : name)
+const MAX_MODEL = 48
+const short = (name: string): string => (name.length > MAX_MODEL ? `${name.slice(0, MAX_MODEL)}…` : name)
 
 /** `openai#a1f3:timeout, groq#09be:200` as `openai#a1f3 timeout → groq#09be 200`. */
-const path = (trail: string): string =>
+const formatTrail = (trail: string): string =>
   trail
     .split(', ')
     .map((step) => step.replace(/:([^:]*)$/, ' $1'))
@@ -31,21 +31,27 @@ const requestText = (fields: Fields, paint: Paint): string => {
     typeof fields.first_content_ms === 'number' && fields.stream === true ? ` (first ${fields.first_content_ms})` : ''
   const tokens = fields.input_tokens === undefined ? '' : ` ${fields.input_tokens}→${fields.output_tokens} tok`
   const cost = typeof fields.cost === 'number' ? ` $${fields.cost}` : ''
-  const asked =
+  const requested =
     fields.provider === undefined ||
     fields.model === fields.upstream_model ||
     fields.model === `${fields.provider}/${fields.upstream_model}`
       ? ''
       : paint.dim(` for ${short(text(fields.model))}`)
-  const ending = broken ? paint.bad(` broken off: ${text(fields.error)}`) : gone ? paint.dim(' client left') : ''
+  const ending = broken
+    ? paint.bad(` interrupted: ${text(fields.error)}`)
+    : gone
+      ? paint.dim(' client disconnected')
+      : ''
   const trail =
-    typeof fields.trail === 'string' && fields.trail.includes(', ') ? `  ${paint.dim(path(text(fields.trail)))}` : ''
+    typeof fields.trail === 'string' && fields.trail.includes(', ')
+      ? `  ${paint.dim(formatTrail(text(fields.trail)))}`
+      : ''
   const why =
     !broken && !gone && status >= 400 && fields.error !== undefined
       ? `  ${text(fields.error)}: ${text(fields.detail)}`
       : ''
   const times = `${fields.total_ms} ms${first}`
-  return `${shade(String(fields.status))} ${short(target)}${asked} ${times}${tokens}${cost}${ending}${why}${trail}  ${paint.dim(text(fields.id))}`
+  return `${shade(String(fields.status))} ${short(target)}${requested} ${times}${tokens}${cost}${ending}${why}${trail}  ${paint.dim(text(fields.id))}`
 }
 
 const pairs = (fields: Fields): string =>
@@ -74,6 +80,7 @@ const bodyOf = ({ event, fields }: Line, paint: Paint): string => {
   }
 }
 
+/** One line for a terminal, followed by the stack of an error. */
 export const prettyLine = (line: Line, paint: Paint): string => {
   const mark =
     line.level === 'error'
@@ -87,6 +94,6 @@ export const prettyLine = (line: Line, paint: Paint): string => {
     .slice(1)
     .map((frame) => `\n  ${paint.dim(plain(frame.trim()))}`)
     .join('')
-  const who = line.worker === undefined ? '' : paint.dim(`${line.worker} `)
-  return `${paint.dim(clock(line.at))} ${who}${mark}${bodyOf(line, paint)}${frames}`
+  const worker = line.worker === undefined ? '' : paint.dim(`${line.worker} `)
+  return `${paint.dim(clock(line.at))} ${worker}${mark}${bodyOf(line, paint)}${frames}`
 }

@@ -1,6 +1,6 @@
 /**
- * Counters, gauges and histograms with labels, and their text for Prometheus. Labels may hold what clients send, so
- * every label has a ceiling of values and every metric one of series; what is beyond is counted under `other`.
+ * A registry of counters, gauges and histograms with labels, and their Prometheus text format. Label values may come from
+ * clients, so the values per label and the series per metric are limited; further ones are counted as `other`.
  */
 
 export type Labels = { readonly [name: string]: string | number }
@@ -9,7 +9,7 @@ type Kind = 'counter' | 'gauge' | 'histogram'
 
 type Level = Map<string | number | undefined, Level | Series>
 
-/** `of`: the series with these labels, for whoever counts in it often: to find it is most of what counting costs. */
+/** `of` returns the series with these labels. Callers on hot paths keep it, since the lookup costs more than counting. */
 export type Counter = { add(labels: Labels, by?: number): void; of(labels: Labels): { add(by?: number): void } }
 export type Gauge = { set(labels: Labels, value: number): void }
 export type Histogram = {
@@ -25,26 +25,26 @@ export type Registry = {
   text(): string
 }
 
-const MOST_VALUES = 1000
-/** Lines of one metric on the page; a histogram's series has one for each bucket. */
-const MOST_LINES = 20_000
-/** Characters of a label's value; of a longer one the rest is left out. */
-export const LONGEST_VALUE = 200
-/** The value of a label that is not shown for itself. */
+const MAX_VALUES = 1000
+/** Maximum lines per metric; a histogram's series has one for each bucket. */
+const MAX_LINES = 20_000
+/** Maximum characters of a label value; longer values are truncated. */
+export const MAX_VALUE_LENGTH = 200
+/** The label value for everything beyond the limits. */
 export const OTHER = 'other'
-// Cannot be in a label's value after cleaning, so values joined by it cannot be confused.
-const JOINT = '\u0000'
+// Control characters are replaced in label values, so joined values are unambiguous.
+const SEPARATOR = '\u0000'
 
-// A lone half of a pair has no UTF-8; control characters would break the page for its readers.
+// Lone surrogates cannot be encoded as UTF-8, and control characters would break the format.
 const clean = (value: string | number): string =>
   copied(
     String(value)
-      .slice(0, LONGEST_VALUE)
+      .slice(0, MAX_VALUE_LENGTH)
       .toWellFormed()
       .replace(/\p{Cc}/gu, '\u{fffd}'),
   )
 
-/** V8's slices keep alive what they are of: 500 names of a megabyte were held whole, for 200 characters of each. */
+/** A copy with its own memory. A V8 slice keeps the whole original text alive, which may be a request body. */
 export const copied = (value: string): string => Buffer.from(value, 'utf16le').toString('utf16le')
 
 const escapeLabel = (value: string): string => value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n')
@@ -86,15 +86,12 @@ class Metric {
   readonly kind: Kind
   readonly labels: readonly string[]
   readonly bounds: readonly number[]
-  readonly #most: number
+  readonly #maxSeries: number
   readonly #seen: readonly Set<string>[]
   readonly #series = new Map<string, Series>()
-  /**
-   * Series by labels as they were given, a level for each: cleaning and bounding is dear, and nearly always was done
-   * before; so is making one text of them to look up.
-   */
+  /** Caches series by the labels as given, one map level per label, since cleaning and joining labels is slow. */
   readonly #given: Level = new Map()
-  #remembered = 0
+  #cached = 0
 
   constructor(name: string, help: string, kind: Kind, labels: readonly string[], bounds: readonly number[] = []) {
     this.name = name
@@ -102,7 +99,7 @@ class Metric {
     this.kind = kind
     this.labels = labels
     this.bounds = bounds
-    this.#most = Math.floor(MOST_LINES / (bounds.length + 3))
+    this.#maxSeries = Math.floor(MAX_LINES / (bounds.length + 3))
     this.#seen = labels.map(() => new Set())
   }
 
@@ -110,7 +107,7 @@ class Metric {
     const seen = this.#seen[index]
     const value = clean(given ?? '')
     if (!seen || seen.has(value)) return value
-    if (seen.size >= MOST_VALUES) return OTHER
+    if (seen.size >= MAX_VALUES) return OTHER
     seen.add(value)
     return value
   }
@@ -125,21 +122,21 @@ class Metric {
     if (this.labels.length === 0) return this.#make([])
     const values = this.labels.map((name, index) => this.#bounded(index, labels[name]))
     const series =
-      this.#series.has(values.join(JOINT)) || this.#series.size < this.#most
+      this.#series.has(values.join(SEPARATOR)) || this.#series.size < this.#maxSeries
         ? this.#make(values)
         : this.#make(this.labels.map(() => OTHER))
-    this.#remember(labels, series)
+    this.#cache(labels, series)
     return series
   }
 
-  #remember(labels: Labels, series: Series): void {
-    const isLong = (value: string | number | undefined) => typeof value === 'string' && value.length > LONGEST_VALUE
+  #cache(labels: Labels, series: Series): void {
+    const isLong = (value: string | number | undefined) => typeof value === 'string' && value.length > MAX_VALUE_LENGTH
     const given = this.labels.map((name) => {
       const value = labels[name]
       return typeof value === 'string' && !isLong(value) ? copied(value) : value
     })
     const last = given.pop()
-    if (this.#remembered >= this.#most || isLong(last) || given.some(isLong)) return
+    if (this.#cached >= this.#maxSeries || isLong(last) || given.some(isLong)) return
     let level = this.#given
     for (const value of given) {
       const below = level.get(value)
@@ -148,11 +145,11 @@ class Metric {
       level = next
     }
     level.set(last, series)
-    this.#remembered++
+    this.#cached++
   }
 
   #make(values: readonly string[]): Series {
-    const key = values.join(JOINT)
+    const key = values.join(SEPARATOR)
     const known = this.#series.get(key)
     if (known) return known
     const made = new Series(values, this.bounds)
@@ -198,7 +195,7 @@ export const createRegistry = (): Registry => {
       const metric = make(name, help, 'counter', labels)
       return {
         add(given, by) {
-          // What cannot be counted makes no series either.
+          // A value that cannot be counted does not create a series.
           if (isCount(by)) metric.series(given).add(by)
         },
         of: (given) => metric.series(given),

@@ -1,8 +1,23 @@
-/** Whether calls of Claude, in its own format, have the thinking block that `thinking: enabled` requires before them. */
+/** Whether calls of Claude have the thinking block before them that `thinking: enabled` requires. */
 import { isObject, type Json, type JsonObject, list, text } from './json.ts'
 
-/** How ids of calls that Claude made begin: `toolu_01…`, `toolu_vrtx_…`. Ids of other vendors are kept as they are. */
-const ITS_CALL = /^toolu_/
+/** How ids of calls that Claude made begin: `toolu_01…`, `toolu_vrtx_…`, `tooluse_…` at Bedrock. Ids of other vendors are kept as they are. */
+const ITS_CALL = /^toolu(?:se)?_/
+
+/** How a format writes the blocks of a message. */
+export type BlockFormat = {
+  readonly isThought: (block: JsonObject) => boolean
+  readonly isResult: (block: JsonObject) => boolean
+  /** The id of a call; undefined: the block is no call. */
+  readonly callId: (block: JsonObject) => Json | undefined
+}
+
+/** Blocks of Anthropic's messages. */
+export const MESSAGES_BLOCKS: BlockFormat = {
+  isThought: ({ type }) => type === 'thinking' || type === 'redacted_thinking',
+  isResult: ({ type }) => type === 'tool_result',
+  callId: ({ type, id = null }) => (type === 'tool_use' ? id : undefined),
+}
 
 /**
  * Whether the assistant message at this index has to begin with a thinking block and does not. All calls and results since
@@ -10,24 +25,31 @@ const ITS_CALL = /^toolu_/
  * Claude thinks once in it (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thought before 101 calls), so its later calls
  * need no block of their own.
  */
-export const isUnthought = (messages: readonly Json[], index: number): boolean => {
+const isUnthought = (messages: readonly Json[], index: number, format: BlockFormat): boolean => {
+  const beginsWithThought = (message: Json | undefined): boolean => {
+    const [first] = isObject(message) && message.role === 'assistant' ? blocksOf(message) : []
+    return first !== undefined && format.isThought(first)
+  }
   if (beginsWithThought(messages[index])) return false
-  const calls = blocksOf(messages[index]).filter(({ type }) => type === 'tool_use')
-  if (calls.length === 0 || !calls.every(({ id }) => ITS_CALL.test(text(id) ?? ''))) return true
+  const calls = blocksOf(messages[index])
+    .map(format.callId)
+    .filter((id) => id !== undefined)
+  if (calls.length === 0 || !calls.every((id) => ITS_CALL.test(text(id) ?? ''))) return true
   for (let at = index - 1; at >= 0; at--) {
     const message = messages[at]
     if (beginsWithThought(message)) return false
-    if (isObject(message) && message.role === 'user' && !blocksOf(message).some(isResult)) return true
+    if (isObject(message) && message.role === 'user' && !blocksOf(message).some(format.isResult)) return true
   }
   return true
 }
 
+/** Whether the model is to go on from its own last message, or from results of its calls, and that message is unthought. */
+export const answersUnthought = (messages: readonly Json[], format: BlockFormat): boolean => {
+  const last = messages.findLastIndex((message) => isObject(message) && message.role === 'assistant')
+  if (last === -1) return false
+  const next = messages[last + 1]
+  return (next === undefined || blocksOf(next).some(format.isResult)) && isUnthought(messages, last, format)
+}
+
 const blocksOf = (message: Json | undefined): JsonObject[] =>
   list(isObject(message) ? message.content : undefined).filter(isObject)
-
-const isResult = ({ type }: JsonObject): boolean => type === 'tool_result'
-
-const beginsWithThought = (message: Json | undefined): boolean => {
-  const first = isObject(message) && message.role === 'assistant' ? text(blocksOf(message)[0]?.type) : undefined
-  return first === 'thinking' || first === 'redacted_thinking'
-}

@@ -1,7 +1,7 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { isUnthought } from '../../core/thought.ts'
+import { answersUnthought, MESSAGES_BLOCKS } from '../../core/thought.ts'
 import type { Losses } from '../losses.ts'
 import type { Turn } from '../turns.ts'
 
@@ -79,7 +79,7 @@ export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking =
   const shown = display === undefined ? {} : { display }
   if (wish.kind === 'adaptive') return { member: { type: 'adaptive', ...shown }, at, ...level, on: true }
   // The older way to think demands that the calls just answered were thought about, with proof.
-  if (answersUnthought(facts.turns)) return refuse()
+  if (answersUnthought(facts.turns, MESSAGES_BLOCKS)) return refuse()
   const room = Math.max(LEAST_BUDGET, Math.floor(facts.maxTokens / 2))
   const tokens = Math.max(LEAST_BUDGET, wish.tokens < facts.maxTokens ? wish.tokens : room)
   if (tokens >= facts.maxTokens) return refuse()
@@ -137,12 +137,3 @@ const ownWish = (extra: Extra): Wish | undefined => {
 
 /** Whether `thinking` among the client's extras is understood here. */
 export const isThinking = (extra: Extra): boolean => extra.name === 'thinking' && ownWish(extra) !== undefined
-
-/** Whether calls were just answered, or an answer is to be continued, without the thinking block this requires. */
-const answersUnthought = (turns: readonly Turn[]): boolean => {
-  const last = turns.findLastIndex(({ role }) => role === 'assistant')
-  const turn = turns[last]
-  if (!turn) return false
-  const answered = turns[last + 1]?.content.some(({ type }) => type === 'tool_result') ?? true
-  return answered && isUnthought(turns, last)
-}

@@ -549,6 +549,28 @@ test('converse settings: a forced call outweighs thinking; calls just answered h
   assert.deepEqual(ask(proof('bedrock-converse', 'hm')).losses, [])
 })
 
+const begun = [
+  user(said('q')),
+  model(proof('bedrock-converse', 'hm'), call('tooluse_1')),
+  result('tooluse_1', said('x')),
+]
+const later = (id: string) => [model(call(id)), result(id, said('y'))]
+for (const [what, messages, isLost] of [
+  ['its second call, which needs no thought of its own', [...begun, ...later('tooluse_2')], false],
+  ['its second call, made at another platform', [...begun, ...later('toolu_2')], false],
+  ['a call of another vendor in its turn', [...begun, ...later('call_2')], true],
+  [
+    'a call without a thought after a question',
+    [...begun, model(said('done')), user(said('r')), ...later('tooluse_2')],
+    true,
+  ],
+] as const)
+  test(`converse: with a thinking budget, ${what}: thinking ${isLost ? 'is left off' : 'stays'}`, () => {
+    const made = encode({ tools: [tool('f')], settings: { thinkingBudget: at(2_000, 'b') }, messages })
+    assert.deepEqual(made.losses, isLost ? ['b'] : [])
+    assert.equal(made.body.additionalModelRequestFields === undefined, isLost)
+  })
+
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const spec = (name: string, more: JsonObject = {}) => ({

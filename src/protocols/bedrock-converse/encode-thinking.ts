@@ -1,6 +1,7 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
+import { answersUnthought, type BlockFormat } from '../../core/thought.ts'
 import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
 import type { Losses } from '../losses.ts'
 import type { Turn } from '../turns.ts'
@@ -113,8 +114,8 @@ const byItself: Make = (wish, facts, losses) => {
 const byBudget: Make = (wish, facts, losses) => {
   const { effort } = facts.settings
   if (wish.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: wish.at, on: false }
-  // Calls that were just answered have to have been thought about, with proof.
-  if (facts.forced || answersUnthought(facts.turns)) return refused(wish, facts, losses)
+  // The turn of calls that were just answered has to begin with a signed thought.
+  if (facts.forced || answersUnthought(facts.turns, BLOCKS)) return refused(wish, facts, losses)
   if (effort && effort.value !== 'none') losses.lose(effort.at)
   if (wish.kind === 'free') losses.lose(wish.at)
   const wanted = wish.kind === 'budget' ? wish.tokens : BUDGETS[wish.kind === 'effort' ? wish.effort : 'medium']
@@ -126,13 +127,10 @@ const byBudget: Make = (wish, facts, losses) => {
   return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, at: wish.at, on: true }
 }
 
-/** Whether the last turn of the assistant called tools, or is to be continued, without a thought at its beginning. */
-const answersUnthought = (turns: readonly Turn[]): boolean => {
-  const last = turns.findLastIndex(({ role }) => role === 'assistant')
-  const turn = turns[last]
-  if (!turn) return false
-  const answered = turns[last + 1]?.content.some(({ toolResult }) => toolResult !== undefined) ?? true
-  return answered && turn.content[0]?.reasoningContent === undefined
+const BLOCKS: BlockFormat = {
+  isThought: ({ reasoningContent }) => reasoningContent !== undefined,
+  isResult: ({ toolResult }) => toolResult !== undefined,
+  callId: ({ toolUse }) => (isObject(toolUse) ? (toolUse.toolUseId ?? null) : undefined),
 }
 
 // ── Others: a word for the effort ────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 /** What Claude refuses in its own format, at every provider that serves it. */
 import { mapped, without } from '../../core/bodies.ts'
-import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { isUnthought } from '../../core/thought.ts'
+import { isObject, type JsonObject, list, text } from '../../core/json.ts'
+import { answersUnthought, MESSAGES_BLOCKS } from '../../core/thought.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Edits of the context that are refused unless the model thinks (platform.claude.com, context editing, 2026-11-21). */
@@ -15,19 +15,12 @@ const NEEDS_THINKING = /^clear_thinking/
 export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) => {
   const { thinking } = body
   if (protocol !== 'anthropic-messages' || !isObject(thinking) || thinking.type !== 'enabled') return body
-  if (!answersUnthought(list(body.messages))) return body
+  const messages = list(body.messages)
+  const last = messages.at(-1)
+  // A message that the model is to continue is left as the client wrote it.
+  if ((isObject(last) && last.role === 'assistant') || !answersUnthought(messages, MESSAGES_BLOCKS)) return body
   lost('thinking')
   return withoutEdits(without(body, 'thinking'), lost)
-}
-
-const answersUnthought = (messages: readonly Json[]): boolean => {
-  const last = messages.findLastIndex((message) => isObject(message) && message.role === 'assistant')
-  if (last === -1) return false
-  const next = messages[last + 1]
-  const isAnswered = list(isObject(next) ? next.content : undefined).some(
-    (block) => isObject(block) && block.type === 'tool_result',
-  )
-  return isAnswered && isUnthought(messages, last)
 }
 
 const withoutEdits = (body: JsonObject, lost: Parameters<RequestQuirk>[2]): JsonObject => {

@@ -57,22 +57,22 @@ const refuseToStart = (lines: readonly string[]): never => {
  */
 export const serve = async (): Promise<void> => {
   const mark = env[WORKER_VARIABLE]
-  const seat = mark === undefined ? undefined : (await import('./edge/workers/worker.ts')).connectWorker(mark)
+  const worker = mark === undefined ? undefined : (await import('./edge/workers/worker.ts')).connectWorker(mark)
   const place = { env, folder: process.cwd(), providers: await loadProviders() }
   const loaded = await loadConfig(place)
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
-  await start(place, loaded, seat)
+  await start(place, loaded, worker)
 }
 
-/** `seat`: this process's place among several; undefined: it is the only one. */
+/** `worker`: this process's place among several; undefined: it is the only one. */
 const start = async (
   place: Place,
   running: Extract<Loaded, { readonly ok: true }>,
-  seat: WorkerLink | undefined,
+  worker: WorkerLink | undefined,
 ): Promise<void> => {
   const { launch, sources } = running
-  let config: Config = seat ? seat.share(running.config) : running.config
-  const warnings = [...running.warnings, ...(seat ? seat.weakened(config) : [])]
+  let config: Config = worker ? worker.share(running.config) : running.config
+  const warnings = [...running.warnings, ...(worker ? worker.warnings(config) : [])]
 
   const catalogue = openCatalogue(
     (problem) => log.warn('catalogue', { message: problem }),
@@ -88,10 +88,10 @@ const start = async (
   })
   const logFormat = launch.logFormat ?? (terminal ? 'pretty' : 'json')
   const log = openLog({
-    out: seat?.out ?? process.stdout,
+    out: worker?.out ?? process.stdout,
     level: launch.logLevel,
     format: logFormat,
-    shared: seat && { worker: seat.number, whole: seat.whole },
+    shared: worker && { worker: worker.number, whole: worker.whole },
     paint,
     costOf,
   })
@@ -145,11 +145,11 @@ const start = async (
 
   const { host } = launch
   const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
-  const port = seat ? await seat.claim(launch.port, host).catch(refuseToListen) : launch.port
+  const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
   const server: Server = await startServer({
     port,
     host,
-    reusePort: seat !== undefined,
+    reusePort: worker !== undefined,
     front: launch.httpServer,
     settings: () => config.settings,
     handlers: handlersFor({
@@ -159,8 +159,8 @@ const start = async (
       uptime: () => process.uptime() * 1000,
       draining: () => server.draining(),
       problems,
-      metrics: seat ? seat.metrics : () => metrics.text(),
-      worker: seat,
+      metrics: worker ? worker.metrics : () => metrics.text(),
+      worker,
     }),
     answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
     onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
@@ -197,7 +197,7 @@ const start = async (
       production: launch.production,
       file: sources.file,
       warnings,
-      workers: seat?.of,
+      workers: worker?.of,
     }
     if (terminal && launch.logFormat !== 'json') process.stdout.write(`${banner(facts, paint)}\n`)
     else {
@@ -212,7 +212,7 @@ const start = async (
       })
   }
   // One of several says it when all of them listen.
-  if (!seat) announce(performance.now())
+  if (!worker) announce(performance.now())
 
   const watching = watchConfig({
     ...place,
@@ -226,7 +226,7 @@ const start = async (
       for (const warning of reloaded.warnings) log.warn('config', { message: warning })
       if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
       const wasOpen = openWarning(config, host ?? '::') !== null
-      config = seat ? seat.share(reloaded.config) : reloaded.config
+      config = worker ? worker.share(reloaded.config) : reloaded.config
       lists.follow(config.instances)
       if (!wasOpen) warnIfOpen()
       log.info('config_changed', { changes: [...reloaded.changes] })
@@ -236,7 +236,7 @@ const start = async (
   const end = async (signal: string): Promise<void> => {
     const { delay = 0, timeout } = config.settings.drain
     log.info('draining', { signal, delay, timeout })
-    seat?.ending(delay + timeout)
+    worker?.ending(delay + timeout)
     const endStreams = () => {
       for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
     }
@@ -275,7 +275,7 @@ const start = async (
   process.on('SIGHUP', () => {
     if (terminal && !isatty(1)) endFor(++signals, 'SIGHUP')
   })
-  seat?.listening(
+  worker?.listening(
     {
       port: server.port,
       host,

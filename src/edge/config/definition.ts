@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
-import { MOST_WORKERS } from '../workers/worker-count.ts'
+import { MAX_WORKERS } from '../workers/worker-count.ts'
 
 /** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
 export const launchSchema = z.strictObject({
@@ -32,7 +32,7 @@ export const launchSchema = z.strictObject({
   workers: z
     .int()
     .min(1)
-    .max(MOST_WORKERS)
+    .max(MAX_WORKERS)
     .default(1)
     .describe('processes that serve the one port, each with states of its own (docs/workers.md)'),
   headgateConfig: z

@@ -8,7 +8,7 @@ import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
 
 const line = (letter: string, bytes: number) => `${letter.repeat(bytes - 1)}\n`
 
-/** What was written, a text for each call. */
+/** What was written, one text per write. */
 const writtenBy = (text: string): readonly string[] => {
   const calls: string[] = []
   atomicLines(1, (_fd, piece) => {
@@ -25,16 +25,16 @@ const cuts = [
   ['exactly as much as fits', line('a', 4000) + line('b', 96), [line('a', 4000) + line('b', 96)]],
   ['a byte more', line('a', 4000) + line('b', 97), [line('a', 4000), line('b', 97)]],
   ['bytes, not characters', line('ä', 2049) + line('b', 2), [line('ä', 2049), line('b', 2)]],
-  ['a line that is too long by itself', `x\n${line('a', 5000)}y\n`, ['x\n', line('a', 5000), 'y\n']],
+  ['a line longer than the limit', `x\n${line('a', 5000)}y\n`, ['x\n', line('a', 5000), 'y\n']],
 ] as const
-for (const [name, text, pieces] of cuts) test(`whole lines: ${name}`, () => assert.deepEqual(writtenBy(text), pieces))
+for (const [name, text, pieces] of cuts) test(`atomic lines: ${name}`, () => assert.deepEqual(writtenBy(text), pieces))
 
-test('whole lines: a full pipe is waited for, and nothing overtakes what waits', async () => {
+test('atomic lines: a full pipe is retried, and the order is kept', async () => {
   const out: string[] = []
   let full = true
   const shared = atomicLines(1, (_fd, piece) => {
     if (full) throw Object.assign(new Error('full'), { code: 'EAGAIN' })
-    // A system may take less than all.
+    // The system may accept a part only.
     out.push(piece.toString('latin1', 0, 1))
     return 1
   })
@@ -46,25 +46,25 @@ test('whole lines: a full pipe is waited for, and nothing overtakes what waits',
   assert.equal(out.join(''), 'ab\nc\n')
 })
 
-test('whole lines: a reader that is gone is told once, and what waited for it is let go', () => {
-  const heard: string[] = []
+test('atomic lines: a closed reader is reported once, and buffered lines are dropped', () => {
+  const errors: string[] = []
   const shared = atomicLines(1, () => {
     throw Object.assign(new Error('gone'), { code: 'EPIPE' })
   })
-  shared.on('error', ({ message }) => heard.push(message))
+  shared.on('error', ({ message }) => errors.push(message))
   shared.write('a\n')
-  assert.deepEqual([heard, shared.writableLength], [['gone'], 0])
+  assert.deepEqual([errors, shared.writableLength], [['gone'], 0])
 })
 
-test('whole lines: of three processes that fill one pipe no line is in another, nor lost at their ends', async () => {
+test('atomic lines: three processes that fill one pipe neither mix nor lose lines', async () => {
   const module = fileURLToPath(new URL('./atomic-lines.ts', import.meta.url))
-  // Touching process.stdout makes the pipe non-blocking, as the gateway does.
+  // Accessing process.stdout makes the pipe non-blocking, as in the gateway.
   const program = `
     import { atomicLines } from ${JSON.stringify(module)}
     const out = process.stdout.isTTY ? null : atomicLines(1)
     for (let at = 0; at < 400; at++) out.write((process.argv[1] + ' ' + at + ' ').padEnd(100 + (at * 37) % 3900, process.argv[1]) + '\\n')
     process.exitCode = 0`
-  // A shell, so that all three have the same pipe.
+  // A shell, so that all three share the pipe.
   const run = `for n in a b c; do "$0" --input-type=module -e "$1" $n & done; wait`
   const shell = spawn('sh', ['-c', run, process.execPath, program], { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''
@@ -84,25 +84,25 @@ test('whole lines: of three processes that fill one pipe no line is in another, 
 const fields = [
   ['short', { id: 'req_1', message: 'x' }],
   ['several long ones', { message: 'x'.repeat(9_000), stack: 'y'.repeat(9_000), detail: 'z'.repeat(9_000) }],
-  ['what takes six bytes for one', { message: '\u0001'.repeat(9_000) }],
+  ['characters that take six bytes in JSON', { message: '\u0001'.repeat(9_000) }],
   ['many', Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`field${at}`, 'ä'.repeat(500)]))],
   ['a list', { trail: Array.from({ length: 64 }, (_, at) => `${at}${'x'.repeat(200)}`), message: 'm'.repeat(2_000) }],
 ] as const
-for (const [name, said] of fields)
-  test(`whole lines: a log line is one, with its worker: ${name}`, () => {
+for (const [name, given] of fields)
+  test(`atomic lines: a log line with its worker fits into one write: ${name}`, () => {
     const calls: string[] = []
     const out = atomicLines(1, (_fd, piece) => {
       calls.push(piece.toString())
       return piece.length
     })
     const log = openLog({ out, level: 'info', format: 'json', shared: { worker: 3, whole: ATOMIC_WRITE_BYTES } })
-    log.info('told', said)
+    log.info('test_event', given)
     log.flush()
     const [line = '', ...more] = calls
     assert.equal(more.length, 0)
     assert.ok(Buffer.byteLength(line) <= ATOMIC_WRITE_BYTES, `${Buffer.byteLength(line)} bytes`)
     const { worker, event, ...rest } = JSON.parse(line)
-    assert.deepEqual([worker, event], [3, 'told'])
-    for (const field of Object.keys(said)) assert.ok(field in rest, field)
-    if (name === 'short') assert.deepEqual({ ...rest, time: 0 }, { time: 0, level: 'info', ...said })
+    assert.deepEqual([worker, event], [3, 'test_event'])
+    for (const field of Object.keys(given)) assert.ok(field in rest, field)
+    if (name === 'short') assert.deepEqual({ ...rest, time: 0 }, { time: 0, level: 'info', ...given })
   })

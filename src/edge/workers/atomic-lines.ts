@@ -1,7 +1,7 @@
 /**
- * Standard output where several processes write to it: lines of one are never inside lines of another. A write to a pipe
- * of at most PIPE_BUF bytes is made whole or not at all (pipe(7)); to a file or a terminal every write is. So what is
- * written goes out in pieces of whole lines, none longer than that, each in a call of its own.
+ * Standard output shared by several processes, without lines inside other lines. A write of at most PIPE_BUF bytes to a
+ * pipe is atomic (pipe(7)), as is any write to a file or terminal. So output is written in pieces of whole lines within
+ * that limit, one write each.
  */
 import { writeSync } from 'node:fs'
 import { isFull, MAX_WAITS, waitMillisecond } from '../observe/blocking-wait.ts'
@@ -10,8 +10,8 @@ import type { Out } from '../observe/log.ts'
 /** PIPE_BUF of Linux, in bytes. */
 export const ATOMIC_WRITE_BYTES = 4096
 
-/** ms until a pipe that was full is tried again. */
-const AGAIN = 5
+/** ms until a write to a full pipe is retried. */
+const RETRY = 5
 const NEWLINE = 0x0a
 
 type Write = (fd: number, piece: Buffer) => number
@@ -20,12 +20,12 @@ export const atomicLines = (fd: number, write: Write = writeSync): Out => {
   const held: Buffer[] = []
   let length = 0
   let timer: NodeJS.Timeout | undefined
-  /** The end of the process is listened to, since something had to wait. */
-  let ends = false
-  const troubled = new Set<(error: Error) => void>()
+  /** Whether the exit listener is installed. */
+  let listensForExit = false
+  const errorListeners = new Set<(error: Error) => void>()
 
-  /** Writes until all is out or the reader has had enough. */
-  const pour = (): void => {
+  /** Writes until everything is out or the pipe is full. */
+  const flush = (): void => {
     for (let piece = held[0]; piece; piece = held[0]) {
       try {
         const written = write(fd, piece)
@@ -36,24 +36,24 @@ export const atomicLines = (fd: number, write: Write = writeSync): Out => {
         if (isFull(error)) return
         held.length = 0
         length = 0
-        for (const run of troubled) run(error instanceof Error ? error : new Error(String(error)))
+        for (const listener of errorListeners) listener(error instanceof Error ? error : new Error(String(error)))
       }
     }
   }
-  const pourAtEnd = () => {
+  const flushAtExit = () => {
     for (let turn = 0; held.length > 0 && turn < MAX_WAITS; turn++) {
-      pour()
+      flush()
       if (held.length > 0) waitMillisecond()
     }
   }
-  const again = (): void => {
+  const flushOrRetry = (): void => {
     timer = undefined
-    pour()
+    flush()
     if (held.length === 0) return
-    timer = setTimeout(again, AGAIN)
-    if (ends) return
-    ends = true
-    process.once('exit', pourAtEnd)
+    timer = setTimeout(flushOrRetry, RETRY)
+    if (listensForExit) return
+    listensForExit = true
+    process.once('exit', flushAtExit)
   }
 
   return {
@@ -61,14 +61,14 @@ export const atomicLines = (fd: number, write: Write = writeSync): Out => {
       const bytes = Buffer.from(text)
       held.push(...piecesOf(bytes))
       length += bytes.length
-      if (timer === undefined) again()
+      if (timer === undefined) flushOrRetry()
       return held.length === 0
     },
     get writableLength() {
       return length
     },
-    on: (_event, run) => troubled.add(run),
-    off: (_event, run) => troubled.delete(run),
+    on: (_event, run) => errorListeners.add(run),
+    off: (_event, run) => errorListeners.delete(run),
   }
 }
 

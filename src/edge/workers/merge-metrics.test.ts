@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createRegistry } from '../observe/registry.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 
-/** A page as a process makes one: a request each of these ms long, and these states. */
+/** A page as a process makes it: one request for each duration in ms, and these gauges. */
 const pageOf = (times: readonly number[], gauges: { readonly [name: string]: number } = {}, style = 'chat "a b"') => {
   const registry = createRegistry()
   const requests = registry.counter('requests_total', 'Requests.', ['style'])
@@ -18,12 +18,12 @@ const pageOf = (times: readonly number[], gauges: { readonly [name: string]: num
 
 const lines = (page: string) => page.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
 
-test('pages: one alone is the same', () => {
+test('merge: one page is unchanged', () => {
   const page = pageOf([5, 500], { headgate_in_flight: 3 })
   assert.equal(mergeMetrics([page]), page)
 })
 
-test('pages: counters and every bucket are sums', () =>
+test('merge: counters and buckets are added', () =>
   assert.deepEqual(lines(mergeMetrics([pageOf([5, 500]), pageOf([50, 5_000])])), [
     'requests_total{style="chat \\"a b\\""} 4',
     'seconds_bucket{le="0.1"} 2',
@@ -33,7 +33,7 @@ test('pages: counters and every bucket are sums', () =>
     'seconds_count 4',
   ]))
 
-test('pages: what only one of them has is there, below its own family', () => {
+test('merge: series of one page only are kept, in their family', () => {
   const page = mergeMetrics([pageOf([5]), pageOf([5], { headgate_in_flight: 1 }, 'responses')])
   assert.deepEqual(lines(page).slice(0, 2), [
     'requests_total{style="chat \\"a b\\""} 1',
@@ -53,25 +53,25 @@ const states = [
   ['headgate_event_loop_delay_seconds', 0.1, 0.3, 0.3],
 ] as const
 for (const [name, one, other, both] of states)
-  test(`pages: ${name} of ${one} and ${other} is ${both}`, () =>
+  test(`merge: ${name} of ${one} and ${other} is ${both}`, () =>
     assert.ok(
       lines(mergeMetrics([pageOf([], { [name]: one }), pageOf([], { [name]: other })])).includes(
         `${name}{of="x"} ${both}`,
       ),
     ))
 
-test('pages: of a process that is gone its counts stay, and its states do not', () => {
+test('merge: counts of an ended process stay, its gauges do not', () => {
   const gone = pageOf([5, 5], { headgate_in_flight: 7 })
   const now = pageOf([5], { headgate_in_flight: 1 })
   const page = mergeMetrics([now], [gone])
   assert.match(page, /^requests_total\{.*\} 3$/m)
   assert.match(page, /^headgate_in_flight\{of="x"\} 1$/m)
-  // And once more, as when the next one goes.
+  // And again, for the next one that ends.
   assert.match(mergeMetrics([], [page, now]), /^requests_total\{.*\} 4$/m)
   assert.doesNotMatch(mergeMetrics([], [page]), /headgate_in_flight/)
 })
 
-test('pages: of processes that come and go, each with names of its own, the counts of no more than a few are kept', () => {
+test('merge: the number of series kept for ended processes is limited', () => {
   const page = (life: number) => {
     const named = Array.from({ length: 20_000 }, (_, at) => `named_total{model="${life}-${at}"} 1`)
     return `# HELP named_total N.\n# TYPE named_total counter\n${named.join('\n')}\nnamed_total{model="all"} 1\n`
@@ -79,7 +79,7 @@ test('pages: of processes that come and go, each with names of its own, the coun
   let past = ''
   for (let life = 0; life < 8; life++) past = mergeMetrics([], [past, page(life)])
   assert.ok(lines(past).length <= 70_000, `${lines(past).length} lines`)
-  // What is known already never falls.
+  // Known series never decrease.
   assert.match(past, /^named_total\{model="all"\} 8$/m)
   assert.match(past, /^named_total\{model="0-0"\} 1$/m)
 })

@@ -1,15 +1,15 @@
 /**
- * The metrics pages of several processes as one: counters and histograms are sums, so that a rate is the rate of all of
- * them whoever was asked. Of what a process that is gone had counted nothing is taken away.
+ * Merges the metrics pages of several processes: counters and histograms are added, so that rates cover all workers. The
+ * counts of ended processes are kept.
  */
 
 type Family = { readonly head: string[]; readonly kind: string; readonly series: Map<string, number> }
 
-/** Gauges whose sum says nothing. Every other is an amount, and amounts are added. */
-const FOLDS: { readonly [gauge: string]: (a: number, b: number) => number } = {
+/** How gauges are merged that must not be added. All others are amounts and are added. */
+const MERGES: { readonly [gauge: string]: (a: number, b: number) => number } = {
   headgate_info: Math.max,
   process_start_time_seconds: Math.min,
-  // What one of them cannot use is what an operator wants to know of.
+  // The worst state of any worker.
   headgate_circuit_state: Math.max,
   headgate_key_active: Math.min,
   headgate_store_ok: Math.min,
@@ -19,12 +19,12 @@ const FOLDS: { readonly [gauge: string]: (a: number, b: number) => number } = {
 const add = (a: number, b: number): number => a + b
 
 /**
- * A family of so many lines takes no more of the past: a process has 20,000 at most, of names that clients choose, and
- * any number of processes may have come and gone.
+ * Maximum lines per metric beyond which pages of ended processes add no series. A process has at most 20,000, with names
+ * chosen by clients, and any number of processes may end.
  */
-const MOST_LINES = 50_000
+const MAX_LINES = 50_000
 
-/** `current`: pages of now. `past`: pages of which only what never falls still counts. */
+/** `current`: pages of running processes. `past`: pages of ended ones; their gauges are ignored. */
 export const mergeMetrics = (current: readonly string[], past: readonly string[] = []): string => {
   const families = new Map<string, Family>()
   for (const page of current) fold(families, page, 'current')
@@ -36,7 +36,7 @@ const fold = (families: Map<string, Family>, page: string, time: 'current' | 'pa
   let help = ''
   let isFull = false
   let family: Family | undefined
-  let join = add
+  let merge = add
   for (const line of page.split('\n')) {
     if (line.startsWith('# HELP ')) help = line
     else if (line.startsWith('# TYPE ')) {
@@ -44,15 +44,15 @@ const fold = (families: Map<string, Family>, page: string, time: 'current' | 'pa
       const counts = time === 'current' || kind !== 'gauge'
       family = counts ? (families.get(name) ?? { head: [help, line], kind, series: new Map() }) : undefined
       if (family) families.set(name, family)
-      isFull = time === 'past' && family !== undefined && family.series.size >= MOST_LINES
-      join = (kind === 'gauge' ? FOLDS[name] : undefined) ?? add
+      isFull = time === 'past' && family !== undefined && family.series.size >= MAX_LINES
+      merge = (kind === 'gauge' ? MERGES[name] : undefined) ?? add
     } else if (family && line !== '') {
-      // A label's value may have spaces in it; the number behind the last one has none.
+      // Label values may contain spaces; the value after the last space does not.
       const at = line.lastIndexOf(' ')
       const name = line.slice(0, at)
       const value = Number(line.slice(at + 1))
       const before = family.series.get(name)
-      if (before !== undefined) family.series.set(name, join(before, value))
+      if (before !== undefined) family.series.set(name, merge(before, value))
       else if (!isFull) family.series.set(name, value)
     }
   }

@@ -1,38 +1,36 @@
-/** What is said between the workers and the process that started them, over the channel that `fork` opens. */
+/** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
 
-/** What one worker wants of all of them. */
-export type Question =
-  /** Their pages of metrics. */
+/** A question of one worker to all of them. */
+export type Query =
+  /** Their metrics pages. */
   | { readonly about: 'metrics' }
-  /** That whoever answers this response in the background lets go of it. */
+  /** Cancels a background response, in whichever worker it runs. */
   | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
 
 export type FromWorker =
   | {
-      readonly say: 'listening'
-      /** For those that come after it to listen there too. */
+      readonly type: 'listening'
+      /** The address for the workers started later. */
       readonly port: number
       readonly host: string | undefined
-      /** How lines are written, which only who has read the configuration knows. */
+      /** Log settings for the supervisor, which does not read the configuration. */
       readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
       readonly logFormat: 'pretty' | 'json'
-      /** ms that ending in order may take. */
+      /** Time limit of a graceful shutdown, in ms. */
       readonly grace: number
     }
-  /** It ends in order, within so many ms. */
-  | { readonly say: 'ending'; readonly within: number }
-  | { readonly say: 'ask'; readonly id: number; readonly question: Question }
-  | { readonly say: 'told'; readonly id: number; readonly answer: string }
-  /** It lives. */
-  | { readonly say: 'alive' }
+  /** The worker shuts down gracefully, within `within` ms. */
+  | { readonly type: 'ending'; readonly within: number }
+  | { readonly type: 'query'; readonly id: number; readonly query: Query }
+  | { readonly type: 'reply'; readonly id: number; readonly reply: string }
+  | { readonly type: 'pong' }
 
 export type FromSupervisor =
-  /** All listen, so many ms after the start. */
-  | { readonly do: 'announce'; readonly ms: number }
-  /** The first time: in order. The second: at once. */
-  | { readonly do: 'end'; readonly time: number; readonly signal: string }
-  | { readonly do: 'reload' }
-  | { readonly do: 'tell'; readonly id: number; readonly question: Question }
-  | { readonly do: 'told'; readonly id: number; readonly answer: string }
-  /** Is to give a sign of life. */
-  | { readonly do: 'sign' }
+  /** All workers are listening, `ms` after the start. */
+  | { readonly type: 'announce'; readonly ms: number }
+  /** Shut down. `time`: 1 is gracefully, 2 at once, 3 immediately without cleanup. */
+  | { readonly type: 'end'; readonly time: number; readonly signal: string }
+  | { readonly type: 'reload' }
+  | { readonly type: 'query'; readonly id: number; readonly query: Query }
+  | { readonly type: 'reply'; readonly id: number; readonly reply: string }
+  | { readonly type: 'ping' }

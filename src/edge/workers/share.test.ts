@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Config } from '../../core/config.ts'
 import { settingsSchema } from '../../core/settings.ts'
-import { shareOf, weakened } from './share.ts'
+import { shareOf, workerWarnings } from './share.ts'
 
 const configOf = (settings: unknown): Config => ({
   settings: settingsSchema.parse(settings),
@@ -11,32 +11,32 @@ const configOf = (settings: unknown): Config => ({
 })
 
 const shares = [
-  ['the whole', 1, { limit: { concurrent: 7 } }, { limit: { concurrent: 7 } }],
+  ['one worker', 1, { limit: { concurrent: 7 } }, { limit: { concurrent: 7 } }],
   ['what does not divide is rounded up', 2, { limit: { concurrent: 7 } }, { limit: { concurrent: 4 } }],
-  ['one each at least', 4, { limit: { connections: 1 } }, { limit: { connections: 1 } }],
+  ['at least one each', 4, { limit: { connections: 1 } }, { limit: { connections: 1 } }],
   ['off stays off', 4, { limit: { connectionsPerAddress: 0 } }, { limit: { connectionsPerAddress: 0 } }],
   ['memory', 4, { limit: { bufferedMegabytes: 512 } }, { limit: { bufferedMegabytes: 128 } }],
-  ['what one request may be', 4, { limit: { body: 1_000 } }, { limit: { body: 1_000 } }],
-  ['repeats', 2, { retry: { budgetFloor: 0 } }, { retry: { budgetFloor: 0 } }],
+  ['limits per request are not divided', 4, { limit: { body: 1_000 } }, { limit: { body: 1_000 } }],
+  ['a retry budget of 0', 2, { retry: { budgetFloor: 0 } }, { retry: { budgetFloor: 0 } }],
   [
-    'repeats of a share',
+    'a retry budget',
     2,
     { retry: { budgetFloor: 3, budgetPercent: 20 } },
     { retry: { budgetFloor: 2, budgetPercent: 20 } },
   ],
-  ['kept answers', 2, { idempotency: { maxMegabytes: 64 } }, { idempotency: { maxMegabytes: 32 } }],
-  ['the disk is everybody’s', 2, { responses: { maxMegabytes: 64 } }, { responses: { maxMegabytes: 64 } }],
+  ['stored responses', 2, { idempotency: { maxMegabytes: 64 } }, { idempotency: { maxMegabytes: 32 } }],
+  ['the shared disk is not divided', 2, { responses: { maxMegabytes: 64 } }, { responses: { maxMegabytes: 64 } }],
 ] as const
 
 for (const [name, workers, given, expected] of shares)
   test(`a worker's share: ${name}`, () => {
     const { settings } = shareOf(configOf(given), workers)
-    // The sections of the table are those of the settings.
+    // `expected` only has sections of the settings.
     for (const [section, values] of Object.entries(expected))
       assert.partialDeepStrictEqual(settings[section as keyof typeof expected], values)
   })
 
-test("a worker's share: of everything else nothing is different, and nothing can be changed", () => {
+test("a worker's share: other settings are unchanged, and the result is frozen", () => {
   const config = configOf({ limit: { concurrent: 8 }, hosts: ['a'] })
   const { settings } = shareOf(config, 2)
   const { concurrent } = settings.limit
@@ -46,16 +46,16 @@ test("a worker's share: of everything else nothing is different, and nothing can
   assert.deepEqual(whole, config)
 })
 
-const weak = [
-  ['as it comes', {}, /Idempotency-Key/],
-  ['nothing kept', { idempotency: { keep: 0 } }, undefined],
-  ['equal ones joined', { idempotency: { keep: 0 }, coalesce: true }, /coalesce/],
+const warnings = [
+  ['defaults', {}, /Idempotency-Key/],
+  ['nothing stored', { idempotency: { keep: 0 } }, undefined],
+  ['coalescing', { idempotency: { keep: 0 }, coalesce: true }, /coalesce/],
   ['both', { coalesce: true }, /Idempotency-Key.* and .*coalesce/],
 ] as const
-for (const [name, settings, said] of weak)
-  test(`what holds for one worker only: ${name}`, () => {
-    const [line, ...more] = weakened(configOf(settings), 2)
+for (const [name, settings, message] of warnings)
+  test(`warning for features within one worker: ${name}`, () => {
+    const [line, ...more] = workerWarnings(configOf(settings), 2)
     assert.equal(more.length, 0)
-    if (said) assert.match(line ?? '', said)
+    if (message) assert.match(line ?? '', message)
     else assert.equal(line, undefined)
   })

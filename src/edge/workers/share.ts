@@ -1,10 +1,10 @@
-/** What of the settings is meant for all workers together, as one of them keeps it. */
+/** Divides limits that apply to the whole gateway among its workers. */
 import type { Config } from '../../core/config.ts'
 
 /**
- * One worker's part: what the operator wrote as a total stays one. At least 1 each; what is off (0) stays off. What is
- * measured on one request or one process (`limit.body`, `limit.eventLoopDelay`) or kept on the disk that all share
- * (`responses.maxMegabytes`) stays as it is.
+ * One worker's configuration. Limits for the whole gateway are divided, at least 1 each; 0 (off) stays 0. Limits per
+ * request or process (`limit.body`, `limit.eventLoopDelay`) and for the shared disk (`responses.maxMegabytes`) stay as
+ * configured.
  */
 export const shareOf = (config: Config, workers: number): Config => {
   const { settings } = config
@@ -27,16 +27,16 @@ export const shareOf = (config: Config, workers: number): Config => {
   })
 }
 
-/** What is promised of one process only, and is configured; for the log of the start. */
-export const weakened = ({ settings }: Config, workers: number): readonly string[] => {
+/** Warnings for configured features that work only within one worker. */
+export const workerWarnings = ({ settings }: Config, workers: number): readonly string[] => {
   const { idempotency, coalesce } = settings
-  const kept = [
-    ...(idempotency.keep > 0 ? ['an answer kept for its Idempotency-Key (idempotency.keep)'] : []),
-    ...(coalesce ? ['equal requests answered by one call (coalesce)'] : []),
+  const features = [
+    ...(idempotency.keep > 0 ? ['responses stored for an Idempotency-Key (idempotency.keep)'] : []),
+    ...(coalesce ? ['coalescing of equal requests (coalesce)'] : []),
   ]
-  return kept.length === 0
+  return features.length === 0
     ? []
     : [
-        `WORKERS=${workers}: ${kept.join(' and ')}: each worker knows its own only, and a client that comes over another connection may meet another worker, which asks upstream again`,
+        `WORKERS=${workers}: ${features.join(' and ')} work within one worker only. A client that connects again may reach another worker, which calls the upstream again.`,
       ]
 }

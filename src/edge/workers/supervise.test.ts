@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { restOf } from './supervise.ts'
+import { restartDelay } from './supervise.ts'
 
-const rests = [
+const delays = [
   [1, 100],
   [2, 200],
   [5, 1_600],
@@ -10,5 +10,6 @@ const rests = [
   [10, 30_000],
   [10_000, 30_000],
 ] as const
-for (const [deaths, ms] of rests)
-  test(`supervisor: after ${deaths} deaths in a row a worker rests ${ms} ms`, () => assert.equal(restOf(deaths), ms))
+for (const [deaths, ms] of delays)
+  test(`supervisor: the restart delay after ${deaths} crashes in a row is ${ms} ms`, () =>
+    assert.equal(restartDelay(deaths), ms))

@@ -1,9 +1,7 @@
 /**
- * The process that starts the workers and serves nothing itself. It loads next to nothing, so that it neither grows nor
- * fails: the first worker reads the configuration, refuses it if it is wrong, takes the port and says so; then the others
- * are started. One that dies is started anew, after a pause that grows while it does not live; one that gives no sign of
- * life is ended. What asks this process to end is passed on, and it waits for all of them; they end by themselves if it is
- * gone.
+ * The supervisor process. It starts the workers and serves no requests itself. The first worker validates the configuration
+ * and takes the port; then the others start. A crashed worker is restarted after a growing delay, a hanging one is killed.
+ * Signals are forwarded, and the supervisor waits for all workers. Workers shut down by themselves if the supervisor ends.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { isatty } from 'node:tty'
@@ -14,12 +12,12 @@ import { createRegistry } from '../observe/registry.ts'
 import { addUsage } from '../observe/usage.ts'
 import { atomicLines } from './atomic-lines.ts'
 import { mergeMetrics } from './merge-metrics.ts'
-import type { FromSupervisor, FromWorker, Question } from './messages.ts'
+import type { FromSupervisor, FromWorker, Query } from './messages.ts'
 import { hangOf, type Pulse, pulseOf, type Watch } from './pulse.ts'
 import { WORKER_VARIABLE } from './worker-count.ts'
 
 export type Supervised = {
-  /** The program to start, and what it is given: this process's own. */
+  /** The program to start and its arguments: this process's own. */
   readonly program: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
@@ -31,34 +29,36 @@ export type Supervised = {
 type Worker = {
   readonly number: number
   child: ChildProcess | null
-  /** ms of the monotonic clock since which it listens; null: it does not. */
+  /** ms of the monotonic clock when it began to listen; null if it does not. */
   since: number | null
-  /** How often in a row it did not live. */
+  /** Crashes in a row. */
   deaths: number
-  /** Its pulse at each heartbeat since its last message. */
+  /** One pulse per heartbeat since its last message. */
   pulses: (Pulse | null)[]
-  /** Its page of metrics as it was last told. */
+  /** Its last metrics page. */
   page: string
-  /** Starts it anew, or gives it up; null: nothing is awaited. */
+  /** Timer to restart or kill it; null if there is none. */
   timer: NodeJS.Timeout | null
 }
 
-type Listening = Extract<FromWorker, { say: 'listening' }>
+type Listening = Extract<FromWorker, { type: 'listening' }>
 
-/** ms before one that died is started anew: the first, and the most; and for how long it has to live to begin with the first again. */
-const REST = { first: 100, most: 30_000, life: 60_000 }
-/** ms for a worker to listen; a machine that does everything at once takes ten seconds. */
-const START = 60_000
-/** ms beyond the time a worker has said that ending takes it. */
+/** Restart delay in ms: first, maximum, and the uptime after which it starts at the first again. */
+const RESTART = { first: 100, max: 30_000, uptime: 60_000 }
+/** Time limit in ms for a worker to listen; on an overloaded machine a start takes ten seconds. */
+const START_TIMEOUT = 60_000
+/** ms added to a worker's announced shutdown time before it is killed. */
 const MARGIN = 10_000
-/** ms for the workers to answer what one of them asks of all. */
-const ANSWERS = 500
+/** Time limit in ms for the workers to reply to a query. */
+const REPLY_TIMEOUT = 500
 
-/** A worker that was stopped, or whose event loop stands still, is replaced within 5 s; no turn of the loop takes 4 s. */
+/** A stopped or blocked worker is replaced within 5 s; no event loop turn takes 4 s. */
 const WATCH: Watch = { every: 1_000, misses: 3, busy: 4_000 }
 
-/** ms before a worker is started anew that died the `deaths`-th time in a row. */
-export const restOf = (deaths: number): number => doubled(deaths - 1, REST.first, REST.most)
+/** Delay in ms before a restart, after `deaths` crashes in a row. */
+export const restartDelay = (deaths: number): number => doubled(deaths - 1, RESTART.first, RESTART.max)
+
+/** Starts the workers and supervises them until the process ends. */
 
 export const supervise = ({ program, args, env, workers: count, watch = WATCH }: Supervised): void => {
   if (process.permission?.has('child') === false) return refuseForPermission(count)
@@ -67,30 +67,30 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   })
   const started = Math.floor(Date.now() / 1000)
   const terminal = isatty(1)
-  /** What the first worker found out for all of them. */
+  /** The first worker's address and settings, used for all others. */
   let facts: Listening | null = null
   let log: Log | null = null
-  /** All have listened once. From then on one that dies is started anew; before, the start has failed. */
+  /** Whether all workers have listened. From then on crashed workers are restarted; before, the start fails. */
   let complete = false
-  /** How often the end was asked for. */
+  /** Number of shutdown requests. */
   let times = 0
   let failed = false
-  /** Counts of workers that are gone. */
+  /** Merged metrics page of ended workers. */
   let past = ''
   let restarts = 0
 
-  const tell = ({ child }: Worker, message: FromSupervisor) => {
-    // One that dies in between is told by its exit.
+  const send = ({ child }: Worker, message: FromSupervisor) => {
+    // If the worker ends meanwhile, its exit is reported.
     if (child?.connected) child.send(message, () => {})
   }
   const serving = () => workers.filter(({ since }) => since !== null)
   const allGone = () => workers.every(({ child }) => child === null)
-  const nothingAwaited = (worker: Worker) => {
+  const clearTimer = (worker: Worker) => {
     clearTimeout(worker.timer ?? undefined)
     worker.timer = null
   }
   const after = (worker: Worker, ms: number, run: () => void) => {
-    nothingAwaited(worker)
+    clearTimer(worker)
     worker.timer = setTimeout(run, ms)
   }
 
@@ -100,7 +100,7 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
     const child = fork(program, args, { env: { ...env, ...pinned, [WORKER_VARIABLE]: mark }, stdio: 'inherit' })
     Object.assign(worker, { child, since: null, pulses: [] })
     // Only this same program has the other end of the channel.
-    child.on('message', (message) => hear(worker, message as FromWorker))
+    child.on('message', (message) => onMessage(worker, message as FromWorker))
     let over = false
     const gone = (code: number | null, why: string) => {
       if (over) return
@@ -108,35 +108,35 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
       onGone(worker, code, why)
     }
     child.once('exit', (code, signal) => gone(code, signal ?? `exit code ${code}`))
-    // It could not be started, or not be told something: the first has no exit.
+    // The process could not be started, or a message not sent. In the first case there is no exit event.
     child.on('error', (error) => {
       if (child.pid === undefined) gone(null, error.message)
     })
-    after(worker, START, () => child.kill('SIGKILL'))
+    after(worker, START_TIMEOUT, () => child.kill('SIGKILL'))
   }
 
-  const hear = (worker: Worker, message: FromWorker): void => {
+  const onMessage = (worker: Worker, message: FromWorker): void => {
     worker.pulses.length = 0
-    switch (message.say) {
+    switch (message.type) {
       case 'listening':
         return onListening(worker, message)
       case 'ending':
-        return giveUpAfter(worker, message.within)
-      case 'ask':
-        return void ask(message.question).then((answer) => tell(worker, { do: 'told', id: message.id, answer }))
-      case 'told':
-        return asks.get(message.id)?.(worker, message.answer)
-      case 'alive':
+        return killAfter(worker, message.within)
+      case 'query':
+        return void runQuery(message.query).then((reply) => send(worker, { type: 'reply', id: message.id, reply }))
+      case 'reply':
+        return queries.get(message.id)?.(worker, message.reply)
+      case 'pong':
         return
       default:
-        throw new Error(`unknown word ${JSON.stringify(message satisfies never)}`)
+        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
   }
 
   const onListening = (worker: Worker, message: Listening): void => {
-    nothingAwaited(worker)
+    clearTimer(worker)
     worker.since = performance.now()
-    if (times > 0) return endOf(worker, 'SIGTERM')
+    if (times > 0) return endWorker(worker, 'SIGTERM')
     if (complete) return log?.info('worker_started', { worker: worker.number, pid: worker.child?.pid })
     if (facts === null) {
       facts = message
@@ -152,44 +152,51 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
     if (serving().length < count) return
     complete = true
     const [first] = workers
-    if (first) tell(first, { do: 'announce', ms: performance.now() })
+    if (first) send(first, { type: 'announce', ms: performance.now() })
   }
 
   const onGone = (worker: Worker, code: number | null, why: string): void => {
     const { child, since, page } = worker
     past = mergeMetrics([], [past, page])
     Object.assign(worker, { child: null, since: null, page: '' })
-    nothingAwaited(worker)
-    for (const answered of [...asks.values()]) answered(worker, null)
+    clearTimer(worker)
+    for (const onReply of [...queries.values()]) onReply(worker, null)
     if (times > 0) {
       if (since !== null && code !== 0) failed = true
       if (allGone()) finish()
       return
     }
-    if (!complete) return giveUpStart(why, code)
-    const lived = since !== null && performance.now() - since >= REST.life
+    if (!complete) return abortStart(why, code)
+    const lived = since !== null && performance.now() - since >= RESTART.uptime
     worker.deaths = lived ? 1 : worker.deaths + 1
     restarts++
-    const rest = restOf(worker.deaths)
-    // Who is asked to end by itself does so in order, and is replaced all the same.
+    const delay = restartDelay(worker.deaths)
+    // A worker that ended gracefully by request is replaced too.
     const level = code === 0 ? 'info' : 'error'
-    log?.[level]('worker_ended', { worker: worker.number, pid: child?.pid, why, deaths: worker.deaths, again_ms: rest })
-    after(worker, rest, () => launch(worker))
+    log?.[level]('worker_ended', {
+      worker: worker.number,
+      pid: child?.pid,
+      why,
+      deaths: worker.deaths,
+      again_ms: delay,
+    })
+    after(worker, delay, () => launch(worker))
   }
 
-  /** Said once: whoever refused to serve has said why, and one that was killed could not. */
-  const giveUpStart = (why: string, code: number | null): void => {
-    if (code !== 1 && !failed) process.stderr.write(`headgate: a worker ended before all of them served (${why})\n`)
+  /** Ends the start. A worker that refused to start has printed the reason itself; a killed one could not. */
+  const abortStart = (why: string, code: number | null): void => {
+    if (code !== 1 && !failed)
+      process.stderr.write(`headgate: a worker ended before all of them were listening (${why})\n`)
     failed = true
     for (const { child } of workers) child?.kill('SIGKILL')
     if (allGone()) process.exit(1)
   }
 
   /**
-   * One heartbeat. Heartbeats are counted and no clock is read, so a machine that was suspended ends no worker. Ends one
-   * worker at a time: where all are silent it may be the machine, and the others have until the next heartbeat.
+   * One heartbeat. Heartbeats are counted instead of reading a clock, so a suspended machine kills no worker. At most one
+   * worker is killed per heartbeat: if all are silent, the cause may be the machine.
    */
-  const look = (): void => {
+  const checkWorkers = (): void => {
     for (const worker of serving()) {
       const pid = worker.child?.pid ?? 0
       worker.pulses.push(pulseOf(pid))
@@ -201,31 +208,31 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
         worker.child?.kill('SIGKILL')
         return
       }
-      tell(worker, { do: 'sign' })
+      send(worker, { type: 'ping' })
     }
   }
-  // Whoever looks at a worker with a debugger has it stand still on purpose.
+  // A debugger may pause a worker on purpose.
   const debugged = [...process.execArgv, env.NODE_OPTIONS ?? ''].some((one) => one.includes('--inspect'))
-  if (!debugged) setInterval(look, watch.every)
+  if (!debugged) setInterval(checkWorkers, watch.every)
 
-  // ── The end ────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Shutdown ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const giveUpAfter = (worker: Worker, ms: number) => after(worker, ms + MARGIN, () => worker.child?.kill('SIGKILL'))
+  const killAfter = (worker: Worker, ms: number) => after(worker, ms + MARGIN, () => worker.child?.kill('SIGKILL'))
 
-  const endOf = (worker: Worker, signal: string): void => {
+  const endWorker = (worker: Worker, signal: string): void => {
     if (worker.since === null) {
-      nothingAwaited(worker)
+      clearTimer(worker)
       worker.child?.kill('SIGTERM')
-    } else tell(worker, { do: 'end', time: times, signal })
-    if (times === 1) giveUpAfter(worker, facts?.grace ?? 0)
+    } else send(worker, { type: 'end', time: times, signal })
+    if (times === 1) killAfter(worker, facts?.grace ?? 0)
     if (times > 2) worker.child?.kill('SIGKILL')
   }
 
   const end = (signal: string): void => {
     if (++times === 1) log?.info('draining', { signal, workers: serving().length })
     for (const worker of workers) {
-      if (worker.child) endOf(worker, signal)
-      else nothingAwaited(worker)
+      if (worker.child) endWorker(worker, signal)
+      else clearTimer(worker)
     }
     if (allGone()) finish()
   }
@@ -237,68 +244,68 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   }
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => end(signal))
-  // A reload, or, where the terminal itself is gone, the end.
+  // Reload, or shut down if the terminal has been closed.
   process.on('SIGHUP', () => {
     if (terminal && !isatty(1)) end('SIGHUP')
-    else for (const worker of serving()) tell(worker, { do: 'reload' })
+    else for (const worker of serving()) send(worker, { type: 'reload' })
   })
 
-  // ── What one of them asks of all ───────────────────────────────────────────────────────────────────────────────
+  // ── Queries to all workers ─────────────────────────────────────────────────────────────────────────────────────
 
-  /** Takes the answer of a worker, or that it has none, by the number of what was asked. */
-  const asks = new Map<number, (worker: Worker, answer: string | null) => void>()
-  let asked = 0
+  /** Queries in flight by ID; each takes a worker's reply, or null if it has none. */
+  const queries = new Map<number, (worker: Worker, reply: string | null) => void>()
+  let lastQuery = 0
 
-  /** What those that serve answer within the time they have. */
-  const askAll = (question: Question): Promise<ReadonlyMap<Worker, string>> =>
+  /** The replies received within the time limit. */
+  const queryAll = (query: Query): Promise<ReadonlyMap<Worker, string>> =>
     new Promise((resolve) => {
-      const id = ++asked
-      const answers = new Map<Worker, string>()
+      const id = ++lastQuery
+      const replies = new Map<Worker, string>()
       const missing = new Set(serving())
       const done = () => {
         clearTimeout(timer)
-        asks.delete(id)
-        resolve(answers)
+        queries.delete(id)
+        resolve(replies)
       }
-      const timer = setTimeout(done, ANSWERS)
-      asks.set(id, (worker, answer) => {
-        if (answer !== null) answers.set(worker, answer)
+      const timer = setTimeout(done, REPLY_TIMEOUT)
+      queries.set(id, (worker, reply) => {
+        if (reply !== null) replies.set(worker, reply)
         missing.delete(worker)
         if (missing.size === 0) done()
       })
-      for (const worker of missing) tell(worker, { do: 'tell', id, question })
+      for (const worker of missing) send(worker, { type: 'query', id, query })
     })
 
-  /** Pages are gathered once for all who ask meanwhile. */
+  /** Concurrent metrics requests share one query. */
   let gathering: Promise<string> | null = null
 
-  const ask = (question: Question): Promise<string> => {
-    if (question.about !== 'metrics') return askAll(question).then(() => '')
-    gathering ??= askAll(question)
-      .then(pageOfAll)
+  const runQuery = (query: Query): Promise<string> => {
+    if (query.about !== 'metrics') return queryAll(query).then(() => '')
+    gathering ??= queryAll(query)
+      .then(mergedPage)
       .finally(() => {
         gathering = null
       })
     return gathering
   }
 
-  const pageOfAll = (answers: ReadonlyMap<Worker, string>): string => {
-    // Who is late has counted at least what it counted last time: what never falls must not fall here either.
-    const late = workers.filter((worker) => !answers.has(worker)).map(({ page }) => page)
-    for (const [worker, page] of answers) if (worker.child) worker.page = page
-    return mergeMetrics([...answers.values(), ownPage(answers.size)], [past, ...late])
+  const mergedPage = (replies: ReadonlyMap<Worker, string>): string => {
+    // Without a reply the last known counters are used, since counters must not decrease.
+    const late = workers.filter((worker) => !replies.has(worker)).map(({ page }) => page)
+    for (const [worker, page] of replies) if (worker.child) worker.page = page
+    return mergeMetrics([...replies.values(), ownPage(replies.size)], [past, ...late])
   }
 
-  const ownPage = (answered: number): string => {
+  const ownPage = (replied: number): string => {
     const registry = createRegistry()
     const gauge = (name: string, help: string, value: number) => registry.gauge(name, help, []).set({}, value)
-    gauge('headgate_workers', 'Worker processes there should be.', count)
+    gauge('headgate_workers', 'Configured worker processes.', count)
     gauge(
       'headgate_workers_told',
-      'Of them those whose figures this page has; of others it has earlier ones.',
-      answered,
+      'Worker processes whose current figures are on this page; for the others the last known ones are used.',
+      replied,
     )
-    registry.counter('headgate_worker_restarts_total', 'Workers started anew.', []).add({}, restarts)
+    registry.counter('headgate_worker_restarts_total', 'Worker restarts.', []).add({}, restarts)
     addUsage(registry, started)
     return registry.text()
   }
@@ -307,10 +314,10 @@ export const supervise = ({ program, args, env, workers: count, watch = WATCH }:
   if (first) launch(first)
 }
 
-/** Node ends with a trace of its own insides where a process that may start no others does. */
+/** Without this check Node fails with a stack trace where the process may not start others. */
 const refuseForPermission = (count: number): void => {
   process.stderr.write(
-    `headgate: WORKERS=${count}: Node's permission model (--permission) lets this process start no others. Allow it (--allow-child-process), or run one (WORKERS=1)\n`,
+    `headgate: WORKERS=${count}: Node's permission model (--permission) does not allow child processes. Set --allow-child-process, or WORKERS=1.\n`,
   )
   process.exit(1)
 }

@@ -1,22 +1,21 @@
-/** A worker's side of the channel to the process that started it: its place among the others, and what it asks of them. */
+/** A worker's side of the IPC channel to its supervisor. */
 import { type AddressInfo, createServer } from 'node:net'
 import type { Config } from '../../core/config.ts'
 import type { Out } from '../observe/log.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
-import type { FromSupervisor, FromWorker, Question } from './messages.ts'
-import { shareOf, weakened } from './share.ts'
+import type { FromSupervisor, FromWorker, Query } from './messages.ts'
+import { shareOf, workerWarnings } from './share.ts'
 
-/** What only the worker itself can do. */
-export type Hands = {
-  /** All listen, so many ms after the start; the first of them is told. */
+/** Callbacks that the worker provides. */
+export type WorkerActions = {
+  /** All workers are listening, `ms` after the start. Called in the first worker only. */
   readonly announce: (ms: number) => void
-  /** The first time: in order. The second: at once. The third: never mind how. */
+  /** Shuts down. `time`: 1 is gracefully, 2 at once, 3 immediately without cleanup. */
   readonly end: (time: number, signal: string) => void
   readonly reload: () => void
-  /** Its page of metrics. */
+  /** The worker's metrics page. */
   readonly metrics: () => string
-  /** Lets go of a response that it answers in the background, if it does. */
-  /** Resolves when the cancelled response is stored, or cannot be. */
+  /** Cancels a background response if this worker runs it. Resolves once it is stored, or cannot be. */
   readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
@@ -24,83 +23,85 @@ export type WorkerLink = {
   /** From 1. */
   readonly number: number
   readonly of: number
-  /** It says what is to be said once: warnings, the address. */
+  /** Whether this worker logs what is logged once: warnings and the address. */
   readonly first: boolean
-  /** Standard output, shared with the others. */
+  /** Standard output, shared with the other workers. */
   readonly out: Out
-  /** Bytes of the longest line that is written whole. */
+  /** Maximum bytes of a line that is written atomically. */
   readonly whole: number
-  /** This worker's part of what is meant for all. */
+  /** This worker's share of the limits. */
   readonly share: (config: Config) => Config
-  /** What the configuration promises of one worker only. */
-  readonly weakened: (config: Config) => readonly string[]
+  /** Warnings for features that work only within one worker. */
+  readonly warnings: (config: Config) => readonly string[]
   /**
-   * The port to listen on. The first worker makes sure that nobody else has it: who listens so that others may too is not
-   * refused where a stranger does the same. Rejects as listening does.
+   * The port to listen on. The first worker checks that it is free: with SO_REUSEPORT, listening succeeds even if another
+   * program uses the port the same way. Rejects with the error of `listen`.
    */
   readonly claim: (port: number, host: string | undefined) => Promise<number>
-  readonly listening: (facts: Omit<Extract<FromWorker, { say: 'listening' }>, 'say'>, hands: Hands) => void
-  /** It has begun to end, which may take so many ms. */
+  readonly listening: (facts: Omit<Extract<FromWorker, { type: 'listening' }>, 'type'>, actions: WorkerActions) => void
+  /** Reports that a shutdown has begun, which takes up to `within` ms. */
   readonly ending: (within: number) => void
-  /** The page of all; null: it could not be had. */
+  /** The merged metrics page of all workers; null if it is not available. */
   readonly metrics: () => Promise<string | null>
-  /** Has the others let go of a response that one of them may be answering. */
+  /** Cancels a background response in the other workers. */
   readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
-/** ms for the supervisor to answer; it gives the workers less (supervise.ts). */
-const PATIENCE = 2_000
+/** Time limit for a reply of the supervisor, in ms. It gives the workers less (supervise.ts). */
+const REPLY_TIMEOUT = 2_000
 
-/** `mark`: `1/2`, of the first start's first worker `1/2 first`. */
+const SUPERVISOR_GONE = 'the supervisor has ended'
+
+/** Connects to the supervisor. `mark`: such as `1/2`, and `1/2 first` for the first worker of the start. */
 export const connectWorker = (mark: string): WorkerLink => {
   const [, number = 1, of = 1] = (/^(\d+)\/(\d+)/.exec(mark) ?? []).map(Number)
   const first = mark.endsWith(' first')
-  const waiting = new Map<number, (answer: string | null) => void>()
-  let asked = 0
+  const waiting = new Map<number, (reply: string | null) => void>()
+  let queries = 0
 
-  const say = (message: FromWorker) => {
-    // A channel that closes in between is told by `disconnect`.
+  const send = (message: FromWorker) => {
+    // If the channel closes meanwhile, `disconnect` is emitted.
     if (process.connected) process.send?.(message, undefined, undefined, () => {})
   }
-  const ask = (question: Question): Promise<string | null> =>
+  const ask = (query: Query): Promise<string | null> =>
     new Promise((resolve) => {
-      const id = ++asked
-      const done = (answer: string | null) => {
+      const id = ++queries
+      const done = (reply: string | null) => {
         clearTimeout(timer)
         waiting.delete(id)
-        resolve(answer)
+        resolve(reply)
       }
-      const timer = setTimeout(done, PATIENCE, null)
+      const timer = setTimeout(done, REPLY_TIMEOUT, null)
       waiting.set(id, done)
-      say({ say: 'ask', id, question })
+      send({ type: 'query', id, query })
     })
-  const answer = async (question: Question, hands: Hands): Promise<string> => {
-    switch (question.about) {
+  const replyTo = async (query: Query, actions: WorkerActions): Promise<string> => {
+    switch (query.about) {
       case 'metrics':
-        return hands.metrics()
+        return actions.metrics()
       case 'cancel':
-        await hands.cancel(question.response, question.owner)
+        await actions.cancel(query.response, query.owner)
         return ''
       default:
-        throw new Error(`unknown question ${JSON.stringify(question satisfies never)}`)
+        throw new Error(`unknown query ${JSON.stringify(query satisfies never)}`)
     }
   }
-  const obey = (message: FromSupervisor, hands: Hands): void => {
-    switch (message.do) {
+  const onMessage = (message: FromSupervisor, actions: WorkerActions): void => {
+    switch (message.type) {
       case 'announce':
-        return hands.announce(message.ms)
+        return actions.announce(message.ms)
       case 'end':
-        return hands.end(message.time, message.signal)
+        return actions.end(message.time, message.signal)
       case 'reload':
-        return hands.reload()
-      case 'tell':
-        return void answer(message.question, hands).then((found) => say({ say: 'told', id: message.id, answer: found }))
-      case 'told':
-        return waiting.get(message.id)?.(message.answer)
-      case 'sign':
-        return say({ say: 'alive' })
+        return actions.reload()
+      case 'query':
+        return void replyTo(message.query, actions).then((reply) => send({ type: 'reply', id: message.id, reply }))
+      case 'reply':
+        return waiting.get(message.id)?.(message.reply)
+      case 'ping':
+        return send({ type: 'pong' })
       default:
-        throw new Error(`unknown order ${JSON.stringify(message satisfies never)}`)
+        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
   }
 
@@ -111,29 +112,29 @@ export const connectWorker = (mark: string): WorkerLink => {
     out: atomicLines(1),
     whole: ATOMIC_WRITE_BYTES,
     share: (config) => shareOf(config, of),
-    weakened: (config) => weakened(config, of),
+    warnings: (config) => workerWarnings(config, of),
     claim: (port, host) => (first ? freePort(port, host) : Promise.resolve(port)),
-    listening(facts, hands) {
-      // Nobody but the supervisor, which is this same program, has the other end.
-      process.on('message', (message) => obey(message as FromSupervisor, hands))
-      process.on('disconnect', () => hands.end(1, 'the supervisor is gone'))
-      say({ say: 'listening', ...facts })
-      // It may be gone already.
-      if (!process.connected) hands.end(1, 'the supervisor is gone')
+    listening(facts, actions) {
+      // Only the supervisor, which is this same program, has the other end.
+      process.on('message', (message) => onMessage(message as FromSupervisor, actions))
+      process.on('disconnect', () => actions.end(1, SUPERVISOR_GONE))
+      send({ type: 'listening', ...facts })
+      // The supervisor may have ended already.
+      if (!process.connected) actions.end(1, SUPERVISOR_GONE)
     },
-    ending: (within) => say({ say: 'ending', within }),
+    ending: (within) => send({ type: 'ending', within }),
     metrics: () => ask({ about: 'metrics' }),
     cancel: (response, owner) => ask({ about: 'cancel', response, owner }).then(() => {}),
   }
 }
 
-/** Listens alone for a moment. */
+/** Finds a free port by listening for a moment. */
 const freePort = (port: number, host: string | undefined): Promise<number> =>
   new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy())
     server.once('error', reject)
     server.listen({ port, host }, () => {
-      // A server that listens on TCP has an address and a port.
+      // The address of a TCP server is an object.
       const { port: found } = server.address() as AddressInfo
       server.close(() => resolve(found))
     })

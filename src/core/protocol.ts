@@ -163,17 +163,17 @@ export type EncodeTarget = {
   /** The upstream's name for the model. */
   readonly model: string
   /** Output limit of the model in tokens, for formats that demand one; from the catalogue. */
-  readonly outputLimit?: number
+  readonly outputLimit?: number | undefined
   /** The catalogue says that it reasons, so it takes an effort. */
-  readonly reasons?: boolean
+  readonly reasons?: boolean | undefined
   /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
-  readonly takesReasoning?: boolean
+  readonly takesReasoning?: boolean | undefined
   /** What the vendor takes in bodies of this format, where that is known. */
-  readonly accepts?: Accepts
+  readonly accepts?: Accepts | undefined
   /** It takes free-form tools in chat completions; others are sent functions with one text. */
-  readonly takesCustomTools?: boolean
+  readonly takesCustomTools?: boolean | undefined
   /** It returns the model's reasoning sealed if the request includes that, and the client's style has a place for it. */
-  readonly sealsReasoning?: boolean
+  readonly sealsReasoning?: boolean | undefined
 }
 
 export type Encoded = {

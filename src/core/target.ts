@@ -43,6 +43,14 @@ export const namesOf = (target: Target): Names => {
   return made
 }
 
-export const modelId = ({ instance, model }: Candidate): string => `${instance.id} ${model}`
+/** Made once for a candidate: several maps are keyed by it, and a string made for each look-up must be hashed each time. */
+export const modelId = (candidate: Candidate): string => {
+  const before = models.get(candidate)
+  if (before !== undefined) return before
+  const made = `${candidate.instance.id} ${candidate.model}`
+  models.set(candidate, made)
+  return made
+}
+const models = new WeakMap<Candidate, string>()
 export const keyId = (instance: Instance, key: ProviderKey): string => `${instance.id} ${key.id}`
 export const endpointId = (instance: Instance): string => instance.baseUrl

@@ -5,7 +5,14 @@ import type { ModelFacts } from '../core/config.ts'
 import { type JsonObject, list, object } from '../core/json.ts'
 import { rewrite, rewriteSource, type Span } from '../core/json-text.ts'
 import { pathStep } from '../core/path-step.ts'
-import type { ClientProtocol, HeaderLookup, Loss, SameFormat, UpstreamProtocol } from '../core/protocol.ts'
+import type {
+  ClientProtocol,
+  EncodeTarget,
+  HeaderLookup,
+  Loss,
+  SameFormat,
+  UpstreamProtocol,
+} from '../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
 import type { Candidate } from '../core/target.ts'
 import { type Doubt, doubts } from '../policy/fit.ts'
@@ -107,16 +114,19 @@ const prepareAs = (
 ): Omit<Prepared, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
-  const { takesReasoning = false, takesCustomTools = false } = instance.provider
-  const outputLimit = facts?.maxOutputTokens
-  // A responses client asks for it itself; others have no member for that, and always send it back.
-  const sealsReasoning =
-    question.protocol.name !== 'openai-responses' && instance.provider.sealsReasoning?.test(model) === true
+  const { takesReasoning, takesCustomTools, sealsReasoning } = instance.provider
   const { accepts, lacks } = wire
-  const limit = outputLimit === undefined ? {} : { outputLimit }
-  const reasons = facts?.capabilities?.includes('reasoning') === true
-  const takes = { takesReasoning, takesCustomTools, sealsReasoning, ...(accepts && { accepts }) }
-  const target = { model, reasons, ...takes, ...limit }
+  const isTranslated = protocol.name !== question.protocol.name
+  const target: EncodeTarget = {
+    model,
+    outputLimit: facts?.maxOutputTokens,
+    reasons: facts?.capabilities?.includes('reasoning'),
+    takesReasoning,
+    accepts,
+    takesCustomTools,
+    // A responses client requests the seals itself; clients of other formats cannot, and always return them.
+    sealsReasoning: isTranslated && sealsReasoning?.test(model),
+  }
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
   /** By the client's own paths. */
@@ -141,10 +151,13 @@ const prepareAs = (
     const after = mend(adapted)
     const isShorter = adapted.input !== asked.input || adapted.messages !== asked.messages
     const left = isShorter ? (same.leftOut?.(asked, target) ?? []) : []
-    const named = [
-      ...left.map((at) => ({ at, unfit: false })),
-      ...given.map((loss) => ({ ...loss, at: beforeLeaving(loss.at, left) })),
-    ]
+    const named =
+      left.length === 0
+        ? given
+        : [
+            ...left.map((at) => ({ at, unfit: false })),
+            ...given.map((loss) => ({ ...loss, at: beforeLeaving(loss.at, left) })),
+          ]
     const { source, members, raw } = question
     // Of ASCII alone, the bytes are as quickly made as copied.
     const wide = raw?.text === source && raw.bytes.length > source.length
@@ -160,7 +173,7 @@ const prepareAs = (
       body,
       ...(sent && { raw: sent }),
       stream,
-      ...sorted([...lacking, ...named], question),
+      ...sorted(lacking.length === 0 ? named : [...lacking, ...named], question),
     }
   }
   const encoded = protocol.encodeRequest(question.request, target)

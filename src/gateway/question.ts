@@ -5,7 +5,7 @@ import { isObject, type JsonObject, parseObject } from '../core/json.ts'
 import { describeJsonError } from '../core/json-error.ts'
 import { DEEPEST, survey } from '../core/json-text.ts'
 import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
-import { type ExtentLimits, extentProblem } from '../policy/extent.ts'
+import { type ExtentLimits, extentProblem, isShort } from '../policy/extent.ts'
 import type { Question } from './prepare.ts'
 
 export const ask = (
@@ -53,7 +53,7 @@ export const readBody = (source: string, limits: ExtentLimits): Outcome<Read> =>
 type Read = Pick<Question, 'source' | 'body' | 'members'>
 
 const surveyed = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<Read> => {
-  const problem = extentProblem(body, limits)
+  const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)
   if (problem) return bad(problem)
   const walk = survey(source, DEEPEST)
   if (!walk.ok) return bad(refusal(walk.problem, walk.at))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { JsonObject } from '../core/json.ts'
-import { extentProblem } from './extent.ts'
+import { extentProblem, isShort } from './extent.ts'
 
 const limits = { messages: 4, parts: 6, tools: 3 }
 const many = <T>(count: number, one: T): T[] => Array.from({ length: count }, () => one)
@@ -54,5 +54,16 @@ for (const [name, body, problem] of cases)
     else {
       assert.equal(found?.kind, 'invalid_value')
       assert.match(found?.message ?? '', problem)
+      assert.equal(isShort(JSON.stringify(body).length, limits), false)
     }
   })
+
+test('extent: no body that is too short to count exceeds a limit', () => {
+  for (const [limit, shortest] of [
+    [{ messages: 4, parts: 9, tools: 9 }, '{"input":[1,1,1,1,1]}'],
+    [{ messages: 9, parts: 4, tools: 9 }, '{"input":[{"output":[1,1,1,1,1]}]}'],
+    [{ messages: 9, parts: 9, tools: 4 }, '{"tools":[1,1,1,1,1]}'],
+  ] as const)
+    assert.equal(isShort(shortest.length, limit), false)
+  assert.equal(isShort('{"x":[]}'.length, { messages: 4, parts: 4, tools: 4 }), true)
+})

@@ -15,6 +15,13 @@ const PARTS = ['content', 'output', 'summary', 'tool_calls', 'reasoning_details'
 const TOOLS = ['tools', 'functions'] as const
 
 /**
+ * Whether a JSON text of this length is within the limits whatever it contains: each entry of a list takes at least two
+ * characters. Most requests are so short that their entries need no count.
+ */
+export const isShort = (length: number, { messages, parts, tools }: ExtentLimits): boolean =>
+  length <= 2 * Math.min(messages, parts, tools)
+
+/**
  * The failure of a body with too many entries: 400 `invalid_value` with the count, the limit and the setting. Null: it is
  * within the limits. Takes time in proportion to the messages and parts.
  */

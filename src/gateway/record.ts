@@ -75,19 +75,25 @@ export class Recorder {
   }
 
   headers(): { readonly [name: string]: string } {
-    const attempts = this.#facts.filter((fact) => fact.type === 'attempt')
+    let attempts = 0
+    let last: Extract<Fact, { type: 'attempt' }> | undefined
+    for (const fact of this.#facts)
+      if (fact.type === 'attempt') {
+        attempts++
+        last = fact
+      }
     // An error reports the last attempt.
-    const last = attempts.at(-1)
     const by = this.#answeredBy ?? last
     const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
     const line = trail(this.#facts)
-    return {
-      'x-request-id': this.id,
-      'x-headgate-attempts': String(attempts.length),
-      ...(by && { 'x-headgate-provider': printable(by.provider), 'x-headgate-model': printable(by.model) }),
-      ...(line !== '' && { 'x-headgate-trail': printable(line) }),
-      ...(dropped.length > 0 && { 'x-headgate-dropped': droppedLine(dropped) }),
+    const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts) }
+    if (by) {
+      headers['x-headgate-provider'] = printable(by.provider)
+      headers['x-headgate-model'] = printable(by.model)
     }
+    if (line !== '') headers['x-headgate-trail'] = printable(line)
+    if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
+    return headers
   }
 
   end(how: (Fact & { type: 'ended' })['how'], status: number, failure?: Failure): void {

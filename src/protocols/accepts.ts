@@ -13,8 +13,12 @@ type Lost = (path: string) => void
 export const acceptedBody = (body: JsonObject, accepts: Accepts | undefined, lost: Lost): JsonObject => {
   const kept = accepts?.refuses ? withoutRefused(body, accepts.refuses, lost) : body
   const messages = list(kept.messages)
+  // Of the other messages nothing is refused, unless the schema of messages is closed.
+  const concerns = (message: JsonObject) => message.role === 'assistant' || accepts?.messages !== undefined
   const now = mapped(messages, (message, index) =>
-    isObject(message) ? acceptedMessage(message, accepts, (member) => lost(`messages[${index}].${member}`)) : message,
+    isObject(message) && concerns(message)
+      ? acceptedMessage(message, accepts, (member) => lost(`messages[${index}].${member}`))
+      : message,
   )
   return now === messages ? kept : { ...kept, messages: now }
 }

@@ -28,7 +28,8 @@ export const withBothNames = (source: string): string => {
 }
 
 /** Whether this choice has reasoning under the first name alone. */
-export const lacksReasoningContent = (choice: JsonObject): boolean => saidIn(choice).some(lacksName)
+export const lacksReasoningContent = ({ delta, message }: JsonObject): boolean =>
+  (isObject(delta) && lacksName(delta)) || (isObject(message) && lacksName(message))
 
 /** What a choice says: some servers that only pretend to stream send a whole message in a chunk. */
 const saidIn = (choice: JsonObject | undefined): JsonObject[] => [choice?.delta, choice?.message].filter(isObject)

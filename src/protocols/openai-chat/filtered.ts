@@ -19,9 +19,9 @@ export const withDeltas = (source: string): string => completed(source, 'delta',
 
 /** Whether the filter held this choice back and its message, or the content of that, is missing. */
 export const lacksMessage = (choice: JsonObject): boolean =>
-  isFiltered(choice) && object(choice.message)?.content === undefined
+  object(choice.message)?.content === undefined && isFiltered(choice)
 
-const lacksDelta = (choice: JsonObject): boolean => isFiltered(choice) && !isObject(choice.delta)
+const lacksDelta = (choice: JsonObject): boolean => !isObject(choice.delta) && isFiltered(choice)
 
 const completed = (source: string, member: 'message' | 'delta', complete: (said: JsonObject) => JsonObject): string => {
   const body = parseObject(source)

@@ -8,7 +8,8 @@ import { lacksMessage, withMessages } from './filtered.ts'
  * both of its names. The parsed body shows whether either is missing; searching the text of every answer took 2 µs.
  */
 export const passAnswer = (source: string, _context: AnswerContext, body = readJson(source)): string => {
-  const choices = list(object(body)?.choices).filter(isObject)
-  const changes = choices.some((choice) => lacksMessage(choice) || lacksReasoningContent(choice))
-  return changes ? withBothNames(withMessages(source)) : source
+  const isIncomplete = list(object(body)?.choices).some(
+    (choice) => isObject(choice) && (lacksMessage(choice) || lacksReasoningContent(choice)),
+  )
+  return isIncomplete ? withBothNames(withMessages(source)) : source
 }

@@ -4,29 +4,36 @@ import { stringEnd } from './json-text.ts'
 /** 1-based, columns in UTF-16 units. */
 export type TextPosition = { readonly line: number; readonly column: number }
 
+/** What is wrong, and the index of the place in the text. */
+export type JsonMistake = { readonly what: string; readonly at: number }
+
 /**
- * What is wrong with a text that `JSON.parse` refused with this error, and where. Repeats one character of the text at
- * most. V8 reports a position for every error but an unexpected token and an unexpected end.
+ * What is wrong with a text that `JSON.parse` refused with this error. Repeats one character of the text at most. V8
+ * reports a position for every error but an unexpected token and an unexpected end.
  */
-export const describeJsonError = (error: unknown, source: string): string => {
+export const mistakeIn = (error: unknown, source: string): JsonMistake => {
   const message = error instanceof Error ? error.message : ''
   if (message.startsWith('Unexpected token')) {
     const at = strayTokenAt(source)
-    return `unexpected ${JSON.stringify(characterAt(source, at))} at ${shown(source, at)}`
+    return { what: `unexpected ${JSON.stringify(characterAt(source, at))}`, at }
   }
   const position = /^(.{1,80}?)(?: in JSON)? at position (\d+)/.exec(message)
-  if (position) return `${lowerFirst(position[1] ?? '')} at ${shown(source, Number(position[2]))}`
-  return `it ends before it is complete, at ${shown(source, source.length)}`
+  if (position) return { what: lowerFirst(position[1] ?? ''), at: Number(position[2]) }
+  return { what: 'it ends before it is complete,', at: source.length }
 }
+
+/** The same in words, with line and column. */
+export const describeJsonError = (error: unknown, source: string): string => {
+  const { what, at } = mistakeIn(error, source)
+  return withPosition(what, positionOf(source, at))
+}
+
+export const withPosition = (what: string, { line, column }: TextPosition): string =>
+  `${what} at line ${line}, column ${column}`
 
 const characterAt = (source: string, at: number): string => String.fromCodePoint(source.codePointAt(at) ?? 0)
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
-
-const shown = (source: string, at: number): string => {
-  const { line, column } = positionOf(source, at)
-  return `line ${line}, column ${column}`
-}
 
 const positionOf = (source: string, at: number): TextPosition => {
   let line = 1

@@ -4,6 +4,7 @@
  */
 import type { Source } from './call.ts'
 import type { Json, JsonObject } from './json.ts'
+import { atOnce, PIECE } from './steps.ts'
 
 /** A member of the outermost object: where its key begins and where its value lies. */
 export type Span = { readonly key: string; readonly start: number; readonly value: number; readonly end: number }
@@ -14,7 +15,7 @@ export type Survey =
   | { readonly ok: false; readonly problem: 'too-deep' | 'duplicate' | 'not-finite'; readonly at: string }
 
 /** Members that decide where a request goes or what it costs: two of them would let policy and upstream read different ones. */
-const NEVER_TWICE = new Set(['model', 'stream'])
+export const NEVER_TWICE = new Set(['model', 'stream'])
 
 /** Every integer of so many digits is one a double holds. */
 const EXACT = 15
@@ -26,19 +27,27 @@ const QUOTE = 34
 const BACKSLASH = 92
 
 /** Index just behind the string that begins at `start` (a quote). */
-export const stringEnd = (source: string, start: number): number => {
+export const stringEnd = (source: string, start: number): number =>
+  stringEndWithin(source, start, Number.POSITIVE_INFINITY)
+
+/**
+ * The same, but stops at the first escaped quote behind `until`: then it returns the negative index of that quote, from
+ * where to go on.
+ */
+export const stringEndWithin = (source: string, start: number, until: number): number => {
   let end = source.indexOf('"', start + 1)
   while (end !== -1) {
     let slashes = 0
     while (source.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++
     if (slashes % 2 === 0) return end + 1
+    if (end >= until) return -end
     end = source.indexOf('"', end + 1)
   }
   return source.length
 }
 
 /** What the string there says. */
-const nameAt = (source: string, start: number, end: number): string => {
+export const nameAt = (source: string, start: number, end: number): string => {
   const name = source.slice(start + 1, end - 1)
   return name.includes('\\') ? JSON.parse(source.slice(start, end)) : name
 }
@@ -57,14 +66,33 @@ type Excess = 'too-deep' | 'too-many' | 'too-many-in-all' | 'too-scattered'
  * process busy for 15 s, one of 15 MB in a million small values for one. Found without reading it, in one walk; the text
  * need not be JSON. Null: nothing is too much.
  */
-export const excess = (source: string, most: Extent): Excess | null => {
+export const excess = (source: string, most: Extent): Excess | null => atOnce(excessSteps(source, most))
+
+/** The same in pieces. */
+export function* excessSteps(
+  source: string,
+  most: Extent,
+  piece = PIECE,
+): Generator<undefined, Excess | null, undefined> {
   const members: number[] = [0]
   let values = 0
   let all = 0
+  let pause = piece
   for (let at = 0; at < source.length; at++) {
+    if (at >= pause) {
+      yield
+      pause = at + piece
+    }
     const code = source.charCodeAt(at)
-    if (code === QUOTE) at = stringEnd(source, at) - 1
-    else if (code === 123 || code === 91) {
+    if (code === QUOTE) {
+      let end = stringEndWithin(source, at, pause)
+      while (end < 0) {
+        yield
+        pause = piece - end
+        end = stringEndWithin(source, -end, pause)
+      }
+      at = end - 1
+    } else if (code === 123 || code === 91) {
       if (members.push(0) > most.levels + 1) return 'too-deep'
     } else if (code === 125 || code === 93) {
       if (members.length > 1) members.pop()
@@ -138,7 +166,7 @@ export const survey = (source: string, deepest: number): Survey => {
   return { ok: true, members, long }
 }
 
-const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
+export const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
 
 /** Digits, sign, point, exponent: enough to find the end of a number known to be well formed. */
 export const isNumberPart = (code: number): boolean =>

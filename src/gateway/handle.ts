@@ -8,7 +8,7 @@ import type { Config } from '../core/config.ts'
 import type { Fact } from '../core/exchange.ts'
 import type { Failure, Outcome } from '../core/failure.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
-import { ownTurn } from '../core/steps.ts'
+import { PIECE } from '../core/steps.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
 import type { World } from '../core/world.ts'
@@ -74,8 +74,8 @@ const serve = async (
   const config = gateway.config()
   const { settings } = config
   const asked =
-    received.body.length > LARGE
-      ? await askInTurns(protocol, received, settings.limit, () => ownTurn(world.turn))
+    received.body.length > PIECE
+      ? await askInTurns(protocol, received, settings.limit, world.turn)
       : ask(protocol, received.body, received.headers, settings.limit)
   if (!asked.ok) return refuseAndRecord(protocol, client, record, asked.failure, null)
   const { request } = asked.value
@@ -146,9 +146,6 @@ const serve = async (
     if (!lasts) end(ends)
   }
 }
-
-/** Characters of a body beyond which it is read in several turns of the event loop; 10,000 short messages have more. */
-const LARGE = 256 * 1024
 
 /** A question of so many characters is counted (3 µs) before its answer flows, rather than kept as long as that may take. */
 const SOON_COUNTED = 2_048

@@ -14,6 +14,7 @@ import type {
   UpstreamProtocol,
 } from '../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../core/provider.ts'
+import { PIECE } from '../core/steps.ts'
 import type { Candidate } from '../core/target.ts'
 import { type Doubt, doubts } from '../policy/fit.ts'
 import { wiresFor } from '../policy/wire.ts'
@@ -159,9 +160,9 @@ const prepareAs = (
             ...given.map((loss) => ({ ...loss, at: beforeLeaving(loss.at, left) })),
           ]
     const { source, members, raw } = question
-    // Of ASCII alone, the bytes are as quickly made as copied.
-    const wide = raw?.text === source && raw.bytes.length > source.length
-    const rewritten = wide ? rewriteSource(raw, members, question.body, after) : null
+    // A small body of ASCII alone is encoded as fast as its bytes are copied.
+    const isWide = raw?.text === source && (raw.bytes.length > source.length || source.length > PIECE)
+    const rewritten = isWide ? rewriteSource(raw, members, question.body, after) : null
     const body = rewritten?.text ?? rewrite(source, members, question.body, after)
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''

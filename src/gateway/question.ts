@@ -4,7 +4,9 @@ import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
 import { describeJsonError } from '../core/json-error.ts'
 import { DEEPEST, survey } from '../core/json-text.ts'
+import { readLarge } from '../core/large-json.ts'
 import type { ClientProtocol, HeaderLookup } from '../core/protocol.ts'
+import { inTurns, ownTurn, PIECE, type Turn } from '../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../policy/extent.ts'
 import type { Question } from './prepare.ts'
 
@@ -22,26 +24,35 @@ export const ask = (
 }
 
 /**
- * The same as `ask` in several turns of the event loop, for large bodies: 18 MB take 20 to 30 ms to parse and again as
- * much to survey. `pause` resolves in a later turn.
+ * The same as `ask`; a large body is read in pieces, each in its own turn of the event loop. Then decoding is a piece of
+ * its own: it is bounded by the number of messages, parts and tools.
  */
 export const askInTurns = async (
   protocol: ClientProtocol,
   { body: source, headers }: Pick<Received, 'body' | 'headers'>,
   limits: ExtentLimits,
-  pause: () => Promise<void>,
+  turn: Turn,
 ): Promise<Outcome<Question>> => {
-  await pause()
-  const body = parse(source)
-  if (!body.ok) return body
-  await pause()
-  const read = surveyed(source, body.value, limits)
+  if (source.length <= PIECE) return ask(protocol, source, headers, limits)
+  const read = await inTurns(readSteps(source, limits), turn)
   if (!read.ok) return read
-  await pause()
+  await ownTurn(turn)
   const request = protocol.decodeRequest(read.value.body)
   if (!request.ok) return request
-  await pause()
+  await ownTurn(turn)
   return good({ protocol, request: request.value, headers, ...read.value })
+}
+
+function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, Outcome<Read>, undefined> {
+  const read = yield* readLarge(source, DEEPEST)
+  yield
+  if (!read.ok) return bad(source.trim() === '' ? EMPTY : invalid(read.error))
+  if (!isObject(read.value)) return bad(NO_OBJECT)
+  const problem = extentProblem(read.value, limits)
+  if (problem) return bad(problem)
+  const { survey: walk } = read
+  if (!walk.ok) return bad(refusal(walk.problem, walk.at))
+  return good({ source, body: read.value, members: walk.members })
 }
 
 /** The body as it came, and parsed; and where in it each outermost member lies. */
@@ -63,17 +74,21 @@ const surveyed = (source: string, body: JsonObject, limits: ExtentLimits): Outco
 }
 
 const parse = (source: string): Outcome<JsonObject> => {
-  if (source.trim() === '') return bad(fail('invalid_json', 'The body is empty. Send a JSON object.'))
+  if (source.trim() === '') return bad(EMPTY)
   try {
     const value: unknown = JSON.parse(source)
-    if (isObject(value)) return good(value)
-    return bad(
-      fail('invalid_json', 'The body is JSON, but not an object. Send an object with "model" and what to answer.'),
-    )
+    return isObject(value) ? good(value) : bad(NO_OBJECT)
   } catch (error) {
-    return bad(fail('invalid_json', `The body is not valid JSON: ${describeJsonError(error, source)}.`))
+    return bad(invalid(describeJsonError(error, source)))
   }
 }
+
+const EMPTY = fail('invalid_json', 'The body is empty. Send a JSON object.')
+const NO_OBJECT = fail(
+  'invalid_json',
+  'The body is JSON, but not an object. Send an object with "model" and what to answer.',
+)
+const invalid = (why: string) => fail('invalid_json', `The body is not valid JSON: ${why}.`)
 
 const refusal = (problem: 'too-deep' | 'duplicate' | 'not-finite', at: string) => {
   switch (problem) {

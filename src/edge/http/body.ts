@@ -1,8 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import type { Source } from '../../core/call.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
-import { tooDear } from './dear.ts'
+import { inTurns, PIECE } from '../../core/steps.ts'
+import { turn } from '../turns.ts'
+import { dearSteps, tooDear } from './dear.ts'
 import type { Exchange, Taker } from './front.ts'
 
 /** What a request's headers say against reading its body as JSON; null: nothing. */
@@ -46,9 +48,11 @@ const inUnits = (bytes: number): string =>
 export type Waiting = {
   /** Told of each part before it is kept; whoever has no room for it says why. */
   keeps(bytes: number): Failure | null
-  /** This or the next, once; neither if the client leaves first. */
+  /** This or one of the next two, once; of a large body later than its last part, and even if the client left meanwhile. */
   enter(body: Source): void
   unfit(failure: Failure): void
+  /** Reading it failed: a bug. */
+  broke(error: unknown): void
 }
 
 /** Reads a body to its end, counting as it comes. */
@@ -80,6 +84,7 @@ class Body implements Taker {
   }
 
   end(): void {
+    if (this.#size > PIECE) return this.#endLarge()
     const [first] = this.#parts
     const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
     if (!isUtf8(whole)) return this.#waiting.unfit(NOT_UTF8)
@@ -89,6 +94,49 @@ class Body implements Taker {
     if (problem) this.#waiting.unfit(problem)
     else this.#waiting.enter({ text, bytes })
   }
+
+  #endLarge(): void {
+    const waiting = this.#waiting
+    inTurns(readParts(this.#parts.splice(0), this.#size), turn).then(
+      (read) => (read.ok ? waiting.enter(read.value) : waiting.unfit(read.failure)),
+      (error) => waiting.broke(error),
+    )
+  }
+}
+
+/** The text of these parts, in pieces. */
+function* readParts(parts: readonly Buffer[], size: number): Generator<undefined, Outcome<Source>, undefined> {
+  const whole = Buffer.allocUnsafeSlow(size)
+  let filled = 0
+  let pause = PIECE
+  for (const part of parts) {
+    part.copy(whole, filled)
+    filled += part.length
+    if (filled < pause) continue
+    yield
+    pause = filled + PIECE
+  }
+  const bytes = withoutMark(whole)
+  const texts: string[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const end = betweenCharacters(bytes, Math.min(bytes.length, at + PIECE))
+    const piece = bytes.subarray(at, end)
+    if (!isUtf8(piece)) return bad(NOT_UTF8)
+    texts.push(piece.toString('utf8'))
+    at = end
+    yield
+  }
+  const text = texts.join('')
+  yield
+  const problem = yield* dearSteps(text)
+  return problem ? bad(problem) : good({ text, bytes })
+}
+
+/** This place, or where the character begins that it is in. A character has up to three bytes behind its first. */
+const betweenCharacters = (bytes: Buffer, at: number): number => {
+  let place = at
+  while (place > at - 3 && place < bytes.length && ((bytes[place] ?? 0) & 0xc0) === 0x80) place--
+  return place
 }
 
 const NOT_UTF8 = fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')

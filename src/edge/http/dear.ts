@@ -1,5 +1,6 @@
 import { type Failure, fail } from '../../core/failure.ts'
-import { DEEPEST, excess } from '../../core/json-text.ts'
+import { DEEPEST, excessSteps } from '../../core/json-text.ts'
+import { atOnce } from '../../core/steps.ts'
 
 /** Objects of more members are nobody's request, and dear to read, to copy and to name in an error. */
 const MOST_MEMBERS = 10_000
@@ -20,8 +21,11 @@ const MOST = {
 const SMALL = 128 * 1024
 
 /** Why a text is not even read as JSON; null: it is. */
-export const tooDear = (text: string): Failure | null => {
-  const found = text.length > SMALL ? excess(text, MOST) : null
+export const tooDear = (text: string): Failure | null => (text.length > SMALL ? atOnce(dearSteps(text)) : null)
+
+/** The same of any text, in pieces. */
+export function* dearSteps(text: string): Generator<undefined, Failure | null, undefined> {
+  const found = yield* excessSteps(text, MOST)
   switch (found) {
     case null:
       return null

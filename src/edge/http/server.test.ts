@@ -415,6 +415,45 @@ for (const front of ['own', 'node'] as const)
       assert.equal(calls[1]?.received.body, '{}')
     })
 
+    test('http: a large body arrives whole, wherever a character meets the end of a piece', async () => {
+      const { server, calls } = await given()
+      for (let blanks = 0; blanks < 4; blanks++) {
+        const body = `{"a":"${' '.repeat(blanks)}${'😀é漢'.repeat(60_000)}"}`
+        await ask(server.port, 'POST', CHAT, {}, `\ufeff${body}`)
+        const last = calls.at(-1)?.received.source
+        assert.ok(last?.text === body && Buffer.from(last.bytes).equals(Buffer.from(body)))
+      }
+    })
+
+    for (const at of [262_143, 262_144, 262_145, 400_000])
+      test(`http: a large body that is not UTF-8 at byte ${at} is refused`, async () => {
+        const { server, calls } = await given()
+        const body = Buffer.alloc(600_000, 'é')
+        body[at] = 0xff
+        const answer = read(
+          await talk(server.port, [request('POST', CHAT, { 'content-length': String(body.length) }), body]),
+        )
+        assertRefusal(answer, 400, 'invalid_json')
+        assert.equal(calls.length, 0)
+      })
+
+    test('http: a client that leaves while its large body is read is not answered, and leaves nothing behind', async () => {
+      const { server, calls, refused, errors } = await given()
+      const bodies = [`{"a":"${'x'.repeat(4_000_000)}"}`, `"${'['.repeat(4_000_000)}`, '['.repeat(4_000_000)]
+      for (const body of bodies) {
+        const socket = connect(server.port, '127.0.0.1')
+        socket.on('error', () => {})
+        socket.write(request('POST', CHAT, { 'content-length': String(body.length) }))
+        await new Promise((resolve) => socket.write(body, resolve))
+        socket.resetAndDestroy()
+      }
+      await until('all have left', () => server.live() === 0 && server.connections() === 0)
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      assert.deepEqual([errors.length, server.live()], [0, 0])
+      // Of those whose end was seen before, at most the handler's own answer and a refusal.
+      assert.ok(calls.length + refused.length <= bodies.length)
+    })
+
     test('http: of a body that comes thinly spread, no more is kept than is counted', async () => {
       const { server } = await given()
       const socket = connect(server.port, '127.0.0.1')

@@ -316,12 +316,13 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     }
 
     unfit(failure: Failure): void {
-      this.refuse(failure, {}, this.#full)
+      if (this.#isUnderWay) this.refuse(failure, {}, this.#full)
     }
 
     enter(body: Source): void {
       const route = this.#route
       if (!route) throw new Error('a body was read that nobody had asked for')
+      if (!this.#isUnderWay) return
       // While the body was on its way others may have come in.
       if (route.model && calls >= options.settings().limit.concurrent)
         return this.refuse(turnedAway('concurrent'), {}, 'concurrent')
@@ -348,13 +349,18 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         calls++
       }
       try {
-        options.handlers[route.name](received, this.reply, this.#rest)?.catch((error) => this.#broke(error))
+        options.handlers[route.name](received, this.reply, this.#rest)?.catch((error) => this.broke(error))
       } catch (error) {
-        this.#broke(error)
+        this.broke(error)
       }
     }
 
-    #broke(error: unknown): void {
+    /** Its client has not left. */
+    get #isUnderWay(): boolean {
+      return this.#guest.here.includes(this)
+    }
+
+    broke(error: unknown): void {
       options.onError(error, this.#id)
       if (this.reply.begun) return this.reply.cut()
       const made = refusalOf(

@@ -1,11 +1,9 @@
 /**
- * Where a start begins: what Node compiled last time is used again, and the rest is loaded behind it. Nothing imports this.
+ * The entry point. It enables the compile cache, then loads the rest. Nothing imports this file.
  *
- * Of a start from source that is half the time: types are stripped, and what is left compiled, once for each version of a
- * file (to write what came of all files takes 35 ms, of the bundle 1). What is kept lies beside the code it was made of, so
- * that whoever can write the one can write the other, which is not so of Node's own place in the folder of temporary files.
- * Where it cannot be written nothing is kept, and every start is a first one. `NODE_COMPILE_CACHE` is another folder for
- * it, `NODE_DISABLE_COMPILE_CACHE=1` is none.
+ * From source, stripping types and compiling takes half of the start. The cache lies next to the code, so that it has the
+ * same write permissions as the code; Node's default in the temporary folder does not. If the folder is not writable,
+ * nothing is cached. `NODE_COMPILE_CACHE` sets another folder, `NODE_DISABLE_COMPILE_CACHE=1` disables it.
  */
 import { readFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
@@ -13,8 +11,8 @@ import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { workerCount } from './edge/workers/worker-count.ts'
 
-// Node 22.18 to 23 strip types too, and would fail later, at the first thing they lack. Older ones cannot read this file;
-// bin/headgate.mjs, which they can read, prints the same.
+// Node 22.18 to 23 also strip types, but would fail later on missing APIs. Older versions cannot parse this file; there
+// bin/headgate.mjs prints the same message.
 if (Number(process.versions.node.split('.')[0]) < 24) {
   const clone = fileURLToPath(new URL('..', import.meta.url))
   process.stderr.write(
@@ -29,11 +27,11 @@ enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const version = (): string => JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 const [, program = '', ...args] = process.argv
 const workers = workerCount(process.env, process.cwd())
-// No static imports: all of those are loaded before the first line of any of them runs.
-const said = args.length > 0 ? (await import('./edge/command-line.ts')).answerTo(args, version()) : null
-if (said) {
-  process[said.to].write(said.text)
-  process.exitCode = said.code
+// Dynamic imports, since static ones would load before this file runs.
+const output = args.length > 0 ? (await import('./edge/command-line.ts')).runCommand(args, version()) : null
+if (output) {
+  process[output.to].write(output.text)
+  process.exitCode = output.code
 } else if (workers > 1) {
   const { supervise } = await import('./edge/workers/supervise.ts')
   supervise({ program, args, env: process.env, workers })
@@ -42,14 +40,14 @@ if (said) {
   await serve()
 }
 
-// Now, and not at the end only: who is to take over from this process begins while it still runs.
+// Flush now, not only at exit: a process that replaces this one may start while it still runs.
 flushCompileCache()
 
 /**
- * V8 makes objects of a literal in its old generation once most of those made there have outlived a collection, as those of
- * the first requests may. From then on each, dead as it is, keeps its whole request alive until everything is collected: 4 KB
- * a request were copied twice for nothing, an eighth of what a small one costs.
+ * Once most objects from a literal survive a collection, as with the first requests, V8 allocates that literal in the old
+ * generation. Each such object then keeps its request alive until a full collection: 4 KB per request are copied twice, an
+ * eighth of the cost of a small request.
  *
- * Only now: what was compiled under other flags is no use to V8, neither what is kept here nor what comes with Node (10 ms).
+ * Set last: code compiled with other flags cannot use the compile cache or Node's own snapshot (10 ms).
  */
 setFlagsFromString('--no-allocation-site-pretenuring')

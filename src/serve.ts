@@ -1,4 +1,4 @@
-/** Reads the configuration, builds the world, starts the server, and ends it in order. Only `main.ts` imports this. */
+/** Reads the configuration, builds the dependencies, starts the server and shuts it down. Only `main.ts` imports this. */
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Config } from './core/config.ts'
@@ -39,7 +39,7 @@ import { factsOf, isNamed } from './policy/models.ts'
 import { cost } from './policy/price.ts'
 import { mostHeld } from './policy/shed.ts'
 
-/** Above the sources and above what is built of them alike. */
+/** The folder above the sources, and above the built files. */
 const HOME = new URL('../', import.meta.url)
 const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
 const { env } = process
@@ -52,8 +52,8 @@ const refuseToStart = (lines: readonly string[]): never => {
 }
 
 /**
- * Starts the gateway, or says why it cannot and ends the process. Nothing here waits outside of a function: what is loaded
- * later may need what is in this file, and would wait for that to be done.
+ * Starts the gateway, or prints the problems and exits. No top-level await: modules loaded later may import this file and
+ * would wait for it.
  */
 export const serve = async (): Promise<void> => {
   const mark = env[WORKER_VARIABLE]
@@ -64,7 +64,7 @@ export const serve = async (): Promise<void> => {
   await start(place, loaded, worker)
 }
 
-/** `worker`: this process's place among several; undefined: it is the only one. */
+/** `worker`: the link to the supervisor; undefined if this is the only process. */
 const start = async (
   place: Place,
   running: Extract<Loaded, { readonly ok: true }>,
@@ -78,7 +78,7 @@ const start = async (
     (problem) => log.warn('catalogue', { message: problem }),
     new URL('data/catalogue.json', HOME),
   )
-  /** Dollars, from the catalogue's nano-dollars; undefined where a price is not known. */
+  /** Cost in dollars, from the catalogue's nano-dollars; undefined if the price is unknown. */
   const costOf = memoizeLast(({ provider, upstreamModel, usage }: Summary): number | undefined => {
     const instance = config.instances.find(({ id }) => id === provider)
     if (!instance || upstreamModel === undefined || !usage) return undefined
@@ -102,7 +102,7 @@ const start = async (
     report: (error) => log.warn('sign_in', error),
   })
   const load = measureLoad()
-  // Calls let in while there was room may all turn out long: beyond twice the limit the longest answers are given up.
+  // Calls admitted with room left may all become long: above twice the limit the longest answers are aborted.
   const room = () => load.held.bytes() <= 2 * mostHeld(config.settings.limit)
   const world = realWorld({ dial: countingDial(signed.dial, load.held.change, room) })
   const started = Math.floor(world.date() / 1000)
@@ -211,7 +211,7 @@ const start = async (
           'No provider is configured: model calls are answered 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
       })
   }
-  // One of several says it when all of them listen.
+  // With several workers the first one announces, once all are listening.
   if (!worker) announce(performance.now())
 
   const watching = watchConfig({
@@ -246,7 +246,7 @@ const start = async (
       endStreams,
       pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
     })
-    // What goes on for a client that may come back: it cannot, and what it has cost so far is still written down.
+    // Responses continued for a client that may reconnect are ended too; their cost is recorded.
     endStreams()
     watching.stop()
     lists.stop()
@@ -258,9 +258,9 @@ const start = async (
     process.exit(0)
   }
   let times = 0
-  /** The second time hurries the draining under way to its end; the third does not wait for that either. */
+  /** The second signal ends the drain at once; the third exits without waiting. */
   const endFor = (time: number, signal: string) => {
-    // A terminal's signal comes to each of several processes, and from the supervisor once more.
+    // A terminal sends the signal to every process, and the supervisor forwards it as well.
     if (time <= times) return
     times = time
     if (time > 2) {
@@ -271,7 +271,7 @@ const start = async (
   }
   let signals = 0
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => endFor(++signals, signal))
-  // SIGHUP asks for a reload (watchConfig listens for it); where the terminal itself is gone, it says that nobody is there any more.
+  // SIGHUP reloads (see watchConfig); if the terminal itself is closed, it means shutdown.
   process.on('SIGHUP', () => {
     if (terminal && !isatty(1)) endFor(++signals, 'SIGHUP')
   })
@@ -316,15 +316,15 @@ function logStoreChange(log: Log, folder: string, change: StoreChange): void {
 function notListening(error: NodeJS.ErrnoException, port: number, host: string | undefined): string {
   switch (error.code) {
     case 'EADDRINUSE':
-      return `port ${port} is taken by another program. Choose another: PORT=${port + 1}`
+      return `Port ${port} is in use. Choose another: PORT=${port + 1}`
     case 'EACCES':
-      return `port ${port} may not be used by this user. Choose one above 1023: PORT=3000`
+      return `Port ${port} requires more privileges. Choose one above 1023: PORT=3000`
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return `HOST=${host} is no address of this machine. Choose one that is: HOST=127.0.0.1`
+      return `HOST=${host} is not an address of this machine. Choose another: HOST=127.0.0.1`
     case 'ENOTSUP':
-      return 'WORKERS: this system cannot have several processes listen on one port. Run one (WORKERS=1), or several on ports of their own behind a balancer'
+      return 'WORKERS: this system does not support several processes on one port. Set WORKERS=1, or run several instances on different ports behind a load balancer.'
     default:
-      return `cannot listen on port ${port}: ${error.message}`
+      return `Cannot listen on port ${port}: ${error.message}`
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerTo } from './command-line.ts'
+import { runCommand } from './command-line.ts'
 
 const SECRET = 'sk-canary-0123456789'
 
@@ -11,21 +11,21 @@ const cases: readonly (readonly [words: string, to: 'stdout' | 'stderr' | null, 
   ['--help', 'stdout', 0, /PORT=4000/],
   ['-h', 'stdout', 0, /headgate\.yaml/],
   ['start --help', 'stdout', 0, /headgate --version/],
-  ['--port 4000', 'stderr', 2, /no --port\. That is a variable: PORT=… headgate\n$/],
-  ['--port=4000', 'stderr', 2, /no --port\. That is a variable: PORT=… headgate\n$/],
-  ['start --prot 4000', 'stderr', 2, /no --prot\. That is a variable: PORT=…/],
+  ['--port 4000', 'stderr', 2, /Unknown option --port\. Set the environment variable instead: PORT=… headgate\n$/],
+  ['--port=4000', 'stderr', 2, /Unknown option --port\. Set the environment variable instead: PORT=… headgate\n$/],
+  ['start --prot 4000', 'stderr', 2, /option --prot\. Set the environment variable instead: PORT=…/],
   ['--circuit-timeout 5000', 'stderr', 2, /CIRCUIT_TIMEOUT=…/],
   ['--circuit_timeout', 'stderr', 2, /CIRCUIT_TIMEOUT=…/],
-  [`--openai-api-key=${SECRET}`, 'stderr', 2, /no --openai-api-key\. See headgate --help\.\n$/],
-  [SECRET, 'stderr', 2, /no such word\. See headgate --help\.\n$/],
+  [`--openai-api-key=${SECRET}`, 'stderr', 2, /Unknown option --openai-api-key\. Run headgate --help\.\n$/],
+  [SECRET, 'stderr', 2, /Unknown argument\. Run headgate --help\.\n$/],
   ['--version now', 'stderr', 2, /--version/],
 ]
 
 for (const [words, to, code, text] of cases)
-  test(`command line: ${words === '' ? 'nothing' : words}`, () => {
-    const said = answerTo(words === '' ? [] : words.split(' '), '1.2.3')
-    if (to === null) return assert.equal(said, null)
-    assert.deepEqual([said?.to, said?.code], [to, code])
-    assert.match(said?.text ?? '', text)
-    assert.ok(!said?.text.includes(SECRET))
+  test(`command line: ${words === '' ? 'no arguments' : words}`, () => {
+    const output = runCommand(words === '' ? [] : words.split(' '), '1.2.3')
+    if (to === null) return assert.equal(output, null)
+    assert.deepEqual([output?.to, output?.code], [to, code])
+    assert.match(output?.text ?? '', text)
+    assert.ok(!output?.text.includes(SECRET))
   })

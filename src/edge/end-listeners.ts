@@ -1,10 +1,10 @@
 import type { EventEmitter } from 'node:events'
 
 /**
- * Takes Node's own listener for the other side's end from a socket, for an owner that sees to the end itself: two would be
- * a list, for as long as there is the connection.
+ * Removes Node's own `end` listener from a socket whose owner handles the end itself. A second listener would make V8 keep
+ * an array for the life of the connection.
  */
 export const dropEndListeners = (socket: EventEmitter): void => {
-  // `removeAllListeners` would have V8 keep all of the socket's listeners as a dictionary, of 0.9 KB. They have no arguments.
+  // `removeAllListeners` would turn all listeners of the socket into a dictionary, 0.9 KB. `end` listeners take no arguments.
   for (const listener of socket.listeners('end')) socket.off('end', listener as () => void)
 }

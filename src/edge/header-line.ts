@@ -1,15 +1,15 @@
-/** Header lines (RFC 9110, section 5) as both sides of the gateway read and write them: equally strictly, in Latin-1. */
+/** Header lines (RFC 9110, section 5): the same strict, Latin-1 rules for the server and the HTTP client. */
 
-/** A name: a token. */
+/** A field name: a token. */
 export const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
-/** What may be written as a value. */
+/** Characters allowed in a field value. */
 export const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** Of Content-Length: what a double holds exactly. */
+/** Content-Length: up to 15 digits, which a double holds exactly. */
 export const LENGTH = /^\d{1,15}$/
 
-/** The value that lies from `from` to `to`, without the blanks around it. */
+/** The field value between `from` and `to`, without surrounding blanks. */
 export const valueIn = (text: string, from: number, to: number): string => {
   let begin = from
   let end = to
@@ -18,7 +18,7 @@ export const valueIn = (text: string, from: number, to: number): string => {
   return text.slice(begin, end)
 }
 
-/** The same text in memory of its own: a slice keeps all of the head it came in, and is dearer to compare. */
+/** A copy with its own memory: a slice keeps the whole head alive, and is slower to compare. */
 export const copied = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
 const isBlank = (code: number): boolean => code === 32 || code === 9

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { YOUNG_GENERATION_LIMIT } from './heap-tuning.ts'
 
-/** A process in which much outlives a collection, for a second and a half: the most its young generation had, in bytes. */
+/** A process with many surviving objects, for 1.5 s; prints the maximum size of its young generation in bytes. */
 const PROGRAM = `
 import { getHeapSpaceStatistics } from 'node:v8'
 import { limitYoungGeneration } from ${JSON.stringify(new URL('heap-tuning.ts', import.meta.url).href)}
@@ -13,7 +13,7 @@ let most = 0
 let next = 0
 const end = performance.now() + 1_500
 const some = () => {
-  // About 100 MB a second, as under full load; all of it lives for a while.
+  // About 100 MB a second, as under full load; all of it survives for a while.
   for (let at = 0; at < 10_000; at++) kept[next++ % 300_000] = { at, of: [at] }
   for (const space of getHeapSpaceStatistics()) if (space.space_name === 'new_space') most = Math.max(most, space.space_size)
   if (performance.now() < end) setTimeout(some, 10)
@@ -25,8 +25,8 @@ some()
 const most = (how: string): number =>
   Number(execFileSync(process.execPath, ['--input-type=module', '-e', PROGRAM, '-', how], { encoding: 'utf8' }))
 
-test('the young generation stays within its limit where it would not by itself', () => {
-  assert.ok(most('any') > YOUNG_GENERATION_LIMIT.many, 'V8 does not grow it so far any more, and nothing is needed')
+test('heap tuning: the young generation stays below its limit', () => {
+  assert.ok(most('any') > YOUNG_GENERATION_LIMIT.many, 'V8 no longer grows it that far, so the limit is not needed')
   assert.ok(most('10') <= YOUNG_GENERATION_LIMIT.few)
   assert.ok(most('10000') <= YOUNG_GENERATION_LIMIT.many)
 })

@@ -9,7 +9,7 @@ import { findProvider, loadProviders } from './load-providers.ts'
 
 const providers = await loadProviders()
 
-test('providers: come in their order, the named vendors first', () => {
+test('providers: are in their order, with the best-known vendors first', () => {
   assert.deepEqual([...providers.keys()].slice(0, 17), [
     'openai',
     'anthropic',
@@ -36,7 +36,7 @@ const all = [...providers.values()]
 
 for (const provider of all) {
   const { name, title, aliases = [], baseUrl, address, speaks, auth, keyless, defaultModel, listed, models } = provider
-  test(`provider ${name}: says all that is needed`, () => {
+  test(`provider ${name}: has all required members`, () => {
     assert.match(name, /^[a-z][a-z0-9-]*$/)
     for (const alias of aliases) assert.match(alias, /^[a-z][a-z0-9-]*$/)
     assert.ok(title.length > 1)
@@ -46,7 +46,7 @@ for (const provider of all) {
     for (const { protocol, path, atHost, keepsNothing } of wires) {
       assert.ok(Object.hasOwn(styleNames, protocol))
       if (path !== undefined) assert.match(path, /^\/[^?#]*[^/?#]$/)
-      if (atHost) assert.ok(path !== undefined, 'a path of its own, to begin at the host')
+      if (atHost) assert.ok(path !== undefined, 'atHost needs a path')
       if (keepsNothing) assert.equal(protocol, 'openai-responses')
     }
     assert.equal(new Set(wires.map(({ protocol }) => protocol)).size, wires.length)
@@ -57,21 +57,21 @@ for (const provider of all) {
       assert.ok(!baseUrl.endsWith('/'))
       assert.equal(provider.normalizeBaseUrl?.(baseUrl) ?? baseUrl, baseUrl)
     }
-    // Without an address of its own the operator has to give one: then it is a server of theirs, or a resource.
+    // Without a fixed address the operator sets one: it is a self-hosted server or a cloud resource.
     if (baseUrl === undefined) assert.ok(keyless || address)
     if (models) assert.match(models.path, /^\//)
-    if (!keyless && !models && !listed) assert.ok(provider.note, 'an operator has to be told to list its models')
+    if (!keyless && !models && !listed) assert.ok(provider.note, 'needs a note that its models must be listed')
     if (listed && defaultModel) assert.ok(listed.includes(defaultModel))
   })
 }
 
-test('providers: names, prefixes of variables and places are all different', () => {
+test('providers: names, variable prefixes and order numbers are unique', () => {
   const names = all.flatMap(({ name, aliases = [] }) => [name, ...aliases])
   assert.equal(new Set(names.map(environmentName)).size, names.length)
   assert.equal(new Set(all.map(({ order }) => order)).size, all.length)
 })
 
-test('providers: the built-in and the generic one are told apart', () => {
+test('providers: one is built in and one is generic', () => {
   assert.deepEqual(
     all.filter(({ builtin }) => builtin).map(({ name }) => name),
     ['demo'],
@@ -106,14 +106,14 @@ const addresses = [
 ] as const
 
 for (const [name, given, used] of addresses)
-  test(`provider ${name}: ${given} is taken as ${used}, and that as itself`, () => {
+  test(`provider ${name}: ${given} is normalised to ${used}`, () => {
     const normalize = providers.get(name)?.normalizeBaseUrl
     assert.equal(normalize?.(given), used)
-    // A resource's bare address gets its folder once; where the version was cut off it stays cut off.
+    // azure-openai appends a folder to a bare resource address, so it is not idempotent.
     if (name !== 'azure-openai') assert.equal(normalize?.(used), used)
   })
 
-const made = [
+const composed = [
   ['azure-openai', { ENDPOINT: 'https://r.openai.azure.com/' }, 'https://r.openai.azure.com/openai'],
   ['azure-openai', {}, undefined],
   ['bedrock', { REGION: 'eu-west-1' }, 'https://bedrock-runtime.eu-west-1.amazonaws.com'],
@@ -141,8 +141,8 @@ const made = [
   ['workers-ai', { ACCOUNT_ID: '../x' }, undefined],
 ] as const
 
-for (const [name, variables, address] of made)
-  test(`provider ${name}: with ${JSON.stringify(variables)} its address is ${address}`, () => {
+for (const [name, variables, address] of composed)
+  test(`provider ${name}: with ${JSON.stringify(variables)} the address is ${address}`, () => {
     assert.equal(providers.get(name)?.address?.(variables), address)
   })
 
@@ -150,12 +150,12 @@ const found = [
   ['openai', 'openai'],
   ['google', 'gemini'],
   ['dashscope', 'alibaba'],
-  ['nobody', undefined],
+  ['unknown', undefined],
   ['constructor', undefined],
 ] as const
 
 for (const [name, expected] of found)
-  test(`providers: ${name} is ${expected ?? 'nobody'}`, () => {
+  test(`providers: ${name} is ${expected ?? 'not found'}`, () => {
     assert.equal(findProvider(providers, name)?.name, expected)
   })
 
@@ -163,9 +163,9 @@ const file = (name: string, more = '') =>
   `export default { name: '${name}', title: 'X', order: 1, speaks: [{ protocol: 'openai-chat' }], auth: 'none'${more} }`
 
 const folders = [
-  ['one that is no provider', { 'a.ts': 'export default 1' }, /a\.ts .* no provider/],
-  ['one of another name than its file', { 'a.ts': file('b') }, /a\.ts .* called b/],
-  ['an alias that is taken', { 'a.ts': file('a'), 'b.ts': file('b', ", aliases: ['a']") }, /called a/],
+  ['a file without a provider', { 'a.ts': 'export default 1' }, /a\.ts .* no provider as its default export/],
+  ['a provider named differently from its file', { 'a.ts': file('b') }, /a\.ts .* provider name b/],
+  ['an alias that is in use', { 'a.ts': file('a'), 'b.ts': file('b', ", aliases: ['a']") }, /use the name a/],
 ] as const
 
 for (const [what, files, message] of folders)
@@ -179,7 +179,7 @@ for (const [what, files, message] of folders)
     }
   })
 
-test('providers: tests and folders beside them are no providers', async () => {
+test('providers: test files are ignored', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-providers-'))
   try {
     writeFileSync(join(folder, 'a.ts'), file('a'))

@@ -1,34 +1,35 @@
-/** Reads the folder of providers at start. A new provider is a new file there and nothing else. */
+/** Loads all providers at start. A new provider is a new file in the folder. */
 import type { Provider } from '../core/provider.ts'
 import { type ProviderFile, providerFiles } from './provider-files.ts'
 
-/** By name, in the order in which they are tried. */
+/** Providers by name, in the order in which they are tried. */
 export type Providers = ReadonlyMap<string, Provider>
 
-/** Every provider there is. Throws if a file is none, or if two claim a name: that is a bug of ours, found at the first start. */
+/** Loads every provider. Throws if a file has no provider or a name is used twice, which is a bug in this project. */
 export const loadProviders = async (folder?: URL): Promise<Providers> => {
   const all = (await providerFiles(folder)).map(providerIn)
   all.sort((a, b) => a.order - b.order)
   const taken = new Set<string>()
   for (const provider of all)
     for (const name of [provider.name, ...(provider.aliases ?? [])]) {
-      if (taken.has(name)) throw new Error(`two providers are called ${name}`)
+      if (taken.has(name)) throw new Error(`Two providers use the name ${name}.`)
       taken.add(name)
     }
   return new Map(all.map((provider) => [provider.name, provider]))
 }
 
 const providerIn = ([file, { default: found }]: ProviderFile): Provider => {
-  if (!isProvider(found)) throw new Error(`${file} in the folder of providers has no provider as its default export`)
-  if (found.name !== file.slice(0, -3)) throw new Error(`${file} in the folder of providers is called ${found.name}`)
+  if (!isProvider(found)) throw new Error(`${file} in the provider folder has no provider as its default export.`)
+  if (found.name !== file.slice(0, -3))
+    throw new Error(`${file} in the provider folder has the provider name ${found.name}.`)
   return found
 }
 
-/** `satisfies Provider` has checked the rest when the file was written. */
+/** The rest is checked by `satisfies Provider` at compile time. */
 const isProvider = (value: unknown): value is Provider =>
   typeof value === 'object' && value !== null && 'name' in value && 'order' in value && 'speaks' in value
 
-/** The provider of this name, or with this other name: `google` is `gemini`. */
+/** The provider with this name or alias: `google` is `gemini`. */
 export const findProvider = (providers: Providers, name: string): Provider | undefined => {
   const known = providers.get(name)
   if (known) return known

@@ -4,7 +4,7 @@ import { realWorld } from './world.ts'
 
 const world = realWorld({ dial: () => ({ abort() {}, resume() {} }) })
 
-test('world: a timer fires once, and not when it was cancelled', async () => {
+test('world: a timer fires once, and not after it is cancelled', async () => {
   const fired: string[] = []
   world.later(5, () => fired.push('kept'))
   world.later(5, () => fired.push('cancelled'))()
@@ -28,7 +28,7 @@ test('world: no timer fires before its time by the same clock', async () => {
   const early: number[] = []
   await Promise.all(
     waits.map(async (ms) => {
-      // Begun at moments that fall differently on the whole ms.
+      // Start at different fractions of a ms.
       await new Promise((resolve) => setTimeout(resolve, ms % 7))
       const begun = world.now()
       await new Promise<void>((resolve) => void world.later(ms, resolve))
@@ -38,7 +38,7 @@ test('world: no timer fires before its time by the same clock', async () => {
   assert.deepEqual(early, [])
 })
 
-test('world: time goes on and chance stays in its range', () => {
+test('world: time advances, and random numbers are in range', () => {
   const before = world.now()
   assert.ok(world.now() >= before)
   assert.ok(Math.abs(world.date() - Date.now()) < 1_000)

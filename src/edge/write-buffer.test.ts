@@ -2,21 +2,22 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { joinMessage, WriteBuffer } from './write-buffer.ts'
 
-/** A socket that takes what it is given at once, or keeps it. */
+/** A socket that accepts data at once, or keeps it. */
 const socket = (keeps: boolean) => {
-  const given: Uint8Array[] = []
+  const received: Uint8Array[] = []
   return {
-    given,
-    write: (bytes: Uint8Array) => given.push(keeps ? bytes : Buffer.from(bytes)),
+    received,
+    write: (bytes: Uint8Array) => received.push(keeps ? bytes : Buffer.from(bytes)),
     get writableLength() {
-      return keeps ? given.reduce((sum, { length }) => sum + length, 0) : 0
+      return keeps ? received.reduce((sum, { length }) => sum + length, 0) : 0
     },
   }
 }
-const said = ({ given }: ReturnType<typeof socket>) => given.map((bytes) => Buffer.from(bytes).toString('utf8'))
+const textsOf = ({ received }: ReturnType<typeof socket>) =>
+  received.map((bytes) => Buffer.from(bytes).toString('utf8'))
 const LINES = 'POST / HTTP/1.1\r\n'
 
-test('joinMessage: one piece', () => {
+test('joinMessage: one buffer', () => {
   assert.equal(joinMessage('é\r\n', Buffer.from('{"a":1}')).toString('latin1'), 'é\r\n{"a":1}')
 })
 
@@ -29,57 +30,57 @@ const bodies = [
 ] as const
 
 for (const [name, body, length] of bodies)
-  test(`sheet: ${name}, as a text and as bytes`, () => {
+  test(`write buffer: ${name}, as text and as bytes`, () => {
     const wire = socket(false)
     const bytes = Buffer.from(body)
-    const sheet = new WriteBuffer()
-    assert.equal(sheet.send(wire, LINES, body), true)
-    assert.equal(sheet.send(wire, LINES, bytes), bytes.length <= 64 * 1024)
-    for (const one of said(wire))
+    const buffer = new WriteBuffer()
+    assert.equal(buffer.send(wire, LINES, body), true)
+    assert.equal(buffer.send(wire, LINES, bytes), bytes.length <= 64 * 1024)
+    for (const one of textsOf(wire))
       assert.equal(one, `${LINES}content-length: ${length}\r\n\r\n${bytes.toString('utf8')}`)
   })
 
-test('sheet: a head in Latin-1', () => {
+test('write buffer: a head in Latin-1', () => {
   const wire = socket(false)
   new WriteBuffer().send(wire, 'x: é\r\n', '{}')
-  assert.equal(Buffer.concat(wire.given).toString('latin1'), 'x: é\r\ncontent-length: 2\r\n\r\n{}')
+  assert.equal(Buffer.concat(wire.received).toString('latin1'), 'x: é\r\ncontent-length: 2\r\n\r\n{}')
 })
 
-test('sheet: what has no room is not written', () => {
+test('write buffer: a message that does not fit is not written', () => {
   const wire = socket(false)
   assert.equal(new WriteBuffer().send(wire, LINES, 'a'.repeat(64 * 1024 + 1)), false)
   assert.equal(new WriteBuffer().send(wire, 'x'.repeat(16 * 1024), ''), false)
-  assert.deepEqual(wire.given, [])
+  assert.deepEqual(wire.received, [])
 })
 
-test('sheet: what a socket still holds is not written over by the next message', () => {
+test('write buffer: data that a socket still holds is not overwritten by the next message', () => {
   const [slow, other] = [socket(true), socket(false)]
-  const sheet = new WriteBuffer()
+  const buffer = new WriteBuffer()
   for (const body of ['one', 'two', 'three']) {
-    sheet.send(slow, LINES, body)
-    sheet.send(other, LINES, body.toUpperCase())
+    buffer.send(slow, LINES, body)
+    buffer.send(other, LINES, body.toUpperCase())
   }
   assert.deepEqual(
-    said(slow).map((one) => one.split('\r\n').at(-1)),
+    textsOf(slow).map((one) => one.split('\r\n').at(-1)),
     ['one', 'two', 'three'],
   )
   assert.deepEqual(
-    said(other).map((one) => one.split('\r\n').at(-1)),
+    textsOf(other).map((one) => one.split('\r\n').at(-1)),
     ['ONE', 'TWO', 'THREE'],
   )
 })
 
-test('sheet: a complete head and bytes, as long as there is room', () => {
+test('write buffer: a complete head and a body that fit', () => {
   const [wire, slow] = [socket(false), socket(true)]
-  const sheet = new WriteBuffer({ head: 4, body: 4 })
-  assert.equal(sheet.write(wire, 'é\r\n', Buffer.from('12345678901234')), false)
+  const buffer = new WriteBuffer({ head: 4, body: 4 })
+  assert.equal(buffer.write(wire, 'é\r\n', Buffer.from('12345678901234')), false)
   for (const body of ['1234567890123', 'abc']) {
-    assert.equal(sheet.write(slow, 'é\r\n', Buffer.from(body)), true)
-    assert.equal(sheet.write(wire, 'X\r\n', Buffer.from(body.toUpperCase())), true)
+    assert.equal(buffer.write(slow, 'é\r\n', Buffer.from(body)), true)
+    assert.equal(buffer.write(wire, 'X\r\n', Buffer.from(body.toUpperCase())), true)
   }
   assert.deepEqual(
-    slow.given.map((bytes) => Buffer.from(bytes).toString('latin1')),
+    slow.received.map((bytes) => Buffer.from(bytes).toString('latin1')),
     ['é\r\n1234567890123', 'é\r\nabc'],
   )
-  assert.deepEqual(said(wire), ['X\r\n1234567890123', 'X\r\nABC'])
+  assert.deepEqual(textsOf(wire), ['X\r\n1234567890123', 'X\r\nABC'])
 })

@@ -1,4 +1,4 @@
-/** A head (Latin-1), the bytes behind it and, perhaps, what stands behind those (Latin-1) as one piece, which leaves in one write. */
+/** Joins a head (Latin-1), a body and an optional tail (Latin-1) into one buffer, for a single write. */
 export const joinMessage = (head: string, body: Uint8Array, tail = ''): Buffer => {
   const all = Buffer.allocUnsafe(head.length + body.length + tail.length)
   all.write(head, 'latin1')
@@ -7,61 +7,61 @@ export const joinMessage = (head: string, body: Uint8Array, tail = ''): Buffer =
   return all
 }
 
-/** What a `WriteBuffer` needs of a socket. */
+/** The members of a socket that `WriteBuffer` uses. */
 type Writable = { write(bytes: Uint8Array): unknown; readonly writableLength: number }
 
-/** Room for a head; and for a body, in letters of a text or in bytes. */
-type Room = { readonly head: number; readonly body: number }
-const ROOM: Room = { head: 16 * 1024, body: 64 * 1024 }
+/** Capacity for a head in bytes, and for a body in characters or bytes. */
+type Capacity = { readonly head: number; readonly body: number }
+const CAPACITY: Capacity = { head: 16 * 1024, body: 64 * 1024 }
 
-/** Bytes that a letter of a text (UTF-16) may take. */
-const WIDEST = 3
+/** Maximum UTF-8 bytes of a UTF-16 unit. */
+const MAX_BYTES_PER_UNIT = 3
 
-const blank = ({ head, body }: Room): Buffer => Buffer.allocUnsafeSlow(head + WIDEST * body)
+const allocate = ({ head, body }: Capacity): Buffer => Buffer.allocUnsafeSlow(head + MAX_BYTES_PER_UNIT * body)
 
 /**
- * Where messages are put together to leave in one write. It is blank again as soon as the system has taken all of one,
- * mostly at once: a buffer for each would be memory that is new to the processor every time, and 7 µs for 30 KB.
+ * A reusable buffer in which messages are assembled for a single write. It is reused once the system has accepted a message,
+ * usually at once. A new buffer per message would cost 7 µs for 30 KB, since its memory is not in the processor's cache.
  */
 export class WriteBuffer {
-  readonly #room: Room
-  #page: Buffer
+  readonly #capacity: Capacity
+  #buffer: Buffer
 
-  /** What a slow reader has not taken keeps all of a page in memory. */
-  constructor(room = ROOM) {
-    this.#room = room
-    this.#page = blank(room)
+  /** A slow reader keeps a whole buffer in memory, so the capacity should be small where readers are slow. */
+  constructor(capacity = CAPACITY) {
+    this.#capacity = capacity
+    this.#buffer = allocate(capacity)
   }
 
-  /** Writes the lines of a head (Latin-1), the body's length and the body. False: there is no room for it, and nothing is written. */
+  /** Writes head lines (Latin-1), `content-length` and the body. Returns false if they do not fit; then nothing is written. */
   send(socket: Writable, lines: string, body: string | Uint8Array): boolean {
-    const { head: before, body: most } = this.#room
+    const { head: before, body: most } = this.#capacity
     if (body.length > most) return false
-    // The body first: its length stands in the head.
+    // The body comes first, since the head contains its length.
     let length = body.length
-    if (typeof body === 'string') length = this.#page.write(body, before)
-    else this.#page.set(body, before)
+    if (typeof body === 'string') length = this.#buffer.write(body, before)
+    else this.#buffer.set(body, before)
     const head = `${lines}content-length: ${length}\r\n\r\n`
     const start = before - head.length
     if (start < 0) return false
-    this.#page.write(head, start, 'latin1')
-    this.#leave(socket, start, before + length)
+    this.#buffer.write(head, start, 'latin1')
+    this.#flush(socket, start, before + length)
     return true
   }
 
-  /** The same with a head that is complete. */
+  /** Writes a complete head (Latin-1) and a body. Returns false if they do not fit; then nothing is written. */
   write(socket: Writable, head: string, body: Uint8Array): boolean {
     const length = head.length + body.length
-    if (length > this.#page.length) return false
-    this.#page.write(head, 'latin1')
-    this.#page.set(body, head.length)
-    this.#leave(socket, 0, length)
+    if (length > this.#buffer.length) return false
+    this.#buffer.write(head, 'latin1')
+    this.#buffer.set(body, head.length)
+    this.#flush(socket, 0, length)
     return true
   }
 
-  #leave(socket: Writable, from: number, to: number): void {
-    socket.write(this.#page.subarray(from, to))
-    // What is still to go belongs to the socket.
-    if (socket.writableLength > 0) this.#page = blank(this.#room)
+  #flush(socket: Writable, from: number, to: number): void {
+    socket.write(this.#buffer.subarray(from, to))
+    // Data that is not yet accepted belongs to the socket, so a new buffer is needed.
+    if (socket.writableLength > 0) this.#buffer = allocate(this.#capacity)
   }
 }

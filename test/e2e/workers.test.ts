@@ -357,7 +357,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     [
       'an address of another machine',
       { WORKERS: '2', HOST: '192.0.2.1' },
-      /^headgate: HOST=192\.0\.2\.1 is no address of this machine.*\n$/,
+      /^headgate: HOST=192\.0\.2\.1 is not an address of this machine.*\n$/,
     ],
     [
       'a process that may start no others',
@@ -379,7 +379,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       await new Promise<void>((resolve) => other.listen({ port, host: '127.0.0.1', reusePort }, resolve))
       const { exited, output } = await run({ env: { WORKERS: '2', PORT: String(port) } })
       assert.equal(await exited, 1)
-      assert.equal(output(), `headgate: port ${port} is taken by another program. Choose another: PORT=${port + 1}\n`)
+      assert.equal(output(), `headgate: Port ${port} is in use. Choose another: PORT=${port + 1}\n`)
       other.close()
     })
 

@@ -1,63 +1,62 @@
 /**
- * The settings, defined once. From this come the types, the loader, the names in the environment, the messages about
- * bad values and the published JSON Schema of the file.
+ * The settings, defined once: types, loader, environment names, error messages, documentation and the published JSON
+ * Schema of the file are derived from this schema.
  */
 import { z } from 'zod'
 
-/** 2^31 − 1: the longest a Node timer can wait, in ms; beyond it fires at once. */
+/** 2^31 − 1 ms: the longest delay of a Node timer; a longer one fires immediately. */
 const LONGEST = 2_147_483_647
 
 const ms = (fallback: number, about: string) => z.int().min(0).max(LONGEST).default(fallback).describe(`${about} (ms)`)
 const whole = (fallback: number, least: number, most: number, about: string) =>
   z.int().min(least).max(most).default(fallback).describe(about)
 
-/** As a browser says it in `Origin`: no path, and no star, which no page has. Apps and extensions have schemes of their own. */
+/** A value of `Origin` as browsers send it: no path, no wildcard. Apps and extensions have schemes of their own. */
 const ORIGIN = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/\s?#*]+\/?$/
 
-/**
- * A section and a name make the environment's name: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. A setting
- * outside a section is its own name: `keyStrategy` is `KEY_STRATEGY`.
- */
+/** The variable's name is derived from the path: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. */
 export const settingsSchema = z.strictObject({
   circuit: z
     .strictObject({
-      timeout: ms(30_000, 'longest an attempt may take to show life; 0 is off'),
-      errorThreshold: whole(50, 1, 100, 'percent of failures in the window at which a circuit opens'),
-      resetTimeout: ms(300_000, 'how long a circuit stays open before one real request probes it'),
-      window: z.int().min(100).max(LONGEST).default(60_000).describe('rolling window of outcomes (ms)'),
-      minRequests: whole(5, 1, 1_000_000, 'outcomes needed in the window before the percentage counts'),
+      timeout: ms(30_000, 'time to the first response byte of an attempt; 0 is off'),
+      errorThreshold: whole(50, 1, 100, 'percentage of failures in the window that opens a circuit'),
+      resetTimeout: ms(300_000, 'time a circuit stays open before a real request probes the target'),
+      window: z
+        .int()
+        .min(100)
+        .max(LONGEST)
+        .default(60_000)
+        .describe('rolling window in which outcomes are counted (ms)'),
+      minRequests: whole(5, 1, 1_000_000, 'minimum number of outcomes in the window for the percentage to apply'),
       consecutiveFailures: whole(
         5,
         0,
         1_000_000,
-        'failures in a row that open a circuit regardless of the window; 0 is off',
+        'consecutive failures that open a circuit, whatever the percentage; 0 is off',
       ),
-      probes: whole(1, 1, 1_000, 'concurrent probes while half open'),
+      probes: whole(1, 1, 1_000, 'concurrent probes of a half-open circuit'),
       slowStart: ms(
         10_000,
-        'after an outage: until a target has its whole load back, of which the others take what they can meanwhile; 0 is off, and never longer than resetTimeout',
+        'time in which a recovered target gradually receives its full load again, while other targets take the rest; at most resetTimeout; 0 is off',
       ),
       whenAllOpen: z
         .enum(['probe', 'fail', 'try'])
         .default('probe')
-        .describe('what to do when every circuit a request could use is open'),
+        .describe(
+          'when every circuit that a request could use is open: probe a target early, fail, or try as if they were closed',
+        ),
     })
     .prefault({}),
   retry: z
     .strictObject({
-      maxAttempts: whole(6, 1, 100, 'attempts for one request over all targets, the first included'),
+      maxAttempts: whole(6, 1, 100, 'maximum attempts for one request over all targets, including the first'),
       budgetPercent: whole(
         20,
         0,
         100,
-        'second and later attempts at the same model of a provider (whatever the key), and hedges, as a share of its first tries over 10 s; failover to another model or provider is never refused',
+        'retry budget: second and later attempts at a model of a provider (whatever the key), and hedges, as a percentage of its first attempts in the last 10 s; failover to another model or provider is never refused',
       ),
-      budgetFloor: whole(
-        3,
-        0,
-        1_000_000,
-        'such attempts allowed in a second at the same model of a provider, however few first tries there were',
-      ),
+      budgetFloor: whole(3, 0, 1_000_000, 'such attempts per second that are always allowed at a model of a provider'),
     })
     .prefault({}),
   hedge: z
@@ -66,40 +65,40 @@ export const settingsSchema = z.strictObject({
         0,
         0,
         100,
-        'requests that may be asked of a second provider as well while the first keeps them waiting, in percent of all; each costs its prompt a second time; 0 is off',
+        'percentage of requests that may be hedged: sent to a second target while the first one is slow. Each hedge pays for the prompt a second time; 0 is off',
       ),
       delay: ms(
         1_000,
-        'least wait for the first provider before the second is asked; more where 1 of 20 answers there took longer lately',
+        'minimum wait for the first target before a hedge; longer if recent answers of that target were slower (95th percentile)',
       ),
     })
     .prefault({}),
   timeout: z
     .strictObject({
-      connect: ms(5_000, 'to be connected to an upstream'),
-      firstContent: ms(120_000, 'until the first content of an answer; 0 is off'),
-      idle: ms(60_000, 'without any byte in the middle of an answer; 0 is off'),
-      contentIdle: ms(180_000, 'with nothing but keep-alives in the middle of a stream; 0 is off'),
-      request: ms(600_000, 'for everything, waits and retries included; 0 is off'),
-      clientWrite: ms(120_000, 'for a client that has stopped reading; 0 is off'),
+      connect: ms(5_000, 'to connect to an upstream, including TLS'),
+      firstContent: ms(120_000, 'to the first content of an answer; 0 is off'),
+      idle: ms(60_000, 'without a byte in the middle of an answer; 0 is off'),
+      contentIdle: ms(180_000, 'with only keep-alives in the middle of a stream; 0 is off'),
+      request: ms(600_000, 'for the whole request, including waits and retries; 0 is off'),
+      clientWrite: ms(120_000, 'for a client that does not read its answer; 0 is off'),
     })
     .prefault({}),
   stream: z
     .strictObject({
       holdback: ms(
         0,
-        'the beginning of a streaming answer is held back so long after its first content, during which a break is still invisible and tried elsewhere; every client waits that much longer for the first word',
+        'time in which a stream is buffered after its first content, so that a break can still be retried on another target; delays the first content of every stream by this much; 0 is off',
       ),
       continue: z
         .boolean()
         .default(false)
         .describe(
-          'plain text that breaks off in the middle is gone on with, once, by another model that takes the beginning of its own answer; what has been said goes to that provider too and is paid for again',
+          'if a text stream breaks, resume it once on another model that supports prefill. The partial answer is sent to that provider, which charges for it as input',
         ),
     })
     .prefault({}),
   keepAlive: z
-    .strictObject({ interval: ms(15_000, 'between signs of life to a streaming client; 0 is off') })
+    .strictObject({ interval: ms(15_000, 'interval of keep-alive comments in a stream without data; 0 is off') })
     .prefault({}),
   drain: z
     .strictObject({
@@ -108,45 +107,51 @@ export const settingsSchema = z.strictObject({
         .min(0)
         .max(LONGEST)
         .optional()
-        .describe('to go on serving after SIGTERM before closing (ms); 0, in production 5000'),
-      timeout: ms(30_000, 'for live requests to finish'),
+        .describe(
+          'time to keep serving after SIGTERM before connections are closed (ms); unset: 0, in production 5000',
+        ),
+      timeout: ms(30_000, 'time for requests in progress to finish'),
     })
     .prefault({}),
   limit: z
     .strictObject({
-      body: whole(20_971_520, 1, 1_073_741_824, 'largest request body (bytes)'),
+      body: whole(20_971_520, 1, 1_073_741_824, 'maximum size of a request body (bytes)'),
       messages: whole(10_000, 1, 1_000_000, 'messages, items or inputs in one request'),
       parts: whole(20_000, 1, 1_000_000, 'content parts and tool calls in all messages of one request'),
       tools: whole(2_000, 1, 1_000_000, 'tools in one request'),
-      concurrent: whole(10_000, 1, 1_000_000, 'requests under way at once'),
+      concurrent: whole(10_000, 1, 1_000_000, 'concurrent requests'),
       connections: whole(
         10_000,
         1,
         1_000_000,
-        'connections open at once; a tenth more is let in to ask for health only',
+        'concurrent connections; a tenth more is accepted for health checks only',
       ),
       connectionsPerAddress: whole(
         0,
         0,
         1_000_000,
-        'connections from one address (of IPv6: one /64); 0 is off, since behind a load balancer all come from one',
+        'concurrent connections from one address (IPv6: one /64); 0 is off, because behind a load balancer all connections come from one address',
       ),
       bufferedMegabytes: whole(
         512,
         1,
         1_048_576,
-        'held in memory at once for requests being answered, whole answers being read and clients that read slowly; beyond it the client (its key, else its address) with the most unread bytes loses its oldest unread answer, then new model calls are turned away, and beyond twice as much answers of more than a megabyte that are being read',
+        'memory for requests in progress, whole answers being received, and answers that clients read slowly. Above it, the client (by key, otherwise by address) with the most unread bytes loses its oldest unread answer; then new model calls are refused. Above twice as much, answers of more than 1 MB that are being received are aborted',
       ),
       eventLoopDelay: ms(
         1_000,
-        'new model calls are turned away while timers have been later than this in each of the last five seconds; 0 is off',
+        'new model calls are refused while timers were late by more than this in each of the last five seconds; 0 is off',
       ),
     })
     .prefault({}),
   auth: z
     .strictObject({
-      keys: z.array(z.string().min(1)).default([]).describe('client keys; set: every model call needs one'),
-      admin: z.string().min(1).optional().describe('token of the operator, for status and metrics from elsewhere'),
+      keys: z.array(z.string().min(1)).default([]).describe('client keys; if set, every model call needs one of them'),
+      admin: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('token for the operator: access to status and metrics from other machines'),
     })
     .prefault({}),
   cors: z
@@ -154,12 +159,14 @@ export const settingsSchema = z.strictObject({
       origins: z
         .array(z.string().regex(ORIGIN).meta({ allowed: 'scheme://name or scheme://name:port' }))
         .default([])
-        .describe('web origins that may call, as https://app.example')
+        .describe('web origins that may call the gateway, such as https://app.example')
         .meta({ allowed: 'a list of scheme://name or scheme://name:port' }),
     })
     .prefault({}),
   data: z
-    .strictObject({ dir: z.string().min(1).default('.headgate').describe('folder of the embedded database') })
+    .strictObject({
+      dir: z.string().min(1).default('.headgate').describe('folder of the database of stored responses'),
+    })
     .prefault({}),
   responses: z
     .strictObject({
@@ -167,26 +174,26 @@ export const settingsSchema = z.strictObject({
         30,
         0,
         3_650,
-        'days for which answers of the responses style can be asked for again and continued, unless a request says `store: false`; 0: nothing is kept',
+        'days for which answers of the responses API can be retrieved and continued, unless a request has `store: false`; 0: nothing is stored',
       ),
-      maxMegabytes: whole(1_024, 1, 1_048_576, 'most they may take on disk; the oldest make room'),
+      maxMegabytes: whole(1_024, 1, 1_048_576, 'maximum disk space of stored responses; the oldest are deleted first'),
     })
     .prefault({}),
   idempotency: z
     .strictObject({
       keep: ms(
         600_000,
-        'for which the answer to a request with an `Idempotency-Key` is kept in memory, so that the same key gets it again; 0: the header means nothing',
+        'time for which the answer to a request with an `Idempotency-Key` is kept in memory for retries with the same key; 0: the header is ignored',
       ),
       finish: ms(
         60_000,
-        'for which such an answer goes on after its client has left, so that it can come back for it; 0: it is ended at once',
+        'time for which such a call continues after its client disconnected, so that a retry can receive it; 0: it is cancelled at once',
       ),
       maxMegabytes: whole(
         64,
         1,
         65_536,
-        'most memory for answers that are kept or shared; the oldest make room, and one alone may take a quarter',
+        'maximum memory for kept and shared answers; the oldest are dropped first, and one answer may take a quarter',
       ),
     })
     .prefault({}),
@@ -194,30 +201,32 @@ export const settingsSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'requests of one client that say the same at the same time, and leave nothing to chance, are answered by one call upstream (bodies of up to a million characters)',
+      'one upstream call answers equal concurrent requests of one client, if they are deterministic (bodies of up to a million characters)',
     ),
   hosts: z
     .array(z.string().min(1))
     .default([])
     .describe(
-      'host names that belong to this gateway: accepted in Host on a loopback address, and as the origin of web pages without client keys',
+      'host names of this gateway: accepted in Host on a loopback address, and as origin of web pages without client keys',
     ),
   fallback: z
     .enum(['any', 'same-model', 'none'])
     .default('any')
-    .describe('where a request may go when its own targets fail'),
+    .describe(
+      'where a request may go when its own targets fail: any provider, another provider of the same model, or nowhere',
+    ),
   unknownModel: z
     .enum(['route', 'reject'])
     .default('route')
-    .describe('what a model name nobody knows gets: the default route, or 404'),
+    .describe('a model name that matches nothing: use the default route, or answer 404'),
   strategy: z
     .enum(['priority', 'weighted', 'latency', 'cost'])
     .default('priority')
-    .describe('how targets of equal claim are ordered'),
+    .describe('order of targets with equal rank'),
   keyStrategy: z
     .enum(['spread', 'sticky', 'round-robin'])
     .default('spread')
-    .describe("how one provider's keys share the load"),
+    .describe("how a provider's keys share the load"),
 })
 
 export type Settings = z.output<typeof settingsSchema>

@@ -13,33 +13,39 @@ export const launchSchema = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_.:%-]+$/)
     .optional()
-    .describe('address to listen on; 127.0.0.1, in production all interfaces')
+    .describe('address to listen on; unset: 127.0.0.1, in production all interfaces')
     .meta({ allowed: 'a host name or an address, without port' }),
   nodeEnv: z
     .string()
     .optional()
-    .describe('`production`: JSON logs, no demo provider, all interfaces, waits before it closes'),
-  logLevel: z.enum(['debug', 'info', 'warn', 'error']).default('info').describe('least level of the log lines written'),
-  logFormat: z.enum(['pretty', 'json']).optional().describe('`pretty` on a terminal, else `json`'),
+    .describe('`production`: JSON logs, no demo provider, all interfaces, a drain delay of 5 s'),
+  logLevel: z
+    .enum(['debug', 'info', 'warn', 'error'])
+    .default('info')
+    .describe('lowest level of log lines that are written'),
+  logFormat: z.enum(['pretty', 'json']).optional().describe('unset: `pretty` on a terminal, otherwise `json`'),
   httpClient: z
     .enum(['own', 'undici'])
     .default('own')
-    .describe('who speaks HTTP with providers: this program, or undici, which takes more time and is older'),
+    .describe('HTTP client for providers: the built-in one, or undici, which takes more CPU'),
   httpServer: z
     .enum(['own', 'node'])
     .default('own')
-    .describe('who speaks HTTP with clients: this program, or Node, which takes more time and is older'),
+    .describe('HTTP server for clients: the built-in one, or `node:http`, which takes more CPU'),
   workers: z
     .int()
     .min(1)
     .max(MAX_WORKERS)
     .default(1)
-    .describe('processes that serve the one port, each with states of its own (docs/workers.md)'),
+    .describe('processes that serve the port, each with its own state (docs/workers.md)'),
   headgateConfig: z
     .string()
     .optional()
-    .describe('path of the configuration file; `headgate.yaml` in the working folder'),
-  providers: z.array(z.string()).optional().describe('these providers in this order; unset: every provider with a key'),
+    .describe('path of the configuration file; unset: `headgate.yaml` in the working folder'),
+  providers: z
+    .array(z.string())
+    .optional()
+    .describe('providers to use, in this order; unset: every provider with a key'),
 })
 
 /** JSON Schema, as far as it is read here. */
@@ -120,7 +126,7 @@ export const durationHint = (schema: Schema, written: string): string => {
 
 /** What a list holds. */
 const manyOf = (schema: Schema): string =>
-  schema.enum ? `any of ${schema.enum.join(', ')}` : schema.type === 'string' ? 'texts' : 'values'
+  schema.enum ? `any of ${schema.enum.join(', ')}` : schema.type === 'string' ? 'strings' : 'values'
 
 /** What a schema allows, in words. */
 export const allowedBy = (schema: Schema): string => {
@@ -135,7 +141,7 @@ export const allowedBy = (schema: Schema): string => {
         return `a number above ${schema.exclusiveMinimum}${schema.maximum === undefined ? '' : `, ${schema.maximum} at most`}`
       return schema.minimum === undefined ? 'a number' : `a number from ${schema.minimum}`
     case 'string':
-      return 'a text that is not empty'
+      return 'a non-empty string'
     case 'array':
       return `a list of ${schema.items ? manyOf(schema.items) : 'values'}${schema.minItems ? ', not empty' : ''}`
     case 'object':

@@ -177,7 +177,7 @@ for (const row of settingRows) {
   else
     test(`${env}: takes a text`, () => {
       assert.equal(setBy(row, ' some text '), 'some text')
-      assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), /allowed: a text that is not empty/)
+      assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), /allowed: a non-empty string/)
     })
 
   test(`${env}: wins over the file`, () => {

@@ -94,5 +94,5 @@ export default {
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
   quirks: { requestBody: onlyResponses(asAtOpenai), errors },
-  note: 'Spoken to in Converse, which has the models of every maker but those OpenAI keeps to itself (GPT-5.4 and later): these in responses; `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
+  note: 'Called with Converse, which has all models except GPT-5.4 and later of OpenAI; those are called with responses. `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

@@ -65,7 +65,7 @@ export default {
   defaultModel: 'command-a-03-2025',
   models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
   quirks: { requestBody: inOrder(olderChat, onlyChat(whatItCarries)), errors },
-  note: 'Spoken to in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
+  note: 'Called in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
   embeds: {
     protocol: 'cohere-embeddings',
     models: [

@@ -80,6 +80,6 @@ export default {
   defaultModel: 'gemini-2.5-flash',
   models: { path: '/models?pageSize=1000', decode: writingModels },
   quirks: { requestBody: olderChat, path: onceModels, errors },
-  note: 'Spoken to in its own format; `GEMINI_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL ends in the version (`…/v1beta`).',
+  note: 'Called in its own format; `GEMINI_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL ends in the version (`…/v1beta`).',
   embeds: { protocol: 'gemini-embeddings', models: ['gemini-embedding-001'] },
 } satisfies Provider

@@ -41,6 +41,6 @@ export default {
   keyless: true,
   models: { path: '/v1/models' },
   quirks: { requestBody: olderChat, errors },
-  note: 'Usually `http://localhost:11434`, without a version. The default model is the first it lists. Spoken to in its own format; `OLLAMA_STYLES=chat` uses its OpenAI-compatible endpoint.',
+  note: 'Usually `http://localhost:11434`, without a version. The default model is the first it lists. Called in its own format; `OLLAMA_STYLES=chat` uses its OpenAI-compatible endpoint.',
   embeds: { protocol: 'openai-embeddings', path: '/v1/embeddings', models: [] },
 } satisfies Provider

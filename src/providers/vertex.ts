@@ -92,5 +92,5 @@ export default {
     models: ['gemini-embedding-001', 'text-embedding-005', 'text-multilingual-embedding-002'],
     requestBody: oneText,
   },
-  note: "Without a key: Google's default credentials, for `VERTEX_PROJECT` (or `GOOGLE_CLOUD_PROJECT`) at `VERTEX_LOCATION` (`global`). With one: express mode, without project and location. Claude models are spoken to in their own format. A base URL ends before `/publishers`.",
+  note: "Without a key: Google's default credentials, for `VERTEX_PROJECT` (or `GOOGLE_CLOUD_PROJECT`) at `VERTEX_LOCATION` (`global`). With one: express mode, without project and location. Claude models are called in their own format. A base URL ends before `/publishers`.",
 } satisfies Provider

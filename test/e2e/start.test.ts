@@ -127,6 +127,6 @@ test('start: a taken port is named, with a way out', async () => {
   assert.ok(address && typeof address === 'object')
   const { exited, output } = await run({ env: { PORT: String(address.port) } })
   assert.equal(await exited, 1)
-  assert.match(output(), new RegExp(`port ${address.port} is taken.*PORT=${address.port + 1}`))
+  assert.match(output(), new RegExp(`Port ${address.port} is in use.*PORT=${address.port + 1}`))
   other.close()
 })

@@ -38,20 +38,20 @@ for (const [provider, model, listed] of [
 
 const lookups = [
   ['its name', 'one', 'big-1', big],
-  ['a snapshot with facts of its own', 'one', 'big-1-2025-01-01', { inputPrice: 300 }],
-  ['a snapshot without', 'one', 'big-1-2025-09-30', big],
-  ['a snapshot, written together', 'one', 'big-1-20250930', big],
-  ['a snapshot, as Vertex writes it', 'one', 'big-1@20250930', big],
-  ['no date, though digits', 'one', 'big-1-20259999', undefined],
+  ['a snapshot with its own facts', 'one', 'big-1-2025-01-01', { inputPrice: 300 }],
+  ['an unlisted snapshot', 'one', 'big-1-2025-09-30', big],
+  ['a snapshot with a compact date', 'one', 'big-1-20250930', big],
+  ['a snapshot in the format of Vertex', 'one', 'big-1@20250930', big],
+  ['digits that are not a date', 'one', 'big-1-20259999', undefined],
   ['a variant at another price', 'one', 'big-1:free', unpriced],
-  ['with the word before it', 'one', 'models/small', { inputPrice: 37.5, outputPrice: 150, cacheWritePrice: 40 }],
-  ['a name that only begins alike', 'one', 'big-10', undefined],
-  ['what only another provider has', 'one', 'vendor/big-1', undefined],
-  ['a vendor in front', 'two', 'big-1', undefined],
-  ['a provider nobody knows', 'three', 'big-1', undefined],
-  ['a name of the language', 'constructor', 'constructor', undefined],
-  ['a name of the language, as a model', 'one', '__proto__', undefined],
-  ['nothing', 'one', '', undefined],
+  ['with the prefix models/', 'one', 'models/small', { inputPrice: 37.5, outputPrice: 150, cacheWritePrice: 40 }],
+  ['a longer name with the same beginning', 'one', 'big-10', undefined],
+  ['a model of another provider', 'one', 'vendor/big-1', undefined],
+  ['a missing vendor prefix', 'two', 'big-1', undefined],
+  ['an unknown provider', 'three', 'big-1', undefined],
+  ['an object member name', 'constructor', 'constructor', undefined],
+  ['an object member name as a model', 'one', '__proto__', undefined],
+  ['an empty name', 'one', '', undefined],
 ] as const
 
 for (const [what, provider, model, facts] of lookups)
@@ -60,22 +60,22 @@ for (const [what, provider, model, facts] of lookups)
 const wrong = [
   ['a price of zero', { price: [0, 1] }],
   ['a price below zero', { price: [-1, 1] }],
-  ['a price in words', { price: ['1', 1] }],
+  ['a price as text', { price: ['1', 1] }],
   ['five prices', { price: [1, 1, 1, 1, 1] }],
-  ['half a token', { context: 0.5 }],
-  ['no window', { context: 0 }],
-  ['capabilities that are no words', { can: [1] }],
-  ['no entry', 7],
+  ['a fractional window', { context: 0.5 }],
+  ['a window of zero', { context: 0 }],
+  ['capabilities that are not text', { can: [1] }],
+  ['not an object', 7],
 ] as const
 
 for (const [what, entry] of wrong)
-  test(`catalogue: ${what} is named and left out`, () => {
+  test(`catalogue: ${what} is reported and left out`, () => {
     const { entries, problems } = decodeCatalogue({ providers: { one: { bad: entry, good: { context: 5 } } } })
-    assert.deepEqual(problems, ['one bad is not an entry'])
+    assert.deepEqual(problems, ['one bad is not a valid entry'])
     assert.deepEqual([...(entries.get('one')?.keys() ?? [])], ['good'])
   })
 
-test('catalogue: a file that cannot be read is told once, and everything is unknown', () => {
+test('catalogue: an unreadable file is reported once, and every model is unknown', () => {
   const problems: string[] = []
   const catalogue = openCatalogue((problem) => problems.push(problem), new URL('nowhere.json', import.meta.url))
   assert.deepEqual(problems, [])
@@ -87,7 +87,7 @@ test('catalogue: a file that cannot be read is told once, and everything is unkn
 const file = JSON.parse(readFileSync(CATALOGUE_FILE, 'utf8'))
 const providers = await loadProviders()
 
-test('catalogue: the committed file is whole, small, and says where it is from', () => {
+test('catalogue: the committed file is complete, small and names its sources', () => {
   assert.deepEqual(decodeCatalogue(file).problems, [])
   assert.ok(readFileSync(CATALOGUE_FILE).length < 400 * 1024)
   assert.match(file.made, /^20[0-9]{2}-[0-9]{2}-[0-9]{2}$/)
@@ -100,7 +100,7 @@ test('catalogue: the committed file is whole, small, and says where it is from',
   }
 })
 
-test('catalogue: it is about providers there are, by the name they look themselves up with', () => {
+test('catalogue: its providers exist, with their catalogue names', () => {
   const names = new Set([...providers.values()].map(({ catalogue, name }) => catalogue ?? name))
   for (const name of Object.keys(file.providers)) assert.ok(names.has(name), name)
 })

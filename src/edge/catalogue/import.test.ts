@@ -12,7 +12,7 @@ const read = (body: Json, version = '1') =>
 const models = (body: Json) =>
   Object.fromEntries([...(read(body)?.models ?? [])].map(([provider, of]) => [provider, Object.fromEntries(of)]))
 
-// Shapes as the sources publish them; names and figures are made up.
+// Shapes as published by the sources; names and figures are invented.
 const litellm = {
   sample_spec: { litellm_provider: 'one of the providers', mode: 'one of the modes' },
   'm-1': {
@@ -169,9 +169,9 @@ for (const body of [
   [{ models: 'x' }],
   { error: { message: 'rate limited' } },
 ])
-  test(`catalogue import: ${JSON.stringify(body)} is no catalogue`, () => assert.equal(read(body), undefined))
+  test(`catalogue import: ${JSON.stringify(body)} is not a catalogue`, () => assert.equal(read(body), undefined))
 
-test('catalogue import: bad values inside are left out, not passed on', () => {
+test('catalogue import: invalid values are left out', () => {
   const odd = {
     'm-1': {
       litellm_provider: 'openai',
@@ -186,7 +186,7 @@ test('catalogue import: bad values inside are left out, not passed on', () => {
   assert.deepEqual(models(odd), {})
 })
 
-test('catalogue import: earlier sources win, later ones fill gaps and add whole providers, and disagreements are told', () => {
+test('catalogue import: earlier sources take precedence, later ones fill gaps and add providers, differences are reported', () => {
   const early = read(
     { a: { litellm_provider: 'openai', mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 } },
     '1',
@@ -242,9 +242,9 @@ const called = [
 const ours = sourceNames(await loadProviders())
 
 for (const [theirs, name] of called)
-  test(`catalogue import: ${theirs} is ${name ?? 'nobody'}`, () => assert.equal(ours(theirs), name))
+  test(`catalogue import: ${theirs} is ${name ?? 'unknown'}`, () => assert.equal(ours(theirs), name))
 
-test('catalogue import: what another endpoint of a provider has is not taken for its own', () => {
+test('catalogue import: models of another endpoint of a provider are left out', () => {
   assert.deepEqual(
     [
       served('perplexity', 'sonar-pro'),

@@ -1,11 +1,11 @@
-/** Catalogues others keep, read into ours: LiteLLM's price file, models.dev's `api.json`, genai-prices' `data.json`. */
+/** Imports catalogues of other projects: LiteLLM's price file, models.dev's `api.json`, genai-prices' `data.json`. */
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { CatalogueFile, Entry, Source } from './catalogue.ts'
 
-/** Providers and their models, in our names. */
+/** Providers and their models, with the names used here. */
 export type Imported = { readonly source: Source; readonly models: ReadonlyMap<string, ReadonlyMap<string, Entry>> }
 
-/** `names`: what to call a provider, from what the source calls it; undefined: not one of ours. `today`: `2026-11-21`. */
+/** `names`: maps a source's provider name to the name here; undefined: unknown. `today`: such as `2026-11-21`. */
 export type ImportContext = {
   readonly served: (provider: string, model: string) => boolean
   readonly names: (theirs: string) => string | undefined
@@ -24,11 +24,11 @@ type Format = {
 
 const first = (body: Json): Json | undefined => Object.values(object(body) ?? {}).find((value) => isObject(value))
 
-/** A price per token, or per million of them, as nano-dollars per token. Zero is what sources write for unknown. */
+/** A price per token, or per million tokens, as nano-dollars per token. Sources write zero for unknown. */
 const nano = (price: Json | undefined, perToken: number): number | null => {
   const value = number(price)
   if (value === undefined || value <= 0) return null
-  // Six digits behind the point: rounds off what binary fractions add, keeps every price anybody asks.
+  // Six decimals remove binary rounding errors and preserve every real price.
   return Number((value * 1e9 * perToken).toFixed(6))
 }
 const PER_TOKEN = 1
@@ -56,8 +56,8 @@ const entry = (
   }
 }
 
-const wordsFor = (table: readonly (readonly [word: string, said: boolean])[]): string[] =>
-  table.filter(([, said]) => said).map(([word]) => word)
+const capabilitiesIn = (table: readonly (readonly [word: string, has: boolean])[]): string[] =>
+  table.filter(([, has]) => has).map(([word]) => word)
 
 // ── LiteLLM ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -72,7 +72,7 @@ const litellm: Format = {
       const until = text(value.deprecation_date)
       if (provider === undefined || (until !== undefined && until < today)) continue
       const model = key.startsWith(`${theirs}/`) ? key.slice(theirs.length + 1) : key
-      // The second price of a long prompt has no place here; where there are only tiers, the first is the price.
+      // The higher price of long prompts is not represented; if there are only tiers, the first one is used.
       const prices = object(list(value.tiered_pricing)[0]) ?? value
       yield [
         provider,
@@ -86,7 +86,7 @@ const litellm: Format = {
             nano(prices.cache_read_input_token_cost, PER_TOKEN),
             nano(prices.cache_creation_input_token_cost, PER_TOKEN),
           ],
-          wordsFor([
+          capabilitiesIn([
             ['tools', value.supports_function_calling === true],
             ['vision', value.supports_vision === true],
             ['structured_output', value.supports_response_schema === true],
@@ -119,11 +119,11 @@ const modelsDev: Format = {
           provider,
           model,
           entry(
-            // Where the input has a limit of its own, that is what a prompt has to fit in.
+            // A separate input limit is what a prompt has to fit into.
             size(limit?.input) ?? size(limit?.context),
             size(limit?.output),
             [price?.input, price?.output, price?.cache_read, price?.cache_write].map((each) => nano(each, PER_MILLION)),
-            wordsFor([
+            capabilitiesIn([
               ['tools', about.tool_call === true],
               ['vision', reads.includes('image')],
               ['structured_output', about.structured_output === true],
@@ -140,7 +140,7 @@ const modelsDev: Format = {
 
 // ── genai-prices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The prices of today: an object, or a list of which the last that has begun holds. Prices of some hours are nobody's. */
+/** The prices of today: an object, or a list with start dates, of which the last started one applies. Prices per time of day are ignored. */
 const pricesOf = (prices: Json | undefined, today: string): JsonObject => {
   if (!isList(prices)) return object(prices) ?? {}
   let now: JsonObject = {}
@@ -155,7 +155,7 @@ const pricesOf = (prices: Json | undefined, today: string): JsonObject => {
 /** A number, or a base with tiers above it. */
 const base = (price: Json | undefined): Json | undefined => object(price)?.base ?? price
 
-/** Every name a rule of equality names. Rules of prefixes name models that need not exist. */
+/** Every name that an equality rule lists. Prefix rules may match models that do not exist. */
 const equalTo = (rule: Json | undefined): string[] => {
   const one = text(object(rule)?.equals)
   return one !== undefined ? [one] : list(object(rule)?.or).flatMap(equalTo)
@@ -175,7 +175,7 @@ const genaiPrices: Format = {
           nano(base(prices.input_mtok), PER_MILLION),
           nano(base(prices.output_mtok), PER_MILLION),
         ]
-        // What has no price for output writes nothing: embeddings, rankers. It says nothing of capabilities.
+        // Models without an output price (embeddings, rerankers) generate no text. Capabilities are not listed.
         if (output === null) continue
         const known = entry(
           size(about.context_window),
@@ -197,7 +197,7 @@ const genaiPrices: Format = {
 
 const FORMATS: readonly Format[] = [litellm, modelsDev, genaiPrices]
 
-/** Reads a source in whichever of the formats it is; undefined: in none. */
+/** Imports a source in any of the formats; undefined if it has none of them. */
 export const importCatalogue = (body: Json, context: ImportContext): Imported | undefined => {
   const format = FORMATS.find(({ is }) => is(body))
   if (!format) return undefined
@@ -205,20 +205,20 @@ export const importCatalogue = (body: Json, context: ImportContext): Imported | 
   for (const [provider, model, known] of format.read(body, context)) {
     if (Object.keys(known).length === 0 || !isModelName(model) || !context.served(provider, model)) continue
     const of = models.get(provider) ?? new Map<string, Entry>()
-    // The first of two names for one thing (with and without the provider in front) stays.
+    // The first of two names for one model (with and without the provider prefix) is used.
     if (!of.has(model)) of.set(model, known)
     models.set(provider, of)
   }
   return { source: { ...format.source, version: context.version }, models }
 }
 
-/** Not size classes, wildcards, committed capacity, regions, fine-tuning templates. */
+/** Excludes size classes, wildcards, committed capacity, regions and fine-tuning templates. */
 const isModelName = (name: string): boolean =>
   !/\*|^ft:|-commitment|^(?:us|eu|apac|jp|au|ca|sa|global|us-gov)[./]|(?:^|-)(?:up-to|above|[0-9.]+b-to)-[0-9.]+b|^(?:together|fireworks)-ai-/.test(
     name,
   )
 
-// ── Joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Merging ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export type Disagreement = {
   readonly provider: string
@@ -227,8 +227,8 @@ export type Disagreement = {
 }
 
 /**
- * The sources as one file. What an earlier source says of a model stays; a later one fills in what is missing there,
- * and adds models only for a provider that no earlier one has (two lists of one provider differ mostly in what is gone).
+ * Merges the sources into one file. For each model the first source takes precedence and later ones fill in missing facts.
+ * Later sources add models only for providers that no earlier one has, since the extra models are mostly retired ones.
  */
 export const joinCatalogues = (
   sources: readonly Imported[],
@@ -259,14 +259,14 @@ export const joinCatalogues = (
   return { file: { about, made, sources: sources.map(({ source }) => source), providers }, disagreements }
 }
 
-/** By more than a hundredth, in what input or output costs. */
+/** Whether the input or output prices differ by more than 1 %. */
 const differ = (a: readonly (number | null | undefined)[], b: readonly (number | null | undefined)[]): boolean =>
   [0, 1].some((at) => {
     const [one, other] = [a[at], b[at]]
     return one != null && other != null && Math.abs(one - other) > Math.max(one, other) / 100
   })
 
-/** The file's text: a line a model, so that a change is read as one. */
+/** The file's text with one line per model, which keeps diffs readable. */
 export const catalogueText = ({ providers, ...head }: CatalogueFile): string => {
   const parts = Object.entries(providers).map(([provider, models]) => {
     const lines = Object.entries(models).map(([model, known]) => `${JSON.stringify(model)}:${JSON.stringify(known)}`)

@@ -1,7 +1,7 @@
-/** What the sources of the catalogue call the providers, where that is neither their name here nor an alias. */
+/** Provider names used by the catalogue's sources, where they are neither a name nor an alias here. */
 import { findProvider, type Providers } from '../load-providers.ts'
 
-const CALLED: { readonly [theirs: string]: string } = {
+const SOURCE_NAMES: { readonly [theirs: string]: string } = {
   together_ai: 'together',
   fireworks_ai: 'fireworks',
   'fireworks-ai': 'fireworks',
@@ -17,24 +17,25 @@ const CALLED: { readonly [theirs: string]: string } = {
   moonshotai: 'moonshot',
 }
 
-/** From a source's name of a provider to the name its facts are kept under here. Local servers have only their own list. */
+/** Maps a source's provider name to the catalogue's; undefined for unknown providers and local servers. */
 export const sourceNames =
   (providers: Providers) =>
   (theirs: string): string | undefined => {
-    const known = findProvider(providers, CALLED[theirs] ?? theirs)
+    const known = findProvider(providers, SOURCE_NAMES[theirs] ?? theirs)
     if (!known || known.keyless || known.builtin || known.generic) return undefined
     return known.catalogue ?? known.name
   }
 
-/** Of some providers only what the endpoint that is spoken to here serves: nothing shall be taken to have the rest. */
+/** Models served by the endpoint that the gateway calls, for providers whose sources list others too. */
 const SERVED: { readonly [provider: string]: RegExp } = {
-  // Its other interface (agents) has models of everybody; the older names are gone.
+  // Its agents API serves models of other vendors; older names were removed.
   perplexity: /^sonar(?:-pro|-reasoning-pro|-deep-research)?$/,
-  // Regions are prices of their own and no names of models; images, speech and rankers come as chat in places.
+  // Names with a region only differ in price; images, speech and rerankers are partly listed as chat.
   bedrock: /^[^/]+$/,
   'azure-openai': /^[^/]+$/,
-  // The short names are LiteLLM's.
+  // Short names exist in LiteLLM only.
   fireworks: /^accounts\//,
 }
 
+/** Whether the provider's endpoint serves this model. */
 export const served = (provider: string, model: string): boolean => SERVED[provider]?.test(model) ?? true

@@ -70,7 +70,7 @@ const lock = (path: string): (() => void) => {
   return () => other.close()
 }
 
-test('store: what is stored is read, listed and deleted', async () => {
+test('store: stored responses are read, listed and deleted', async () => {
   const { open, changes } = given()
   const store = open()
   assert.equal(await store.put(one), null)
@@ -86,7 +86,7 @@ test('store: what is stored is read, listed and deleted', async () => {
   assert.deepEqual([changes, store.problem()], [[], null])
 })
 
-test('store: nothing stored, nothing on the disk', async () => {
+test('store: without stored responses there is no file', async () => {
   const { folder, open } = given()
   const store = open()
   store.prepare()
@@ -97,14 +97,14 @@ test('store: nothing stored, nothing on the disk', async () => {
 })
 
 const modes = { skip: process.platform === 'win32' && 'there are no modes' }
-test('store: the folders above are created too, readable by their owner only', modes, async () => {
+test('store: parent folders are created too, readable by their owner only', modes, async () => {
   const { root, open } = given()
   const store = open(join(root, 'deep', 'er', 'data'))
   assert.equal(await store.put(one), null)
   for (const made of ['deep', 'deep/er', 'deep/er/data']) assert.equal(statSync(join(root, made)).mode & 0o077, 0)
 })
 
-test('store: many writes at once are all stored, in order, and again after a restart', async () => {
+test('store: many concurrent writes are all stored, in order, and again after a restart', async () => {
   const { open } = given()
   const store = open()
   const results = await Promise.all(
@@ -121,7 +121,7 @@ test('store: many writes at once are all stored, in order, and again after a res
     )
 })
 
-test('store: what another process with the same folder stores is found', async () => {
+test('store: responses stored by another process in the same folder are found', async () => {
   const { open } = given()
   const [first, second] = [open(), open()]
   assert.equal(await found(first, 'a'), undefined)
@@ -129,13 +129,13 @@ test('store: what another process with the same folder stores is found', async (
   assert.equal((await found(first, 'a'))?.id, 'a')
 })
 
-test('store: what a process that is gone had in progress has failed; what one that is alive has is left to it', async () => {
+test('store: unfinished responses of an ended process are failed; those of a live one are not touched', async () => {
   const { folder, open } = given()
   const dead = spawnSync(process.execPath, ['--version']).pid
   const workers: readonly (readonly [string, string])[] = [
     [`${dead}@${hostname()}`, 'failed'],
     [`${process.ppid}@${hostname()}`, 'queued'],
-    // An earlier process with this one's number, as the first of each container has.
+    // An earlier process with the same PID, as in a container.
     [`${process.pid}@${hostname()}`, 'failed'],
     [`${process.ppid}@another-machine`, 'failed'],
   ]
@@ -157,12 +157,12 @@ const unusable: readonly (readonly [string, (path: string) => void, RegExp])[] =
       file.exec('PRAGMA user_version = 9')
       file.close()
     },
-    /newer Headgate/,
+    /newer version of Headgate/,
   ],
   ['a folder in its place', (path) => mkdirSync(path), /open/],
 ]
 for (const [name, make, why] of unusable)
-  test(`store: with ${name} nothing is stored, which is reported once, until it is mended`, async () => {
+  test(`store: with ${name} nothing is stored, which is reported once, until it is repaired`, async () => {
     const { folder, path, changes, open } = given()
     mkdirSync(folder)
     make(path)
@@ -187,7 +187,7 @@ for (const [name, make, why] of unusable)
     )
   })
 
-test('store: a write that waits for a lock keeps no read waiting, and its failure leaves no record', async () => {
+test('store: a write that waits for a lock does not block reads, and leaves no record when it fails', async () => {
   const { path, open, changes } = given()
   const store = open()
   await store.put(one)
@@ -222,11 +222,11 @@ test('store: a write that waits for a short lock is stored', async () => {
   await found(store, 'a')
   unlock()
   const failure = await write
-  // A machine that is busy for longer than the limit stores nothing, and says so.
+  // A machine that is busy for longer than the limit stores nothing and reports it.
   assert.equal((await found(store, 'b')) === undefined, failure !== null)
 })
 
-test('store: what waits for the disk is bounded', async () => {
+test('store: the queue is bounded', async () => {
   const { path, open } = given()
   const store = open()
   await store.put(one)
@@ -241,7 +241,7 @@ test('store: what waits for the disk is bounded', async () => {
     if (at % 50 === 0) assert.equal((await found(store, `r${at}`)) === undefined, failure !== null, `r${at}`)
 })
 
-test('store: the log is moved into the file in pauses, and stays short', async () => {
+test('store: the log is checkpointed in pauses and stays short', async () => {
   const { path, open } = given()
   const store = open()
   for (let at = 1; at <= 4; at++) {
@@ -251,7 +251,7 @@ test('store: the log is moved into the file in pauses, and stays short', async (
   assert.ok(statSync(`${path}-wal`).size < 40 * 1_048_576, `the log has ${statSync(`${path}-wal`).size} bytes`)
 })
 
-test('store: closed, it has everything in its file, and stores nothing more', async () => {
+test('store: close moves everything into the file, and nothing is stored afterwards', async () => {
   const { path, open, changes } = given()
   const store = open()
   const write = store.put(one)
@@ -262,7 +262,7 @@ test('store: closed, it has everything in its file, and stores nothing more', as
   assert.deepEqual(changes, [])
 })
 
-test('store: the end of its thread is reported, and the next thread goes on', async (t) => {
+test('store: the end of its thread is reported, and the next thread continues', async (t) => {
   const { open, changes } = given()
   const threads: Worker[] = []
   class Watched extends Worker {
@@ -285,7 +285,7 @@ test('store: the end of its thread is reported, and the next thread goes on', as
   assert.deepEqual([threads.length, changes.map(({ status }) => status)], [2, ['degraded', 'ok']])
 })
 
-test('store: what this process has in progress stays so when its thread is started again', async (t) => {
+test('store: responses in progress of this process stay in progress when its thread restarts', async (t) => {
   const { open } = given()
   const threads: Worker[] = []
   class Watched extends Worker {
@@ -303,7 +303,7 @@ test('store: what this process has in progress stays so when its thread is start
   assert.equal((await found(store, 'a'))?.status, 'in_progress')
 })
 
-test('store: a folder that cannot be looked into is a problem without a path, and its thread goes on', async () => {
+test('store: a folder without access is a problem without a path, and the thread continues', async () => {
   const { root, folder, open } = given()
   const store = open()
   assert.equal(await store.put(one), null)
@@ -320,7 +320,7 @@ test('store: a folder that cannot be looked into is a problem without a path, an
   assert.equal((await found(store, 'a'))?.id, 'a')
 })
 
-test('store: where no thread may start nothing is stored', () => {
+test('store: without a thread nothing is stored', () => {
   const { folder } = given()
   const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
     const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
@@ -330,7 +330,7 @@ test('store: where no thread may start nothing is stored', () => {
   assert.match(stdout, /thread cannot start/, stderr)
 })
 
-test('store: its thread keeps no process alive', () => {
+test('store: its thread does not keep the process alive', () => {
   const { folder } = given()
   const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
     const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })

@@ -1,7 +1,7 @@
 /**
- * The store of responses as the event loop sees it: operations are sent to a thread that owns the database, so that a
- * slow, locked, full or missing disk delays nothing else. Each operation has a time limit, and what waits for the thread
- * is bounded. The thread starts with the first operation.
+ * The response store for the event loop. Operations are sent to a thread that owns the database, so that a slow, locked,
+ * full or missing disk does not block anything else. Each operation has a time limit, and the queue is bounded. The thread
+ * starts with the first operation.
  */
 import { access } from 'node:fs'
 import { getCompileCacheDir } from 'node:module'
@@ -40,31 +40,31 @@ export type StoreProblem = { readonly reason: string; readonly since: number }
 
 export type ThreadedStore = ResponseStore & {
   readonly problem: () => StoreProblem | null
-  /** Commits what is queued and ends the thread; at most 2 s. */
+  /** Commits queued writes and ends the thread, within 2 s. */
   readonly close: () => Promise<void>
 }
 
 /**
- * ms. An answer waits for its write no longer than `write`; a request for a stored response may wait longer, since
- * nothing else can answer it. `start`: instead of either, until the thread has started and opened the database.
+ * Time limits in ms. An answer waits for its write no longer than `write`; a read may take longer, since nothing else can
+ * answer it. `start` replaces both until the thread has opened the database.
  */
 const LIMIT = { write: 250, read: 2_000, start: 2_000, close: 2_000 }
 /** ms between two attempts to write while the store does not work. */
 const PROBE = 1_000
 /** ms between two starts of a thread that ended by itself. */
 const RESTART = 1_000
-/** ms after the start of the process when a database that exists is opened: expired responses are deleted. */
+/** ms after the start when an existing database is opened, so that expired responses are deleted. */
 const OPENED_AFTER = 1_000
-/** What may wait for the thread: operations, and characters of responses. */
-const MOST = { operations: 2_000, characters: 256 * 1_048_576 }
+/** Limits of the queue: operations, and characters of responses. */
+const QUEUE_LIMIT = { operations: 2_000, characters: 256 * 1_048_576 }
 /** ms after which a client may retry what needed the store. */
 const RETRY_AFTER = 5_000
 
-/** This process among those that share the folder: its number may have been another's before, as 1 is in each container. */
+/** Identifies this process among those that share the folder. A PID alone may repeat, such as 1 in each container. */
 const PROCESS = `${process.pid}.${Math.round(performance.timeOrigin)}@${hostname()}`
 
 const THREAD = new URL('./store-thread.mjs', import.meta.url)
-/** MB. A response that was answered in the background may have events of 128 million characters. */
+/** Memory limits in MB. The events of a background response may have 128 million characters. */
 const MEMORY = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 4 }
 
 type Pending = {
@@ -72,7 +72,7 @@ type Pending = {
   readonly size: number
   readonly resolve: (answer: Answer) => void
   timer: NodeJS.Timeout | null
-  /** It was answered when its time was over; the thread's answer is still to come. */
+  /** Its time limit has passed and it was answered; the thread's answer is still to come. */
   expired: boolean
 }
 
@@ -94,14 +94,14 @@ class StoreClient {
   readonly #options: StoreOptions
   #worker: Worker | null = null
   #startedAt = Number.NEGATIVE_INFINITY
-  /** The thread has opened the database, or has found that it cannot. */
+  /** Whether the thread has opened the database, or failed to. */
   #ready = false
   #closing = false
   #sentLimits: Limits | null = null
   readonly #pending = new Map<number, Pending>()
   #size = 0
   #number = 0
-  /** Why writes wait, as the thread last reported. */
+  /** Why writes have to wait, as last reported by the thread. */
   #waiting: string | undefined
   #problem: StoreProblem | null = null
 
@@ -138,7 +138,7 @@ class StoreClient {
       return Promise.resolve({ number: operation.number, problem })
     }
     if (this.#closing) return Promise.resolve({ number: operation.number, problem: 'the gateway is shutting down' })
-    if (this.#pending.size >= MOST.operations || this.#size + size > MOST.characters)
+    if (this.#pending.size >= QUEUE_LIMIT.operations || this.#size + size > QUEUE_LIMIT.characters)
       return refuse(`the disk is too slow: ${this.#pending.size} operations wait for it`)
     const problem = this.start()
     if (problem !== null) return refuse(problem)
@@ -177,7 +177,7 @@ class StoreClient {
     const { operation } = pending
     if (pending.expired || !this.#pending.has(operation.number)) return
     pending.expired = true
-    // One start may be slow. While the thread does not answer at all, the next operations wait no longer than usual.
+    // Only the start may be slow. If the thread does not answer at all, the next operations use the normal limits.
     this.#ready = true
     const problem = this.#waiting ?? `the disk did not answer within ${ms} ms`
     this.#degrade(problem)
@@ -205,7 +205,7 @@ class StoreClient {
       if ('problem' in answer) this.#degrade(answer.problem)
       return pending.resolve(answer)
     }
-    // The client received `store: false` before this was committed: a new record is removed again.
+    // The client has already received `store: false`, so a new record is removed again.
     if (operation.do === 'put' && 'value' in answer && answer.value === false) {
       const { id, owner } = operation.response
       void this.#ask({ do: 'delete', id, owner }, 0)
@@ -235,7 +235,7 @@ class StoreClient {
       compileCache: getCompileCacheDir(),
     }
     try {
-      // Not loaded by a gateway that stores nothing. The thread gets no environment, which may contain keys.
+      // Loaded only if responses are stored. The thread gets no environment variables, which may contain keys.
       const { Worker } = process.getBuiltinModule('node:worker_threads')
       const worker = new Worker(THREAD, { workerData, env: {}, execArgv: [], resourceLimits: MEMORY })
       worker.on('message', (message: FromThread) => this.#receive(message))

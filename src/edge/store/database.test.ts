@@ -14,7 +14,7 @@ after(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 })
 
-/** The database, with a transaction for each write. */
+/** The database, with one transaction per write. */
 type Opened = Omit<Database, 'put' | 'delete'> & {
   readonly put: (response: StoredResponse) => void
   readonly delete: (id: string, owner: string) => boolean
@@ -67,7 +67,7 @@ const response = (id: string, more: Partial<StoredResponse> = {}): StoredRespons
   ...more,
 })
 
-test('store: what was put is there again, member for member, in a new process too', () => {
+test('store: a stored response is read unchanged, in a new process too', () => {
   const { store, reopen } = given()
   const all = [
     response('plain'),
@@ -88,7 +88,7 @@ test('store: what was put is there again, member for member, in a new process to
   again.close()
 })
 
-test('store: put again, it takes the place of what was there', () => {
+test('store: a second put replaces the first', () => {
   const { store } = given()
   store.put(response('a', { status: 'queued', items: ['msg_old'] }))
   store.put(response('a', { status: 'completed', items: ['msg_new'] }))
@@ -98,7 +98,7 @@ test('store: put again, it takes the place of what was there', () => {
   store.close()
 })
 
-test('store: each owner has their own', () => {
+test('store: owners are isolated from each other', () => {
   const { store } = given()
   store.put(response('a'))
   store.put(response('a', { owner: 'you', response: '{"yours":true}' }))
@@ -123,7 +123,7 @@ const times: readonly (readonly [string, number, boolean])[] = [
 ]
 for (const [name, later, there] of times)
   for (const swept of [false, true])
-    test(`store: kept for its days: ${name}${swept ? ', swept' : ''}`, () => {
+    test(`store: expiry: ${name}${swept ? ', swept' : ''}`, () => {
       const setting = given()
       setting.store.put(response('a'))
       setting.date += later
@@ -142,7 +142,7 @@ for (const [name, later, there] of times)
       assert.deepEqual([rows, items, (size ?? 0) > 0], left ? [1, 1, true] : [0, 0, false])
     })
 
-test('store: what is continued is kept as long as what continues it, to its first turn', () => {
+test('store: a continued response expires with the last one that continues it', () => {
   const setting = given()
   setting.store.put(response('one'))
   setting.date += 6 * DAY
@@ -160,14 +160,14 @@ test('store: what is continued is kept as long as what continues it, to its firs
   setting.store.close()
 })
 
-test('store: a circle of turns ends', () => {
+test('store: reading a cycle of turns ends', () => {
   const { store } = given()
   store.put(response('a', { previous: 'b' }))
   store.put(response('b', { previous: 'a' }))
   store.close()
 })
 
-test('store: over its size the oldest make room, and what has just been put stays', () => {
+test('store: above the maximum size the oldest are deleted, and the newest stays', () => {
   const setting = given()
   const large = 'x'.repeat(100_000)
   for (let at = 0; at < 30; at++) {
@@ -175,7 +175,7 @@ test('store: over its size the oldest make room, and what has just been put stay
     setting.store.put(response(`r${at}`, { response: large }))
   }
   const left = Array.from({ length: 30 }, (_, at) => at).filter((at) => setting.store.get(`r${at}`, 'me'))
-  // The newest, without a gap, and no more than a mebibyte of them.
+  // The newest ones without a gap, at most a mebibyte.
   assert.deepEqual(
     left,
     Array.from({ length: left.length }, (_, at) => 30 - left.length + at),
@@ -193,7 +193,7 @@ test('store: over its size the oldest make room, and what has just been put stay
   setting.store.close()
 })
 
-test('store: who keeps the most makes the room', () => {
+test('store: the owner with the most data is evicted first', () => {
   const setting = given()
   for (let at = 0; at < 5; at++) setting.store.put(response(`mine${at}`, { response: 'x'.repeat(20_000) }))
   for (let at = 0; at < 40; at++) {
@@ -206,18 +206,18 @@ test('store: who keeps the most makes the room', () => {
   setting.store.close()
 })
 
-test('store: the disk gives back what was let go', () => {
+test('store: deleted space is returned to the disk', () => {
   const setting = given()
   for (let at = 0; at < 200; at++) {
     setting.date += 1_000
     setting.store.put(response(`r${at}`, { response: 'x'.repeat(100_000) }))
   }
   setting.store.close()
-  // 20 MB were written in all; a mebibyte of them is kept.
+  // 20 MB were written in all; a mebibyte remains.
   assert.ok(statSync(join(setting.folder, FILE)).size < 4_000_000, String(statSync(join(setting.folder, FILE)).size))
 })
 
-test('store: what an earlier process left unfinished has failed', () => {
+test('store: responses left unfinished by an earlier process are failed', () => {
   const setting = given()
   for (const status of ['queued', 'in_progress', 'completed', 'cancelled'] as const)
     setting.store.put(response(status, { status, items: [`msg_${status}`] }))
@@ -254,7 +254,7 @@ test('store: what an earlier process left unfinished has failed', () => {
   again.close()
 })
 
-test('store: a file of a newer version is left as it is', () => {
+test('store: a file of a newer version is not touched', () => {
   const setting = given()
   setting.store.put(response('a'))
   setting.store.close()
@@ -262,13 +262,13 @@ test('store: a file of a newer version is left as it is', () => {
   const newer = new DatabaseSync(path)
   newer.exec('PRAGMA user_version = 7')
   newer.close()
-  assert.throws(() => setting.reopen(), /newer Headgate/)
+  assert.throws(() => setting.reopen(), /newer version of Headgate/)
   const file = new DatabaseSync(path)
   assert.equal(file.prepare('PRAGMA user_version').get()?.user_version, 7)
   file.close()
 })
 
-test('store: a file that is no database is said to be none, and stays as it is', () => {
+test('store: a file that is not a database is reported and not touched', () => {
   const setting = given()
   setting.store.close()
   const path = join(setting.folder, FILE)
@@ -277,10 +277,10 @@ test('store: a file that is no database is said to be none, and stays as it is',
   assert.match(readFileSync(path, 'utf8'), /^no database/)
 })
 
-test('store: a full disk is an error, and what was there stays', () => {
+test('store: a full disk is an error, and stored responses remain', () => {
   const setting = given()
   setting.store.put(response('a'))
-  // The limit of a connection is the file's size as it is now, and a little: every process has its own.
+  // The limit is per connection: the current file size and a little more.
   const { exec } = DatabaseSync.prototype
   DatabaseSync.prototype.exec = function (sql: string) {
     exec.call(this, sql)
@@ -296,7 +296,7 @@ test('store: a full disk is an error, and what was there stays', () => {
   setting.store.close()
 })
 
-test('store: a disk that takes nothing more when it is closed breaks nothing, and what was there stays', (t) => {
+test('store: a disk that fails at close loses nothing', (t) => {
   const setting = given()
   setting.store.put(response('a'))
   const { exec } = DatabaseSync.prototype
@@ -311,7 +311,7 @@ test('store: a disk that takes nothing more when it is closed breaks nothing, an
   again.close()
 })
 
-test('store: fewer days hold for what is there already, and what comes later is still the newest', () => {
+test('store: a shorter expiry applies to stored responses, and later ones are still the newest', () => {
   const setting = given()
   for (let at = 0; at < 20; at++) setting.store.put(response(`old${at}`, { response: 'x'.repeat(50_000) }))
   setting.keepDays = 2
@@ -324,7 +324,7 @@ test('store: fewer days hold for what is there already, and what comes later is 
   setting.store.close()
 })
 
-test('store: what takes part in many turns is not written again with each', () => {
+test('store: a turn with many continuations is not rewritten with each', () => {
   const setting = given()
   const began = setting.date
   const touchedAt = () => {
@@ -344,7 +344,7 @@ test('store: what takes part in many turns is not written again with each', () =
   setting.store.close()
 })
 
-test('store: what is swept goes a part at a time', () => {
+test('store: a sweep deletes in batches', () => {
   const setting = given()
   for (let at = 0; at < 250; at++) setting.store.put(response(`r${at}`))
   setting.date += 11 * DAY
@@ -355,14 +355,14 @@ test('store: what is swept goes a part at a time', () => {
   setting.store.close()
 })
 
-test('store: one that closes waits for nobody who writes, and nobody for it', () => {
+test('store: close neither waits for writers nor blocks them', () => {
   const { folder, store } = given()
   store.put(response('a'))
   const other = new DatabaseSync(join(folder, FILE))
   other.exec('BEGIN IMMEDIATE')
   const asked = performance.now()
   store.close()
-  // Whoever wants the log for itself waits two seconds for those who write, and keeps them waiting then.
+  // A checkpoint that waits for writers would block them for two seconds.
   assert.ok(performance.now() - asked < 1_500)
   other.exec('COMMIT')
   other.close()
@@ -384,7 +384,7 @@ test('store: a conversation is read in parts, newest first', () => {
   store.close()
 })
 
-test('store: a part of a conversation of large turns ends after 4 MiB', () => {
+test('store: a part with large turns ends after 4 MiB', () => {
   const setting = given()
   setting.maxMegabytes = 100
   for (let at = 0; at < 10; at++)
@@ -396,7 +396,7 @@ test('store: a part of a conversation of large turns ends after 4 MiB', () => {
   setting.store.close()
 })
 
-test('store: files that were deleted, moved or replaced are noticed', () => {
+test('store: deleted, moved or replaced files are detected', () => {
   const setting = given()
   setting.store.put(response('a'))
   assert.equal(setting.store.moved(), false)
@@ -414,7 +414,7 @@ test('store: files that were deleted, moved or replaced are noticed', () => {
   setting.store.close()
 })
 
-test('store: a probe writes, and changes nothing', () => {
+test('store: a probe writes without changing anything', () => {
   const setting = given()
   setting.store.put(response('a'))
   const log = join(setting.folder, `${FILE}-wal`)
@@ -425,7 +425,7 @@ test('store: a probe writes, and changes nothing', () => {
   setting.store.close()
 })
 
-test('store: opening it and reading wait for no lock', () => {
+test('store: opening and reading do not wait for a lock', () => {
   const setting = given()
   setting.store.put(response('a'))
   const other = new DatabaseSync(join(setting.folder, FILE))
@@ -438,7 +438,7 @@ test('store: opening it and reading wait for no lock', () => {
   for (const one of [again, setting.store, other]) one.close()
 })
 
-test('store: only its owner reads the file and the folder', () => {
+test('store: the file and the folder are readable by their owner only', () => {
   const { folder, store } = given()
   store.put(response('a'))
   assert.equal(statSync(folder).mode & 0o777, 0o700)
@@ -447,7 +447,7 @@ test('store: only its owner reads the file and the folder', () => {
   store.close()
 })
 
-test('store: two processes may have it open', () => {
+test('store: two processes can open it', () => {
   const setting = given()
   const other = setting.reopen()
   setting.store.put(response('a'))

@@ -11,35 +11,35 @@ export type DatabaseOptions = {
   readonly folder: string
   /** ms since 1970. */
   readonly date: () => number
-  /** The process that answers what is stored unfinished, among those that share the folder. */
+  /** The process that runs the unfinished response. */
   readonly worker: string
   readonly limits: () => Limits
 }
 
-/** As configured now: days a response is stored, and MiB of disk for all. */
+/** Days until a response expires, and the maximum MiB on disk. */
 export type Limits = { readonly keepDays: number; readonly maxMegabytes: number }
 
 export type Database = {
-  /** Runs it in one transaction: all of it is committed, or nothing. */
+  /** Runs it in one transaction. */
   readonly transaction: <T>(run: () => T) => T
-  /** Adds or replaces; returns the bytes added to the log, and whether there was a record of this id. In a transaction. */
+  /** Adds or replaces a response. Returns the bytes added to the log, and whether the ID existed. Needs a transaction. */
   readonly put: (response: StoredResponse) => Put
   readonly get: (id: string, owner: string) => StoredResponse | undefined
   /** The response whose input or output contains this item. */
   readonly holding: (item: string, owner: string) => StoredResponse | undefined
-  /** The response and those it continues, newest first, up to `READ` turns and characters. */
+  /** The response and those it continues, newest first, up to the limits of `READ`. */
   readonly turns: (id: string, owner: string) => readonly StoredResponse[]
-  /** True: there was one. In a transaction. */
+  /** Returns whether there was one. Needs a transaction. */
   readonly delete: (id: string, owner: string) => boolean
-  /** Marks what a worker that is gone had in progress as failed; returns the number. */
+  /** Marks unfinished responses of ended workers as failed; returns their number. */
   readonly abandon: (isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string) => number
-  /** Deletes some of what has expired; true: there is more. */
+  /** Deletes a batch of expired responses; returns whether there are more. */
   readonly sweep: () => boolean
-  /** Writes one page without changing anything, to find out whether writing works. In a transaction. */
+  /** Writes one page without changing anything, to check that writing works. Needs a transaction. */
   readonly probe: () => void
-  /** Moves the log into the file; waits for the disk. */
+  /** Moves the write-ahead log into the file; waits for the disk. */
   readonly checkpoint: () => void
-  /** The path no longer leads to the files that are open: deleted, moved, or hidden by a mount. */
+  /** Whether the path no longer leads to the open files: deleted, moved, or hidden by a mount. */
   readonly moved: () => boolean
   readonly close: () => void
 }
@@ -49,23 +49,23 @@ export type Put = { readonly bytes: number; readonly replaced: boolean }
 /** The file's name in the data folder. */
 export const FILE = 'responses.db'
 
-/** One read of a conversation returns at most so many turns, and stops after so many characters. */
+/** Limits for reading a conversation: turns, and characters after which it stops. */
 const READ = { turns: 64, characters: 4 * 1_048_576 }
-/** ms to wait for another process: while opening, when it may be creating the file, and in a transaction, which is tried again. */
+/** ms to wait for another process: while opening, when it may be creating the file, and in a transaction, which is retried. */
 const BUSY = { opening: 2_000, open: 5 }
 const DAY = 86_400_000
 const MIB = 1_048_576
-/** So full (of the most allowed) it is left when the oldest had to make room. */
+/** Fraction of the maximum size that remains after the oldest responses were deleted. */
 const EASED = 0.9
-/** ms a turn may seem older than the last that continued it: writing every earlier turn anew with each would cost more than all else. */
+/** ms by which the timestamp of an earlier turn may lag. Updating every earlier turn with each new one would be too slow. */
 const SLACK = 3_600_000
-/** Responses deleted at a time. */
+/** Responses deleted per batch. */
 const SWEPT = 100
-/** Bytes of the log that a put takes besides the record: the pages of every index. */
+/** Bytes of the log that a put takes besides the record: pages of the indexes. */
 const AROUND = 40 * 1024
-/** Pages of the log (64 MB) at which SQLite moves it at a commit, in case `checkpoint` could not. */
+/** Pages of the log (64 MB) at which SQLite checkpoints at a commit, in case `checkpoint` could not. */
 const LOG_PAGES = 16_000
-/** Of the tables below; a file of a later version is left alone. */
+/** Schema version; a file of a later version is not touched. */
 const VERSION = 1
 
 const SCHEMA = `
@@ -110,8 +110,8 @@ const SCHEMA = `
 `
 
 /**
- * A folder and those above it. Node's own way (`recursive`) tries for ever where the one above is there and nothing can be
- * made in it, which some file systems say as ENOENT: below /proc, below a mount point of autofs.
+ * Creates a folder and its parents. Node's `recursive` loops forever where the parent exists but reports ENOENT for new
+ * entries: below /proc, or below an autofs mount point.
  */
 const makeFolder = (folder: string): void => {
   if (isFolder(folder)) return
@@ -120,7 +120,7 @@ const makeFolder = (folder: string): void => {
   try {
     mkdirSync(folder, { mode: 0o700 })
   } catch (error) {
-    // Another process may have been quicker.
+    // Another process may have created it first.
     if (!isFolder(folder)) throw error
   }
 }
@@ -135,8 +135,11 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
     chmodSync(path, 0o600)
     database.exec(`PRAGMA busy_timeout = ${BUSY.opening}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL`)
     const version = Number(database.prepare('PRAGMA user_version').get()?.user_version)
-    if (version > VERSION) throw new Error(`${FILE} was written by a newer Headgate (version ${version} of its tables)`)
-    // Not for nothing: it needs the lock that another process may have.
+    if (version > VERSION)
+      throw new Error(
+        `${FILE} was written by a newer version of Headgate (schema version ${version}, supported: ${VERSION})`,
+      )
+    // Only if needed: this takes the lock, which another process may hold.
     if (version < VERSION) database.exec(SCHEMA)
     database.exec(`PRAGMA busy_timeout = ${BUSY.open}; PRAGMA wal_autocheckpoint = ${LOG_PAGES}`)
   } catch (error) {
@@ -164,13 +167,13 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
   const oldest = database.prepare(
     'SELECT id, size FROM response WHERE owner = ? AND NOT (owner = ? AND id = ?) ORDER BY touched LIMIT 16',
   )
-  // UNION, not UNION ALL: a circle, which nobody makes, would still end.
+  // UNION instead of UNION ALL ends on a cycle.
   const prolong = database.prepare(`
     WITH RECURSIVE earlier (id) AS (
       VALUES (?1) UNION SELECT response.previous FROM response JOIN earlier USING (id) WHERE owner = ?2
     ) UPDATE response SET touched = ?3
       WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL) AND touched < ?3 - ${SLACK}`)
-  /** What was touched then or before has expired: by the days as they are configured now, whatever they were when it was kept. */
+  /** Timestamp at or before which a response has expired, by the current setting. */
   const expired = (): number => date() - limits().keepDays * DAY
 
   const put = (one: StoredResponse): Put => {
@@ -197,14 +200,14 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
     makeRoom(one)
     return { bytes: size + AROUND, replaced }
   }
-  /** Whoever keeps the most lets go of the oldest: nobody's answers make room for another's flood. */
+  /** Deletes the oldest responses of the owner with the most data, so that one owner cannot displace the others. */
   const makeRoom = (fresh: StoredResponse): void => {
     const most = limits().maxMegabytes * MIB
     let size = Number(total.get()?.size ?? 0)
     if (size <= most) return
     while (size > most * EASED) {
       const owner = String(largest.get()?.owner ?? '')
-      // What has just been put stays, however large it is: it has just been asked for.
+      // The response just stored stays, whatever its size.
       const some = oldest.all(owner, fresh.owner, fresh.id)
       if (some.length === 0) return
       for (const row of some) {
@@ -229,7 +232,7 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
       database.exec('COMMIT')
       return result
     } catch (error) {
-      // A full disk has rolled back already; doing it again would hide that error.
+      // On a full disk SQLite has rolled back already; another rollback would replace that error.
       if (database.isTransaction) database.exec('ROLLBACK')
       throw error
     }
@@ -273,17 +276,17 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
     moved: () => opened.some(({ file, stats }) => !isSame(stats, statsOf(file))),
     close() {
       try {
-        // A copy of the file alone is then complete. Other processes may go on writing.
+        // So that a copy of the file alone is complete. Other processes may continue to write.
         database.exec('PRAGMA wal_checkpoint(PASSIVE)')
       } catch {
-        // The disk is full or broken. What is in the log stays there, and is read from there.
+        // The disk is full or broken. The data stays in the log and is read from there.
       }
       database.close()
     },
   }
 }
 
-/** Undefined: the path leads to no file, or cannot be followed. */
+/** Undefined if the path leads to no file or cannot be followed. */
 const statsOf = (file: string): Stats | undefined => {
   try {
     return statSync(file, { throwIfNoEntry: false })
@@ -295,7 +298,7 @@ const statsOf = (file: string): Stats | undefined => {
 const isSame = (opened: Stats | undefined, now: Stats | undefined): boolean =>
   opened?.ino === now?.ino && opened?.dev === now?.dev
 
-/** A row of the table above, which only this file writes. */
+/** A row of the table above; only this file writes it. */
 const readRow = (row: Record<string, unknown>): Omit<StoredResponse, 'items'> => ({
   owner: String(row.owner),
   id: String(row.id),

@@ -2,13 +2,13 @@
 import type { StoredResponse } from '../../core/stored.ts'
 import type { Limits } from './database.ts'
 
-/** The thread answers each of these once, under its number. */
+/** The thread answers each operation once, with its number. */
 export type Operation = { readonly number: number } & (Write | Read)
 
 export type Write =
   | { readonly do: 'put'; readonly response: StoredResponse }
   | { readonly do: 'delete'; readonly id: string; readonly owner: string }
-  /** Tries whether writing works. */
+  /** Checks whether writing works. */
   | { readonly do: 'probe' }
 
 export type Read =
@@ -17,18 +17,18 @@ export type Read =
 
 export type ToThread =
   | Operation
-  /** Removes a write from the queue, unless it has been committed; it is answered either way. */
+  /** Removes a write from the queue unless it has been committed; either way it is answered. */
   | { readonly do: 'cancel'; readonly number: number }
   | { readonly do: 'limits'; readonly limits: Limits }
   /** Commits what is queued, closes the database and ends the thread. */
   | { readonly do: 'close' }
 
-/** `problem`: why it could not be done, without a path. */
+/** `problem`: why the operation failed, without a path. */
 export type Answer = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string })
 
 export type FromThread = {
   readonly answers: readonly Answer[]
-  /** Why the next write has to wait; absent: it does not. */
+  /** Why the next write has to wait, if it does. */
   readonly waiting?: string
   /** The files were deleted or moved, and new ones have been created. */
   readonly recreated?: true
@@ -37,7 +37,7 @@ export type FromThread = {
 /** `worker`: the process, as `PID.START@HOST`. */
 export type ThreadOptions = { readonly folder: string; readonly worker: string; readonly limits: Limits }
 
-/** SQLite's own words, or the code of the file system: its message names the path, which `/health` shows to anyone. */
+/** SQLite's message, or the file system's error code: its message contains the path, which `/health` must not show. */
 export const problemOf = (error: unknown): string => {
   if (!(error instanceof Error)) return 'unknown error'
   return 'syscall' in error && 'code' in error ? `${error.code} (${error.syscall})` : error.message

@@ -1,7 +1,7 @@
 /**
  * The store's thread owns the database of responses: reads, writes, checkpoints and expiry. Writes that arrive together
- * are committed in one transaction. While another process holds the lock for writing, reads go on and writes are tried
- * again until the client cancels them. Loaded by `store-thread.mjs`.
+ * are committed in one transaction. While another process holds the write lock, reads continue and writes are retried until
+ * the client cancels them. Loaded by `store-thread.mjs`.
  */
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -22,13 +22,13 @@ import {
 
 type PendingWrite = Write & { readonly number: number }
 
-/** Writes of one transaction: a commit is a few percent of so many. */
+/** Maximum writes per transaction, which makes the share of the commit a few percent. */
 const BATCH = { writes: 64, characters: 8 * 1_048_576 }
-/** ms until a write is tried again while another process has the lock. */
+/** ms until a write is retried while another process holds the lock. */
 const LOCKED_RETRY = 10
-/** Bytes in the log at which it is moved into the file when no write has come for `quiet` ms; at `most` it is moved at once. */
+/** Log size in bytes for a checkpoint once no write has come for `quiet` ms; from `most` on it happens at once. */
 const LOG = { moved: 4 * 1_048_576, most: 32 * 1_048_576, quiet: 10 }
-/** ms between two parts of a sweep, between two sweeps, and until one that failed is tried again. */
+/** ms between two batches of a sweep, between two sweeps, and until a failed one is retried. */
 const SWEEP = { pause: 20, next: 3_600_000, again: 10_000 }
 
 /** Serves the port until the message `close`. */
@@ -43,14 +43,14 @@ class StoreThread {
   readonly #worker: string
   #limits: Limits
   #database: Database | null = null
-  /** The database was open before: if its files are gone now, they were deleted. */
+  /** Whether the database has been open: if its files are missing now, they were deleted. */
   #wasOpen = false
   #writes: PendingWrite[] = []
   #answers: Answer[] = []
   #recreated = false
   #scheduled = false
   #locked: NodeJS.Timeout | null = null
-  /** Bytes in the log that are not in the file, as far as this process wrote them. */
+  /** Bytes in the log that are not in the file, as written by this process. */
   #logged = 0
   #moving: NodeJS.Timeout | undefined
   #sweeping: NodeJS.Timeout | undefined
@@ -86,7 +86,7 @@ class StoreThread {
     }
   }
 
-  /** Everything that arrived in this turn of the event loop is written and answered together. */
+  /** Everything received in this turn of the event loop is written and answered together. */
   #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
@@ -114,7 +114,7 @@ class StoreThread {
   #read(operation: Operation & { readonly do: 'get' | 'turns' | 'holding' }): Answer {
     const { number } = operation
     try {
-      // A read creates no file: without one nothing is stored.
+      // A read does not create the file; without one nothing is stored.
       const exists = this.#database !== null || existsSync(join(this.#folder, FILE))
       const database = exists ? this.#opened() : null
       if (operation.do === 'holding') return { number, value: database?.holding(operation.item, operation.owner) }
@@ -131,8 +131,8 @@ class StoreThread {
   #commitNext(): void {
     const batch = this.#nextBatch()
     if (batch.length === 0) return
-    // Files that were deleted while open take writes, and lose them at the end of the process. After the commit too: they
-    // may have been deleted meanwhile.
+    // Deleted files accept writes and lose them when the process ends. Checked again after the commit, since they may have
+    // been deleted meanwhile.
     this.#dropMoved()
     let answers = this.#commit(batch)
     if (this.#dropMoved()) answers = this.#commit(batch)
@@ -158,7 +158,7 @@ class StoreThread {
     return end === -1 ? [...this.#writes] : this.#writes.slice(0, end)
   }
 
-  /** Null: another process has the lock, and nothing was written. */
+  /** Null: another process holds the lock, and nothing was written. */
   #commit(batch: readonly PendingWrite[]): readonly Answer[] | null {
     try {
       return this.#transact(batch)
@@ -167,7 +167,7 @@ class StoreThread {
       this.#dropAfter(error)
       if (batch.length === 1) return batch.map(({ number }) => ({ number, problem: problemOf(error) }))
     }
-    // One of them may be to blame, such as one that is too large for the disk.
+    // One write may be the cause, for example because it is too large for the disk.
     const answers: Answer[] = []
     for (const write of batch) {
       try {
@@ -223,19 +223,19 @@ class StoreThread {
     this.#database = database
     this.#wasOpen = true
     clearTimeout(this.#sweeping)
-    // The file may be opened again, by this thread or the next, while this process has responses in progress.
+    // This process may have responses in progress when the file is opened again, by this thread or the next.
     this.#sweep((worker) => worker !== this.#worker && !isOthers(worker, true))
     return database
   }
 
-  /** Closes the database if its path does not lead to it any more; true: it did. */
+  /** Closes the database if its path no longer leads to it; returns whether it did. */
   #dropMoved(): boolean {
     if (!this.#database?.moved()) return false
     this.#closeDatabase()
     return true
   }
 
-  /** After an error that is not about one record the file is opened again: the disk may have been replaced or repaired. */
+  /** After an error that does not concern one record, the file is opened again: the disk may have been replaced. */
   #dropAfter(error: unknown): void {
     if (this.#database && !isBusy(error) && !isFull(error)) this.#closeDatabase()
   }
@@ -248,12 +248,12 @@ class StoreThread {
     try {
       this.#database?.close()
     } catch {
-      // It is broken, which is why it is closed.
+      // Already broken, which is why it is closed.
     }
     this.#database = null
   }
 
-  /** Moves the log into the file when there is a pause: it waits for the disk, and writes wait for it. */
+  /** Moves the log into the file during a pause, since it waits for the disk and blocks writes. */
   #wrote(bytes: number): void {
     this.#logged += bytes
     if (this.#logged < LOG.moved) return
@@ -269,18 +269,18 @@ class StoreThread {
     try {
       this.#database?.checkpoint()
     } catch {
-      // The disk is full, or another process does the same. The log keeps it until the next time.
+      // The disk is full, or another process is doing the same. The log keeps the data until the next time.
     }
   }
 
-  /** Deletes what has expired, a part at a time with writes in between; then ends what workers that are gone had in progress. */
+  /** Deletes expired responses in batches, with writes in between; then marks unfinished ones of ended workers as failed. */
   #sweep(isGone: (worker: string) => boolean): void {
     let next = SWEEP.next
     try {
       this.#database?.abandon(isGone, abandoned)
       if (this.#database?.sweep()) next = SWEEP.pause
     } catch {
-      // Locked, or the disk does not work: the next write reports it.
+      // Locked, or the disk has failed: the next write reports it.
       next = SWEEP.again
     }
     const later = next === SWEEP.again ? isGone : (worker: string) => isOthers(worker, false)
@@ -290,7 +290,7 @@ class StoreThread {
   #close(): void {
     if (this.#locked) clearTimeout(this.#locked)
     this.#locked = null
-    // The lock may not come free, and a disk may not work: what cannot be written at once is answered as not written.
+    // The lock may stay taken and the disk may fail: writes that do not succeed at once are answered as failed.
     for (let before = -1; this.#writes.length > 0 && this.#writes.length !== before; ) {
       before = this.#writes.length
       this.#commitNext()
@@ -313,8 +313,8 @@ const isBusy = (error: unknown): boolean => codeOf(error) === 5 || codeOf(error)
 const isFull = (error: unknown): boolean => codeOf(error) === 13
 
 /**
- * Whether it is another process of this machine that is alive, or that is not: a process that replaces another leaves it
- * to answer what it has begun. Of other machines nothing is known.
+ * Whether `worker` is another process of this machine whose liveness is `alive`. False for other machines, about which nothing
+ * is known. A live process that is being replaced finishes its own responses.
  */
 const isOthers = (worker: string, alive: boolean): boolean => {
   const [, ...host] = worker.split('@')
@@ -338,6 +338,6 @@ const abandoned = ({ response }: StoredResponse): string => {
   return JSON.stringify({
     ...(isObject(before) && before),
     status: 'failed',
-    error: { code: 'server_error', message: 'The gateway ended while it was answered. Ask again.' },
+    error: { code: 'server_error', message: 'The gateway stopped while this response was in progress. Retry the request.' },
   })
 }

@@ -338,6 +338,9 @@ const abandoned = ({ response }: StoredResponse): string => {
   return JSON.stringify({
     ...(isObject(before) && before),
     status: 'failed',
-    error: { code: 'server_error', message: 'The gateway stopped while this response was in progress. Retry the request.' },
+    error: {
+      code: 'server_error',
+      message: 'The gateway stopped while this response was in progress. Retry the request.',
+    },
   })
 }

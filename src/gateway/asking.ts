@@ -10,6 +10,7 @@ import { refusedMember } from '../protocols/refused-member.ts'
 import { Attempt } from './attempt.ts'
 import type { Board } from './board.ts'
 import type { Tools } from './first-to-open.ts'
+import { writeInTurns } from './late-body.ts'
 import { asAsked, type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
 import { sealsIn, withoutProofs } from './proofs.ts'
 import { shortened } from './shorten.ts'
@@ -19,6 +20,8 @@ import type { Turn } from './turn.ts'
 export type Asking<Ready extends Fitness> = {
   /** Null: it speaks nothing the question could be asked in. The same target may be asked for it again. */
   readonly prepare: (target: Target) => Ready | null
+  /** Does what takes long before `begin`, in turns of the event loop. Null, or absent: there is nothing to do. */
+  readonly makeReady?: (ready: Ready) => Promise<void> | null
   readonly begin: (target: Target, ready: Ready) => Attempt
   /** The failure is no more than a word that the target has to be asked otherwise: then that is done at once. */
   readonly otherwise?: (target: Target, failure: Failure) => boolean
@@ -95,16 +98,21 @@ class ModelAsking implements Asking<Prepared> {
     return prepared
   }
 
+  makeReady({ late }: Prepared): Promise<void> | null {
+    return writeInTurns(late, this.#tools.world.turn)
+  }
+
   begin(target: Target, prepared: Prepared): Attempt {
     const { board } = this.#tools
     const { instance } = target.candidate
     const question = this.#question
-    const { protocol, auth, url, body, raw, stream } = prepared
+    const { protocol, auth, url, late, stream } = prepared
+    const raw = late?.source ?? prepared.raw
     return new Attempt(this.#tools, {
       url,
       headers: headersFor(instance, target.key, question, prepared),
       identity: identityOf(instance, target.key, auth),
-      body,
+      body: late ? late.source.text : prepared.body,
       ...(raw && { source: raw }),
       protocol,
       quirks: instance.provider.quirks,
@@ -180,7 +188,8 @@ class ModelAsking implements Asking<Prepared> {
     if (path === undefined || refusals.hasMember(candidate, path) || this.#repeatedWithout >= MOST_LEFT_OUT)
       return false
     if (this.#question.request.extras.some(({ at, essential }) => essential && at === path)) return false
-    const body = this.#made.get(candidate)?.at(-1)?.prepared?.body
+    const made = this.#made.get(candidate)?.at(-1)?.prepared
+    const body = made?.late?.source.text ?? made?.body
     if (!body?.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
     this.#repeatedWithout++
     refusals.noteMember(candidate, path)

@@ -21,7 +21,7 @@ import type { Gateway } from './handle.ts'
 import { askForBody, type Sent } from './one-body.ts'
 import { keyOrder, planFor } from './planning.ts'
 import { headersFor, type Prepared, prepare, type Question } from './prepare.ts'
-import { ask } from './question.ts'
+import { askInTurns } from './question.ts'
 import { type Recorder, refuseAndRecord } from './record.ts'
 
 /** What the log calls it. */
@@ -33,7 +33,7 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
     if (!counting) throw new Error(`${protocol.name} has no call that counts`)
     const config = gateway.config()
     const counted = { ...protocol, decodeRequest: counting.decodeRequest }
-    const asked = ask(counted, received.body, received.headers, config.settings.limit)
+    const asked = await askInTurns(counted, received, config.settings.limit, gateway.world.turn)
     if (!asked.ok) return refuseAndRecord(protocol, reply, record, asked.failure, null)
     const question = { ...asked.value, query: received.query }
     record.received(question.request.model, false)

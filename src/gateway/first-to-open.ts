@@ -176,11 +176,13 @@ class Search<Ready extends Fitness> {
             }
             return this.#lost(leftOut)
           }
+          const work = this.#asking.makeReady?.(choice.prepared)
+          if (work && !(await this.#isDone(work, choice.ticket))) continue
           this.#tellFallback(choice.target)
           this.#start(choice, false)
         }
         const happened = await this.#next()
-        if (!happened) this.#hedge()
+        if (!happened) await this.#hedge()
         else if (happened.opened.ok) return this.#won(happened.running, happened.opened.flow)
         else {
           const empty = this.#failed(happened.running, happened.opened)
@@ -348,6 +350,19 @@ class Search<Ready extends Fitness> {
     if (this.#last) this.#tools.tell(fallback(this.#errand, this.#last.target, to, this.#last.failure))
   }
 
+  /** Whether what is to be sent is written, and the request was not stopped meanwhile. */
+  async #isDone(work: Promise<void>, ticket: Ticket): Promise<boolean> {
+    try {
+      await work
+    } catch (error) {
+      ticket.release()
+      throw error
+    }
+    if (!this.#errand.stop.reason) return true
+    ticket.release()
+    return false
+  }
+
   /** From now on it is one of those under way. */
   #start({ target, prepared, ticket }: Choice<Ready>, hedge: boolean): void {
     const { board, world } = this.#tools
@@ -395,15 +410,16 @@ class Search<Ready extends Fitness> {
   }
 
   /** Asks another provider as well, if one may be asked at once and it can be paid for. A request has one chance of that. */
-  #hedge(): void {
+  async #hedge(): Promise<void> {
     this.#hedged = true
     const [late] = this.#underWay
     const tries = this.#counted + this.#underWay.length
     if (!late || this.#errand.stop.reason || tries >= this.#settings.retry.maxAttempts) return
     const { choice } = this.#choose('normal', 0, (other) => !this.#tried.some(({ instance }) => instance === other))
     if (!choice) return
-    if (this.#asking.hedging?.allowed(late.target.candidate, this.#errand.client)) this.#start(choice, true)
-    else choice.ticket.release()
+    if (!this.#asking.hedging?.allowed(late.target.candidate, this.#errand.client)) return choice.ticket.release()
+    const work = this.#asking.makeReady?.(choice.prepared)
+    if (!work || (await this.#isDone(work, choice.ticket))) this.#start(choice, true)
   }
 
   // ── What became of it ──────────────────────────────────────────────────────────────────────────────────────────

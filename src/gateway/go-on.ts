@@ -71,6 +71,7 @@ const askOnce = async (
       const ready = asked.prepare(target)
       return ready && [ready.unfit, ready.onlyWithout, ready.doubts].every(({ length }) => length === 0) ? ready : null
     },
+    makeReady: (ready) => asked.makeReady?.(ready) ?? null,
     begin: (target, ready) => asked.begin(target, ready),
   }
   const opened = await firstToOpen(

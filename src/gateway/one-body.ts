@@ -11,6 +11,7 @@ import type { Auth, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Candidate, Plan, Target } from '../core/target.ts'
 import { Attempt } from './attempt.ts'
 import { firstToOpen, type Lost, type Trying, type Won } from './first-to-open.ts'
+import { type LateBody, writeInTurns } from './late-body.ts'
 import { type Fitness, identityOf } from './prepare.ts'
 import type { AnswerFormat } from './reader.ts'
 import type { Recorder } from './record.ts'
@@ -21,7 +22,9 @@ export type Sent<T> = Fitness & {
   readonly url: string
   readonly headers: (key: ProviderKey) => Readonly<Record<string, string>>
   readonly auth: Auth
+  /** Empty where it is written late. */
   readonly body: string
+  readonly late?: LateBody
   readonly read: (body: Json) => Outcome<Read<T>>
   readonly decodeFailure: UpstreamProtocol['decodeFailure']
   /** The provider's own dialect of errors. */
@@ -62,12 +65,13 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
   }
   /** What the one attempt that succeeded has read. */
   let found: Read<T> | undefined
-  const begin = (target: Target, { url, headers, auth, body, read, decodeFailure, quirks }: Sent<T>): Attempt =>
+  const begin = (target: Target, { url, headers, auth, body, late, read, decodeFailure, quirks }: Sent<T>): Attempt =>
     new Attempt(tools, {
       url,
       headers: headers(target.key),
       identity: identityOf(target.candidate.instance, target.key, auth),
-      body,
+      body: late?.source.text ?? body,
+      ...(late && { source: late.source }),
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
         found = outcome.ok ? outcome.value : undefined
@@ -98,7 +102,7 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
         keysOf,
         note: (fact) => record.note(fact),
       },
-      { prepare, begin },
+      { prepare, makeReady: ({ late }) => writeInTurns(late, world.turn), begin },
     )
     if (!opened.ok) return opened
     if (!found) throw new Error('an answer was taken that nobody has read')

@@ -4,6 +4,7 @@ import type { ChatRequest, UpstreamProtocolName } from '../core/chat.ts'
 import type { ModelFacts } from '../core/config.ts'
 import { type JsonObject, list, object } from '../core/json.ts'
 import { rewrite, rewriteSource, type Span } from '../core/json-text.ts'
+import { isLarge, rewriteLarge, writeLarge } from '../core/large-write.ts'
 import { pathStep } from '../core/path-step.ts'
 import type {
   ClientProtocol,
@@ -22,6 +23,7 @@ import { acceptedBody, lackingAt, withoutRefusedPaths } from '../protocols/accep
 import { upstreamProtocols } from '../protocols/index.ts'
 import { withoutKeeping } from '../protocols/openai-responses/without-keeping.ts'
 import { sse } from '../protocols/sse.ts'
+import { LateBody } from './late-body.ts'
 
 /** The client's request, read once. */
 export type Question = {
@@ -65,9 +67,12 @@ export type Prepared = {
   readonly protocol: UpstreamProtocol
   readonly url: string
   readonly auth: Auth
+  /** Empty where it is written late. */
   readonly body: string
   /** The same, where its bytes are at hand. */
   readonly raw?: Source
+  /** A large body is not written before this target is tried. */
+  readonly late?: LateBody
   /** A stream is asked for. */
   readonly stream: boolean
   /** Client paths of what was given up. */
@@ -159,20 +164,13 @@ const prepareAs = (
             ...left.map((at) => ({ at, unfit: false })),
             ...given.map((loss) => ({ ...loss, at: beforeLeaving(loss.at, left) })),
           ]
-    const { source, members, raw } = question
-    // A small body of ASCII alone is encoded as fast as its bytes are copied.
-    const isWide = raw?.text === source && (raw.bytes.length > source.length || source.length > PIECE)
-    const rewritten = isWide ? rewriteSource(raw, members, question.body, after) : null
-    const body = rewritten?.text ?? rewrite(source, members, question.body, after)
     // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
     const query = wire.path === undefined ? passedQuery(question, url) : ''
-    const sent = rewritten ?? (raw?.text === body ? raw : null)
     return {
       protocol,
       url: url + query,
       auth,
-      body,
-      ...(sent && { raw: sent }),
+      ...rewritten(question, after),
       stream,
       ...sorted(lacking.length === 0 ? named : [...lacking, ...named], question),
     }
@@ -183,7 +181,39 @@ const prepareAs = (
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
   const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
   const losses = sorted([...lacking, ...encoded.losses, ...byClientsName, ...gone], question)
-  return { protocol, url, auth, body: JSON.stringify(after), stream, ...losses }
+  const written =
+    question.source.length > PIECE
+      ? { body: '', late: new LateBody(() => writeLarge(after)) }
+      : { body: JSON.stringify(after) }
+  return { protocol, url, auth, ...written, stream, ...losses }
+}
+
+/** The client's body with the members that differ from it. */
+const rewritten = (
+  { source, members, raw, body: before }: Question,
+  after: JsonObject,
+): Pick<Prepared, 'body' | 'raw' | 'late'> => {
+  const isRaw = raw?.text === source
+  if (source.length > PIECE && before !== after) {
+    // The bytes of what stays are copied at once: 18 MB in 5 ms.
+    const isCopied = isRaw && !Object.keys(after).some((name) => after[name] !== before[name] && isLarge(after[name]))
+    const write = isCopied
+      ? () => oneStep(() => rewriteSource(raw, members, before, after))
+      : () => rewriteLarge(source, members, before, after)
+    return { body: '', late: new LateBody(write) }
+  }
+  // A body of ASCII alone is encoded as fast as its bytes are copied.
+  if (isRaw && raw.bytes.length > source.length) {
+    const sent = rewriteSource(raw, members, before, after)
+    return { body: sent.text, raw: sent }
+  }
+  const body = rewrite(source, members, before, after)
+  return { body, ...(raw?.text === body && { raw }) }
+}
+
+// biome-ignore lint/correctness/useYield: all of it is one piece
+function* oneStep<T>(run: () => T): Generator<undefined, T, undefined> {
+  return run()
 }
 
 /** How the client's format passes, if it is the upstream's as well. */

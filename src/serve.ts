@@ -26,6 +26,7 @@ import { memoizeLast } from './edge/observe/memoize-last.ts'
 import { createMetrics } from './edge/observe/metrics.ts'
 import { healthReadings, loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { type StoreChange, threadedStore } from './edge/store/client.ts'
+import { turn } from './edge/turns.ts'
 import type { WorkerLink } from './edge/workers/worker.ts'
 import { WORKER_VARIABLE } from './edge/workers/worker-count.ts'
 import { realWorld } from './edge/world.ts'
@@ -102,9 +103,8 @@ const start = async (
     report: (error) => log.warn('sign_in', error),
   })
   const load = measureLoad()
-  // Calls admitted with room left may all become long: above twice the limit the longest answers are aborted.
-  const room = () => load.held.bytes() <= 2 * mostHeld(config.settings.limit)
-  const world = realWorld({ dial: countingDial(signed.dial, load.held.change, room) })
+  const most = () => mostHeld(config.settings.limit)
+  const world = realWorld({ dial: countingDial(signed.dial, { held: load.held, most, turn }) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new Live()

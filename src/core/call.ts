@@ -25,6 +25,8 @@ export type Received = {
   readonly client: string
   /** The id of the client's key as logs and metrics show it, never the key; empty or absent where none is configured. */
   readonly clientKey?: string
+  /** Whose share of memory its answer takes: its key, else its address. */
+  readonly holder?: string
 }
 
 /** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */

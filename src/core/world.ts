@@ -42,6 +42,8 @@ export type UpstreamCall = {
   readonly once?: true
   /** Its answer is kept in memory until it is whole, a stream too. */
   readonly collected?: true
+  /** Whose share of memory its answer takes. */
+  readonly client?: string
 }
 
 /** `head` once, then `bytes` any number of times, then exactly one of `end` and `failed`; nothing after `abort`. */
@@ -52,6 +54,8 @@ export type UpstreamListener = {
   end(): void
   /** The way there, or back, broke: `refused`, `dns`, `connect_timeout`, `tls`, `reset`, `not_http`. */
   failed(failure: Failure): void
+  /** `true`: reading has stopped here, for memory or for time; the upstream's silence is ours until `false`, `end` or `failed`. */
+  waits?(stopped: boolean): void
 }
 
 export type Ongoing = {

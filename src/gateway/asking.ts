@@ -50,6 +50,8 @@ type Asked = {
   readonly settings: Settings
   /** The turn of a conversation it is: some targets are asked in other words. */
   readonly turn?: Pick<Turn, 'questionFor' | 'forgotten' | 'kept'> | undefined
+  /** Whose share of memory the answer takes. */
+  readonly holder?: string | undefined
 }
 
 export const askModel = (tools: Tools, asked: Asked): Asking<Prepared> => new ModelAsking(tools, asked)
@@ -63,6 +65,7 @@ class ModelAsking implements Asking<Prepared> {
   readonly #question: Question
   readonly #settings: Settings
   readonly #turn: Asked['turn']
+  readonly #holder: string | undefined
   readonly #made = new Map<Candidate, Made[]>()
   /** For providers that do not know the seals in the conversation: the question without them. */
   #unsealed: Map<string, Question> | null = null
@@ -74,11 +77,12 @@ class ModelAsking implements Asking<Prepared> {
   /** Formats that this request has found missing where a provider should have them. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
-  constructor(tools: Tools, { question, settings, turn }: Asked) {
+  constructor(tools: Tools, { question, settings, turn, holder }: Asked) {
     this.#tools = tools
     this.#question = question
     this.#settings = settings
     this.#turn = turn
+    this.#holder = holder
     // Nobody waits for what is answered in the background.
     if (settings.hedge.percent > 0 && mayAskTwo(question.request) && !turn?.kept.background)
       this.hedging = hedging(tools.board, settings, question)
@@ -123,6 +127,7 @@ class ModelAsking implements Asking<Prepared> {
       hold: question.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
       forgiving: protocol.looseEvents === true && isPlainText(question),
       settings: this.#settings,
+      client: this.#holder,
       heard: (headers) => board.heard(target, headers),
     })
   }

@@ -43,6 +43,8 @@ export type AttemptInput = {
   /** A malformed event in the middle of plain text is left out; where every byte has a meaning it is a failure. */
   readonly forgiving: boolean
   readonly settings: Settings
+  /** Whose share of memory the answer takes. */
+  readonly client?: string | undefined
   /** The upstream's head has come. */
   readonly heard: (headers: HeaderLookup) => void
 }
@@ -139,6 +141,8 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   #beginning = ''
   #id: string | null = null
   #paused = false
+  /** Reading has stopped at the edge. */
+  #stopped = false
   /** It has shown a sign of life. */
   #alive = false
   /** When something was heard of it, and when content was; then since when it has finished. Or since when we listen again. */
@@ -152,7 +156,8 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   #over: { readonly failure?: Failure } | null = null
 
   constructor({ world, live }: Pick<Tools, 'world' | 'live'>, input: AttemptInput) {
-    const { url, headers, identity, body, source, once, stream, hold, forgiving, key, settings, textless } = input
+    const { url, headers, identity, body, source, once, stream, hold, forgiving, key, settings, textless, client } =
+      input
     this.#world = world
     this.#waits = live.waits
     this.#asked = input
@@ -168,6 +173,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
       ...(identity && { identity }),
       ...(once && { once }),
       ...(collected && { collected }),
+      ...(client !== undefined && { client }),
     }
     this.#call = world.dial({ ...call, ...more }, this)
     // Behind it: the question is on its way while its clocks are set.
@@ -264,6 +270,14 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     }
     if (this.#finish) this.#completeEarly()
     return !this.#paused
+  }
+
+  waits(stopped: boolean): void {
+    this.#stopped = stopped
+    if (stopped) return
+    this.#heardAt = this.#world.now()
+    this.#contentHeardAt = this.#heardAt
+    this.#sleep()
   }
 
   end(): void {
@@ -378,9 +392,9 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
         return NEVER
       // A pause of ours is not the upstream's silence.
       case 'bytes':
-        return this.#reader && !this.#paused ? after(this.#heardAt, timeout.idle) : NEVER
+        return this.#reader && !this.#paused && !this.#stopped ? after(this.#heardAt, timeout.idle) : NEVER
       case 'content':
-        return stream && this.#contentAt !== null && !this.#paused
+        return stream && this.#contentAt !== null && !this.#paused && !this.#stopped
           ? after(this.#contentHeardAt, timeout.contentIdle)
           : NEVER
       default:

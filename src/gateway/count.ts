@@ -44,6 +44,7 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
     const opened = await askForBody(watching(gateway), {
       client: received.client,
       clientKey: received.clientKey,
+      holder: received.holder,
       plan: { ...plan.value, candidates: [...bodies.keys()] },
       config,
       keysOf: keyOrder(gateway, config, question),

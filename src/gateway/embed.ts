@@ -48,6 +48,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     const opened = await askForBody(gateway, {
       client: received.client,
       clientKey: received.clientKey,
+      holder: received.holder,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),

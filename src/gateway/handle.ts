@@ -8,7 +8,7 @@ import type { Config } from '../core/config.ts'
 import type { Fact } from '../core/exchange.ts'
 import type { Failure, Outcome } from '../core/failure.ts'
 import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../core/protocol.ts'
-import { PIECE } from '../core/steps.ts'
+import { ownTurn, PIECE } from '../core/steps.ts'
 import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
 import type { World } from '../core/world.ts'
@@ -110,8 +110,14 @@ const serve = async (
       keysOf: turn ? (candidate: Candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
       note: (fact: Fact) => record.note(fact),
     }
-    const opened = await firstToOpen(gateway, errand, askModel(gateway, { question, settings, turn }))
+    const opened = await firstToOpen(
+      gateway,
+      errand,
+      askModel(gateway, { question, settings, turn, holder: received.holder }),
+    )
     if (opened.ok) ends.won = { flow: opened.flow, ticket: opened.ticket }
+    const large = opened.ok && !stream && lengthOf(opened.flow) > LARGE
+    if (large) await ownTurn(world.turn, true)
     const model = opened.ok ? opened.target.candidate.model : request.model
     const context = {
       ...contextFor(world, question, received.id, model),
@@ -133,7 +139,11 @@ const serve = async (
     }
     record.answeredBy(opened)
     turn?.answeredBy(opened.target, opened.prepared, opened.flow)
-    if (!stream) return whole(reply, opened, question, context, record)
+    if (!stream) {
+      const body = bodyOf(opened, question, context)
+      if (large) await ownTurn(world.turn, true)
+      return whole(reply, opened, body, { request, record })
+    }
     const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
     const writer = writerFor(question, opened, more, context)
     const counted = new InputCount(request)
@@ -146,6 +156,12 @@ const serve = async (
     if (!lasts) end(ends)
   }
 }
+
+/** Characters of a whole answer above which it is translated and written in turns of its own. */
+const LARGE = 256 * 1024
+
+/** Characters of an answer that has come whole, or about how many. */
+const lengthOf = (flow: Flow): number => flow.whole?.length ?? flow.said().length
 
 /** A question of so many characters is counted (3 µs) before its answer flows, rather than kept as long as that may take. */
 const SOON_COUNTED = 2_048
@@ -265,10 +281,14 @@ class Pouring implements Poured, Lasting {
 type Served = { readonly stop: Stop; readonly asked: InputCount; readonly record: Recorder }
 
 /** A whole answer: nothing has been sent before all of it was here, so that it is given out at once. */
-const whole = (reply: Reply, won: Won, question: Question, context: AnswerContext, record: Recorder): void => {
-  const body = bodyOf(won, question, context)
+const whole = (
+  reply: Reply,
+  won: Won,
+  body: string,
+  { request, record }: Pick<Question, 'request'> & { readonly record: Recorder },
+): void => {
   won.ticket.done()
-  record.used(usedBy(won.flow, new InputCount(question.request)))
+  record.used(usedBy(won.flow, new InputCount(request)))
   record.begun = true
   reply.head(200, { 'content-type': 'application/json', ...record.headers() })
   const { source } = won.flow

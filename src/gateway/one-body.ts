@@ -38,6 +38,8 @@ export type Call<T> = {
   readonly client: string
   /** The id of the client's key for logs; absent or empty where there is none. */
   readonly clientKey?: string | undefined
+  /** Whose share of memory the answer takes. */
+  readonly holder?: string | undefined
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
@@ -53,7 +55,7 @@ export type Body<T> = Won<Sent<T>> & { readonly value: T }
 
 export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
   const { world, live } = tools
-  const { client, clientKey, plan, config, keysOf, stop, record, heard } = call
+  const { client, clientKey, holder, plan, config, keysOf, stop, record, heard } = call
   const { settings } = config
   const bodies = new Map<Candidate, Sent<T> | null>()
   const prepare = ({ candidate }: Target): Sent<T> | null => {
@@ -85,6 +87,7 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
       textless: true,
       forgiving: false,
       settings,
+      client: holder,
       heard: (lookup) => heard(target, lookup),
     })
   live.within(world, stop, settings.timeout.request)

@@ -5,21 +5,46 @@ import type { Settings } from '../../core/settings.ts'
 import { LATE_SECONDS, type Shed, shedding } from '../../policy/shed.ts'
 
 /**
- * Bytes that wait in memory for somebody else: bodies of requests until their answers are out, whole answers of upstreams
- * until they are read, and what slow clients have not taken.
+ * Bytes buffered in memory: bodies of requests until their answers are complete, whole answers of upstreams until they
+ * are read, and what slow clients have not read.
  */
 export type Held = {
   readonly bytes: () => number
   /** So many more, or fewer. */
   readonly change: (by: number) => void
+  /** Adds to the bytes of answers that this client has not read. `given`: fewer because it has read them. */
+  readonly changeUnread: (client: string, by: number, given: boolean) => void
+  /** Bytes that this client has not read; 0 where it has not completed an answer for `READING` ms. */
+  readonly beingRead: (client: string) => number
+  /** Sets what runs when a client has read an answer. */
+  readonly onRead: (run: () => void) => void
 }
 
-export const holding = (): Held => {
+/** ms within which a client that reads its answers completes one. It is waited for only as long. */
+const READING = 2_000
+
+export const holding = (now: () => number = () => performance.now()): Held => {
   let bytes = 0
+  let notify = () => {}
+  const unread = new Map<string, { readonly bytes: number; readonly since: number }>()
   return {
     bytes: () => bytes,
     change(by) {
       bytes += by
+    },
+    changeUnread(client, by, given) {
+      const before = unread.get(client)
+      const after = (before?.bytes ?? 0) + by
+      if (after <= 0) unread.delete(client)
+      else unread.set(client, { bytes: after, since: given || !before ? now() : before.since })
+      if (by < 0) notify()
+    },
+    beingRead(client) {
+      const found = unread.get(client)
+      return found && now() - found.since < READING ? found.bytes : 0
+    },
+    onRead(run) {
+      notify = run
     },
   }
 }

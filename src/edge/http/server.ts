@@ -342,6 +342,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         local: this.#local,
         client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
         clientKey: this.#clientKey,
+        holder: this.#holder,
       }
       this.#key = undefined
       if (route.model) {

@@ -25,7 +25,7 @@ export const unreadAnswers = (held: Held, most: () => number): UnreadAnswers => 
   const holders = new Map<string, Holder>()
   let total = 0
 
-  const set = (client: string, answer: Unread, bytes: number): void => {
+  const change = (client: string, answer: Unread, bytes: number, given: boolean): void => {
     const holder = holders.get(client) ?? { bytes: 0, answers: new Map<Unread, number>() }
     const by = bytes - (holder.answers.get(answer) ?? 0)
     if (bytes > 0) holder.answers.set(answer, bytes)
@@ -35,7 +35,12 @@ export const unreadAnswers = (held: Held, most: () => number): UnreadAnswers => 
     else holders.delete(client)
     total += by
     held.change(by)
+    if (by !== 0) held.changeUnread(client, by, given)
     if (by > 0) makeRoom(0)
+  }
+  const set = (client: string, answer: Unread, bytes: number): void => {
+    const before = holders.get(client)?.answers.get(answer) ?? 0
+    change(client, answer, bytes, bytes < before)
   }
 
   const largest = (): readonly [client: string, holder: Holder] | null => {
@@ -53,7 +58,7 @@ export const unreadAnswers = (held: Held, most: () => number): UnreadAnswers => 
       const [oldest] = holder?.answers ?? []
       if (client === undefined || !oldest) return
       const [answer, size] = oldest
-      set(client, answer, 0)
+      change(client, answer, 0, false)
       answer.endUnread(size)
     }
   }

@@ -93,6 +93,7 @@ const maskingListener = (
       if (mask) emit(mask.end())
       listener.end()
     },
+    waits: (stopped) => listener.waits?.(stopped),
     failed(failure: Failure) {
       if (mask) emit(mask.end())
       listener.failed(failure)

@@ -119,7 +119,7 @@ test('turns: after a piece the loop is free for half as long as it took, 50 ms a
   wake()
   assert.deepEqual(seen, ['one', 'two', 'three'])
   nextTurn()
-  assert.deepEqual([seen, pauses()], [['one', 'two', 'three', 'four'], []], 'less than a timer can wait is no pause')
+  assert.deepEqual([seen, pauses()], [['one', 'two', 'three', 'four'], []], 'bounded pieces have no pause')
 })
 
 test('turns: pieces that continue earlier work precede those that begin', () => {

@@ -3,8 +3,8 @@ import type { Turn } from '../core/steps.ts'
 /** The longest pause between two pieces (ms). */
 const LONGEST_PAUSE = 50
 
-/** A timer waits 1 ms at least: for less there is no pause. */
-const SHORTEST_PAUSE = 1
+/** Bounded pieces (2 ms) need no pause, and a timer's inaccuracy would double their time. */
+const SHORTEST_PAUSE = 5
 
 /** The clock and the turns of the event loop. */
 export type TurnTimers = {

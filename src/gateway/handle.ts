@@ -116,7 +116,7 @@ const serve = async (
       askModel(gateway, { question, settings, turn, holder: received.holder }),
     )
     if (opened.ok) ends.won = { flow: opened.flow, ticket: opened.ticket }
-    const large = opened.ok && !stream && lengthOf(opened.flow) > LARGE
+    const large = opened.ok && !stream && lengthOf(opened.flow) > PIECE
     if (large) await ownTurn(world.turn, true)
     const model = opened.ok ? opened.target.candidate.model : request.model
     const context = {
@@ -156,9 +156,6 @@ const serve = async (
     if (!lasts) end(ends)
   }
 }
-
-/** Characters of a whole answer above which it is translated and written in turns of its own. */
-const LARGE = 256 * 1024
 
 /** Characters of an answer that has come whole, or about how many. */
 const lengthOf = (flow: Flow): number => flow.whole?.length ?? flow.said().length

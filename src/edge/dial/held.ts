@@ -6,6 +6,7 @@
  */
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
+import { PIECE } from '../../core/steps.ts'
 import type { Dial, Ongoing, UpstreamListener, World } from '../../core/world.ts'
 import { turnedAway } from '../../policy/shed.ts'
 import type { Held } from '../http/load.ts'
@@ -15,9 +16,6 @@ const FLOWS = /event-stream|eventstream|ndjson/i
 
 /** Answers of up to so many bytes are read whatever is held. */
 const LARGE = 64 * 1024
-
-/** Answers of more bytes are ended in a turn of their own. */
-const HEAVY = 256 * 1024
 
 /** Uncollected answers of so few bytes are read to their end, however much is held for others. */
 const SMALL = 1_048_576
@@ -212,7 +210,8 @@ class CountedCall implements UpstreamListener, Ongoing {
       this.#release()
       this.#listener.end()
     }
-    if (this.#held <= HEAVY) return end()
+    // What is parsed at its end is one piece of work, bounded only by the largest answer.
+    if (this.#held <= PIECE) return end()
     this.#count.answers.complete(this)
     this.#listener.waits?.(true)
     this.#count.turn(end)

@@ -322,6 +322,12 @@ export const COMMON: ErrorTable = {
       kind: 'context_length',
       seen: 'vllm-chat-400-25',
     },
+    // Mistral.
+    {
+      when: { status: BLAMING, message: /too large for model with \d+ maximum context length/i },
+      kind: 'context_length',
+      seen: 'github.com/earendil-works/pi/blob/main/packages/ai/src/utils/overflow.ts (2026-11-23)',
+    },
     {
       when: { status: BLAMING, message: /model's context length is only/i },
       kind: 'context_length',

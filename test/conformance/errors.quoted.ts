@@ -123,6 +123,19 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       },
     },
   ],
+  'github.com/earendil-works/pi/blob/main/packages/ai/src/utils/overflow.ts (2026-11-23)': [
+    {
+      status: 400,
+      api: 'mistral',
+      body: {
+        object: 'error',
+        message: 'Prompt contains 300000 tokens, too large for model with 131072 maximum context length',
+        type: 'invalid_request_error',
+        param: null,
+        code: null,
+      },
+    },
+  ],
   'github.com/janhq/jan/issues/8136 (2026-05-13)': [
     openai(
       400,

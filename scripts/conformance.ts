@@ -23,20 +23,36 @@ const FOLDERS = ['test/conformance/', 'test/conversations/']
 /** Whether a test file writes rows for the page. */
 export const isPartOfPage = (file: string): boolean => FOLDERS.some((folder) => file.startsWith(folder))
 
-/** The rows that the tests wrote, sorted; none where the recordings are missing, since the page needs all of them. */
-export const readRows = (file: string): readonly Row[] => {
+/** Tables of the project's own exchanges, and of their validity by schemas that lie beside the recordings. */
+const OWN = ['own exchanges', 'own streams', 'own answers']
+const OWN_BY_SCHEMA = 'own exchanges by schema'
+
+/** All rows that the tests wrote, sorted. */
+const everyRow = (file: string): readonly Row[] => {
   if (!existsSync(file)) return []
   const lines = readFileSync(file, 'utf8')
     .split('\n')
     .filter((line) => line !== '')
     .sort()
   // The board wrote them.
-  const rows = lines.map((line) => JSON.parse(line) as Row)
-  return rows.every(({ table }) => table === CONVERSATIONS) ? [] : rows
+  return lines.map((line) => JSON.parse(line) as Row)
 }
 
+/** The rows that the tests wrote, sorted; none where the recordings are missing, since the page needs all of them. */
+export const readRows = (file: string): readonly Row[] => {
+  const rows = everyRow(file)
+  return rows.every(({ table }) => [CONVERSATIONS, ...OWN, OWN_BY_SCHEMA].includes(table)) ? [] : rows
+}
+
+/** The rows of the project's own exchanges, which every clone has. */
+export const readOwnRows = (file: string): readonly Row[] => everyRow(file).filter(({ table }) => OWN.includes(table))
+
 const sum = (counts: Iterable<number>): number => [...counts].reduce((total, count) => total + count, 0)
-const of = (rows: readonly Row[], table: string): readonly Row[] => rows.filter((row) => row.table === table)
+const of = (rows: readonly Row[], ...tables: readonly string[]): readonly Row[] =>
+  rows.filter((row) => tables.includes(row.table))
+/** A line of the first table. */
+const counted = (title: string, rows: readonly Row[]): string =>
+  `| ${title} | ${sum(rows.map(({ passed }) => passed))} | ${sum(rows.map(({ failed }) => failed))} |`
 
 /** `744`, or `743 of 744` where something failed. */
 const score = (row: Row | undefined): string => {
@@ -139,22 +155,54 @@ const turns = (rows: readonly Row[], title: string, part: 0 | 1): string => {
   return tableOf([title, 'turns', 'answered', ...OF_A_TURN], lines)
 }
 
+/** The part of the page that every clone can check. */
+export const ownPart = (rows: readonly Row[]): string => {
+  const own = rows.filter(({ table }) => OWN.includes(table))
+  const [held, failed] = [sum(own.map(({ passed }) => passed)), sum(own.map((row) => row.failed))]
+  const inOrder = of(rows, 'own streams').filter(({ name }) => name.endsWith(' in order'))
+  return `## The project's own exchanges
+
+\`test/exchanges\` has a request and its answer for each format and feature; its README describes what is checked. Every
+clone has them: **${held} checks hold, ${failed} fail.**
+
+${crossed([...of(rows, 'own exchanges'), ...inOrder], ['upstream'], OF_AN_EXCHANGE)}
+
+Each answer, whole and streamed, translated to a client of every style:
+
+${crossed(of(rows, 'own answers'), ['upstream', 'client'], OF_AN_ANSWER)}`
+}
+
+const OF_AN_EXCHANGE = [
+  ...['request', 'request for a stream', 'reading', 'second reader', 'in order', 'byte by byte', 'in two pieces'],
+  ...['broken off', 'signature returned'],
+]
+const OF_AN_ANSWER = ['whole', 'streamed', 'passed', 'errors']
+
 /** The whole page. */
 export const page = (rows: readonly Row[]): string => {
   const answers = of(rows, 'answers')
-  const failed = sum(rows.map((row) => row.failed))
   const conversations = of(rows, CONVERSATIONS)
-  const checked = rows.filter(({ table }) => table !== 'recordings' && table !== CONVERSATIONS)
+  const checked = rows.filter(({ table }) => ![CONVERSATIONS, 'recordings', ...OWN, OWN_BY_SCHEMA].includes(table))
+  const bySchema = of(rows, OWN_BY_SCHEMA)
   return `<!-- Made by \`npm run conformance\` from what the tests found; change those. -->
 # Conformance
 
-What upstreams and clients really said to each other was recorded; the recordings lie beside the project and not in it.
-Everything here is what the tests in \`test/conformance\` make of them: **${sum(checked.map(({ passed }) => passed))} checks hold, ${failed} fail.**
+The tests in \`test/conformance\` check translation on two kinds of evidence: the project's own exchanges, which every
+clone has, and recordings of real traffic, which lie beside the project and not in it.
+
+| evidence | checks that hold | that fail |
+| --- | --: | --: |
+${counted("the project's own exchanges", of(rows, ...OWN))}
+${counted('the same by published schemas', bySchema)}
+${counted('recordings', checked)}
 
     npm run conformance
 
 runs them, prints these tables and writes this page. \`npm run test:conformance\` runs the same and fails if this page is out
-of date. Where the recordings are missing, both skip the tests that need them and leave the page as it is.
+of date. Where the recordings are missing, the tests that need them are skipped, and only the tables of the own exchanges
+are compared.
+
+${ownPart(rows)}
 
 ## The recordings
 
@@ -173,7 +221,7 @@ expectation, by name, not in the comparison. Every body and every event is valid
 API is known to differ), streams keep the order the official clients insist on, and stream and whole say the same.
 *Errors* are told in the style's own shape with the status of the contract, before and in the middle of a stream.
 
-${crossed(answers, ['upstream', 'client'], ['whole', 'streamed', 'passed', 'errors'])}
+${crossed(answers, ['upstream', 'client'], OF_AN_ANSWER)}
 
 No published schema has a word for some of what was said:
 

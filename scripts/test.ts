@@ -15,7 +15,7 @@ import { availableParallelism } from 'node:os'
 import { join, sep } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ROWS } from '../test/conformance/board.ts'
-import { isPartOfPage, newRows, PAGE, page, readRows } from './conformance.ts'
+import { isPartOfPage, newRows, ownPart, PAGE, page, readOwnRows, readRows } from './conformance.ts'
 import {
   divide,
   type Isolation,
@@ -94,9 +94,11 @@ const runFiles = async (report: Report, times: Times): Promise<void> => {
 
 /** Compares docs/conformance.md with what the conformance suite found, where all of it ran. */
 const comparePage = (report: Report, file: string): void => {
+  if (!everyFile.filter(isPartOfPage).every((name) => files.includes(name))) return
   const found = readRows(file)
-  if (found.length === 0 || !everyFile.filter(isPartOfPage).every((name) => files.includes(name))) return
-  const ok = readFileSync(PAGE, 'utf8') === page(found)
+  const written = readFileSync(PAGE, 'utf8')
+  // Without the recordings only the part about the project's own exchanges can be made.
+  const ok = found.length > 0 ? written === page(found) : written.includes(ownPart(readOwnRows(file)))
   report.counts[ok ? 'passed' : 'failed']++
   report.say(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` writes it')
 }

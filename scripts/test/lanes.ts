@@ -25,6 +25,7 @@ const isQuick = startsWith(
   'test/support/',
   'test/e2e/quick',
   'test/conformance/roundtrip',
+  'test/conformance/exchanges',
 )
 
 /** `quick` is `npm test`; each other lane is `npm run test:<name>`. */
@@ -36,7 +37,7 @@ export const LANES = {
   },
   e2e: { about: 'the gateway as a process, against upstreams that fail', has: startsWith('test/e2e/'), checks: false },
   conformance: {
-    about: 'every translation, against recorded traffic and published schemas',
+    about: 'every translation, on own exchanges, recorded traffic and published schemas',
     has: startsWith('test/conformance/', 'test/conversations/'),
     checks: false,
   },

@@ -1,3 +1,3 @@
-import { sweep } from './sweep.ts'
+import { RECORDINGS, sweep } from './sweep.ts'
 
-sweep('openai-chat')
+sweep(RECORDINGS, 'openai-chat')

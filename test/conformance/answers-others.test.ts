@@ -1,3 +1,3 @@
-import { sweep } from './sweep.ts'
+import { RECORDINGS, sweep } from './sweep.ts'
 
-sweep('gemini', 'bedrock-converse', 'cohere', 'mistral', 'ollama')
+sweep(RECORDINGS, 'gemini', 'bedrock-converse', 'cohere', 'mistral', 'ollama')

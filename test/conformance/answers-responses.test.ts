@@ -1,3 +1,3 @@
-import { sweep } from './sweep.ts'
+import { RECORDINGS, sweep } from './sweep.ts'
 
-sweep('openai-responses', 'anthropic-messages')
+sweep(RECORDINGS, 'openai-responses', 'anthropic-messages')

@@ -269,7 +269,7 @@ const ollama = (lines: readonly JsonObject[]): Said => {
     reason: text(last?.done_reason) ?? '',
     usage: {
       ...{ input: count(last?.prompt_eval_count), output: count(last?.eval_count) },
-      ...{ cacheRead: 0, cacheWrite: 0, reasoning: 0 },
+      ...{ cacheRead: count(last?.prompt_eval_cached_count), cacheWrite: 0, reasoning: 0 },
     },
   }
 }

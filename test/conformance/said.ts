@@ -428,7 +428,10 @@ export const reading: { readonly [name in ClientProtocolName]: Reading } = {
 
 const ENDS: readonly (readonly [RegExp, FinishKind])[] = [
   [/^(length|max_tokens|model_length|model_context_window_exceeded|\w+\/max_output_tokens|incomplete)$/i, 'length'],
-  [/^(content_filter|safety|model_armor|guardrail_intervened|\w+\/content_filter)$/i, 'content-filter'],
+  [
+    /^(content_filter|content_filtered|safety|error_toxic|model_armor|guardrail_intervened|\w+\/content_filter)$/i,
+    'content-filter',
+  ],
   [/^refusal$/, 'refusal'],
   [/^(pause_turn|compaction)$/, 'pause'],
 ]

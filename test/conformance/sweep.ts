@@ -1,8 +1,8 @@
 /**
- * Everything upstreams were recorded to say, read as the gateway reads it (bytes cut at odd places), told to a client of
- * every style, whole and as a stream: valid by the published schemas, in an order the official SDKs take, and saying the
- * same. What an answer says is read by `heard.ts` and `said.ts`, without a codec, on both sides. The tests that call this
- * are a file for each few formats, so that they run beside each other.
+ * Translates answers of every format to clients of every style, whole and streamed: decoded as the gateway decodes them
+ * (bytes cut at odd places), valid by the published schemas, in an order the official SDKs accept, and with the same
+ * content. `heard.ts` and `said.ts` read that content on both sides without a codec. It runs on the project's own
+ * exchanges (`exchanges.test.ts`) and on recordings, the latter in a file for each few formats so that they run in parallel.
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -23,11 +23,12 @@ import { readerFor } from '../../src/gateway/reader.ts'
 import { refusalOf } from '../../src/gateway/refusal.ts'
 import { verdict } from '../../src/policy/verdict.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
+import { asRecordings, type Exchange, exchanges } from '../support/exchanges.ts'
 import { messagesOf, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
-import { problemsOf } from '../support/schemas.ts'
+import { hasSchema, problemsIfPresent as problemsOf } from '../support/schemas.ts'
 import { Board } from './board.ts'
 import { hearing } from './heard.ts'
-import { type Place, places } from './places.ts'
+import { type Place, type Placed, places } from './places.ts'
 import { endOf, OLD_CALL, reading, reasonIn, type Said } from './said.ts'
 import { framesOf, inMessages, problemOfEvent, WHOLE } from './told.ts'
 
@@ -37,7 +38,8 @@ const providers = await loadProviders()
 
 const encoder = new TextEncoder()
 
-const bytesOf = (recording: Recording): Uint8Array => {
+/** The body of an answer as it arrives. */
+export const bytesOf = (recording: Recording): Uint8Array => {
   const { chunks, response } = recording
   if (chunks) return Buffer.concat(messagesOf(recording))
   return encoder.encode(typeof response === 'string' ? response : JSON.stringify(response))
@@ -54,7 +56,8 @@ function* oddly(bytes: Uint8Array): Generator<Uint8Array> {
   }
 }
 
-function* byteByByte(bytes: Uint8Array): Generator<Uint8Array> {
+/** Pieces of one byte. */
+export function* byteByByte(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at++) yield bytes.subarray(at, at + 1)
 }
 
@@ -65,7 +68,8 @@ const STREAMS: { readonly [framing: string]: string } = {
   'aws-eventstream': 'application/vnd.amazon.eventstream',
 }
 
-const steps = (recording: Recording, protocol: UpstreamProtocol, pieces: Iterable<Uint8Array>): Passing[] => {
+/** Decodes an answer that arrives in these pieces, as the gateway does. */
+export const steps = (recording: Recording, protocol: UpstreamProtocol, pieces: Iterable<Uint8Array>): Passing[] => {
   const { chunks, framing, status, response_headers: headers, provider } = recording
   const type = headers?.['content-type'] ?? (chunks ? (STREAMS[framing ?? 'sse'] ?? '') : 'application/json')
   const reader = readerFor(
@@ -75,7 +79,8 @@ const steps = (recording: Recording, protocol: UpstreamProtocol, pieces: Iterabl
   return run(reader, pieces)
 }
 
-const eventsOf = (passing: readonly Passing[]): ChatEvent[] => passing.flatMap(({ events }) => events)
+/** The events of all steps. */
+export const eventsOf = (passing: readonly Passing[]): ChatEvent[] => passing.flatMap(({ events }) => events)
 
 type Read = {
   readonly recording: Recording
@@ -96,7 +101,7 @@ const read = (recording: Recording, place: Place, protocol: UpstreamProtocol): R
 // ── What was said upstream ───────────────────────────────────────────────────────────────────────────────────────
 
 /** What each message of a stream holds. */
-const heldIn = ({ chunks, framing }: Recording): readonly JsonObject[] =>
+export const heldIn = ({ chunks, framing }: Recording): readonly JsonObject[] =>
   framing === 'sse' ? framesOf((chunks ?? []).join('\n\n')).events : (chunks ?? []).map((chunk) => JSON.parse(chunk))
 
 const saidUpstream = ({ recording, protocol }: Read): Said => {
@@ -270,6 +275,10 @@ const isCustom = (block: AnswerBlock): boolean => block.type === 'tool-call' && 
 
 type Mode = 'whole' | 'streamed' | 'passed'
 
+/** Undefined too where the published schemas are not present. */
+const eventProblem: typeof problemOfEvent = (style, event) =>
+  hasSchema('openai:wire') ? problemOfEvent(style, event) : undefined
+
 const tell = (style: ClientProtocol, got: Read, mode: Mode, note: (why: string) => void): undefined => {
   const { protocol, answer, recording } = got
   const context = contextFor(protocol, style, recording.request)
@@ -302,7 +311,7 @@ const tell = (style: ClientProtocol, got: Read, mode: Mode, note: (why: string) 
   same(said, upstream, protocol.name, style.name)
   // Whole and streamed are one answer.
   assert.deepEqual(said, own.said(style.encodeAnswer(answer, contextFor(protocol, style, recording.request))))
-  for (const event of events) judge(event, (one) => problemOfEvent(style.name, one))
+  for (const event of events) judge(event, (one) => eventProblem(style.name, one))
 }
 
 /** The client speaks the upstream's format: what was said is passed on. */
@@ -435,7 +444,7 @@ const refuses = (style: ClientProtocol, { recording, place, protocol, events, an
       return
     case 'openai-responses':
       assert.deepEqual(frames.names.slice(-3), ['error', 'response.failed', '[DONE]'])
-      assert.equal(problemOfEvent(style.name, frames.events.at(-2) ?? {}), undefined)
+      assert.equal(eventProblem(style.name, frames.events.at(-2) ?? {}), undefined)
       assert.equal(object(last.response)?.status, 'failed')
       return
     case 'anthropic-messages':
@@ -451,19 +460,55 @@ const refuses = (style: ClientProtocol, { recording, place, protocol, events, an
 
 // ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Over the recordings of these formats. */
-export const sweep = (...names: readonly UpstreamProtocolName[]): void => {
-  const answered = new Board('answers')
-  const streams = new Board('streams')
-  recordingsAreHere()
+/** Answers to translate, and the tables that get the counts. */
+export type Evidence = {
+  readonly title: string
+  readonly skip: string | false
+  readonly places: () => readonly Placed[]
+  readonly tables: { readonly answers: string; readonly streams: string }
+}
+
+/** The recordings, where they are present. */
+export const RECORDINGS: Evidence = {
+  title: 'recordings',
+  skip,
+  places,
+  tables: { answers: 'answers', streams: 'streams' },
+}
+
+const placeOf = ({ protocol: name, reading: { failure } }: Exchange, { status }: Recording): Place => {
+  const protocol = upstreamProtocols[name]
+  if (!failure) return { is: 'answer', protocol }
+  // The status of an error that arrives in a stream is 200, so the client's status follows from the kind.
+  return { is: 'failure', protocol, ...(status === 200 && { kind: failure.kind }) }
+}
+
+/** The project's own exchanges, which every clone has. */
+export const EXCHANGES: Evidence = {
+  title: 'own exchanges',
+  skip: false,
+  places: () =>
+    exchanges().flatMap((exchange) =>
+      asRecordings(exchange).map((recording) => ({ recording, place: placeOf(exchange, recording) })),
+    ),
+  tables: { answers: 'own answers', streams: 'own streams' },
+}
+
+/** Translates all answers of these formats. */
+export const sweep = (evidence: Evidence, ...names: readonly UpstreamProtocolName[]): void => {
+  const answered = new Board(evidence.tables.answers)
+  const streams = new Board(evidence.tables.streams)
+  if (evidence === RECORDINGS) recordingsAreHere()
   for (const name of names)
-    describe(`what ${name} was recorded to say`, { skip }, () => {
+    describe(`${evidence.title} of ${name}`, { skip: evidence.skip }, () => {
       const protocol = upstreamProtocols[name]
-      const all = places().flatMap(({ recording, place }) =>
-        (place.is === 'answer' || place.is === 'failure') && place.protocol === protocol
-          ? [read(recording, place, protocol)]
-          : [],
-      )
+      const all = evidence
+        .places()
+        .flatMap(({ recording, place }) =>
+          (place.is === 'answer' || place.is === 'failure') && place.protocol === protocol
+            ? [read(recording, place, protocol)]
+            : [],
+        )
       const answers = all.filter(({ place }) => place.is === 'answer')
       const failures = all.filter(({ place }) => place.is === 'failure')
       const sweepRow = (

@@ -35,6 +35,8 @@ export const exception = (name: string, payload: object): Uint8Array =>
     JSON.stringify(payload),
   )
 
-/** A recorded chunk, `{"<event-type>": {…}}`, as the message it was. */
+/** A chunk, `{"<event-type>": {…}}`, as a message; `{"<name>Exception": {…}}` is an exception. */
 export const fromChunk = (chunk: string): Uint8Array[] =>
-  Object.entries(JSON.parse(chunk)).map(([name, payload]) => event(name, payload as object))
+  Object.entries(JSON.parse(chunk)).map(([name, payload]) =>
+    (name.endsWith('Exception') ? exception : event)(name, payload as object),
+  )

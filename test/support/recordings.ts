@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { fromChunk } from './event-stream.ts'
 
 const wire = new URL('../../../shared/wire/', import.meta.url)
-const present = existsSync(new URL('recordings/index.json', wire))
+/** Whether the recordings and the published schemas are present. */
+export const present = existsSync(new URL('recordings/index.json', wire))
 
 /** For the `skip` of a test: false where the recordings are, and in CI, where a test without them has to fail. */
 export const skip = present || process.env.HEADGATE_CI === '1' ? false : 'the recordings are not here'
@@ -26,18 +26,6 @@ export const readWire = (path: string): JsonObject | null => {
   const value: unknown = JSON.parse(readFileSync(new URL(path, wire), 'utf8'))
   assert.ok(isObject(value), `${path} is not an object`)
   return value
-}
-
-/** What the recordings of a format are named by. */
-export const RECORDED: { readonly [name in UpstreamProtocolName]: RecordedApi } = {
-  'openai-chat': 'chat',
-  'openai-responses': 'responses',
-  'anthropic-messages': 'messages',
-  gemini: 'gemini',
-  cohere: 'cohere',
-  'bedrock-converse': 'bedrock-converse',
-  mistral: 'mistral',
-  ollama: 'ollama',
 }
 
 export type RecordedApi =

@@ -5,7 +5,7 @@ import { isObject, type JsonObject, list, object, text } from '../../src/core/js
 import { cohereSchema } from './cohere-schema.ts'
 import { completionsSchema } from './completions-schema.ts'
 import { ollamaSchema } from './ollama-schema.ts'
-import { readWire } from './recordings.ts'
+import { present, readWire } from './recordings.ts'
 
 const FILES = {
   openai: 'openai.schema.json',
@@ -64,6 +64,13 @@ export const problemsOf = (schema: SchemaName, definition: string, value: unknow
   })
   return `${definition}: ${lines.join('; ')}`
 }
+
+/** Whether a schema can judge: those written by the project always can. */
+export const hasSchema = (schema: SchemaName): boolean => isOwn(schema) || present
+
+/** As `problemsOf`; undefined too where the schema is not present. A file that uses it has a test that skips for that reason. */
+export const problemsIfPresent = (schema: SchemaName, definition: string, value: unknown): string | undefined =>
+  hasSchema(schema) ? problemsOf(schema, definition, value) : undefined
 
 const events = new Map<SchemaName, ReadonlyMap<string, string>>()
 

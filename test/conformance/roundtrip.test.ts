@@ -37,7 +37,8 @@ import { run } from '../../src/core/stage.ts'
 import { sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { sse } from '../../src/protocols/sse.ts'
 import { answering, asking, numbered } from '../support/asked.ts'
-import { messagesOf, RECORDED, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { evidenceOf } from '../support/exchanges.ts'
+import { messagesOf, type Recording, recordingsAreHere } from '../support/recordings.ts'
 import { TAKES_ALL } from '../support/takes.ts'
 
 const RUNS = { numRuns: 300 }
@@ -607,10 +608,10 @@ const bytesOf = (recording: Recording): Uint8Array => Buffer.concat(messagesOf(r
 
 recordingsAreHere()
 
-describe('a recorded stream, however it is cut', { skip }, () => {
+describe('a stream in random pieces', () => {
   for (const protocol of Object.values(upstreamProtocols))
     test(protocol.name, () => {
-      const streams = recordingsOf(RECORDED[protocol.name]).filter(({ chunks }) => (chunks?.length ?? 0) > 0)
+      const streams = evidenceOf(protocol.name).filter(({ chunks }) => (chunks?.length ?? 0) > 0)
       assert.ok(streams.length > 0)
       fc.assert(
         fc.property(fc.constantFrom(...streams), fc.array(fc.nat(), { maxLength: 60 }), (recording, cuts) => {

@@ -1,32 +1,31 @@
-/** What Mistral was really asked, and how it refused. What it answered: test/conformance. */
+/** Requests to Mistral: own exchanges, and recordings where they are present. Its answers: test/conformance. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { evidenceOf } from '../../../test/support/exchanges.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
-import { problemsOf } from '../../../test/support/schemas.ts'
+import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { isObject, type JsonObject, list, object } from '../../core/json.ts'
 import { openaiChat } from '../openai-chat/index.ts'
 import { mistral } from './index.ts'
 
-const recordings = recordingsOf('mistral')
-
 recordingsAreHere()
 
 test('recorded: a key it does not know', { skip }, () => {
-  const recording = recordings.find(({ status }) => status === 401)
+  const recording = recordingsOf('mistral').find(({ status }) => status === 401)
   assert.ok(recording)
   const failure = mistral.decodeFailure(401, recording.response, () => undefined)
   assert.deepEqual([failure.kind, failure.message], ['auth', 'Invalid API Key'])
 })
 
-describe('recorded requests to Mistral, asked by a chat client', { skip }, () => {
-  for (const { id, status, request } of recordings) {
+describe('requests to Mistral, sent by a chat client', () => {
+  for (const { id, status, request } of evidenceOf('mistral')) {
     if (status !== 200 || !isObject(request) || !Array.isArray(request.messages)) continue
     test(id, () => {
       const decoded = openaiChat.decodeRequest(request)
       assert.ok(decoded.ok, decoded.ok ? '' : decoded.failure.message)
       const { body, losses } = mistral.encodeRequest(decoded.value, { model: String(request.model) })
       assert.deepEqual(losses, [])
-      assert.equal(problemsOf('mistral', 'ChatCompletionRequest', body), undefined)
+      assert.equal(problemsIfPresent('mistral', 'ChatCompletionRequest', body), undefined)
       // It took this order of turns, so it stands as it was.
       const roles = (of: JsonObject) => list(of.messages).map((message) => object(message)?.role)
       assert.deepEqual(roles(body), roles(request))

@@ -217,7 +217,7 @@ const start = async (
   const watching = watchConfig({
     ...place,
     running,
-    tell: (reloaded) => {
+    onReload: (reloaded) => {
       reload.note(reloaded)
       if (reloaded.kind === 'refused') {
         for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })

@@ -5,7 +5,7 @@ import { lines, loaded } from './testing.ts'
 const file = (value: string) => `providers:\n  openai:\n    keys: [a]\n    aggregate: ${value}\n`
 
 const cases: readonly (readonly [string, Record<string, string>, string | undefined, true | undefined])[] = [
-  ['nothing said', { OPENAI_API_KEY: 'a' }, undefined, undefined],
+  ['not set', { OPENAI_API_KEY: 'a' }, undefined, undefined],
   ['the environment', { OPENAI_API_KEY: 'a', OPENAI_AGGREGATE: 'true' }, undefined, true],
   ['the environment, no', { OPENAI_API_KEY: 'a', OPENAI_AGGREGATE: 'false' }, undefined, undefined],
   ['the file', {}, file('true'), true],
@@ -17,7 +17,7 @@ for (const [name, env, yaml, expected] of cases)
     assert.equal(instance?.aggregate, expected)
   })
 
-test('aggregate: another word is refused, and the variable named', () => {
-  const said = lines({ env: { OPENAI_API_KEY: 'a', OPENAI_AGGREGATE: 'yes' } })
-  assert.match(said.join('\n'), /OPENAI_AGGREGATE.*"yes".*true or false/)
+test('aggregate: another value is refused with the variable name', () => {
+  const problems = lines({ env: { OPENAI_API_KEY: 'a', OPENAI_AGGREGATE: 'yes' } })
+  assert.match(problems.join('\n'), /OPENAI_AGGREGATE.*"yes".*true or false/)
 })

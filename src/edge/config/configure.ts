@@ -1,4 +1,4 @@
-/** From texts to a configuration, whole or not at all. No I/O: what was read comes in, what is wrong comes out. */
+/** Builds a configuration from texts, completely or not at all. No I/O. */
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
@@ -12,7 +12,7 @@ import { launchRows, settingRows } from './rows.ts'
 import type { ReadTree, Tree } from './tree.ts'
 import { upstreamsFrom } from './upstreams.ts'
 
-/** Where a configuration came from, by the names people use for the files. */
+/** The files a configuration came from. */
 export type Sources = { readonly dotenv: string | null; readonly file: string | null }
 
 export type Loaded =
@@ -26,15 +26,15 @@ export type Loaded =
   | {
       readonly ok: false
       readonly problems: readonly Problem[]
-      /** Known all the same if the fault lies elsewhere: how to write the log depends on it. */
+      /** Set if the launch values are valid, since the log's format depends on them. */
       readonly launch: Launch | undefined
       readonly warnings: readonly string[]
     }
 
-/** Bytes; a real one has a hundredth of them. */
-export const LONGEST_FILE = 1_048_576
+/** Maximum file size in bytes; real ones have a hundredth of it. */
+export const MAX_FILE = 1_048_576
 
-/** The file, and what reads YAML: it comes with the text, for it is loaded where there is one. */
+/** The file's text, and the YAML reader, which is loaded only if there is a file. */
 export type TextOfFile = { readonly name: string; readonly text: string; readonly readTree: ReadTree }
 
 export type Texts = {
@@ -45,7 +45,7 @@ export type Texts = {
   readonly providers: ReadonlyMap<string, Provider>
 }
 
-/** The environment with what `.env` adds; the real one wins, also where it says that something is empty. */
+/** The environment merged with `.env`. Real variables take precedence, even empty ones. */
 export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
   if (dotenv === undefined) return env
   const added = parseDotenv(dotenv)
@@ -93,7 +93,7 @@ const routesFrom = (
             where: placeOf(typeof written === 'string' ? path : [...path, 'provider']).value,
             what: path.join('.'),
             found: leftOut.includes(target.provider)
-              ? `the provider ${quote(target.provider)}, which PROVIDERS leaves out`
+              ? `the provider ${quote(target.provider)}, which is not in PROVIDERS`
               : `the provider ${quote(target.provider)}, which is not configured`,
             allowed:
               names.length === 0
@@ -113,7 +113,7 @@ const routesFrom = (
   return { routes, problems }
 }
 
-/** The provider that is there when there is no other, and its route that shows a fallback. Never in production, never beside a real one. */
+/** The demo provider and a route that shows a fallback. Used only without other providers, and never in production. */
 const demonstration = (providers: Texts['providers']): Pick<Config, 'instances' | 'routes'> => {
   const provider = [...providers.values()].find(({ builtin }) => builtin)
   if (!provider) return { instances: [], routes: new Map() }
@@ -140,7 +140,7 @@ type Nested = Readonly<Record<string, unknown>>
 const isNested = (value: unknown): value is Nested =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** `above` over `below`, section by section. */
+/** Merges `above` over `below`, section by section. */
 const over = (above: Nested, below: Nested): Nested => {
   const out: Record<string, unknown> = { ...below }
   for (const [name, value] of Object.entries(above)) {
@@ -150,7 +150,7 @@ const over = (above: Nested, below: Nested): Nested => {
   return out
 }
 
-/** Freezes what is data; functions, maps and providers (shared with every other configuration) stay as they are. */
+/** Freezes plain data. Functions, maps and providers (shared between configurations) are left as they are. */
 const frozen = <T>(value: T): T => {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   const plain = Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype
@@ -171,7 +171,7 @@ const byPlace = (a: Problem, b: Problem): number => {
   return Number(lineA) - Number(lineB) || Number(colA) - Number(colB)
 }
 
-/** One line for each place: the first thing said about it is the cause of the others. */
+/** Keeps the first problem per location, which is the cause of the others. */
 const tidy = (problems: readonly Problem[], mask: (text: string) => string): readonly Problem[] => {
   const seen = new Set<string>()
   return problems
@@ -188,7 +188,7 @@ const tidy = (problems: readonly Problem[], mask: (text: string) => string): rea
     .sort(byPlace)
 }
 
-/** Values of the file that may be secrets written out in it. */
+/** Literal secrets in the file. */
 const secretsIn = ({ providers, settings }: FileContent): readonly string[] => {
   const auth = settings.auth
   const clientKeys = isNested(auth) ? [auth.keys, auth.admin].flat() : []
@@ -226,7 +226,7 @@ export const configure = ({ env: real, dotenv, file, providers }: Texts): Loaded
   const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
   const warnings = [...misspelledSettings(env), ...upstreams.warnings].map(mask)
   problems.push(...upstreams.problems)
-  // A provider that is refused is no provider a route could name: only what is wrong with the provider is said.
+  // If a provider was refused, routes to it would be reported as well: only the provider's problem is reported.
   const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
   if (!refused) problems.push(...routes.problems)
   if (problems.length > 0 || launch === undefined)

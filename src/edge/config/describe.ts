@@ -1,4 +1,4 @@
-/** What a new configuration changes, in lines for the log. No secret is ever in one. */
+/** Describes the changes of a new configuration in lines for the log. Secrets are never included. */
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
 import { styleNames } from './definition.ts'
@@ -23,24 +23,24 @@ const settingsChanged = (before: Config, after: Config): readonly string[] =>
     const old = at(before.settings, path)
     const now = at(after.settings, path)
     if (JSON.stringify(old) === JSON.stringify(now)) return []
-    const say = secret ? counted : shown
-    const same = say(old) === say(now)
-    return [same ? `${name}: changed` : `${name}: ${say(old)} → ${say(now)}`]
+    const format = secret ? counted : shown
+    const same = format(old) === format(now)
+    return [same ? `${name}: changed` : `${name}: ${format(old)} → ${format(now)}`]
   })
 
 const stylesOf = ({ speaks }: Instance): string => speaks.map(({ protocol }) => styleNames[protocol]).join(', ')
 
 const instanceChanged = (before: Instance, after: Instance): readonly string[] => {
   const lines: string[] = []
-  const tell = (what: string, old: string, now: string) => {
+  const compare = (what: string, old: string, now: string) => {
     if (old !== now) lines.push(`providers.${after.id}.${what}: ${old || 'none'} → ${now || 'none'}`)
   }
-  tell('kind', before.provider.name, after.provider.name)
-  tell('baseUrl', before.baseUrl, after.baseUrl)
-  tell('models', before.models.join(', '), after.models.join(', '))
-  tell('styles', stylesOf(before), stylesOf(after))
-  tell('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
-  tell('variables', JSON.stringify(before.variables), JSON.stringify(after.variables))
+  compare('kind', before.provider.name, after.provider.name)
+  compare('baseUrl', before.baseUrl, after.baseUrl)
+  compare('models', before.models.join(', '), after.models.join(', '))
+  compare('styles', stylesOf(before), stylesOf(after))
+  compare('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
+  compare('variables', JSON.stringify(before.variables), JSON.stringify(after.variables))
   const ids = (instance: Instance) => instance.keys.map(({ id }) => id)
   const added = ids(after).filter((id) => !ids(before).includes(id))
   const gone = ids(before).filter((id) => !ids(after).includes(id))
@@ -49,7 +49,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
       `providers.${after.id}.keys: ${[...added.map((id) => `added ${id}`), ...gone.map((id) => `removed ${id}`)].join(', ')}`,
     )
   const weights = (instance: Instance) => instance.keys.map(({ id, weight }) => `${id}×${weight}`).join(', ')
-  if (added.length + gone.length === 0) tell('keys', weights(before), weights(after))
+  if (added.length + gone.length === 0) compare('keys', weights(before), weights(after))
   return lines
 }
 
@@ -63,7 +63,7 @@ const routeText = ({ strategy, targets, fallback }: Route): string =>
     ...(fallback.length === 0 ? [] : [`then ${fallback.map(targetText).join(', ')}`]),
   ].join(' ')
 
-/** One line for each thing that differs; none: nothing does. */
+/** One line per difference; empty if there is none. */
 export const describeChange = (before: Config, after: Config): readonly string[] => {
   const lines: string[] = [...settingsChanged(before, after)]
   const old = new Map(before.instances.map((instance) => [instance.id, instance]))

@@ -1,3 +1,3 @@
-/** What a `.env` file says. Node's parser is asked for and not imported: an import of `node:util` loads what threads need as well. */
+/** Parses a `.env` file. Uses `getBuiltinModule`, since importing `node:util` also loads modules for threads. */
 export const parseDotenv = (text: string): Readonly<Record<string, string | undefined>> =>
   process.getBuiltinModule('node:util').parseEnv(text.replace(/^\ufeff/, ''))

@@ -1,4 +1,4 @@
-/** Settings and launch values from the environment: text to values, and what is wrong by the variable's name. */
+/** Reads settings and launch values from environment variables; problems are reported by variable name. */
 import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
@@ -9,7 +9,7 @@ import { launchRows, settingRows } from './rows.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 
-/** A variable's value without the space around it; an empty one is as good as not set. */
+/** A variable's trimmed value; undefined if it is empty. */
 export const variable = (env: Env, name: string): string | undefined => {
   if (!Object.hasOwn(env, name)) return undefined
   const value = env[name]?.trim()
@@ -18,7 +18,7 @@ export const variable = (env: Env, name: string): string | undefined => {
 
 const WHOLE = /^[0-9]{1,15}$/
 
-/** The text of a variable as the kind of value its row wants; what cannot be one stays text, and is refused by the schema. */
+/** Converts a variable's text to the type of its row; invalid text stays text, which the schema refuses. */
 const typed = (row: Row, text: string): unknown => {
   if (row.schema.type === 'integer') return WHOLE.test(text) ? Number(text) : text
   if (row.schema.type === 'boolean') return text === 'true' || (text === 'false' ? false : text)
@@ -54,7 +54,7 @@ const read = (env: Env, rows: readonly Row[], schema: z.ZodType): { values: Nest
   }
   const problems = [...faulty.values()].map((row) => ({
     where: row.env,
-    found: row.secret ? 'a value that is not shown, for it is a secret' : quote(variable(env, row.env) ?? ''),
+    found: row.secret ? 'a value that is not shown, because it is a secret' : quote(variable(env, row.env) ?? ''),
     allowed:
       schemasAt(row.schema, []).map(allowedBy).join(', or ') +
       durationHint(row.schema, row.secret ? '' : (variable(env, row.env) ?? '')),
@@ -62,7 +62,7 @@ const read = (env: Env, rows: readonly Row[], schema: z.ZodType): { values: Nest
   return { values, problems }
 }
 
-/** The settings the environment gives, and nothing else: no defaults. */
+/** The settings in the environment, without defaults. */
 export const settingsFrom = (env: Env) => read(env, settingRows, settingsSchema)
 
 export type Launch = {
@@ -108,7 +108,7 @@ const SECTIONS = [...new Set(settingRows.filter(({ path }) => path.length > 1).m
   (section) => `${section.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}_`,
 )
 
-/** Variables that begin like a setting, are none, and are one letter or two away from one. */
+/** Warnings for unknown variables whose names resemble a setting's. */
 export const misspelledSettings = (env: Env): readonly string[] => {
   const known = settingRows.map((row) => row.env)
   return Object.keys(env)
@@ -116,7 +116,7 @@ export const misspelledSettings = (env: Env): readonly string[] => {
     .flatMap((name) => {
       const [meant] = nearest(name, known)
       return meant !== undefined && variable(env, meant) === undefined
-        ? [`${name} is set, which nothing reads; did you mean ${meant}?`]
+        ? [`${name} is set, but is not a known setting; did you mean ${meant}?`]
         : []
     })
 }

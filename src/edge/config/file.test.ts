@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references to variables are what is tested here
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references to variables are under test
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -273,7 +273,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'an unknown provider',
     'providers:\n  opnai: { keys: [a] }',
-    `headgate.yaml:2:3: providers.opnai: found the name "opnai", which is no known provider's; allowed: did you mean openai? a known name, or kind: with one of ${known}`,
+    `headgate.yaml:2:3: providers.opnai: found the name "opnai", which is not a known provider; allowed: did you mean openai? a known name, or kind: with one of ${known}`,
   ],
   [
     'an unknown kind',
@@ -308,7 +308,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'a provider without key or address',
     'providers:\n  openai: { models: [a] }',
-    'headgate.yaml:2:3: providers.openai: found openai without key or address; allowed: a provider that can be reached (openai has no key: set OPENAI_API_KEY)',
+    'headgate.yaml:2:3: providers.openai: found openai without key or address; allowed: a complete provider (openai has no key: set OPENAI_API_KEY)',
   ],
   [
     'a kind without its address',
@@ -318,7 +318,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'an address with a password',
     'providers:\n  openai: { baseUrl: "http://u:canary@h" }',
-    /^headgate\.yaml:2:22: found an address with a name or password/,
+    /^headgate\.yaml:2:22: found a URL with a user name or password/,
   ],
   [
     'a style',
@@ -348,7 +348,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'the same name in two spellings',
     'providers:\n  vllm: {}\n  VLLM: {}',
-    /^headgate\.yaml:3:3: providers\.VLLM: found the name "VLLM" a second time/,
+    /^headgate\.yaml:3:3: providers\.VLLM: found the duplicate name "VLLM"/,
   ],
   [
     'a route without targets',
@@ -367,8 +367,8 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   ],
   [
     'a fallback to an unknown provider',
-    'providers: { vllm: {} }\nroutes: { r: { targets: [vllm], fallback: [ { provider: nobody } ] } }',
-    'headgate.yaml:2:57: routes.r.fallback.0: found the provider "nobody", which is not configured; allowed: vllm',
+    'providers: { vllm: {} }\nroutes: { r: { targets: [vllm], fallback: [ { provider: unknown } ] } }',
+    'headgate.yaml:2:57: routes.r.fallback.0: found the provider "unknown", which is not configured; allowed: vllm',
   ],
   [
     'a strategy',
@@ -410,19 +410,23 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'a name given twice',
     'hosts: [a]\nhosts: [b]',
-    'headgate.yaml:2:1: found "hosts" a second time; allowed: a name once',
+    'headgate.yaml:2:1: found the duplicate name "hosts"; allowed: each name once',
   ],
-  ['a name given twice in braces', 'data: { dir: a, dir: b }', /^headgate\.yaml:1:17: found "dir" a second time/],
+  ['a name given twice in braces', 'data: { dir: a, dir: b }', /^headgate\.yaml:1:17: found the duplicate name "dir"/],
   ['a bracket left open', 'hosts: [a', /^headgate\.yaml:1:\d+: found text that is not YAML/],
   ['tabs', 'circuit:\n\ttimeout: 1', /^headgate\.yaml:2:1: found text that is not YAML .*[Tt]ab/],
   ['two documents', 'hosts: [a]\n---\nhosts: [b]', /^headgate\.yaml:2:1: found text that is not YAML/],
   ['a tag', 'hosts: !!js/function "x"', /^headgate\.yaml:1:\d+: found text that is not YAML/],
-  ['bytes', 'data: { dir: !!binary aGVsbG8= }', /^headgate\.yaml:1:\d+: found a value of a special kind/],
-  ['an alias of nothing', 'hosts: [ *nobody ]', /^headgate\.yaml:1:10: found \*nobody, which no anchor names/],
-  ['a list as a name', '? [a]\n: b', /^headgate\.yaml:1:3: found a name that is not a plain text/],
+  ['bytes', 'data: { dir: !!binary aGVsbG8= }', /^headgate\.yaml:1:\d+: found a value of an unsupported type/],
+  [
+    'an alias without an anchor',
+    'hosts: [ *unknown ]',
+    /^headgate\.yaml:1:10: found \*unknown, an alias without an anchor/,
+  ],
+  ['a list as a name', '? [a]\n: b', /^headgate\.yaml:1:3: found a name that is not plain text/],
 ]
 for (const [name, yaml, expected] of refused)
-  test(`the file: ${name} is refused with its place`, () => {
+  test(`the file: ${name} is refused with its location`, () => {
     const [line = '', ...more] = lines({ env: { EMPTY: '', WORD: 'often' }, yaml })
     assert.deepEqual(more, [])
     if (typeof expected === 'string') assert.equal(line, expected)
@@ -431,7 +435,7 @@ for (const [name, yaml, expected] of refused)
     assert.equal(line.split('\n').length, 1)
   })
 
-test('the file: what would take memory or the stack is refused in time', () => {
+test('the file: texts that would exhaust memory or the stack are refused in time', () => {
   const bomb = `a: &a [${'x,'.repeat(50)}]\n${['b', 'c', 'd', 'e'].map((name, index) => `${name}: &${name} [${`*${'abcd'[index]},`.repeat(50)}]\n`).join('')}`
   const hostile = [
     bomb,
@@ -443,14 +447,14 @@ test('the file: what would take memory or the stack is refused in time', () => {
   ]
   for (const yaml of hostile) {
     const began = performance.now()
-    const said = lines({ env: {}, yaml })
-    assert.ok(said.length > 0)
-    assert.ok(said.every((line) => line.length < 2000))
+    const problems = lines({ env: {}, yaml })
+    assert.ok(problems.length > 0)
+    assert.ok(problems.every((line) => line.length < 2000))
     assert.ok(performance.now() - began < 5000, `${yaml.slice(0, 20)} took too long`)
   }
 })
 
-test('the file: a secret put in the wrong place is not repeated', () => {
+test('the file: a secret in the wrong place is not repeated', () => {
   const secret = 'sk-canary-0123456789abcdef'
   const places = [
     `circuit: { timeout: ${secret} }`,
@@ -463,14 +467,14 @@ test('the file: a secret put in the wrong place is not repeated', () => {
   ]
   for (const yaml of places)
     for (const env of [{}, { ANY_API_KEY: secret }]) {
-      const said = lines({ env, yaml })
-      assert.ok(said.length > 0)
-      // What the message calls the setting is a path of the file's own names, and masked like the rest.
-      assert.doesNotMatch(said.join('\n'), /canary/, yaml)
+      const problems = lines({ env, yaml })
+      assert.ok(problems.length > 0)
+      // The setting's name in a message is a path of the file's own names, and is masked too.
+      assert.doesNotMatch(problems.join('\n'), /canary/, yaml)
     }
 })
 
-test('loadConfig: finds the files of a folder, and says which it cannot use', async (t) => {
+test('loadConfig: finds the files of a folder, and reports those it cannot use', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-config-'))
   t.after(() => rm(folder, { recursive: true }))
   const load = async (env: Record<string, string> = {}) => {
@@ -510,13 +514,13 @@ test('loadConfig: finds the files of a folder, and says which it cannot use', as
   await writeFile(join(folder, 'headgate.yaml'), Buffer.from([0x68, 0xff, 0xfe]))
   assert.deepEqual(await load(), { lines: ['headgate.yaml: found bytes that are not UTF-8; allowed: a text in UTF-8'] })
   await writeFile(join(folder, 'headgate.yaml'), '#'.repeat(1_048_577))
-  assert.deepEqual(await load(), { lines: ['headgate.yaml: found 1048577 bytes; allowed: 1048576 at most'] })
+  assert.deepEqual(await load(), { lines: ['headgate.yaml: found 1048577 bytes; allowed: at most 1048576'] })
 
   await rm(join(folder, 'headgate.yaml'))
   await rm(join(folder, '.env'))
   await mkdir(join(folder, '.env'))
   await writeFile(join(folder, 'headgate.yml'), '')
   assert.deepEqual((await settings()).warnings, [
-    'headgate.yml is not read: rename it to headgate.yaml, or set HEADGATE_CONFIG=headgate.yml',
+    'headgate.yml is ignored: rename it to headgate.yaml, or set HEADGATE_CONFIG=headgate.yml',
   ])
 })

@@ -58,9 +58,9 @@ export const fileSchema = z.strictObject({
 export type ProviderEntry = z.output<typeof providerSchema>
 export type RouteEntry = z.output<typeof routeSchema>
 
-/** The file, looked at. Maps, so that no name an operator chooses can reach a prototype. */
+/** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */
 export type FileContent = {
-  /** As written, defaults not filled in: the environment goes over them. */
+  /** As written, without defaults, since the environment has precedence over them. */
   readonly settings: Readonly<Record<string, unknown>>
   readonly providers: ReadonlyMap<string, ProviderEntry>
   readonly routes: ReadonlyMap<string, RouteEntry>
@@ -68,7 +68,7 @@ export type FileContent = {
 
 export const emptyFile: FileContent = { settings: {}, providers: new Map(), routes: new Map() }
 
-/** Made when it is first asked for, and kept. */
+/** Computes a value on first use and caches it. */
 const lazily = <T>(make: () => T): (() => T) => {
   let made: { readonly value: T } | undefined
   return () => {
@@ -85,9 +85,9 @@ type Issue = z.core.$ZodIssue
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A value as a message shows it; what may be a secret is not shown. */
+/** A value for a message; possible secrets are not shown. */
 const foundAt = (tree: ReadTree, path: readonly PropertyKey[], value: unknown): string => {
-  if (path.includes('keys') || path[0] === 'auth') return 'a value that is not shown, for it may be a secret'
+  if (path.includes('keys') || path[0] === 'auth') return 'a value that is not shown, because it may be a secret'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
   if (isRecord(value)) return 'a section'
   if (value === undefined || value === null) return 'nothing'
@@ -107,14 +107,14 @@ const valueAt = (root: unknown, path: readonly PropertyKey[]): unknown => {
 const membersAt = (schema: Schema, path: readonly PropertyKey[]): readonly string[] =>
   schemasAt(schema, path).flatMap(({ properties }) => Object.keys(properties ?? {}))
 
-/** What the schema library found, in our words: where it is, what is there, what may be there. */
+/** Converts the schema library's issues to problems: location, value found, values allowed. */
 const problemsFrom = (
   issues: readonly Issue[],
   base: readonly PropertyKey[],
   tree: ReadTree,
   schema: Schema,
 ): readonly Problem[] => {
-  // A member that is missing because its name is mistyped is one mistake, not two.
+  // A missing member with a misspelled name is one problem, not two.
   const mistyped = issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.flatMap((key) => nearest(key, membersAt(schema, [...base, ...issue.path])))
@@ -126,7 +126,7 @@ const problemsFrom = (
     if (missing) return []
     const what = path.join('.')
     if (issue.code === 'invalid_union') {
-      // Of the alternatives, the one that got furthest is the one that was meant.
+      // The alternative that matched furthest is the intended one.
       const value = valueAt(tree.value, path)
       const alternatives = issue.errors.filter((list) => list.some(({ path: inner }) => inner.length > 0))
       const inner = isRecord(value)
@@ -164,7 +164,7 @@ const hintFor = (schemas: readonly Schema[], value: unknown): string => {
   return only && !another && typeof value === 'string' ? durationHint(only, value) : ''
 }
 
-/** Null is what YAML makes of a name without a value: not set. */
+/** YAML parses a name without a value as null, which means not set here. */
 const withoutNothing = (value: unknown): unknown => {
   if (!isRecord(value)) return value
   const out: Record<string, unknown> = Object.create(null)
@@ -172,7 +172,7 @@ const withoutNothing = (value: unknown): unknown => {
   return out
 }
 
-/** Values that came from the environment are text; where a number or a list belongs, they are read as one. */
+/** Values from environment variables are text; they are converted where the schema expects a number, boolean or list. */
 const retyped = (value: unknown, schema: Schema | undefined, path: readonly string[], tree: ReadTree): unknown => {
   if (isRecord(value)) {
     const out: Record<string, unknown> = Object.create(null)
@@ -189,7 +189,7 @@ const retyped = (value: unknown, schema: Schema | undefined, path: readonly stri
   return value
 }
 
-/** `a, b,,c` is a, b and c. */
+/** Splits a list: `a, b,,c` is a, b and c. */
 export const commaList = (value: string): readonly string[] => [
   ...new Set(
     value
@@ -199,7 +199,7 @@ export const commaList = (value: string): readonly string[] => [
   ),
 ]
 
-/** The list a text stands for. Nothing but commas stays text, and is refused: "$A,$B" of two that are not set would open a gateway that is to ask for keys. */
+/** A list from a text. A text of commas only stays text and is refused: "$A,$B" with two unset variables would disable client keys. */
 export const listFrom = (value: string): readonly string[] | string => {
   const list = commaList(value)
   return list.length > 0 ? list : value
@@ -220,10 +220,10 @@ export const readFile = (tree: ReadTree): { readonly content: FileContent; reado
   const fileJson = fileSchemaJson()
   const settings = retyped(written, fileJson, [], tree)
   const checked = z.strictObject(settingsSchema.shape).safeParse(settings)
-  // Names are looked for in the whole file's schema, so that `provider:` is answered with `providers`.
+  // Names are checked against the whole file's schema, so that `provider:` suggests `providers`.
   if (!checked.success) problems.push(...problemsFrom(checked.error.issues, [], tree, fileJson))
 
-  // The maps are walked here and not by the schema library: it passes over a member called `__proto__`.
+  // The maps are iterated here, since the schema library skips a member called `__proto__`.
   const entries = <T>(section: 'providers' | 'routes', map: unknown, schema: z.ZodType<T>): ReadonlyMap<string, T> => {
     const found = new Map<string, T>()
     if (map === undefined) return found

@@ -1,21 +1,21 @@
-/** Reads the environment, `.env` and the file, and makes the configuration of them. */
+/** Reads the environment, `.env` and the file, and builds the configuration. */
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Provider } from '../../core/provider.ts'
-import { configure, environmentOf, LONGEST_FILE, type Loaded, type TextOfFile } from './configure.ts'
+import { configure, environmentOf, type Loaded, MAX_FILE, type TextOfFile } from './configure.ts'
 import { type Env, variable } from './environment.ts'
 import { type Problem, quote } from './problem.ts'
 
 export type Place = {
   readonly env: Env
-  /** The working folder: `.env` and `headgate.yaml` are looked for in it. */
+  /** The working folder, which contains `.env` and `headgate.yaml`. */
   readonly folder: string
   readonly providers: ReadonlyMap<string, Provider>
 }
 
 const FILE = 'headgate.yaml'
 
-/** The texts as they are on the disk now, or what keeps them from being read. */
+/** The current texts on disk, or the problems of reading them. */
 export type Read = {
   readonly dotenv: string | undefined
   readonly file: TextOfFile | undefined
@@ -32,10 +32,10 @@ const readText = async (path: string, name: string): Promise<Contents> => {
   const refuse = (found: string, allowed: string) => ({ problem: { where: name, found, allowed } })
   try {
     const { size, mode } = await stat(path)
-    if (size > LONGEST_FILE) return refuse(`${size} bytes`, `${LONGEST_FILE} at most`)
+    if (size > MAX_FILE) return refuse(`${size} bytes`, `at most ${MAX_FILE}`)
     const bytes = await readFile(path)
     try {
-      // Windows keeps permissions elsewhere, and says 666 of everything.
+      // Windows keeps permissions elsewhere and reports 666 for every file.
       const open = process.platform !== 'win32' && (mode & 0o004) !== 0
       return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), open }
     } catch {
@@ -48,7 +48,7 @@ const readText = async (path: string, name: string): Promise<Contents> => {
   }
 }
 
-/** Where the configuration is looked for. `named`: `HEADGATE_CONFIG` says so, and then it has to be there. */
+/** The configuration's paths. `named`: set by `HEADGATE_CONFIG`, so that the file must exist. */
 export const pathsOf = (folder: string, env: Env): { dotenv: string; file: string; name: string; named: boolean } => {
   const given = variable(env, 'HEADGATE_CONFIG')
   const file = given === undefined ? join(folder, FILE) : isAbsolute(given) ? given : join(folder, given)
@@ -57,17 +57,17 @@ export const pathsOf = (folder: string, env: Env): { dotenv: string; file: strin
   return { dotenv: join(folder, '.env'), file, name, named: given !== undefined }
 }
 
-/** A key written out, not by a variable's name. */
+/** A literal key, not a reference to a variable. */
 const KEY_IN_DOTENV = /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN)\s*=\s*["']?[^\s"'$]/m
 const KEY_IN_FILE = /["']?\b(?:keys|admin|value)\b["']?\s*:\s*(?:\[\s*|-\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
 
 const openFile = (name: string): string =>
-  `${name} has keys in it, and every user of this machine may read it: chmod 600 ${name}`
+  `${name} contains keys and is readable by every user of this machine. Run: chmod 600 ${name}`
 
 export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>): Promise<Read> => {
   const problems: Problem[] = []
   const warnings: string[] = []
-  // A folder called .env is a Python environment, not a mistake of ours.
+  // A folder called .env is a Python environment, and not an error.
   const dotenvRead = await readText(join(folder, '.env'), '.env')
   let dotenv: string | undefined
   if (dotenvRead !== 'absent') {
@@ -87,7 +87,7 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
         allowed: `the path of a file, from ${folder}`,
       })
     else if ((await readText(join(folder, 'headgate.yml'), 'headgate.yml')) !== 'absent')
-      warnings.push(`headgate.yml is not read: rename it to ${FILE}, or set HEADGATE_CONFIG=headgate.yml`)
+      warnings.push(`headgate.yml is ignored: rename it to ${FILE}, or set HEADGATE_CONFIG=headgate.yml`)
   } else if ('text' in fileRead) {
     const { readTree } = await import('./tree.ts')
     file = { name: paths.name, text: fileRead.text, readTree }
@@ -96,13 +96,13 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
   return { dotenv, file, problems, warnings }
 }
 
-/** The environment as it is now, with what `.env` adds; what cannot be read there adds nothing. */
+/** The current environment merged with `.env`; an unreadable `.env` is ignored. */
 export const readEnvironment = async ({ env, folder }: Pick<Place, 'env' | 'folder'>): Promise<Env> => {
   const dotenv = await readText(join(folder, '.env'), '.env')
   return environmentOf(env, typeof dotenv === 'object' && 'text' in dotenv ? dotenv.text : undefined)
 }
 
-/** The configuration of texts that have been read. */
+/** Builds the configuration from texts. */
 export const loadTexts = (read: Read, { env, providers }: Pick<Place, 'env' | 'providers'>): Loaded => {
   const loaded = configure({ env, dotenv: read.dotenv, file: read.file, providers })
   const warnings = [...read.warnings, ...loaded.warnings]
@@ -111,5 +111,5 @@ export const loadTexts = (read: Read, { env, providers }: Pick<Place, 'env' | 'p
   return { ok: false, problems, launch: loaded.launch, warnings }
 }
 
-/** The whole configuration, or everything that is wrong with it. */
+/** The whole configuration, or all of its problems. */
 export const loadConfig = async (place: Place): Promise<Loaded> => loadTexts(await readTexts(place), place)

@@ -1,37 +1,37 @@
-/** What is wrong with a configuration: one line each, where, what was found, what is allowed. */
+/** Problems of a configuration, one line each: location, value found, values allowed. */
 
 export type Problem = {
-  /** `headgate.yaml:3:12` or a variable's name. */
+  /** A location such as `headgate.yaml:3:12`, or a variable's name. */
   readonly where: string
-  /** The setting, where the place does not name it already: `circuit.timeout`. */
+  /** The setting, such as `circuit.timeout`, unless `where` names it. */
   readonly what?: string
-  /** Never a secret's value. */
+  /** Never contains a secret. */
   readonly found: string
   readonly allowed: string
 }
 
-/** One line for a person. */
+/** The problem as one line of text. */
 export const problemLine = ({ where, what, found, allowed }: Problem): string =>
   `${where}: ${what ? `${what}: ` : ''}found ${found}; allowed: ${allowed}`
 
-const LONGEST = 60
-// What would break a line or reorder it on a terminal: control characters, separators, direction marks.
+const MAX_LENGTH = 60
+// Characters that break or reorder a line on a terminal: control characters, separators, direction marks.
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
-/** A value as a message may show it: quoted, on one line, cut. */
+/** A value for a message: quoted, on one line, truncated. */
 export const quote = (value: string): string => {
   const printable = value.replace(UNPRINTABLE, '\u{fffd}')
-  const cut = printable.length > LONGEST ? `${printable.slice(0, LONGEST)}…` : printable
+  const cut = printable.length > MAX_LENGTH ? `${printable.slice(0, MAX_LENGTH)}…` : printable
   return `"${cut}"`
 }
 
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH/
-// Forms in which vendors hand out keys: enough to keep one that was put into the wrong place out of a message.
+// Common formats of vendors' keys, to mask a key that was put in the wrong place.
 const SECRET_FORM =
   /\b(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|hf|fw|r8|tgp|AIza|AKIA|ASIA|gh[pousr]|glpat|eyJ)[-_A-Za-z0-9./+]{12,}|\bBearer\s+\S+/g
-const SHORTEST = 8
+const MIN_SECRET = 8
 
-/** Makes the function that takes every value of the environment that looks like a secret, and `more`, out of a text; `harmless` names hold none. */
+/** Returns a function that masks secrets in a text: environment variables with secret-like names, except `harmless` ones, and `more`. */
 export const maskerFor = (
   env: Readonly<Record<string, string | undefined>>,
   more: Iterable<string> = [],
@@ -40,7 +40,7 @@ export const maskerFor = (
   const secrets = new Set<string>()
   const add = (value: string) => {
     const bare = value.trim()
-    if (bare.length >= SHORTEST) secrets.add(bare)
+    if (bare.length >= MIN_SECRET) secrets.add(bare)
   }
   for (const [name, value] of Object.entries(env))
     if (value && SECRET_NAME.test(name) && !harmless.has(name)) {
@@ -48,14 +48,14 @@ export const maskerFor = (
       for (const one of value.split(',')) add(one)
     }
   for (const value of more) add(value)
-  // The longest first: a secret that contains another one must not leave its rest behind.
+  // Longest first, so that a secret containing another one is masked completely.
   const ordered = [...secrets].sort((a, b) => b.length - a.length)
   return (text) => {
     let masked = text
     for (const secret of ordered) {
       masked = masked.replaceAll(secret, '[redacted]')
-      // As `quote` cuts long values, the beginning of a long secret is looked for too.
-      if (secret.length > LONGEST) masked = masked.replaceAll(secret.slice(0, LONGEST), '[redacted]')
+      // `quote` truncates long values, so the beginning of a long secret is masked too.
+      if (secret.length > MAX_LENGTH) masked = masked.replaceAll(secret.slice(0, MAX_LENGTH), '[redacted]')
     }
     return masked.replace(SECRET_FORM, '[redacted]')
   }

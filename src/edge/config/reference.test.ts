@@ -26,13 +26,13 @@ for (const [path, expected] of published)
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(JSON.parse(publishedSchema()))
 
-test('the published schema asks for nothing, and knows every setting', () => {
+test('the published schema requires nothing, and contains every setting', () => {
   assert.ok(validate({}))
   const page = configurationPage()
   for (const { name, env } of settingRows) assert.ok(page.includes(`| \`${name}\` | \`${env}\` |`), name)
 })
 
-// The schema in the editor and the loader must agree about what is good.
+// The editor's schema and the loader must accept the same files.
 const files: readonly (readonly [string, boolean])[] = [
   ['circuit: { timeout: 1 }', true],
   ['circuit: { timeout: 30s }', false],
@@ -58,7 +58,7 @@ for (const [yaml, good] of files)
     assert.equal(load({ env: {}, yaml }).ok, good)
   })
 
-test('every example is a configuration, in the schema and for the loader', async () => {
+test('every example is valid, for the schema and the loader', async () => {
   const names = (await readdir(new URL('examples/', root))).filter((name) => name.endsWith('.yaml'))
   assert.ok(names.length >= 3)
   for (const name of names) {
@@ -70,13 +70,13 @@ test('every example is a configuration, in the schema and for the loader', async
     assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.problems))
     assert.ok(result.config.instances.length >= 2 && result.config.routes.size === 1)
     const { auth, ...others } = parse(yaml)
-    // `auth.keys` is a list that comes from one variable, which an editor's schema cannot know.
+    // `auth.keys` may be a list from one variable, which the editor's schema cannot express.
     assert.ok(validate(others), `${name}: ${JSON.stringify(validate.errors)}`)
     assert.ok(auth === undefined || typeof auth.keys === 'string')
   }
 })
 
-test('the sample .env sets nothing, and every line of it may be used', async () => {
+test('the sample .env sets nothing, and every line of it is valid', async () => {
   const { parseEnv } = await import('node:util')
   const sample = await text('.env.example')
   assert.deepEqual(parseEnv(sample), {})

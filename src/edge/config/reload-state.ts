@@ -1,11 +1,11 @@
-/** Whether the configuration on the disk is the one that runs. */
+/** Whether the running configuration is the one on disk. */
 import type { HealthProblem } from '../../gateway/pages.ts'
 import type { Problem } from './problem.ts'
 import type { Reloaded } from './watch.ts'
 
 export type ReloadState = {
   readonly note: (reloaded: Reloaded) => void
-  /** The last reload was refused; null: it was applied, or there was none. */
+  /** The problem if the last reload was refused; null if it was applied, or there was none. */
   readonly problem: () => HealthProblem | null
 }
 
@@ -23,9 +23,9 @@ export const reloadState = (date: () => number): ReloadState => {
   }
 }
 
-/** Names the first place without its folder, and no value: anyone may read it. The log has the rest. */
+/** Names the first location without its folder, and no value, since `/health` is public. The log has the details. */
 const reasonOf = (problems: readonly Problem[]): string => {
-  const first = problems[0]?.where.replace(/^.*[\\/]/, '') ?? 'unknown place'
+  const first = problems[0]?.where.replace(/^.*[\\/]/, '') ?? 'unknown location'
   const more = problems.length > 1 ? ` and ${problems.length - 1} more` : ''
-  return `The last reload was refused, and the configuration before it runs: ${first}${more}. See config_refused in the log.`
+  return `The last configuration reload was refused, and the previous configuration is in use: ${first}${more}. See config_refused in the log.`
 }

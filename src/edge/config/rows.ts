@@ -1,6 +1,6 @@
 /**
- * Everything that can be set, one by one. The build writes these down as they are (`scripts/build.ts`): to make them of the
- * schemas is a tenth of a start.
+ * All settings as rows. The build replaces this file with the computed rows (`scripts/build.ts`), since deriving them from
+ * the schemas takes a tenth of the start.
  */
 import { settingsSchema } from '../../core/settings.ts'
 import { jsonSchemaOf, launchSchema, type Row, rowsOf } from './definition.ts'

@@ -14,15 +14,15 @@ const yamlOf = ({ path }: Row, value: string): string =>
 
 const setBy = (row: Row, env: string): unknown => at(loaded({ env: { [row.env]: env } }).config.settings, row.path)
 
-/** The remedy at a setting in milliseconds for `30s`, the only value of the tests that reads like a time. */
+/** The hint for `30s` at a setting in milliseconds, the only duration in these tests. */
 const hint = ({ schema }: Row, text: string): string =>
   text === '30s' && schema.description?.includes('(ms)') ? '; times are in milliseconds, write 30000' : ''
 
-/** Two values a list may hold. */
+/** Two values for a list setting. */
 const listed = ({ name }: Row) =>
   name === 'cors.origins' ? (['https://a.example', 'app://b'] as const) : (['a', 'b'] as const)
 
-test('every setting that was promised is there, under its name and its default', () => {
+test('every documented setting exists with its name and default', () => {
   const documented = [
     ['circuit.timeout', 'CIRCUIT_TIMEOUT', 30000],
     ['circuit.errorThreshold', 'CIRCUIT_ERROR_THRESHOLD', 50],
@@ -93,14 +93,14 @@ for (const row of settingRows) {
 
   if (schema.type === 'integer') {
     const { minimum = 0, maximum = 0 } = schema
-    test(`${env}: takes whole numbers from ${minimum} to ${maximum}`, () => {
+    test(`${env}: accepts whole numbers from ${minimum} to ${maximum}`, () => {
       for (const good of [minimum, minimum + 1, maximum]) {
         assert.equal(setBy(row, String(good)), good)
         assert.equal(setBy(row, ` ${good} `), good)
         assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, String(good)) }).config.settings, path), good)
       }
     })
-    test(`${env}: refuses everything else by name`, () => {
+    test(`${env}: refuses other values by name`, () => {
       const bad = [
         '30s',
         '-1',
@@ -124,7 +124,7 @@ for (const row of settingRows) {
           text,
         )
     })
-    test(`${name} in the file: refuses everything else with its place`, () => {
+    test(`${name} in the file: refuses other values with their location`, () => {
       const depth = path.length
       const column = (depth - 1) * 2 + (path.at(-1) ?? '').length + 3
       for (const text of ['30s', '-1', '1.5', '.nan', '2147483648', 'true', 'a text', `${maximum + 1}`])
@@ -138,7 +138,7 @@ for (const row of settingRows) {
     })
   } else if (schema.enum) {
     const values = schema.enum
-    test(`${env}: takes ${values.join(', ')}`, () => {
+    test(`${env}: accepts ${values.join(', ')}`, () => {
       for (const value of values) {
         assert.equal(setBy(row, value), value)
         assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, value) }).config.settings, path), value)
@@ -153,19 +153,19 @@ for (const row of settingRows) {
     })
   } else if (schema.type === 'array') {
     const [a, b] = listed(row)
-    test(`${env}: takes a comma list`, () => {
+    test(`${env}: accepts a comma-separated list`, () => {
       assert.deepEqual(setBy(row, ` ${a}, ${b} ,,${a},`), [a, b])
       assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, `["${a}", "${b}"]`) }).config.settings, path), [a, b])
       assert.match(lines({ env: {}, yaml: yamlOf(row, a) }).join(), /allowed: a list of /)
     })
-    test(`${env}: refuses commas with nothing between them`, () => {
+    test(`${env}: refuses commas without values`, () => {
       const allowed = /^[^\n]*: found [^\n]+; allowed: a list of [^\n]+$/
       assert.match(lines({ env: { [env]: ', ,' } }).join('\n'), allowed)
       // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference to a variable
       assert.match(lines({ env: { NONE: ',' }, yaml: yamlOf(row, '"${NONE}"') }).join('\n'), allowed)
     })
   } else if (schema.type === 'boolean')
-    test(`${env}: takes true and false`, () => {
+    test(`${env}: accepts true and false`, () => {
       for (const value of [true, false]) {
         assert.equal(setBy(row, ` ${value} `), value)
         assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, String(value)) }).config.settings, path), value)
@@ -175,12 +175,12 @@ for (const row of settingRows) {
       assert.match(lines({ env: {}, yaml: yamlOf(row, '"true"') }).join(), /allowed: true or false/)
     })
   else
-    test(`${env}: takes a text`, () => {
+    test(`${env}: accepts text`, () => {
       assert.equal(setBy(row, ' some text '), 'some text')
       assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), /allowed: a non-empty string/)
     })
 
-  test(`${env}: wins over the file`, () => {
+  test(`${env}: takes precedence over the file`, () => {
     const [inFile, inEnv, expected] =
       schema.type === 'integer'
         ? [String(schema.minimum ?? 0), String((schema.minimum ?? 0) + 1), (schema.minimum ?? 0) + 1]
@@ -198,7 +198,7 @@ for (const row of settingRows) {
   })
 }
 
-test('an origin that no page has is refused: whoever lists it would wonder', () => {
+test('an origin that no page can have is refused', () => {
   const allowed = 'scheme://name or scheme://name:port'
   for (const origin of ['*', 'app.example', 'https://*.app.example', 'https://app.example/path', 'null'])
     assert.deepEqual(
@@ -210,7 +210,7 @@ test('an origin that no page has is refused: whoever lists it would wonder', () 
     )
 })
 
-test('a problem in the file is said although the environment overrides it', () => {
+test('a problem in the file is reported even if the environment overrides the setting', () => {
   assert.equal(lines({ env: { CIRCUIT_TIMEOUT: '1' }, yaml: 'circuit: { timeout: 30s }\n' }).length, 1)
 })
 
@@ -220,9 +220,9 @@ test('the value of a secret setting is never shown', () => {
     'auth: { keys: [{a: canary-secret}] }',
     'auth: { admin: [canary-secret] }',
   ]) {
-    const said = lines({ env: {}, yaml }).join('\n')
-    assert.match(said, /^headgate\.yaml:1:/)
-    assert.doesNotMatch(said, /canary/)
+    const problems = lines({ env: {}, yaml }).join('\n')
+    assert.match(problems, /^headgate\.yaml:1:/)
+    assert.doesNotMatch(problems, /canary/)
   }
 })
 
@@ -270,13 +270,13 @@ for (const [name, text, allowed] of refusedLaunches)
   test(`launch: ${name}=${text} is refused`, () =>
     assert.deepEqual(lines({ env: { [name]: text } }), [`${name}: found "${text}"; allowed: ${allowed}`]))
 
-test('launch: what the log looks like is known although something else is wrong', () => {
+test('launch: the log settings are known even if something else is invalid', () => {
   const result = load({ env: { LOG_FORMAT: 'json', CIRCUIT_TIMEOUT: 'x' } })
   assert.equal(result.ok, false)
   assert.equal(result.launch?.logFormat, 'json')
 })
 
-test('draining waits in production, unless told otherwise', () => {
+test('draining waits in production by default', () => {
   const delay = (env: Record<string, string>) => loaded({ env }).config.settings.drain.delay
   assert.equal(delay({}), 0)
   assert.equal(delay({ NODE_ENV: 'production' }), 5000)
@@ -284,7 +284,7 @@ test('draining waits in production, unless told otherwise', () => {
   assert.equal(delay({ DRAIN_DELAY: '7' }), 7)
 })
 
-test('no two things that can be set share a name', () => {
+test('no two settings share a name', () => {
   const names = [...settingRows, ...launchRows].map(({ env }) => env)
   assert.equal(new Set(names).size, names.length)
   for (const { schema, env } of [...settingRows, ...launchRows]) {
@@ -295,14 +295,14 @@ test('no two things that can be set share a name', () => {
 })
 
 const misspellings = [
-  [{ CIRCUIT_TIMOUT: '1' }, ['CIRCUIT_TIMOUT is set, which nothing reads; did you mean CIRCUIT_TIMEOUT?']],
+  [{ CIRCUIT_TIMOUT: '1' }, ['CIRCUIT_TIMOUT is set, but is not a known setting; did you mean CIRCUIT_TIMEOUT?']],
   [{ CIRCUIT_TIMOUT: '1', CIRCUIT_TIMEOUT: '1' }, []],
   [{ AUTH_SOMETHING_ELSE: '1', DATA_LAKE: '1', LIMIT_X: '' }, []],
 ] as const
 for (const [env, expected] of misspellings)
   test(`misspelled settings: ${Object.keys(env).join(' ')}`, () => assert.deepEqual(misspelledSettings(env), expected))
 
-test('dotenv: adds to the environment, which wins even where it is empty', () => {
+test('dotenv: is merged with the environment, which takes precedence even where it is empty', () => {
   const dotenv =
     '\ufeffCIRCUIT_TIMEOUT=1\r\nexport CIRCUIT_WINDOW="200"\r\n# comment\r\nRETRY_MAX_ATTEMPTS=3\nCIRCUIT_PROBES=\nHOSTS=\'a,b\'\n'
   const { config, sources } = loaded({ env: { CIRCUIT_TIMEOUT: '5', RETRY_MAX_ATTEMPTS: '' }, dotenv })
@@ -312,7 +312,7 @@ test('dotenv: adds to the environment, which wins even where it is empty', () =>
   assert.equal(sources.dotenv, '.env')
 })
 
-test('a configuration cannot be changed once it is made', () => {
+test('a configuration is immutable', () => {
   const { config } = loaded({ env: { OPENAI_API_KEY: 'k', HOSTS: 'a' } })
   assert.throws(() => Object.assign(config.settings.circuit, { timeout: 1 }), TypeError)
   assert.throws(() => Object.assign(config, { instances: [] }), TypeError)
@@ -330,7 +330,7 @@ for (const [written, hinted] of [
   ['30x', null],
   ['s', null],
 ] as const)
-  test(`a time written as ${written} ${hinted ? `is answered with ${hinted}` : 'has no equivalent'}`, () => {
+  test(`a duration written as ${written} ${hinted ? `has the hint ${hinted}` : 'has no hint'}`, () => {
     const [line = ''] = lines({ env: { CIRCUIT_TIMEOUT: written } })
     assert.equal(/write (\d+)$/.exec(line)?.[1] ?? null, hinted)
   })

@@ -1,4 +1,4 @@
-/** What the tests of this folder share: providers of every kind, with data of their own. */
+/** Shared test data of this folder: providers of every kind. */
 import assert from 'node:assert/strict'
 import type { Provider } from '../../core/provider.ts'
 import { configure, type Loaded, type Texts } from './configure.ts'
@@ -80,7 +80,7 @@ export const loaded = (given: Given): Extract<Loaded, { ok: true }> => {
   return assert.fail(result.problems.map(problemLine).join('\n'))
 }
 
-/** The problems as the lines a person reads. */
+/** The problems as lines of text. */
 export const lines = (given: Given): readonly string[] => {
   const result = load(given)
   return result.ok ? [] : result.problems.map(problemLine)

@@ -1,20 +1,20 @@
 /**
- * A YAML text as plain values that remember where they were written. Bounded in size, depth and in what aliases can
- * blow it up to; `${NAME}` inside a value is replaced from the environment.
+ * Parses YAML into plain values and remembers the location of each. Size, depth and alias expansion are limited. `${NAME}`
+ * in a value is replaced from the environment.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
-import { LONGEST_FILE } from './configure.ts'
+import { MAX_FILE } from './configure.ts'
 import { type Problem, quote } from './problem.ts'
 
-const MOST_NODES = 50_000
-const DEEPEST = 32
+const MAX_NODES = 50_000
+const MAX_DEPTH = 32
 
-/** Where a value and its name are, as `headgate.yaml:3:12`, and how the value was written. */
+/** The location of a value and of its name, such as `headgate.yaml:3:12`, and its source text. */
 type Place = {
   readonly name: string
   readonly value: string
   readonly written: string
-  /** Parts of it came from the environment: the value is then text, whatever it looks like. */
+  /** Parts of it came from the environment, so the value is text even if it looks like a number. */
   readonly filled: boolean
 }
 
@@ -22,11 +22,11 @@ export type Tree =
   | { readonly ok: false; readonly problems: readonly Problem[] }
   | {
       readonly ok: true
-      /** Objects without a prototype, lists, strings, numbers and booleans; null where nothing was written. */
+      /** Objects without a prototype, lists, strings, numbers, booleans; null for an empty value. */
       readonly value: unknown
-      /** The place of a path; of the nearest thing above it, where the path itself was not written. */
+      /** The location of a path, or of its nearest ancestor that is in the file. */
       readonly placeOf: (path: readonly PropertyKey[]) => Place
-      /** Names in the environment that the text refers to. */
+      /** Environment variables that the text refers to. */
       readonly names: ReadonlySet<string>
       readonly problems: readonly Problem[]
     }
@@ -38,14 +38,14 @@ const pathKey = (path: readonly PropertyKey[]): string => JSON.stringify(path.ma
 const REFERENCE = /\$(\$\{)|\$\{([^}]*)\}/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** `file`: its name, for the places. Never throws: what cannot be read is a problem. */
+/** `file`: its name for locations. Never throws: errors are returned as problems. */
 export type ReadTree = (text: string, file: string, env: Env) => Tree
 
 export const readTree: ReadTree = (text, file, env) => {
-  if (text.length > LONGEST_FILE)
+  if (text.length > MAX_FILE)
     return {
       ok: false,
-      problems: [{ where: file, found: `${text.length} characters`, allowed: `${LONGEST_FILE} at most` }],
+      problems: [{ where: file, found: `${text.length} characters`, allowed: `at most ${MAX_FILE}` }],
     }
   const lines = new LineCounter()
   const at = (offset: number): string => {
@@ -59,13 +59,13 @@ export const readTree: ReadTree = (text, file, env) => {
       prettyErrors: false,
       stringKeys: false,
       strict: true,
-      // It compares each name with all before it: 1.9 s for 10,000 routes. Below each is looked up.
+      // The library compares each name with all before it: 1.9 s for 10,000 routes. Duplicates are checked below.
       uniqueKeys: false,
     })
   } catch (error) {
-    // The parser is recursive: only nesting without end makes it throw instead of reporting.
-    const found = error instanceof RangeError ? 'brackets nested without end' : 'text that cannot be read'
-    return { ok: false, problems: [{ where: file, found, allowed: `YAML, nested ${DEEPEST} deep at most` }] }
+    // The parser is recursive: it throws instead of reporting only if the nesting is too deep for the stack.
+    const found = error instanceof RangeError ? 'brackets nested too deeply' : 'text that cannot be parsed'
+    return { ok: false, problems: [{ where: file, found, allowed: `YAML, at most ${MAX_DEPTH} levels deep` }] }
   }
   const faults = [...document.errors, ...document.warnings]
   if (faults.length > 0)
@@ -89,7 +89,11 @@ export const readTree: ReadTree = (text, file, env) => {
     const replaced = written.replace(REFERENCE, (whole, escaped: string | undefined, name: string | undefined) => {
       if (escaped) return escaped
       if (name === undefined || !VARIABLE.test(name)) {
-        problems.push({ where, found: quote(whole), allowed: `\${NAME}, a variable's name; $\${ for the characters` })
+        problems.push({
+          where,
+          found: quote(whole),
+          allowed: `\${NAME}, where NAME is a variable; $\${ for the literal characters`,
+        })
         return ''
       }
       names.add(name)
@@ -104,12 +108,11 @@ export const readTree: ReadTree = (text, file, env) => {
 
   const convert = (node: Node | null, path: readonly PropertyKey[], name: string): unknown => {
     nodes++
-    if (nodes > MOST_NODES) return null
+    if (nodes > MAX_NODES) return null
     const start = node?.range?.[0]
     const where = start === undefined ? name : at(start)
-    if (path.length > DEEPEST) {
-      if (!tooDeep)
-        problems.push({ where, found: 'a value too deep inside others', allowed: `${DEEPEST} levels at most` })
+    if (path.length > MAX_DEPTH) {
+      if (!tooDeep) problems.push({ where, found: 'a value nested too deeply', allowed: `at most ${MAX_DEPTH} levels` })
       tooDeep = true
       return null
     }
@@ -119,12 +122,12 @@ export const readTree: ReadTree = (text, file, env) => {
       const target = node.resolve(document)
       if (target) return convert(target, path, where)
       place(`*${node.source}`)
-      problems.push({ where, found: `*${node.source}, which no anchor names`, allowed: 'an anchor written above' })
+      problems.push({ where, found: `*${node.source}, an alias without an anchor`, allowed: 'an anchor defined above' })
       return null
     }
     if (isMap(node)) {
       place('a section')
-      // A name from outside must not reach a prototype, so the object has none.
+      // Without a prototype, so that names from the file cannot reach one.
       const out: Record<string, unknown> = Object.create(null)
       for (const pair of node.items) {
         // The parser's pairs are untyped; what they hold are nodes.
@@ -134,14 +137,14 @@ export const readTree: ReadTree = (text, file, env) => {
         if (!isScalar(key) || key.value === null) {
           problems.push({
             where: keyAt,
-            found: 'a name that is not a plain text',
-            allowed: 'a plain text before the colon',
+            found: 'a name that is not plain text',
+            allowed: 'plain text before the colon',
           })
           continue
         }
         const member = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value))
         if (Object.hasOwn(out, member)) {
-          problems.push({ where: keyAt, found: `${quote(member)} a second time`, allowed: 'a name once' })
+          problems.push({ where: keyAt, found: `the duplicate name ${quote(member)}`, allowed: 'each name once' })
           continue
         }
         const converted = convert(value, [...path, member], keyAt)
@@ -164,17 +167,23 @@ export const readTree: ReadTree = (text, file, env) => {
       }
       place(node.source ?? String(value))
       if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
-      problems.push({ where, found: 'a value of a special kind', allowed: 'text, a number, true or false' })
+      problems.push({ where, found: 'a value of an unsupported type', allowed: 'text, a number, true or false' })
       return null
     }
     return null
   }
 
   const value = convert(document.contents as Node | null, [], `${file}:1:1`)
-  if (nodes > MOST_NODES)
+  if (nodes > MAX_NODES)
     return {
       ok: false,
-      problems: [{ where: file, found: `more than ${MOST_NODES} values`, allowed: 'fewer (aliases count each time)' }],
+      problems: [
+        {
+          where: file,
+          found: `more than ${MAX_NODES} values`,
+          allowed: `at most ${MAX_NODES} (aliases count each time)`,
+        },
+      ],
     }
   const nowhere: Place = { name: `${file}:1:1`, value: `${file}:1:1`, written: '', filled: false }
   const placeOf = (path: readonly PropertyKey[]): Place => {

@@ -9,8 +9,8 @@ import { lines, load, loaded } from './testing.ts'
 
 const secrets = ({ keys }: Instance): readonly (string | null)[] => keys.map(({ secret }) => secret?.reveal() ?? null)
 
-/** `id kind baseUrl [keys] [models]`: an instance in a line. */
-const told = (instance: Instance): string =>
+/** `id kind baseUrl [keys] [models]`: an instance as one line. */
+const lineOf = (instance: Instance): string =>
   [
     instance.id,
     instance.provider.name,
@@ -213,9 +213,9 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
   ],
 ]
 for (const [name, env, expected] of cases)
-  test(`environment: ${name}`, () => assert.deepEqual(loaded({ env }).config.instances.map(told), expected))
+  test(`environment: ${name}`, () => assert.deepEqual(loaded({ env }).config.instances.map(lineOf), expected))
 
-test('styles: the formats asked for, with the paths the provider has for them', () => {
+test('styles: the requested protocols, with the paths of the provider', () => {
   const speaks = (styles: string) =>
     loaded({ env: { OPENAI_API_KEY: 'a', OPENAI_STYLES: styles } }).config.instances[0]?.speaks
   assert.deepEqual(speaks('chat'), [{ protocol: 'openai-chat', path: '/own/chat' }])
@@ -226,7 +226,7 @@ test('styles: the formats asked for, with the paths the provider has for them', 
   assert.equal(speaks('')?.length, 2)
 })
 
-test('variables: given, by default, and not there', () => {
+test('variables: set, by default, and missing', () => {
   const variables = (env: Record<string, string>) =>
     loaded({ env: { AZURE_OPENAI_API_KEY: 'a', AZURE_OPENAI_ENDPOINT: 'https://x.example', ...env } }).config
       .instances[0]?.variables
@@ -237,7 +237,7 @@ test('variables: given, by default, and not there', () => {
 const refused: readonly (readonly [Record<string, string>, string | RegExp])[] = [
   [
     { PROVIDERS: 'opnai', OPENAI_API_KEY: 'o' },
-    'PROVIDERS: found "opnai"; allowed: did you mean openai? providers that are configured: openai',
+    'PROVIDERS: found "opnai"; allowed: did you mean openai? configured providers: openai',
   ],
   [{ PROVIDERS: 'groq' }, 'PROVIDERS: found "groq"; allowed: a provider with a key or an address (set GROQ_API_KEY)'],
   [{ PROVIDERS: 'demo' }, /^PROVIDERS: found "demo"/],
@@ -255,24 +255,24 @@ const refused: readonly (readonly [Record<string, string>, string | RegExp])[] =
   [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'not a url' }, /^OPENAI_BASE_URL: found "not a url"/],
   [
     { OPENAI_API_KEY: 'a', OPENAI_API_BASE: 'http://u:canary@h/v1' },
-    /^OPENAI_API_BASE: found an address with a name or password in it/,
+    /^OPENAI_API_BASE: found a URL with a user name or password/,
   ],
   [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://canary@h/v1' }, /name or password/],
   [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: '//u:canary@h/v1' }, /^OPENAI_BASE_URL: found "\/\/…@h\/v1"/],
-  [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://h/v1?key=canary' }, /without \? and #/],
-  [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://h/v1#canary' }, /without \? and #/],
-  [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://localhost:3000/v1' }, /where this gateway itself listens/],
+  [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://h/v1?key=canary' }, /without a query or fragment/],
+  [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://h/v1#canary' }, /without a query or fragment/],
+  [{ OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://localhost:3000/v1' }, /the address of this gateway itself/],
   [
     { OPENAI_API_KEY: 'a', OPENAI_BASE_URL: 'http://127.0.0.1:4000/v1', PORT: '4000' },
-    /where this gateway itself listens/,
+    /the address of this gateway itself/,
   ],
   [
     { OPENAI_API_KEY: 'sk-canary with space' },
-    'OPENAI_API_KEY: found a key with white space or characters outside ASCII; allowed: the key alone, as the provider gave it',
+    'OPENAI_API_KEY: found a key with white space or non-ASCII characters; allowed: the key exactly as issued by the provider',
   ],
   [{ OPENAI_API_KEY: 'canary\r\nx-evil: 1' }, /^OPENAI_API_KEY: found a key with white space/],
-  [{ OPENAI_API_KEY: 'canary\u00e9' }, /outside ASCII/],
-  [{ OPENAI_API_KEY: '"canary"' }, /^OPENAI_API_KEY: found a key within quotation marks/],
+  [{ OPENAI_API_KEY: 'canary\u00e9' }, /non-ASCII/],
+  [{ OPENAI_API_KEY: '"canary"' }, /^OPENAI_API_KEY: found a key in quotation marks/],
   [{ OPENAI_API_KEY: 'canary'.repeat(4000) }, /^OPENAI_API_KEY: found a key of 24000 characters/],
   [
     { OPENAI_API_KEY: 'a', OPENAI_STYLES: 'chat,klingon' },
@@ -290,23 +290,26 @@ for (const [env, expected] of refused)
   })
 
 const warned: readonly (readonly [Record<string, string>, readonly string[]])[] = [
-  [{ MISTRAL_APIKEY: 'x' }, ['MISTRAL_APIKEY is set, which nothing reads; did you mean MISTRAL_API_KEY?']],
-  [{ OPENAI_KEY: 'x' }, ['OPENAI_KEY is set, which nothing reads; did you mean OPENAI_API_KEY?']],
+  [{ MISTRAL_APIKEY: 'x' }, ['MISTRAL_APIKEY is set, but is not a known variable; did you mean MISTRAL_API_KEY?']],
+  [{ OPENAI_KEY: 'x' }, ['OPENAI_KEY is set, but is not a known variable; did you mean OPENAI_API_KEY?']],
   [{ OPENAI_TOKEN: 'x', OPENAI_API_KEY: 'y' }, []],
   [
     { OPENAI_API_KEY: 'y', OPENAI_BASEURL: 'http://h' },
-    ['OPENAI_BASEURL is set, which nothing reads; did you mean OPENAI_BASE_URL?'],
+    ['OPENAI_BASEURL is set, but is not a known variable; did you mean OPENAI_BASE_URL?'],
   ],
-  [{ OPENAI_BASE_URL: 'http://h/v1' }, ['openai has no key: set OPENAI_API_KEY; it is left out']],
+  [{ OPENAI_BASE_URL: 'http://h/v1' }, ['openai has no key: set OPENAI_API_KEY; the provider is not used']],
   [
     { AZURE_OPENAI_API_KEY: 'x' },
-    ['azure-openai has no address: set AZURE_OPENAI_BASE_URL, or AZURE_OPENAI_ENDPOINT; it is left out'],
+    ['azure-openai has no address: set AZURE_OPENAI_BASE_URL, or AZURE_OPENAI_ENDPOINT; the provider is not used'],
   ],
-  [{ BEDROCK_BASE_URL: 'http://b' }, ['bedrock has no key: set BEDROCK_API_KEY or BEDROCK_REGION; it is left out']],
+  [
+    { BEDROCK_BASE_URL: 'http://b' },
+    ['bedrock has no key: set BEDROCK_API_KEY or BEDROCK_REGION; the provider is not used'],
+  ],
   [{ SOMEBODY_KEY: 'x', SOMEBODY_API_KEY: 'x' }, []],
 ]
 for (const [env, expected] of warned)
-  test(`environment: ${Object.keys(env).join(' ')} is worth a warning`, () =>
+  test(`environment: ${Object.keys(env).join(' ')} causes a warning`, () =>
     assert.deepEqual(loaded({ env }).warnings, expected))
 
 const inFiles = [
@@ -320,7 +323,7 @@ const inFiles = [
   ],
 ] as const
 for (const [name, env, yaml, address] of inFiles)
-  test(`file: without a key the machine signs in: ${name}`, () => {
+  test(`file: the cloud identity is used without a key: ${name}`, () => {
     const [instance] = loaded({ env, yaml }).config.instances
     assert.equal(instance?.baseUrl, address)
     assert.deepEqual(
@@ -329,16 +332,16 @@ for (const [name, env, yaml, address] of inFiles)
     )
   })
 
-test('file: one without a key and without an address is refused', () => {
+test('file: an instance without a key and an address is refused', () => {
   assert.match(
     lines({ env: {}, yaml: 'providers: { bedrock: {} }' }).join(),
     /bedrock without key or address; .*BEDROCK_REGION/,
   )
 })
 
-test('without a provider: the demo outside production, nothing in it', () => {
+test('without a provider: the demo outside production, nothing in production', () => {
   const { config } = loaded({ env: {} })
-  assert.deepEqual(config.instances.map(told), ['demo demo demo://echo [] []'])
+  assert.deepEqual(config.instances.map(lineOf), ['demo demo demo://echo [] []'])
   assert.deepEqual(
     [...config.routes].map(([name, { targets }]) => [name, targets.map(({ model }) => model)]),
     [['demo/chain', ['down', 'flaky', 'echo']]],
@@ -349,7 +352,7 @@ test('without a provider: the demo outside production, nothing in it', () => {
   assert.deepEqual([real.instances.map(({ id }) => id), real.routes.size], [['openai'], 0])
 })
 
-test('key ids: hex, stable, and apart although they begin alike', () => {
+test('key ids: hex, stable, and unique even with equal beginnings', () => {
   const ids = (values: readonly string[]) => keysFrom(values.map((value) => ({ value, weight: 1 }))).map(({ id }) => id)
   const many = Array.from({ length: 2000 }, (_, index) => `key-${index}`)
   const found = ids(many)
@@ -360,14 +363,14 @@ test('key ids: hex, stable, and apart although they begin alike', () => {
   assert.deepEqual(ids(['key-7']), ids(['key-7']))
 })
 
-test('no secret is in a configuration that is printed', async () => {
+test('a printed configuration contains no secret', async () => {
   const { config } = loaded({ env: { OPENAI_API_KEY: 'canary-1,canary-2' } })
   const { inspect } = await import('node:util')
   assert.doesNotMatch(inspect(config, { depth: 9, showHidden: true }), /canary/)
   assert.doesNotMatch(JSON.stringify(config), /canary/)
 })
 
-test('with the providers there really are: a key is enough, or what is missing is said', async () => {
+test('with the real providers: a key is enough, or the missing variable is reported', async () => {
   const real = await loadProviders()
   for (const provider of new Set(real.values())) {
     if (provider.builtin || provider.generic) continue
@@ -413,15 +416,15 @@ test('with the providers there really are: a key is enough, or what is missing i
   assert.ok(demo.ok && demo.config.instances[0]?.provider.builtin)
 })
 
-test('what is wrong is said all at once', () => {
+test('all problems are reported at once', () => {
   const result = load({
-    env: { CIRCUIT_TIMEOUT: '30s', PORT: 'x', PROVIDERS: 'nobody', OPENAI_API_KEY: 'a b' },
+    env: { CIRCUIT_TIMEOUT: '30s', PORT: 'x', PROVIDERS: 'unknown', OPENAI_API_KEY: 'a b' },
     yaml: 'routes: { a: { targets: [] } }\nfoo: 1\n',
   })
   assert.equal(result.ok, false)
   assert.equal(
     lines({
-      env: { CIRCUIT_TIMEOUT: '30s', PORT: 'x', PROVIDERS: 'nobody' },
+      env: { CIRCUIT_TIMEOUT: '30s', PORT: 'x', PROVIDERS: 'unknown' },
       yaml: 'routes: { a: { targets: [] } }\nfoo: 1\n',
     }).length,
     5,

@@ -1,6 +1,6 @@
 /**
- * Which upstreams there are: the environment's and the file's, joined. The environment's address, models and styles
- * win over the file's; the keys of both are used.
+ * Merges the providers of the environment and the file. Address, models and styles of the environment take precedence; the
+ * keys of both are used.
  */
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Provider, Variables, Wire } from '../../core/provider.ts'
@@ -10,24 +10,24 @@ import { commaList, listFrom, type ProviderEntry } from './file.ts'
 import { envPrefix, instanceName, type KeyDraft, keyless, keysFrom, NAME, NAME_ALLOWED } from './ids.ts'
 import { type Problem, quote } from './problem.ts'
 
-/** A value and the place it is from: a variable's name or `headgate.yaml:3:12`. */
-type Said<T> = { readonly value: T; readonly from: string }
+/** A value and its source: a variable's name, or a location such as `headgate.yaml:3:12`. */
+type Sourced<T> = { readonly value: T; readonly from: string }
 
-/** What is known of an instance before it is complete. */
+/** An instance that is not yet complete. */
 type Draft = {
   readonly id: string
   readonly provider: Provider
-  /** Its variables begin so: `OPENAI_EAST`. */
+  /** The prefix of its variables, such as `OPENAI_EAST`. */
   readonly prefix: string
-  readonly keys: readonly Said<KeyDraft>[]
-  readonly baseUrl?: Said<string>
+  readonly keys: readonly Sourced<KeyDraft>[]
+  readonly baseUrl?: Sourced<string>
   readonly models: readonly string[]
-  readonly styles?: Said<readonly string[]>
-  readonly aggregate?: Said<string>
+  readonly styles?: Sourced<readonly string[]>
+  readonly aggregate?: Sourced<string>
   readonly variables: Readonly<Record<string, string>>
-  /** A variable of its own name says that it is to be signed in to without a key. */
+  /** Whether a variable requests the machine's cloud identity instead of a key. */
   readonly identity: boolean
-  /** Where the file has it; such a one must work, or the start is refused. */
+  /** Its location in the file. Such an instance must be complete, or the start is refused. */
   readonly inFile?: string
 }
 
@@ -40,7 +40,7 @@ export type Upstreams = {
   readonly instances: readonly Instance[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
-  /** Instances that exist, but are left out by `PROVIDERS`. */
+  /** Configured instances that are not in `PROVIDERS`. */
   readonly leftOut: readonly string[]
 }
 
@@ -48,20 +48,20 @@ type Providers = ReadonlyMap<string, Provider>
 
 const KEY = /^(.+)_API_KEY(?:_([1-9][0-9]{0,3}))?$/
 const BASE_URL = /^(.+)_(?:BASE_URL|API_BASE)$/
-// Other programs' habits of naming a key or an address, which here mean nothing.
+// Names that other programs use for keys and addresses, which are not read here.
 const NEAR_KEY = /^(.+?)_(?:APIKEY|API_KEYS|KEY|KEYS|TOKEN|API_TOKEN|SECRET_KEY|AUTH_TOKEN|ACCESS_TOKEN)$/
 const NEAR_URL = /^(.+?)_(?:URL|BASEURL|API_URL|API_BASE_URL|API_ENDPOINT)$/
 const HEAD = /^[A-Z0-9][A-Z0-9_]*$/
 
 const uniqueProviders = (providers: Providers): readonly Provider[] => [...new Set(providers.values())]
 
-/** What may be configured by variables that begin with its name. */
+/** Providers that can be configured by variables with their name. */
 const nameable = (providers: Providers): readonly Provider[] =>
   uniqueProviders(providers).filter(({ builtin, generic }) => !builtin && !generic)
 
 const prefixesOf = ({ name, aliases = [] }: Provider): readonly string[] => [name, ...aliases].map(envPrefix)
 
-/** The kind that stands for servers known by nothing but the format they speak. */
+/** The generic provider, for servers known only by the API style they support. */
 const genericOf = (providers: Providers): Provider | undefined =>
   uniqueProviders(providers).find(({ generic }) => generic)
 
@@ -70,7 +70,7 @@ const byName = (providers: Providers, written: string): Provider | undefined => 
   return uniqueProviders(providers).find((one) => one.name === name || one.aliases?.includes(name))
 }
 
-/** What stands before `_API_KEY`, before `_BASE_URL`; and the providers' names before a variable that configures one without a key. */
+/** Prefixes found in the environment: of `_API_KEY`, of `_BASE_URL`, and of variables that request a cloud identity. */
 type Heads = {
   readonly keys: ReadonlySet<string>
   readonly urls: ReadonlySet<string>
@@ -96,8 +96,8 @@ const headsIn = (env: Env, providers: Providers): Heads => {
 const hasIdentityVariable = (env: Env, { keylessBy = [] }: Provider, prefix: string): boolean =>
   keylessBy.some((suffix) => variable(env, `${prefix}_${suffix}`) !== undefined)
 
-/** The keys under a prefix, in the order of their numbers; each variable may hold several. */
-const keysUnder = (env: Env, prefix: string): readonly Said<KeyDraft>[] =>
+/** The keys with a prefix, ordered by their numbers; each variable may hold several. */
+const keysUnder = (env: Env, prefix: string): readonly Sourced<KeyDraft>[] =>
   Object.keys(env)
     .flatMap((name) => {
       const [, head, number = '1'] = KEY.exec(name) ?? []
@@ -108,7 +108,7 @@ const keysUnder = (env: Env, prefix: string): readonly Said<KeyDraft>[] =>
       commaList(variable(env, name) ?? '').map((value) => ({ value: { value, weight: 1 }, from: name })),
     )
 
-const said = (env: Env, ...names: readonly string[]): Said<string> | undefined => {
+const firstSet = (env: Env, ...names: readonly string[]): Sourced<string> | undefined => {
   for (const name of names) {
     const value = variable(env, name)
     if (value !== undefined) return { value, from: name }
@@ -116,24 +116,24 @@ const said = (env: Env, ...names: readonly string[]): Said<string> | undefined =
   return undefined
 }
 
-/** The first of these prefixes under which it is configured: a provider's own name before its other names. */
+/** The first prefix in use; a provider's name comes before its aliases. */
 const prefixInUse = (prefixes: readonly string[], { keys, urls, identities }: Heads): string | undefined =>
   [keys, urls, identities].map((heads) => prefixes.find((prefix) => heads.has(prefix))).find((one) => one !== undefined)
 
-/** What the environment says of an instance whose variables begin with `prefix`. */
+/** The instance described by variables with `prefix`. */
 const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: string): Omit<Draft, 'inFile'> => {
   const variables: Record<string, string> = {}
   const own = id === provider.name
   for (const [suffix, fallback] of Object.entries(provider.variables ?? {})) {
     const alternatives = own ? prefixesOf(provider).map((one) => `${one}_${suffix}`) : []
     const aliases = provider.variableAliases?.[suffix] ?? []
-    const value = said(env, `${prefix}_${suffix}`, ...alternatives, ...aliases)?.value ?? fallback
+    const value = firstSet(env, `${prefix}_${suffix}`, ...alternatives, ...aliases)?.value ?? fallback
     if (value !== null) variables[suffix] = value
   }
-  const baseUrl = said(env, `${prefix}_BASE_URL`, `${prefix}_API_BASE`)
-  const models = said(env, `${prefix}_MODELS`)
-  const styles = said(env, `${prefix}_STYLES`)
-  const aggregate = said(env, `${prefix}_AGGREGATE`)
+  const baseUrl = firstSet(env, `${prefix}_BASE_URL`, `${prefix}_API_BASE`)
+  const models = firstSet(env, `${prefix}_MODELS`)
+  const styles = firstSet(env, `${prefix}_STYLES`)
+  const aggregate = firstSet(env, `${prefix}_AGGREGATE`)
   return {
     id,
     provider,
@@ -148,7 +148,7 @@ const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: strin
   }
 }
 
-/** An instance of the file, with what the environment says of it on top. */
+/** An instance of the file, merged with its environment variables. */
 const fromFile = (
   env: Env,
   heads: Heads,
@@ -173,15 +173,15 @@ const fromFile = (
         found: `the unknown name ${quote(written)}`,
         allowed: known.length === 0 ? `nothing: ${provider.name} has none` : known.map(camelCase).join(', '),
       })
-    else variables[suffix] = said(env, `${above.prefix}_${suffix}`)?.value ?? value
+    else variables[suffix] = firstSet(env, `${above.prefix}_${suffix}`)?.value ?? value
   }
-  // A variable that is named here may hold several keys, as it may where the environment alone is read.
+  // A variable referenced here may hold several keys, as in the environment.
   const keys = (entry.keys ?? []).flatMap((key, index) => {
     const { value, weight } = typeof key === 'string' ? { value: key, weight: 1 } : key
     const from = placeOf([...path, 'keys', index]).value
     return [listFrom(value.trim())].flat().map((one) => ({ value: { value: one, weight }, from }))
   })
-  // A key that is in both is the file's: there it may have a weight.
+  // The file's entry of a duplicate key is used, since it may have a weight.
   const further = above.keys.filter(({ value }) => !keys.some((key) => key.value.value === value.value))
   const baseUrl =
     above.baseUrl ??
@@ -214,49 +214,49 @@ const byFileName = (name: string, provider: Provider): string => {
   return provider.aliases?.includes(id) ? provider.name : id
 }
 
-/** A key goes into a header: only what a header may hold, and no white space in the middle. */
+/** Keys are sent in headers: printable ASCII without white space. */
 const HEADER_VALUE = /^[\x21-\x7e]+$/
-const LONGEST_KEY = 16_384
+const MAX_KEY = 16_384
 
-const checkKey = ({ value: { value }, from }: Said<KeyDraft>): Problem | undefined => {
+const checkKey = ({ value: { value }, from }: Sourced<KeyDraft>): Problem | undefined => {
   const found = !HEADER_VALUE.test(value)
-    ? 'a key with white space or characters outside ASCII'
-    : value.length > LONGEST_KEY
+    ? 'a key with white space or non-ASCII characters'
+    : value.length > MAX_KEY
       ? `a key of ${value.length} characters`
       : /^["'`].*["'`]$/.test(value)
-        ? 'a key within quotation marks'
+        ? 'a key in quotation marks'
         : undefined
-  return found === undefined ? undefined : { where: from, found, allowed: 'the key alone, as the provider gave it' }
+  return found === undefined ? undefined : { where: from, found, allowed: 'the key exactly as issued by the provider' }
 }
 
 const LOOPBACK = /^(?:localhost|127(?:\.[0-9]+){3}|\[::1\]|0\.0\.0\.0|\[::\])$/
 
 const readBaseUrl = (
-  { value, from }: Said<string>,
+  { value, from }: Sourced<string>,
   provider: Provider,
   ownPort: number,
 ): { readonly url: string } | { readonly problem: Problem } => {
   const refuse = (found: string, allowed: string) => ({ problem: { where: from, found, allowed } })
-  const example = 'an address such as https://llm.example/v1'
+  const example = 'a URL such as https://llm.example/v1'
   if (!URL.canParse(value)) return refuse(quote(value.replace(/\/\/[^/]*@/, '//…@')), example)
   const url = new URL(value)
   if (url.username !== '' || url.password !== '')
-    return refuse('an address with a name or password in it', 'the address alone; the key goes into its own variable')
+    return refuse('a URL with a user name or password', 'the URL alone; set the key in its own variable')
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return refuse(quote(value), `${example}, http or https`)
   if (url.search !== '' || url.hash !== '')
-    return refuse(quote(`…${url.search ? '?' : '#'}…`), `${example}, without ? and #`)
+    return refuse(quote(`…${url.search ? '?' : '#'}…`), `${example}, without a query or fragment`)
   if (
     ownPort !== 0 &&
     LOOPBACK.test(url.hostname) &&
     Number(url.port || (url.protocol === 'http:' ? 80 : 443)) === ownPort
   )
-    return refuse(`${quote(value)}, where this gateway itself listens`, 'the address of another server')
+    return refuse(`${quote(value)}, the address of this gateway itself`, 'the address of another server')
   const bare = url.href.replace(/\/+$/, '')
   return { url: (provider.normalizeBaseUrl?.(bare) ?? bare).replace(/\/+$/, '') }
 }
 
 const speaksOf = (
-  styles: Said<readonly string[]>,
+  styles: Sourced<readonly string[]>,
   provider: Provider,
 ): { readonly speaks: readonly Wire[] } | { readonly problem: Problem } => {
   const speaks: Wire[] = []
@@ -267,7 +267,7 @@ const speaksOf = (
       return { problem: { where: styles.from, found: quote(style), allowed } }
     }
     const known = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]
-    // Of a server nobody has described it is not known whether it remembers: a conversation is sent whole there.
+    // Whether an unknown server stores responses is not known, so whole conversations are sent to it.
     const unknown: Wire = protocol === 'openai-responses' ? { protocol, keepsNothing: true } : { protocol }
     speaks.push(known.find((wire) => wire.protocol === protocol) ?? unknown)
   }
@@ -277,19 +277,19 @@ const speaksOf = (
 type Completed =
   | { readonly instance: Instance }
   | { readonly problems: readonly Problem[] }
-  /** It cannot work, and nobody asked for it by name: it is left out, and said so. */
+  /** Incomplete and not requested by name: it is left out with a warning. */
   | { readonly missing: string }
 
 const isKeyless = (provider: Provider): boolean => provider.keyless === true || provider.auth === 'none'
 
-/** It can be signed in to by the machine's own identity. */
+/** Whether the machine's cloud identity can be used. */
 const hasIdentity = ({ auth }: Provider): boolean => auth !== 'none' && auth.otherwise !== undefined
 
-/** Nobody is signed in by an identity of the machine unless asked to be: by name, or by a variable that says so. */
+/** The cloud identity is used only on request: by name, or by a variable for it. */
 const signsIn = ({ provider, identity }: Draft, wanted: boolean): boolean =>
   hasIdentity(provider) && (wanted || identity)
 
-/** A draft with everything it needs; `wanted`: asked for by name, so that it may go without a key if it has an address. */
+/** Completes a draft. `wanted`: requested by name, so that it needs no key if it has an address. */
 const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => {
   const { id, provider, prefix, keys } = draft
   const problems = keys.flatMap((key) => checkKey(key) ?? [])
@@ -337,13 +337,13 @@ const identityVariables = ({ provider, prefix }: Draft): readonly string[] =>
   (provider.keylessBy ?? []).map((suffix) => `${prefix}_${suffix}`)
 
 /**
- * Whose label this is. The longest name that fits: AZURE_OPENAI is not OPENAI. Labels go with a provider's own name, never
- * with another one of it: GOOGLE_MAPS_API_KEY is a map's.
+ * The provider of a labelled prefix: the longest name that matches, so that AZURE_OPENAI_EAST is not OPENAI. Only names can
+ * have labels, not aliases: GOOGLE_MAPS_API_KEY belongs to another program.
  */
 const labelled = (known: readonly Provider[], head: string): Provider | undefined =>
   known.filter(({ name }) => head.startsWith(`${envPrefix(name)}_`)).sort((a, b) => b.name.length - a.name.length)[0]
 
-/** One that stands in the list of providers and needs no key: its name is enough, and with a label (`BEDROCK_EAST_REGION`) the variable. */
+/** An instance listed in `PROVIDERS` that needs no key: its name is enough; a label needs its variable (`BEDROCK_EAST_REGION`). */
 const identityDraft = (env: Env, providers: Providers, id: string): Draft | undefined => {
   const prefix = envPrefix(id)
   const known = nameable(providers)
@@ -354,7 +354,7 @@ const identityDraft = (env: Env, providers: Providers, id: string): Draft | unde
     : undefined
 }
 
-/** Instances the environment alone describes. */
+/** Instances described by the environment alone. */
 const environmentDrafts = (
   env: Env,
   heads: Heads,
@@ -371,7 +371,7 @@ const environmentDrafts = (
   for (const provider of known) {
     const prefixes = prefixesOf(provider)
     const inUse = prefixInUse(prefixes, heads)
-    // Names of one provider never name another instance, whether they are in use or not.
+    // A provider's name and aliases never name another instance, even if they are not in use.
     for (const prefix of prefixes) used.add(prefix)
     if (inUse !== undefined) add(provider.name, provider, inUse)
   }
@@ -387,7 +387,7 @@ const environmentDrafts = (
   return drafts
 }
 
-/** Variables that look as if they were meant for a provider, and are read by nothing. */
+/** Warnings for variables that look like a provider's key or address but are not read. */
 const misspelled = (env: Env, providers: Providers): readonly string[] =>
   Object.keys(env).flatMap((name) => {
     if (variable(env, name) === undefined || KEY.test(name) || BASE_URL.test(name)) return []
@@ -403,7 +403,7 @@ const misspelled = (env: Env, providers: Providers): readonly string[] =>
       Object.values(provider.variableAliases ?? {}).some((names) => names.includes(name))
     return isVariable || variable(env, meant) !== undefined
       ? []
-      : [`${name} is set, which nothing reads; did you mean ${meant}?`]
+      : [`${name} is set, but is not a known variable; did you mean ${meant}?`]
   })
 
 export const upstreamsFrom = (
@@ -429,16 +429,13 @@ export const upstreamsFrom = (
     const refuse = (found: string, allowed: string, place = where.name) =>
       problems.push({ where: place, what: `providers.${name}`, found, allowed })
     if (!NAME.test(id)) refuse(`the name ${quote(name)}`, NAME_ALLOWED)
-    else if (drafts.has(id)) refuse(`the name ${quote(name)} a second time`, 'each provider once')
+    else if (drafts.has(id)) refuse(`the duplicate name ${quote(name)}`, 'each provider once')
     else if (kind?.builtin || byName(providers, id)?.builtin)
-      refuse(
-        `the name ${quote(name)}`,
-        'another name; this one is built in and comes by itself when there is no provider',
-      )
+      refuse(`the name ${quote(name)}`, 'another name; this one is built in, and used when no provider is configured')
     else if (entry.kind === undefined && (!kind || kind.generic)) {
       const [meant] = nearest(id, known)
       refuse(
-        `the name ${quote(name)}, which is no known provider's`,
+        `the name ${quote(name)}, which is not a known provider`,
         `${meant ? `did you mean ${meant}? ` : ''}a known name, or kind: with one of ${known.join(', ')}`,
       )
     } else if (!kind) {
@@ -479,9 +476,9 @@ export const upstreamsFrom = (
         where: draft.inFile ?? 'PROVIDERS',
         ...(draft.inFile !== undefined && { what: `providers.${draft.id}` }),
         found: `${draft.id} without ${draft.keys.length === 0 ? 'key or address' : 'address'}`,
-        allowed: `a provider that can be reached (${result.missing})`,
+        allowed: `a complete provider (${result.missing})`,
       })
-    else warnings.push(`${result.missing}; it is left out`)
+    else warnings.push(`${result.missing}; the provider is not used`)
   }
   if (wanted === undefined) {
     for (const draft of drafts.values()) finish(draft, false)
@@ -500,7 +497,7 @@ export const upstreamsFrom = (
       const hint =
         named && !named.builtin && !named.generic
           ? `a provider with a key or an address (set ${envPrefix(id)}_API_KEY)`
-          : `${meant ? `did you mean ${meant}? ` : ''}providers that are configured${drafts.size > 0 ? `: ${[...drafts.keys()].join(', ')}` : ''}`
+          : `${meant ? `did you mean ${meant}? ` : ''}configured providers${drafts.size > 0 ? `: ${[...drafts.keys()].join(', ')}` : ''}`
       problems.push({ where: 'PROVIDERS', found: quote(id), allowed: hint })
     }
   }

@@ -14,7 +14,7 @@ const INTERVAL = 25
 const SETTLE = 15
 const PATIENCE = 8000
 
-/** A folder, a watcher over it, and what it has told. */
+/** A folder, a watcher, and its reports. */
 const watched = async (t: TestContext, yaml: string | undefined, env: Record<string, string> = {}) => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-watch-'))
   const file = join(folder, 'headgate.yaml')
@@ -22,16 +22,16 @@ const watched = async (t: TestContext, yaml: string | undefined, env: Record<str
   const running = await loadConfig({ env, folder, providers })
   assert.ok(running.ok)
   const signals = new EventEmitter()
-  const told: string[] = []
+  const reports: string[] = []
   const configs: number[] = []
   const warnings: string[] = []
   let wake = () => {}
-  const tell = (reloaded: Reloaded) => {
+  const onReload = (reloaded: Reloaded) => {
     if (reloaded.kind !== 'refused') warnings.splice(0, warnings.length, ...reloaded.warnings)
     if (reloaded.kind === 'changed') {
-      told.push(reloaded.changes.join('; '))
+      reports.push(reloaded.changes.join('; '))
       configs.push(reloaded.config.settings.circuit.timeout)
-    } else told.push(reloaded.kind === 'refused' ? reloaded.problems.map(problemLine).join('; ') : 'unchanged')
+    } else reports.push(reloaded.kind === 'refused' ? reloaded.problems.map(problemLine).join('; ') : 'unchanged')
     wake()
   }
   const watching = watchConfig({
@@ -39,7 +39,7 @@ const watched = async (t: TestContext, yaml: string | undefined, env: Record<str
     folder,
     providers,
     running,
-    tell,
+    onReload,
     interval: INTERVAL,
     settle: SETTLE,
     signals,
@@ -50,22 +50,22 @@ const watched = async (t: TestContext, yaml: string | undefined, env: Record<str
   })
   const next = async (): Promise<string> => {
     const { promise, reject, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(() => reject(new Error('nothing was told in time')), PATIENCE)
+    const timer = setTimeout(() => reject(new Error('no report in time')), PATIENCE)
     wake = resolve
-    if (told.length > 0) resolve()
+    if (reports.length > 0) resolve()
     await promise.finally(() => clearTimeout(timer))
-    return told.shift() ?? ''
+    return reports.shift() ?? ''
   }
   const quiet = async () => {
     await new Promise((resolve) => setTimeout(resolve, 12 * INTERVAL))
-    assert.deepEqual(told, [])
+    assert.deepEqual(reports, [])
   }
   return { folder, file, next, quiet, watching, signals, configs, warnings }
 }
 
-test('watch: what only a restart can change is said to wait for one, until it is as it was', async (t) => {
+test('watch: a change that needs a restart is reported with each reload, until it is undone', async (t) => {
   const { file, next, warnings } = await watched(t, 'data: { dir: one }\n')
-  const waits = ['data.dir has changed; this takes effect with the next start']
+  const waits = ['data.dir has changed; restart to apply it']
   await writeFile(file, 'data: { dir: two }\n')
   assert.equal(await next(), 'data.dir: one → two')
   assert.deepEqual(warnings, waits)
@@ -77,7 +77,7 @@ test('watch: what only a restart can change is said to wait for one, until it is
   assert.deepEqual(warnings, [])
 })
 
-test('watch: a good change is applied, a bad one is not, a mended one is said', async (t) => {
+test('watch: a valid change is applied, an invalid one is refused, a repaired file is reported', async (t) => {
   const { file, next, configs } = await watched(t, 'circuit: { timeout: 1000 }\n')
   await writeFile(file, 'circuit: { timeout: 2000 }\n')
   assert.equal(await next(), 'circuit.timeout: 1000 → 2000')
@@ -93,7 +93,7 @@ test('watch: a good change is applied, a bad one is not, a mended one is said', 
   assert.deepEqual(configs, [2000, 3000])
 })
 
-test('watch: renamed over, again and again', async (t) => {
+test('watch: repeated renames over the file', async (t) => {
   const { folder, file, next } = await watched(t, 'circuit: { timeout: 1 }\n')
   for (const turn of [2, 3, 4]) {
     await writeFile(join(folder, 'next'), `circuit: { timeout: ${turn} }\n`)
@@ -102,7 +102,7 @@ test('watch: renamed over, again and again', async (t) => {
   }
 })
 
-test('watch: a link that is turned to another folder, as Kubernetes does', async (t) => {
+test('watch: a link switched to another folder, as in Kubernetes', async (t) => {
   const { folder, file, next } = await watched(t, undefined)
   for (const turn of [1, 2, 3]) {
     await mkdir(join(folder, `v${turn}`))
@@ -118,23 +118,23 @@ test('watch: a link that is turned to another folder, as Kubernetes does', async
   }
 })
 
-test('watch: a file that goes away leaves what runs', async (t) => {
+test('watch: if the file disappears, the running configuration stays', async (t) => {
   const { file, next, configs } = await watched(t, 'circuit: { timeout: 1 }\n')
   await rm(file)
-  assert.match(await next(), /^headgate\.yaml: found no file where there was one/)
+  assert.match(await next(), /^headgate\.yaml: found a missing file/)
   await writeFile(file, 'circuit: { timeout: 2 }\n')
   assert.equal(await next(), 'circuit.timeout: 1 → 2')
   assert.deepEqual(configs, [2])
 })
 
-test('watch: .env counts too, and what only a start can change is left', async (t) => {
+test('watch: .env is watched too, and launch values are not changed', async (t) => {
   const { folder, next, configs } = await watched(t, undefined, { CIRCUIT_PROBES: '3' })
   await writeFile(join(folder, '.env'), 'CIRCUIT_TIMEOUT=9\nPORT=4000\nCIRCUIT_PROBES=4\n')
   assert.equal(await next(), 'circuit.timeout: 30000 → 9')
   assert.deepEqual(configs, [9])
 })
 
-test('watch: touched without a change says nothing; SIGHUP reads all the same', async (t) => {
+test('watch: a touch without a change reports nothing; SIGHUP reloads', async (t) => {
   const { file, next, quiet, signals, watching } = await watched(t, 'circuit: { timeout: 1 }\n')
   await writeFile(file, 'circuit: { timeout: 1 }\n')
   await writeFile(file, '# only a comment\ncircuit: { timeout: 1 }\n')
@@ -147,7 +147,7 @@ test('watch: touched without a change says nothing; SIGHUP reads all the same', 
   await quiet()
 })
 
-test('watch: a text that is still being written is waited for', async (t) => {
+test('watch: an incomplete text is not used', async (t) => {
   const { file, next, configs } = await watched(t, 'circuit: { timeout: 1 }\n')
   let text = ''
   for (const piece of ['circuit:\n', '  timeout: 2', '0', '0', '0\n']) {
@@ -206,7 +206,7 @@ for (const [name, from, to, expected] of changes)
     assert.deepEqual(describeChange(one, other), expected)
   })
 
-test('describeChange: keys by their ids, never by themselves', () => {
+test('describeChange: shows key IDs, never keys', () => {
   const config = (keys: string) => loaded({ env: {}, yaml: `providers: { openai: { keys: [${keys}] } }` }).config
   const [line = '', ...more] = describeChange(config('canary-one, canary-two'), config('canary-two, canary-three'))
   assert.deepEqual(more, [])

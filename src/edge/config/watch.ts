@@ -1,5 +1,5 @@
 /**
- * Notices when the configuration on the disk changes, and says what the new one is. Polling and a hash of the content:
+ * Detects changes of the configuration on disk and loads the new one. It polls and hashes the content, because file system
  * notifications miss the second rename of an editor, network mounts, and the link swap of a Kubernetes ConfigMap.
  */
 import { createHash } from 'node:crypto'
@@ -11,20 +11,20 @@ import { loadTexts, type Place, pathsOf, type Read, readTexts } from './load.ts'
 import type { Problem } from './problem.ts'
 
 export type Reloaded =
-  /** Good: `changes` says what is different. Apply it whole. */
+  /** Valid: `changes` lists the differences. Apply it completely. */
   | {
       readonly kind: 'changed'
       readonly config: Config
       readonly changes: readonly string[]
       readonly warnings: readonly string[]
     }
-  /** Read again on request, or mended after a bad change, and nothing is different from what runs. */
+  /** Reloaded on request, or repaired after an invalid change, without a difference from the running configuration. */
   | { readonly kind: 'unchanged'; readonly warnings: readonly string[] }
-  /** Bad: what runs stays. */
+  /** Invalid: the running configuration stays. */
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] }
 
 export type Watching = {
-  /** Reads now, whatever the files' times say; what SIGHUP does. */
+  /** Reads the files now, as SIGHUP does. */
   reload(): Promise<void>
   stop(): void
 }
@@ -37,14 +37,14 @@ type Signals = {
 type Running = Extract<Loaded, { ok: true }>
 
 export type WatchOptions = Place & {
-  /** What runs now. */
+  /** The running configuration. */
   readonly running: Running
-  readonly tell: (reloaded: Reloaded) => void
-  /** ms between looks at the files. */
+  readonly onReload: (reloaded: Reloaded) => void
+  /** ms between polls. */
   readonly interval?: number
-  /** ms a text must stay the same before it is believed: a writer may be in the middle of it. */
+  /** ms a text must stay unchanged before it is used, since it may be incomplete. */
   readonly settle?: number
-  /** Where SIGHUP comes from. */
+  /** The source of SIGHUP; a test's own. */
   readonly signals?: Signals
 }
 
@@ -55,16 +55,16 @@ const hashOf = ({ dotenv, file, problems }: Read): string =>
 
 const LAUNCH = ['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'httpServer', 'workers'] as const
 
-/** What only a restart can change: the process itself, and where its database is. */
+/** Changes that need a restart: launch values, and the data folder. */
 const launchChanges = (began: Running, now: Running): readonly string[] => {
   const changed: string[] = LAUNCH.filter((name) => began.launch[name] !== now.launch[name])
   if (began.config.settings.data.dir !== now.config.settings.data.dir) changed.push('data.dir')
-  return changed.map((name) => `${name} has changed; this takes effect with the next start`)
+  return changed.map((name) => `${name} has changed; restart to apply it`)
 }
 
 export const watchConfig = ({
   running,
-  tell,
+  onReload,
   interval = 750,
   settle = 150,
   signals = process,
@@ -74,7 +74,7 @@ export const watchConfig = ({
   let seen: string | undefined
   let stopped = false
   let busy: Promise<void> | undefined
-  let again: { asked: boolean } | undefined
+  let next: { requested: boolean } | undefined
   let refused = false
   let pause: { timer: NodeJS.Timeout; wake: () => void } | undefined
 
@@ -89,7 +89,7 @@ export const watchConfig = ({
       pause = { timer, wake }
     })
 
-  /** The texts once two looks in a row agree; the last look if they never do. A file is empty when a writer begins: that is looked at longest. */
+  /** Reads until two reads in a row agree, at most ten times. An empty file is read again, since writers truncate first. */
   const readSettled = async (): Promise<{ read: Read; hash: string }> => {
     let read = await readTexts(place)
     let hash = hashOf(read)
@@ -103,11 +103,11 @@ export const watchConfig = ({
     return { read, hash }
   }
 
-  /** A file that was there and is gone is a mistake or half of a rename, not a wish to run without it. */
+  /** A file that has disappeared is a mistake or half of a rename, not a request to run without it. */
   const gone = (read: Read): Problem | undefined => {
     const { file } = current.sources
     return file !== null && read.file === undefined && read.problems.length === 0
-      ? { where: file, found: 'no file where there was one', allowed: 'a file; to run without it, restart' }
+      ? { where: file, found: 'a missing file', allowed: 'a file; to run without it, restart' }
       : undefined
   }
 
@@ -117,44 +117,44 @@ export const watchConfig = ({
     try {
       return loadTexts(read, place)
     } catch (error) {
-      // A bug of ours must not take down what runs well.
-      const found = `an error of ours while reading it (${error instanceof Error ? error.message : String(error)})`
+      // An internal error must not affect the running configuration.
+      const found = `an internal error (${error instanceof Error ? error.message : String(error)})`
       const problem = { where: read.file?.name ?? 'configuration', found, allowed: 'the configuration as it was' }
       return { ok: false, problems: [problem], launch: undefined, warnings: [] }
     }
   }
 
-  const look = async (asked: boolean): Promise<void> => {
+  const check = async (requested: boolean): Promise<void> => {
     const { read, hash } = await readSettled()
-    if (stopped || (hash === seen && !asked)) return
+    if (stopped || (hash === seen && !requested)) return
     seen = hash
     const loaded = load(read)
     if (!loaded.ok) {
       refused = true
-      tell({ kind: 'refused', problems: loaded.problems })
+      onReload({ kind: 'refused', problems: loaded.problems })
       return
     }
     const changes = describeChange(current.config, loaded.config)
     const warnings = [...loaded.warnings, ...launchChanges(running, loaded)]
     if (changes.length > 0) {
       current = loaded
-      tell({ kind: 'changed', config: loaded.config, changes, warnings })
-    } else if (asked || refused) tell({ kind: 'unchanged', warnings })
+      onReload({ kind: 'changed', config: loaded.config, changes, warnings })
+    } else if (requested || refused) onReload({ kind: 'unchanged', warnings })
     refused = false
   }
 
-  // One look at a time; what happens during one is looked at after it.
-  const schedule = (asked: boolean): Promise<void> => {
+  // One check at a time; changes during a check cause another one.
+  const schedule = (requested: boolean): Promise<void> => {
     if (stopped) return Promise.resolve()
     if (busy) {
-      again = { asked: asked || again?.asked === true }
+      next = { requested: requested || next?.requested === true }
       return busy
     }
-    busy = look(asked).finally(() => {
+    busy = check(requested).finally(() => {
       busy = undefined
-      const next = again
-      again = undefined
-      if (next) void schedule(next.asked)
+      const following = next
+      next = undefined
+      if (following) void schedule(following.requested)
     })
     return busy
   }
@@ -167,7 +167,7 @@ export const watchConfig = ({
   for (const watcher of watchers) watcher.unref()
   const onSignal = () => void schedule(true)
   signals.on('SIGHUP', onSignal)
-  // What was changed between the start's own reading and the first poll would never be noticed otherwise.
+  // The files may have changed between the start's own read and the first poll.
   onChange()
 
   return {

@@ -71,7 +71,7 @@ class ModelAsking implements Asking<Prepared> {
   #unsealed: Map<string, Question> | null = null
   #short: Question | null = null
   /** The question as it is put to a candidate that has refused something of it, and the question that was made from. */
-  readonly #adapted = new Map<Candidate, { readonly from: Question; readonly to: Question }>()
+  #adapted: Map<Candidate, { readonly from: Question; readonly to: Question }> | null = null
   /** How often this request was repeated without a refused member. */
   #repeatedWithout = 0
   /** Formats that this request has found missing where a provider should have them. */
@@ -177,11 +177,12 @@ class ModelAsking implements Asking<Prepared> {
 
   /** Without what this model has refused of late; the same object for the same question. */
   #adaptedFor(candidate: Candidate, question: Question): Question {
-    const before = this.#adapted.get(candidate)
+    const before = this.#adapted?.get(candidate)
     if (before?.from === question) return before.to
     const { refusals } = this.#tools.board
     const open = withoutProofs(question, (seal) => refusals.hasSeal(candidate, seal)) ?? question
     const to = { ...open, refused: (path: string) => refusals.hasMember(candidate, path) }
+    this.#adapted ??= new Map()
     this.#adapted.set(candidate, { from: question, to })
     return to
   }
@@ -198,7 +199,7 @@ class ModelAsking implements Asking<Prepared> {
     if (!body?.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
     this.#repeatedWithout++
     refusals.noteMember(candidate, path)
-    this.#adapted.delete(candidate)
+    this.#adapted?.delete(candidate)
     return true
   }
 

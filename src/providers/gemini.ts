@@ -23,13 +23,29 @@ const writingModels = (body: Json): readonly string[] => {
 const onceModels = (path: string): string => path.replace('/models/models%2F', '/models/')
 
 const errors: ErrorTable = {
-  checked: '2026-11-21',
+  checked: '2026-11-23',
   rows: [
     // A bad key is a 400; told by its reason as a rule, which all of Google shares.
     {
       when: { status: 400, message: /^api key (?:not valid|expired)/i },
       kind: 'auth',
       seen: 'gemini-gemini-test-google-streaming-returns-usage-metrics-cc5749f4',
+    },
+    // Several candidates, at models that return one (Gemini 3, image models): another model may return them.
+    {
+      when: { status: 400, message: /^multiple candidates is not enabled/i },
+      kind: 'incompatible',
+      seen: 'github.com/googleapis/js-genai/issues/1609 (2026-05-18)',
+    },
+    {
+      when: { status: 400, message: /^only one candidate can be specified/i },
+      kind: 'incompatible',
+      seen: 'github.com/googleapis/python-aiplatform/issues/3743 (2024-05-03)',
+    },
+    {
+      when: { status: 400, message: /^unable to submit request because (?:it has a )?candidatecount /i },
+      kind: 'incompatible',
+      seen: 'github.com/genkit-ai/genkit/issues/546 (2024-07-04)',
     },
     // A country without service, or an account without billing: not the request's fault.
     {

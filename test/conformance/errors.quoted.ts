@@ -413,6 +413,19 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       code: 'organization_spend_limit_exceeded',
     }),
   ],
+  'github.com/googleapis/js-genai/issues/1609 (2026-05-18)': [
+    google(400, 'INVALID_ARGUMENT', 'Multiple candidates is not enabled for this model'),
+  ],
+  'github.com/googleapis/python-aiplatform/issues/3743 (2024-05-03)': [
+    google(400, 'INVALID_ARGUMENT', 'Only one candidate can be specified'),
+  ],
+  'github.com/genkit-ai/genkit/issues/546 (2024-07-04)': [
+    google(
+      400,
+      'INVALID_ARGUMENT',
+      'Unable to submit request because candidateCount must be 1 but the entered value was 3. Update the candidateCount value and try again.',
+    ),
+  ],
   'github.com/poenl/gemini-api/issues/4 (2025-11-08)': [
     google(400, 'FAILED_PRECONDITION', 'User location is not supported for the API use.'),
   ],

@@ -74,8 +74,23 @@ export type UpstreamProtocol = {
   readonly framing?: Framing
   /** Reads a stream. Its `end` gives `truncated` as a failure event if the answer had not finished. */
   readonly decodeStream: () => StreamDecoder
+  /** How it answers with several choices. Absent: with one, and a request for more is unfit. */
+  readonly choices?: UpstreamChoices
   /** An error answer (status 400 and up, or an error in a 200 or in a stream), classified in this format's dialect. */
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
+}
+
+/** How an upstream format answers with several choices (OpenAI's `n`). */
+export type UpstreamChoices = {
+  /** The most choices a request may ask for. Absent: no limit is known. */
+  readonly most?: number
+  /** Several choices are returned in whole answers only: a streaming client's request is sent as a whole one. */
+  readonly wholeOnly?: true
+  /**
+   * A body, or one event of a stream, as one body for each choice in it, by the choice's index. Each holds that choice alone,
+   * as the first, beside all other members. Empty: it has no choice (usage, an error), and belongs to all of them.
+   */
+  readonly split: (body: Json) => ReadonlyMap<number, Json>
 }
 
 /** One wire format as clients speak it: requests in, answers out. */
@@ -96,6 +111,16 @@ export type ClientProtocol = {
   readonly counting?: Counting
   /** Where upstreams speak the format as well: how it passes. Absent: nobody does. */
   readonly passing?: SameFormat
+  /** Writes answers with several choices. Absent: the format has no member that asks for them. */
+  readonly encodeChoices?: ClientChoices
+}
+
+/** How a client format writes several choices. The count is `settings.choices` of the request. */
+export type ClientChoices = {
+  /** `answers` by index. What they share (id, model, usage) is that of the first. */
+  readonly whole: (answers: readonly ChatAnswer[], context: AnswerContext) => JsonObject
+  /** Writes a stream from steps with `choices`. */
+  readonly stream: (context: AnswerContext) => StreamWriter
 }
 
 /** The same format on both sides: bytes pass. */
@@ -142,8 +167,17 @@ export type Passing = {
   readonly body?: Json
   /** `whole` with its bytes, where they are at hand. */
   readonly source?: Source
+  /**
+   * What the answer as a whole does. Of an answer with several choices: the content of all of them as it came, and one
+   * `finish` after the last choice has finished.
+   */
   readonly events: readonly ChatEvent[]
+  /** Of an answer with several choices: the blocks and the finish of each that has any in this step. */
+  readonly choices?: readonly ChoiceEvents[]
 }
+
+/** What one choice of several does in a step; `start`, `usage`, `failure` and `ping` are the whole answer's. */
+export type ChoiceEvents = { readonly index: number; readonly events: readonly ChatEvent[] }
 
 /**
  * Steps in, wire text out, each event of the wire whole in one piece. After a `failure` event the in-band error has been

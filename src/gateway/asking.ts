@@ -1,17 +1,28 @@
 /** What is asked of targets, one after another, until one answers; and how a model's answer is. */
 import type { UpstreamProtocolName } from '../core/chat.ts'
 import type { Failure } from '../core/failure.ts'
+import type { UpstreamProtocol } from '../core/protocol.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { hasEffects, mayAskElsewhere, mayAskTwo } from '../policy/repeat.ts'
+import { choicesOf, type SeveralChoices } from '../protocols/choices.ts'
 import { refusedMember } from '../protocols/refused-member.ts'
 import { Attempt } from './attempt.ts'
 import type { Board } from './board.ts'
 import type { Tools } from './first-to-open.ts'
 import { writeInTurns } from './late-body.ts'
-import { asAsked, type Fitness, headersFor, identityOf, type Prepared, prepare, type Question } from './prepare.ts'
+import {
+  asAsked,
+  type Fitness,
+  headersFor,
+  identityOf,
+  type Prepared,
+  prepare,
+  type Question,
+  sameFormat,
+} from './prepare.ts'
 import { sealsIn, withoutProofs } from './proofs.ts'
 import { shortened } from './shorten.ts'
 import type { Turn } from './turn.ts'
@@ -112,6 +123,7 @@ class ModelAsking implements Asking<Prepared> {
     const question = this.#question
     const { protocol, auth, url, late, stream } = prepared
     const raw = late?.source ?? prepared.raw
+    const choices = severalOf(question, protocol)
     return new Attempt(this.#tools, {
       url,
       headers: headersFor(instance, target.key, question, prepared),
@@ -122,10 +134,11 @@ class ModelAsking implements Asking<Prepared> {
       quirks: instance.provider.quirks,
       key: target.key,
       translated: protocol.name === question.protocol.name && !this.#askedOf(target).anew ? null : question.request,
+      ...(choices && { choices }),
       stream,
       ...(hasEffects(question.request) && { once: true }),
       hold: question.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
-      forgiving: protocol.looseEvents === true && isPlainText(question),
+      forgiving: protocol.looseEvents === true && choices?.passes !== false && isPlainText(question),
       settings: this.#settings,
       client: this.#holder,
       heard: (headers) => board.heard(target, headers),
@@ -249,6 +262,13 @@ const tellsOfPath = ({ status, upstream }: Failure): boolean => {
   if (status === 405 || status === 501) return true
   const shaped = upstream?.type !== undefined || upstream?.code !== undefined
   return status === 404 && (!shaped || /\b(?:url|path|route|endpoint)\b|cannot post/i.test(upstream?.message ?? ''))
+}
+
+/** How an answer with several choices is read there; undefined: the request asks for one. */
+const severalOf = (question: Question, format: UpstreamProtocol): SeveralChoices | undefined => {
+  const count = choicesOf(question.request)
+  if (count === 1 || !format.choices) return undefined
+  return { format, split: format.choices.split, count, passes: sameFormat(question.protocol, format) !== undefined }
 }
 
 /** Neither a call nor a document that a missing piece would make another one. */

@@ -11,6 +11,7 @@ import type { Identity, ProviderKey, Quirks } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
 import type { Sink } from '../core/stage.ts'
 import type { Ongoing, UpstreamListener, World } from '../core/world.ts'
+import type { SeveralChoices } from '../protocols/choices.ts'
 import { type Alarms, NEVER, type Sleeper } from './alarms.ts'
 import type { Tools } from './first-to-open.ts'
 import { type AnswerFormat, type Reader, readerFor } from './reader.ts'
@@ -27,6 +28,8 @@ export type AttemptInput = {
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
+  /** The request asks for several choices. */
+  readonly choices?: SeveralChoices | undefined
   /** Signed in with; taken out of whatever the upstream says. */
   readonly key: ProviderKey
   /** The upstream is asked for a stream. */
@@ -246,11 +249,12 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
 
   head(status: number, headers: HeaderLookup): void {
     if (this.#over || !this.#asked) return
-    const { protocol, quirks, translated, stream, heard } = this.#asked
+    const { protocol, quirks, translated, choices, stream, heard } = this.#asked
     this.#asked = null
     this.status = status
     heard(headers)
-    this.#reader = readerFor({ status, headers }, { protocol, quirks, translated, stream, date: this.#world.date() })
+    const dialect = { protocol, quirks, translated, choices, stream, date: this.#world.date() }
+    this.#reader = readerFor({ status, headers }, dialect)
     this.#heardAt = this.#world.now()
     // A stream shows life with its first bytes: many a server sends its head at once and thinks afterwards.
     this.#alive = !stream

@@ -3,7 +3,7 @@
  * Each is decided elsewhere; here they meet in order.
  */
 import type { Received, Reply } from '../core/call.ts'
-import { fold } from '../core/chat.ts'
+import { type ChatEvent, fold } from '../core/chat.ts'
 import type { Config } from '../core/config.ts'
 import type { Fact } from '../core/exchange.ts'
 import type { Failure, Outcome } from '../core/failure.ts'
@@ -13,6 +13,7 @@ import type { ResponseStore } from '../core/stored.ts'
 import type { Candidate } from '../core/target.ts'
 import type { World } from '../core/world.ts'
 import { statusOf } from '../policy/verdict.ts'
+import { choicesOf } from '../protocols/choices.ts'
 import { append } from '../protocols/shared.ts'
 import { framesOf } from '../protocols/sse.ts'
 import { askModel } from './asking.ts'
@@ -189,7 +190,9 @@ const writerFor = (
   context: AnswerContext,
 ): StreamWriter => {
   const same = flow.whole === null && !more ? sameFormat(protocol, prepared.protocol) : undefined
-  return same ? same.passStream(context) : protocol.encodeStream(context)
+  if (same) return same.passStream(context)
+  const several = choicesOf(context.request) > 1 ? protocol.encodeChoices : undefined
+  return several ? several.stream(context) : protocol.encodeStream(context)
 }
 
 class Pouring implements Poured, Lasting {
@@ -308,7 +311,22 @@ const bodyOf = ({ flow, prepared }: Won, { protocol }: Question, context: Answer
   })
   const theirs = same?.gather(steps.flatMap(framesOf)) ?? null
   if (theirs !== null) return same?.passAnswer?.(theirs, context) ?? theirs
-  return JSON.stringify(protocol.encodeAnswer(fold(steps.flatMap(({ events }) => events)), context))
+  const answer = fold(steps.flatMap(({ events }) => events))
+  const several = choicesIn(steps).map((events) => ({ ...answer, ...fold(events) }))
+  const written =
+    several.length > 0 ? protocol.encodeChoices?.whole(several, context) : protocol.encodeAnswer(answer, context)
+  return JSON.stringify(written)
+}
+
+/** The events of each choice of several, by index. */
+const choicesIn = (steps: readonly Passing[]): readonly (readonly ChatEvent[])[] => {
+  const found = new Map<number, ChatEvent[]>()
+  for (const { index, events } of steps.flatMap(({ choices = [] }) => choices)) {
+    const own = found.get(index) ?? []
+    append(own, events)
+    found.set(index, own)
+  }
+  return [...found].sort(([a], [b]) => a - b).map(([, events]) => events)
 }
 
 /** The client is gone: whatever was opened for it is let go, and it is nobody's failure. */

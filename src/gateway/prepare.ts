@@ -20,6 +20,7 @@ import type { Candidate } from '../core/target.ts'
 import { type Doubt, doubts } from '../policy/fit.ts'
 import { wiresFor } from '../policy/wire.ts'
 import { acceptedBody, lackingAt, withoutRefusedPaths } from '../protocols/accepts.ts'
+import { choicesOf } from '../protocols/choices.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import { withoutKeeping } from '../protocols/openai-responses/without-keeping.ts'
 import { sse } from '../protocols/sse.ts'
@@ -144,7 +145,8 @@ const prepareAs = (
     const fitted = quirk?.(taken, model, lost, protocol.name) ?? taken
     return question.refused ? withoutRefusedPaths(fitted, question.refused, lost) : fitted
   }
-  const { stream } = question.request
+  const { request } = question
+  const stream = request.stream && !(protocol.choices?.wholeOnly && choicesOf(request) > 1)
   const path = pathOf(wire, protocol, model, stream)
   const place = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
   const url = place + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
@@ -175,7 +177,7 @@ const prepareAs = (
       ...sorted(lacking.length === 0 ? named : [...lacking, ...named], question),
     }
   }
-  const encoded = protocol.encodeRequest(question.request, target)
+  const encoded = protocol.encodeRequest(stream === request.stream ? request : { ...request, stream }, target)
   const mended = mend(encoded.body)
   const after = question.continues ? (instance.provider.takesPrefill?.body?.(mended) ?? mended) : mended
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))

@@ -10,6 +10,7 @@ import type { Frame, FrameReader, HeaderLookup, Passing, StreamDecoder, Upstream
 import type { Quirks } from '../core/provider.ts'
 import type { Stage } from '../core/stage.ts'
 import { retryAfter } from '../policy/wait.ts'
+import { ChoicesDecoder, decodeChoices, type MendChoice, type SeveralChoices } from '../protocols/choices.ts'
 import { inDialect } from '../protocols/classify.ts'
 import { frameEnd, sse } from '../protocols/sse.ts'
 import { lettersIn, utf8 } from '../protocols/text.ts'
@@ -30,6 +31,8 @@ export type Dialect = {
   readonly quirks: Quirks | undefined
   /** The question, if it was translated for this upstream: what that changed in the tools is undone in the answer. */
   readonly translated: ChatRequest | null
+  /** The request asks for several choices. */
+  readonly choices?: SeveralChoices | undefined
   /** A stream was asked for. */
   readonly stream: boolean
   /** ms since 1970, for waits given as dates. */
@@ -99,7 +102,10 @@ const refuse = (failure: Failure): Reader => ({
   end: () => [{ events: [{ type: 'failure', failure }] }],
 })
 
-const streamReader = (head: Head, dialect: Dialect): Reader => new StreamReader(head, dialect)
+const streamReader = (head: Head, dialect: Dialect): Reader =>
+  dialect.choices && !dialect.choices.passes
+    ? new ChoicesReader(head, dialect, dialect.choices)
+    : new StreamReader(head, dialect)
 
 /** Frames that are read by themselves in the hope that one like them follows; then the rest of a read is read together. */
 const TRIES = 4
@@ -158,17 +164,49 @@ class StreamReader implements Reader {
   }
 }
 
+/** A stream with several choices. */
+class ChoicesReader implements Reader {
+  readonly #frames: FrameReader
+  readonly #choices: ChoicesDecoder
+  #size = 0
+
+  constructor(head: Head, dialect: Dialect, choices: SeveralChoices) {
+    this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
+    this.#choices = new ChoicesDecoder(choices, choiceMender(head, dialect, choices))
+  }
+
+  get over(): boolean {
+    return this.#choices.over
+  }
+
+  push(chunk: Uint8Array): readonly Passing[] {
+    this.#size += chunk.length
+    if (this.#size > MOST.stream) return tooLarge(MOST.stream)
+    return this.#frames.push(chunk).map((frame) => this.#choices.push(frame))
+  }
+
+  end(): readonly Passing[] {
+    return [...this.#frames.end().map((frame) => this.#choices.push(frame)), this.#choices.end()]
+  }
+}
+
+/** What is changed in the events of each choice: restoring tools has a state of its own for each. */
+const choiceMender = (head: Head, dialect: Dialect, { count }: SeveralChoices): MendChoice => {
+  const menders = Array.from({ length: count }, () => mender(head, dialect))
+  return (index, events) => menders[index]?.(events) ?? events
+}
+
 const wholeReader = (head: Head, dialect: Dialect): Reader =>
   collecting(MOST.whole, (text, bytes) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
+    const said = { whole: text, body, ...(bytes && { source: { text, bytes } }) }
+    const { choices } = dialect
+    // In the client's own format a whole answer to a whole request passes as it is.
+    if (choices && (dialect.stream || !choices.passes))
+      return { ...said, ...decodeChoices(body, choices, choiceMender(head, dialect, choices)) }
     const events = dialect.protocol.decodeAnswer(body)
-    return {
-      whole: text,
-      body,
-      ...(bytes && { source: { text, bytes } }),
-      events: mender(head, dialect)?.(events) ?? events,
-    }
+    return { ...said, events: mender(head, dialect)?.(events) ?? events }
   })
 
 const unreadable = (text: string, status: number): Failure => {

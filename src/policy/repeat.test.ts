@@ -28,6 +28,7 @@ const began = fail('truncated', 'cut', { status: 200 })
 /** [what, request, may be asked elsewhere though the upstream had begun, may be asked of two at once] */
 const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
   ['a question', request(), true, true],
+  ['several choices', request({ settings: { choices: { value: 2, at: 'n' } } }), true, false],
   ['a function, which the client runs', request({ tools: [{ kind: 'function', at: 't', name: 'mcp' }] }), true, true],
   ['free-form input', request({ tools: [{ kind: 'custom', at: 't', name: 'f' }] }), true, true],
   ['store: true', request({ settings: { store: { value: true, at: 'store' } } }), true, false],

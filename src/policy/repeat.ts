@@ -9,11 +9,13 @@ export const mayAskElsewhere = (request: ChatRequest, failure: Failure): boolean
 
 /**
  * Whether two providers may be asked at once, of which one will be let go: nothing of it has effects, nothing is to be
- * kept there by the client's own word, and no tool runs at the provider, which goes on and is paid for unseen.
+ * kept there by the client's own word, and no tool runs at the provider, which goes on and is paid for unseen. Several
+ * choices cost several answers, so they are requested from one provider.
  */
 export const mayAskTwo = (request: ChatRequest): boolean =>
   !hasEffects(request) &&
   request.settings.store?.value !== true &&
+  (request.settings.choices?.value ?? 1) === 1 &&
   !request.tools.some(({ kind }) => kind === 'foreign') &&
   !request.extras.some(({ name }) => TOOLS_BY_NAME.has(name))
 

@@ -30,7 +30,7 @@ export const lostUnlessIdle = ({ value, at }: Setting<Json>, { losses }: Losing)
   if (!idle) losses.lose(at)
 }
 
-/** Several answers at once, where a format has no word for them, or the middle none for what comes back. */
+/** Several choices, in a format whose answers have one. */
 export const oneOnly = ({ value, at }: Setting<number>, { losses }: Losing): void => {
   if (value !== 1) losses.unfit(at)
 }

@@ -766,7 +766,7 @@ const EXPECTED: { readonly [row: string]: string } = {
   'any JSON': '=ccccccc c=cccccc --------',
   'JSON by a schema': '=ccccccc c=cccccc cc=ccccc',
   stop: '=dcccccc -------- cd=ccccc',
-  'two answers': '=uuuuuuu -------- --------',
+  'two answers': '=uucuucu -------- --------',
   seed: '=ddcdccc -------- --------',
   probabilities: '=cdcdcdc c=dcdcdc --------',
   limit: '=ccccccc c=cccccc cc=ccccc',

@@ -275,9 +275,10 @@ const settings: readonly (readonly [string, Settings, Json, readonly string[], s
     },
     ['s'],
   ],
+  ['several choices', { choices: at(8, 'n') }, { candidateCount: 8 }, []],
   [
     'those beyond its bounds',
-    { maxOutputTokens: at(5_000, 'max'), temperature: at(3, 't'), seed: at(2 ** 40, 'seed'), choices: at(2, 'n') },
+    { maxOutputTokens: at(5_000, 'max'), temperature: at(3, 't'), seed: at(2 ** 40, 'seed'), choices: at(9, 'n') },
     { maxOutputTokens: 1_000, temperature: 2 },
     ['max', 't', 'seed', '!n'],
   ],

@@ -2,7 +2,8 @@ import type { ChatRequest, Extra, OutputFormat, Setting } from '../../core/chat.
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../losses.ts'
+import { choices } from './choices.ts'
 import { encodeConversation } from './encode-contents.ts'
 import { decideThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -103,8 +104,10 @@ const CARRY: Carriers<Draft> = {
   presencePenalty: bounded('presencePenalty', -2, 1.999),
   frequencyPenalty: bounded('frequencyPenalty', -2, 1.999),
   logitBias: lostUnlessIdle,
-  // There is `candidateCount`, but of several answers the middle can tell only one.
-  choices: oneOnly,
+  choices: ({ value, at }, { generate, losses }) => {
+    if (value > choices.most) losses.unfit(at)
+    else if (value > 1) generate('candidateCount', value, at)
+  },
   logprobs: ({ value, at }, { generate }) => {
     if (value) generate('responseLogprobs', true, at)
   },

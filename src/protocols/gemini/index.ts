@@ -1,5 +1,6 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import { restoring } from '../restore.ts'
+import { choices } from './choices.ts'
 import { decodeAnswer, decodeStream } from './decode.ts'
 import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './failure.ts'
@@ -15,5 +16,6 @@ export const gemini: UpstreamProtocol = {
   restore: restoring(toolName),
   decodeAnswer,
   decodeStream,
+  choices,
   decodeFailure,
 }

@@ -318,7 +318,7 @@ const settings: readonly (readonly [string, Settings, JsonObject, readonly strin
     {},
     [],
   ],
-  ['several answers', set({ choices: 2 }), {}, ['!choices']],
+  ['several choices', set({ choices: 2 }), { n: 2 }, []],
   ['effort it has', set({ effort: 'none' }), { reasoning_effort: 'none' }, []],
   ['effort between its two', set({ effort: 'medium' }), { reasoning_effort: 'high' }, ['effort']],
   ['hardly any effort', set({ effort: 'minimal' }), { reasoning_effort: 'none' }, ['effort']],

@@ -6,7 +6,7 @@ import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings } from
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Carriers, carryAll, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../losses.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -88,8 +88,9 @@ const CARRY: Carriers<Draft> = {
   presencePenalty: bounded('presence_penalty', -2, 2),
   frequencyPenalty: bounded('frequency_penalty', -2, 2),
   logitBias: lostUnlessIdle,
-  // There is `n`, but of several answers the middle can tell only one.
-  choices: oneOnly,
+  choices: ({ value, at }, { put }) => {
+    if (value > 1) put('n', value, at)
+  },
   logprobs: lostUnlessIdle,
   topLogprobs: lostUnlessIdle,
   toolChoice: decided,

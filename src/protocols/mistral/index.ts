@@ -1,4 +1,5 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
+import { splitList } from '../choices.ts'
 import { decodeAnswer } from '../openai-chat/answer.ts'
 import { decodeStream } from '../openai-chat/stream-decode.ts'
 import { decodeOpenaiFailure } from '../openai-error.ts'
@@ -18,5 +19,6 @@ export const mistral: UpstreamProtocol = {
   decodeAnswer,
   looseEvents: true,
   decodeStream,
+  choices: { split: splitList('choices') },
   decodeFailure: decodeOpenaiFailure,
 }

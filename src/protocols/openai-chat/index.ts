@@ -1,8 +1,10 @@
 import type { Protocol } from '../../core/protocol.ts'
+import { splitList } from '../choices.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
 import { toolName } from '../openai-responses/names.ts'
 import { restoring } from '../restore.ts'
 import { decodeAnswer, encodeAnswer } from './answer.ts'
+import { encodeChoices } from './choices.ts'
 import { gather } from './gather.ts'
 import { passAnswer } from './pass-answer.ts'
 import { decodeRequest } from './request-decode.ts'
@@ -24,6 +26,8 @@ export const openaiChat: Protocol = {
   looseEvents: true,
   decodeStream,
   encodeStream,
+  choices: { split: splitList('choices') },
+  encodeChoices,
   decodeFailure: decodeOpenaiFailure,
   encodeFailure: encodeOpenaiFailure,
 }

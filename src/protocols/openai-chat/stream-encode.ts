@@ -33,7 +33,10 @@ export const writeFailure = (
   )
 
 /** Writes chunks as OpenAI does: the role first, then deltas, the reason, the usage if it was asked for, `[DONE]`. */
-export const encodeStream = (context: AnswerContext): StreamWriter => {
+export const encodeStream = (context: AnswerContext): StreamWriter => choiceWriter(context, 0)
+
+/** The same for the choice with this index. */
+export const choiceWriter = (context: AnswerContext, index: number): StreamWriter => {
   const legacy = isLegacy(context)
   const wantsUsage = context.request.settings.streamUsage?.value === true
   let id: string | undefined
@@ -53,11 +56,12 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
   let refused = false
   let finish: Finish | undefined
   let usage: Usage | undefined
+  const begin = `"choices":[{"index":${index},"delta":`
   const tail = wantsUsage ? ',"usage":null}\n\n' : '}\n\n'
 
   /** `delta` and `logprobs` are JSON already. */
   const chunk = (delta: string, reason: string | null = null, logprobs = 'null'): string =>
-    `${head}"choices":[{"index":0,"delta":${delta},"logprobs":${logprobs},"finish_reason":${
+    `${head}${begin}${delta},"logprobs":${logprobs},"finish_reason":${
       reason === null ? 'null' : `"${reason}"`
     }}]${tail}`
 

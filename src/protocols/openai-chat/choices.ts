@@ -1,0 +1,68 @@
+/** Answers with several choices (`n`): each is written like a single one, and they share one id, one usage and one end. */
+import { type ChatEvent, isContent } from '../../core/chat.ts'
+import { type Json, type JsonObject, list, object } from '../../core/json.ts'
+import type { AnswerContext, ClientChoices, Passing, StreamWriter } from '../../core/protocol.ts'
+import { choicesOf } from '../choices.ts'
+import { encodeAnswer } from './answer.ts'
+import { choiceWriter, PING, writeFailure } from './stream-encode.ts'
+
+const whole: ClientChoices['whole'] = (answers, context) => {
+  const [first, ...others] = answers.map((answer) => encodeAnswer(answer, context))
+  const choices = [first, ...others].flatMap((written) => list(written?.choices))
+  return { ...first, choices: choices.map(numbered) }
+}
+
+const numbered = (choice: Json, index: number): JsonObject => ({ ...object(choice), index })
+
+/** Chunks of every choice, each under its index; after the last choice the usage, if it was requested, and `[DONE]`. */
+class ChoicesWriter implements StreamWriter {
+  readonly #context: AnswerContext
+  readonly #writers: readonly StreamWriter[]
+  #content = false
+  #finished = false
+  #over = false
+
+  constructor(context: AnswerContext) {
+    let made: string | undefined
+    // Where the upstream has no id for the answer, one is made for all choices.
+    const id = (prefix: string) => {
+      if (prefix !== 'chatcmpl') return context.id(prefix)
+      made ??= context.id(prefix)
+      return made
+    }
+    this.#context = context
+    const shared = { ...context, id }
+    this.#writers = Array.from({ length: choicesOf(context.request) }, (_, index) => choiceWriter(shared, index))
+  }
+
+  push({ events, choices = [] }: Passing): readonly string[] {
+    if (this.#over) return []
+    const out: string[] = []
+    for (const event of events) {
+      this.#content ||= isContent(event)
+      if (event.type === 'start') for (const writer of this.#writers) writer.push({ events: [event] })
+      else if (event.type === 'usage') this.#writers[0]?.push({ events: [event] })
+      else if (event.type === 'finish') this.#finished = true
+      else if (event.type === 'failure') return [this.#fail(event)]
+    }
+    for (const { index, events } of choices) out.push(...(this.#writers[index]?.push({ events }) ?? []))
+    return out
+  }
+
+  #fail({ failure }: ChatEvent & { readonly type: 'failure' }): string {
+    this.#over = true
+    return writeFailure(failure, this.#context, this.#content)
+  }
+
+  end(): readonly string[] {
+    if (this.#over || !this.#finished) return []
+    this.#over = true
+    return this.#writers[0]?.end() ?? []
+  }
+
+  keepAlive(): string {
+    return PING
+  }
+}
+
+export const encodeChoices: ClientChoices = { whole, stream: (context) => new ChoicesWriter(context) }

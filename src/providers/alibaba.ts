@@ -3,7 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** A bill not paid and a text not allowed are a 400 here. */
+/** Unpaid bills and refused content are reported with status 400. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
@@ -32,7 +32,7 @@ export default {
   order: 200,
   baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
   speaks: [{ protocol: 'openai-chat' }],
-  // Ignores every member it does not list, `instructions` among them in the page of 2026-02-24
+  // Ignores unlisted members, including `instructions` on the page of 2026-02-24
   // (alibabacloud.com/help/en/model-studio/qwen-api-via-openai-responses).
   alsoSpeaks: [
     { protocol: 'openai-responses' },

@@ -5,7 +5,7 @@ import type { Provider } from '../core/provider.ts'
 import { thoughtBeforeCalls } from './quirks/claude.ts'
 import { inOrder, type RequestQuirk } from './quirks/request.ts'
 
-/** Anthropic's own tools leave `/v1` out of the base URL, everybody else puts it in. */
+/** Anthropic's own tools omit `/v1` from the base URL; others include it. */
 const withVersion = (url: string): string => {
   const bare = url.replace(/\/+$/, '')
   return bare.endsWith('/v1') ? bare : `${bare}/v1`
@@ -13,14 +13,14 @@ const withVersion = (url: string): string => {
 
 const SAMPLING = ['temperature', 'top_p', 'top_k'] as const
 
-/** Claude Opus 4.7 and everything after it. */
+/** Claude Opus 4.7 and later, which do not accept sampling settings. */
 const SAMPLES_ITSELF = /^claude-(?:opus-4-[7-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9]|mythos-preview)/
-/** The models from Opus 4.1 on that still sample as told. */
+/** Models from Opus 4.1 on that accept temperature or top_p, but not both. */
 const ONE_OF_TWO = /^claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-5)/
 
 /**
- * Newer models answer 400 to sampling wishes: from Opus 4.7 on to any that is not the default, before that (from
- * Opus 4.1) to temperature and top_p together (Anthropic's migration guides say so). The default values say nothing.
+ * Newer models answer 400 to sampling settings: from Opus 4.7 on to any non-default value, before that (from Opus 4.1) to
+ * temperature and top_p together (Anthropic's migration guides). Default values are removed without a report.
  */
 const samplingOfNewerModels: RequestQuirk = (body, model, lost) => {
   const given = SAMPLING.filter((member) => body[member] !== undefined && body[member] !== null)
@@ -36,12 +36,12 @@ const samplingOfNewerModels: RequestQuirk = (body, model, lost) => {
   return body
 }
 
-/** The models that think by a budget only: adaptive thinking and an effort came with Opus 4.6. */
+/** Models with a thinking budget only: adaptive thinking and effort came with Opus 4.6. */
 const THINKS_BY_BUDGET = /^claude-(?:[123]|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:-[0-9]{8})?$)/
 
 /**
- * Older models answer 400 to adaptive thinking and to an effort (Anthropic's guides on both name the models). A wish for
- * more thought is not worth failing for; it is named instead.
+ * Older models answer 400 to adaptive thinking and to an effort (Anthropic's guides on both name the models). The settings are
+ * removed and reported as dropped instead of failing the request.
  */
 const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
   if (!THINKS_BY_BUDGET.test(model)) return body
@@ -50,7 +50,7 @@ const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
   const effort = isObject(output) && output.effort !== undefined
   if (!adaptive && !effort) return body
   if (adaptive) lost('thinking')
-  // Another style says it in a member of its own.
+  // In another API style the display is a separate member.
   if (adaptive && thinking.display !== undefined) lost('thinking.display')
   if (effort) lost('output_config.effort')
   const bare = without(body, ...(adaptive ? ['thinking'] : []))
@@ -62,7 +62,7 @@ const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
-    // Money that is gone comes as a 400 that blames the request, or as a 429 that no waiting ends.
+    // An empty balance is reported as 400 `invalid_request_error`, or as a 429 that does not pass.
     {
       when: { status: 400, message: /^your credit balance is too low/i },
       kind: 'quota',
@@ -91,7 +91,7 @@ export default {
   auth: { header: 'x-api-key' },
   headers: { 'anthropic-version': '2023-06-01' },
   defaultModel: 'claude-haiku-4-5',
-  // The same models: 4.6 and later answer 400 (platform.claude.com, "What's new in Claude 4.6", prefill removal).
+  // Prefill was removed in 4.6: later models answer 400 (platform.claude.com, "What's new in Claude 4.6").
   takesPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },
   quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels, thoughtBeforeCalls), errors },

@@ -4,7 +4,7 @@ import { flatEffort } from './quirks/messages.ts'
 import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
 import { inOrder, onlyChat, reasoningModels, sealsReasoning } from './quirks/request.ts'
 
-/** The address ends in `/openai`; the version follows from whether an API version was given. */
+/** The address ends in `/openai`; the version follows from whether an API version is set. */
 const untilVersion = (url: string): string => {
   const bare = url.replace(/\/+$/, '')
   if (bare.endsWith('/v1')) return bare.slice(0, -3)
@@ -13,12 +13,12 @@ const untilVersion = (url: string): string => {
 
 const resource = ({ ENDPOINT }: Variables): string | undefined => (ENDPOINT ? untilVersion(ENDPOINT) : undefined)
 
-/** Versions that belong to the v1 API, where a query may name them and no deployment is in the path. */
+/** Versions of the v1 API, which may be in the query; the path then has no deployment. */
 const OF_V1 = new Set(['v1', 'preview', 'latest'])
 
 /**
- * The v1 API has OpenAI's own paths and needs no version; a dated version has the deployment in the path, for chat
- * completions but not for responses (recordings azure-chat-*, azure-responses-*). The deployment's name is the model's.
+ * The v1 API has OpenAI's paths and needs no version. With a dated version the deployment is in the path, for chat
+ * completions but not for responses (recordings azure-chat-*, azure-responses-*). The deployment's name is the model name.
  */
 const deployments = (path: string, model: string, { API_VERSION }: Variables): string => {
   if (!API_VERSION) return `/v1${path}`

@@ -2,13 +2,13 @@ import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { onlyResponses, type RequestQuirk, reasoningModels, sealsReasoning } from './quirks/request.ts'
 
-/** A region's endpoint. Names are letters, digits and hyphens; anything else would make another host of it. */
+/** A region's endpoint. Region names are letters, digits and hyphens; anything else could change the host. */
 const regional = ({ REGION }: Variables): string | undefined =>
   REGION && /^[a-z0-9-]+$/.test(REGION) ? `https://bedrock-runtime.${REGION}.amazonaws.com` : undefined
 
 const EXCEPTIONS = 'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html (2026-11-21)'
 
-/** What the common words and statuses do not say; the exceptions' own names are among those. */
+/** Errors beyond the common rules; the exceptions' names are covered there. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
@@ -19,7 +19,7 @@ const errors: ErrorTable = {
       kind: 'model_missing',
       seen: 'bedrock-bedrock-converse-test-bedrock-error-e883ccb5',
     },
-    // The model is there, by an inference profile and not by its own name.
+    // The model is available through an inference profile only, not by its own name.
     {
       when: { status: 400, message: /with on-demand throughput isn.t supported/ },
       kind: 'model_missing',
@@ -35,7 +35,7 @@ const errors: ErrorTable = {
       kind: 'incompatible',
       seen: 'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-9ea8f2ea',
     },
-    // Without its exception's name, as quoted: a 400 in its words all the same.
+    // Without the exception's name, as quoted; the text identifies it.
     {
       when: { status: 400, message: /toolConfig field must be defined/ },
       kind: 'incompatible',
@@ -46,7 +46,7 @@ const errors: ErrorTable = {
       kind: 'context_length',
       seen: 'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)',
     },
-    // A bearer key that is none, has ended, or is another region's.
+    // An invalid or expired bearer key, or one of another region.
     {
       when: { status: 403, message: /^Authentication failed: Please make sure your API Key is valid/ },
       kind: 'auth',
@@ -61,15 +61,15 @@ const errors: ErrorTable = {
 }
 
 /**
- * OpenAI's own models, which are not to be had in Converse (dev.classmethod.jp, 2026-06-02; recordings
- * bedrock-responses-test-reused-tool-call-ids-*). The open ones are, and their responses lie at another host.
+ * OpenAI's own models are not available in Converse (dev.classmethod.jp, 2026-06-02; recordings
+ * bedrock-responses-test-reused-tool-call-ids-*). The open-weight ones are; their responses endpoint has another host.
  */
 const OPENAIS = /(?:^|\.)openai\.gpt-(?!oss)/
 
 const asAtOpenai: RequestQuirk = (body, model, lost, protocol) =>
   reasoningModels(body, model.slice(model.indexOf('openai.') + 'openai.'.length), lost, protocol)
 
-/** The address ends before any version; people also write the compatible endpoint's own. */
+/** The address ends before any version; a base URL of the compatible endpoint is accepted too. */
 const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai\/v1$/, '')
 
 export default {

@@ -4,9 +4,9 @@ import { flatEffort } from './quirks/messages.ts'
 import { onlyChat } from './quirks/request.ts'
 
 /**
- * Unknown members are refused (422 until spring 2026, 400 `wrong_api_format` since): `store`
+ * Refuses unknown members (422 until spring 2026, 400 `wrong_api_format` since): `store`
  * (github.com/huggingface/huggingface.js/issues/2268), penalties and `logit_bias` (github.com/anomalyco/opencode/issues/6648),
- * `reasoning_content` of messages, while `reasoning` is taken (github.com/proxysoul/Empryo/pull/209, 2026-09-19, measured).
+ * `reasoning_content` of messages; `reasoning` is accepted (github.com/proxysoul/Empryo/pull/209, 2026-09-19, measured).
  */
 const accepts: Accepts = {
   refuses: { store: false, frequency_penalty: 0, presence_penalty: 0, logit_bias: null },

@@ -4,10 +4,10 @@ import { isObject, type Json, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { inOrder, olderChat, onlyChat, type RequestQuirk } from './quirks/request.ts'
 
-/** Each format names its own version, and the compatible endpoint lies beside them, so the address ends before any. */
+/** Each API style has its own version segment, so the address ends before it. */
 const withoutVersion = (url: string): string => url.replace(/\/+$/, '').replace(/(?:\/compatibility)?\/v[12]$/, '')
 
-/** What Cohere's page on its compatible endpoint lists as unsupported. */
+/** Unsupported members, as listed on Cohere's page on its compatible endpoint. */
 const UNSUPPORTED = [
   'store',
   'metadata',
@@ -20,8 +20,8 @@ const UNSUPPORTED = [
 ]
 
 /**
- * The compatible endpoint refuses `stream_options` (strandsagents.com, model providers, Cohere) and does not carry the
- * members above. Several answers at once it cannot give at all.
+ * The compatible endpoint refuses `stream_options` (strandsagents.com, model providers, Cohere) and does not support the
+ * members above. It cannot return several answers, so `n` above 1 makes it unfit.
  */
 const whatItCarries: RequestQuirk = (body, _model, lost) => {
   for (const member of UNSUPPORTED)

@@ -11,14 +11,14 @@ const accepts: Accepts = { reasoning: ['reasoning_content'] }
 const withThoughts = besideCalls('reasoning_content')
 
 /**
- * V4 thinks by default, and then requires the reasoning of every message with calls back
- * (github.com/earendil-works/pi/issues/3636, 2026-04-24; github.com/nowledge-co/nowledge-mem/issues/36). Where it was another
- * vendor's, or the client dropped it, an empty text is taken (github.com/NousResearch/hermes-agent/issues/15353).
+ * V4 thinks by default and then requires the reasoning of every message with calls
+ * (github.com/earendil-works/pi/issues/3636, 2026-04-24; github.com/nowledge-co/nowledge-mem/issues/36). An empty text is
+ * accepted where there is none (github.com/NousResearch/hermes-agent/issues/15353).
  */
 const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
   object(body.thinking)?.type === 'disabled' ? body : withThoughts(body, ...rest)
 
-/** `developer` is taken for `user` there (DeepSeek's guide to its Responses API, 2026-11-21). */
+/** Its Responses API treats `developer` as `user` (DeepSeek's guide to its Responses API, 2026-11-21). */
 const developerItems: RequestQuirk = (body) => {
   const items = list(body.input)
   const now = mapped(items, (item) =>
@@ -27,7 +27,7 @@ const developerItems: RequestQuirk = (body) => {
   return now === items ? body : { ...body, input: now }
 }
 
-/** Tools it knows, of which the only one with free text is the patch of Codex. */
+/** Supported tools; the only one with free text is Codex's patch. */
 const isKnown = (tool: Json): boolean => {
   const type = isObject(tool) ? text(tool.type) : undefined
   return (
@@ -37,7 +37,7 @@ const isKnown = (tool: Json): boolean => {
   )
 }
 
-/** What its guide and reference (2026-11-21) say is taken and has no effect, with the value that says nothing. */
+/** Members that are accepted without effect according to its guide and reference (2026-11-21), with their neutral values. */
 const IGNORED: { readonly [member: string]: Json } = {
   parallel_tool_calls: true,
   max_tool_calls: null,
@@ -45,8 +45,8 @@ const IGNORED: { readonly [member: string]: Json } = {
 }
 
 /**
- * Its Responses API takes what it does not know and leaves it undone without a word. A tool it would leave out makes
- * another request of it; other wishes are given up and named.
+ * Its Responses API silently ignores unknown members. A tool that it would ignore makes the request unfit for it; other
+ * settings are removed and reported as dropped.
  */
 const silentlyIgnored: RequestQuirk = (body, _model, lost) => {
   let now: JsonObject = body
@@ -56,7 +56,7 @@ const silentlyIgnored: RequestQuirk = (body, _model, lost) => {
     lost(member)
     now = without(now, member)
   }
-  // Nothing is sealed, and need not be: thoughts come in the open.
+  // Its reasoning is plain text, never encrypted.
   const wishes = list(now.include)
   const added = mapped(wishes, (wish, at) => {
     if (wish === 'reasoning.encrypted_content') return wish
@@ -78,7 +78,7 @@ const silentlyIgnored: RequestQuirk = (body, _model, lost) => {
   return kept === tools ? now : { ...now, tools: kept }
 }
 
-/** Every error has the code `invalid_request_error`: words alone tell what a 400 is. */
+/** Every error has the code `invalid_request_error`, so only the message identifies the kind of a 400. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
@@ -100,8 +100,8 @@ export default {
   title: 'DeepSeek',
   order: 70,
   baseUrl: 'https://api.deepseek.com',
-  // Both are its own; responses carry schemas and searches, which chat completions do not (recordings deepseek-responses-*).
-  // No pictures: github.com/rikkahub/rikkahub/issues/1433 (2026-07-03).
+  // Both are native; responses support schemas and searches, chat completions do not (recordings deepseek-responses-*).
+  // No image input: github.com/rikkahub/rikkahub/issues/1433 (2026-07-03).
   speaks: [
     { protocol: 'openai-chat', accepts, lacks: ['images'] },
     { protocol: 'openai-responses', keepsNothing: true, lacks: ['images'] },
@@ -110,7 +110,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'deepseek-v4-flash',
   models: { path: '/models' },
-  // Its thinking models want the thoughts of a turn back while tools are being called.
+  // Its thinking models require the reasoning of a turn while tools are being called.
   takesReasoning: true,
   quirks: {
     requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, silentlyIgnored))),

@@ -3,7 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** Its list says of each model whether it chats. */
+/** Its model list states which models support chat. */
 const chatting = idsWhere((entry) => entry.supports_chat !== false)
 
 const errors: ErrorTable = {
@@ -34,8 +34,8 @@ export default {
       },
     },
   ],
-  // Responses are kept there for 30 days unless told otherwise, chat completions are not (docs.fireworks.ai/guides/response-api,
-  // 2026-11-21): an operator's decision.
+  // Responses are stored for 30 days by default, chat completions are not (docs.fireworks.ai/guides/response-api,
+  // 2026-11-21): using them is the operator's decision.
   alsoSpeaks: [{ protocol: 'openai-responses' }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'accounts/fireworks/models/minimax-m3',

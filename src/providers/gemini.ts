@@ -4,13 +4,13 @@ import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** The address ends in the version; people also write the compatible endpoint's own, one segment longer. */
+/** The address ends in the version; a base URL of the compatible endpoint, one segment longer, is accepted too. */
 const versionOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai$/, '')
 
-/** A model's name without the `models/` its list and many people write in front of it. */
+/** A model name without the prefix `models/`, which its list and many clients use. */
 const bareName = (name: string): string => name.replace(/^models\//, '')
 
-/** Its list says what each model can be asked for; names tell which of those write text. */
+/** Its list states each model's methods; the names show which of them generate text. */
 const writingModels = (body: Json): readonly string[] => {
   const writing = list(object(body)?.models).flatMap((entry) => {
     const name = text(object(entry)?.name)
@@ -19,13 +19,13 @@ const writingModels = (body: Json): readonly string[] => {
   return chatIds({ data: writing }).map(bareName)
 }
 
-/** People write `models/gemini-…` where the path says `models/` already. */
+/** Removes the prefix `models/`, which the path already contains. */
 const onceModels = (path: string): string => path.replace('/models/models%2F', '/models/')
 
 const errors: ErrorTable = {
   checked: '2026-11-23',
   rows: [
-    // A bad key is a 400; told by its reason as a rule, which all of Google shares.
+    // An invalid key is a 400, identified by the reason, which all Google APIs share.
     {
       when: { status: 400, message: /^api key (?:not valid|expired)/i },
       kind: 'auth',
@@ -47,13 +47,13 @@ const errors: ErrorTable = {
       kind: 'incompatible',
       seen: 'github.com/genkit-ai/genkit/issues/546 (2024-07-04)',
     },
-    // A country without service, or an account without billing: not the request's fault.
+    // An unsupported country, or an account without billing: not caused by the request.
     {
       when: { status: 400, word: 'FAILED_PRECONDITION' },
       kind: 'permission',
       seen: 'github.com/poenl/gemini-api/issues/4 (2025-11-08)',
     },
-    // Keys and projects that are shut out for good come as a 403, which elsewhere is about one model.
+    // Disabled keys and projects are a 403, which otherwise concerns one model.
     {
       when: { status: 403, message: /^method doesn't allow unregistered callers/i },
       kind: 'auth',

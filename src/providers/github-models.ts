@@ -2,7 +2,7 @@ import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { reasoningModels } from './quirks/request.ts'
 
-/** What it takes in one request is less than the model can read; others may take it. */
+/** Its request limit is below the model's context window, so other providers may accept the request. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [

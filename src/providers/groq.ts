@@ -6,10 +6,10 @@ import { chatIds } from './quirks/model-list.ts'
 import { onlyChat } from './quirks/request.ts'
 
 /**
- * Its schema is closed: `store` (github.com/fanenr/chatbot/issues/21, 2024-12-14), members of messages such as
+ * Its schema is closed: it refuses `store` (github.com/fanenr/chatbot/issues/21, 2024-12-14) and members of messages such as
  * `reasoning_content` (github.com/janhq/jan/issues/8136, 2026-05-13) and `timestamp` (github.com/ServiceStack/llms/issues/17,
- * 2026-01-26) are refused. `reasoning` of a message is in its SDK's types (2026-11-21). Its reference of
- * that day has neither `prompt_cache_key` nor `verbosity`.
+ * 2026-01-26). `reasoning` of a message is in its SDK's types (2026-11-21). Its reference of that day has neither
+ * `prompt_cache_key` nor `verbosity`.
  */
 const accepts: Accepts = {
   refuses: { store: false, prompt_cache_key: null, verbosity: 'medium' },
@@ -23,8 +23,8 @@ const accepts: Accepts = {
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
-    // A 400 that is the model's failure instead of the request's: a call that does not fit its schema, JSON that is none.
-    // The same request may succeed the next time.
+    // A 400 caused by the model, not the request: a call that does not match its schema, or malformed JSON. A retry may
+    // succeed.
     { when: { word: 'tool_use_failed' }, kind: 'malformed', seen: 'groq-chat-test-tool-use-failed-error-61297c48' },
     {
       when: { word: 'json_validate_failed' },
@@ -36,13 +36,13 @@ const errors: ErrorTable = {
       kind: 'model_missing',
       seen: 'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)',
     },
-    // Only some of its models take parts of content, none takes them in a tool's message.
+    // Only some of its models accept content parts; none accepts them in tool messages.
     {
       when: { status: 400, message: /content' ?: value must be a string|content must be a string/i },
       kind: 'incompatible',
       seen: 'github.com/gptme/gptme/issues/314 (2024-12-10)',
     },
-    // The limit the organisation set itself.
+    // The spending limit set by the organisation.
     { when: { word: 'blocked_api_access' }, kind: 'quota', seen: 'Groq, docs/spend-limits (2026-11-21)' },
   ],
 }
@@ -53,7 +53,7 @@ export default {
   order: 50,
   baseUrl: 'https://api.groq.com/openai/v1',
   speaks: [{ protocol: 'openai-chat', accepts }],
-  // Beta, and without memory (github.com/jgravelle/GroqApiLibrary/pull/37, 2026-07-13).
+  // Beta and stateless (github.com/jgravelle/GroqApiLibrary/pull/37, 2026-07-13).
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',

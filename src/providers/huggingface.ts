@@ -7,7 +7,7 @@ export default {
   order: 240,
   baseUrl: 'https://router.huggingface.co/v1',
   speaks: [{ protocol: 'openai-chat' }],
-  // A beta that makes chat completions of it (huggingface.co/docs/inference-providers/guides/responses-api, 2026-11-21).
+  // A beta that translates to chat completions (huggingface.co/docs/inference-providers/guides/responses-api, 2026-11-21).
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',

@@ -7,7 +7,7 @@ export default {
   title: 'llama.cpp',
   order: 410,
   speaks: [{ protocol: 'openai-chat' }],
-  // Made into chat completions there (github.com/ggml-org/llama.cpp/pull/21174, 2026-04-05; pull/17570, 2025-11-25).
+  // Translated to chat completions there (github.com/ggml-org/llama.cpp/pull/21174, 2026-04-05; pull/17570, 2025-11-25).
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,

@@ -4,8 +4,8 @@ import { chatIds } from './quirks/model-list.ts'
 import { inOrder, olderChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'
 
 /**
- * Asked for JSON, its Responses API answers prose without a word (github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2403,
- * 2026-09-14, and 1396); its chat completions hold the schema.
+ * Its Responses API silently answers a JSON request with prose (github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2403,
+ * 2026-09-14, and 1396); its chat completions enforce the schema.
  */
 const noFormats: RequestQuirk = (body, _model, lost) => {
   const wanted = object(body.text)

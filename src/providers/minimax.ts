@@ -2,7 +2,7 @@ import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** An empty account has been a 429 with a type for it, and a 500 with none. */
+/** An empty balance has been reported as a 429 with a specific type, and as a 500 without one. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [

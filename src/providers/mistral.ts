@@ -8,7 +8,7 @@ import type { RequestQuirk } from './quirks/request.ts'
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
-    // A limit of the model's, not of the key's: there is no room for anybody.
+    // A capacity limit of the model, not of the key.
     {
       when: { status: 429, message: /^service tier capacity exceeded/i },
       kind: 'overloaded',
@@ -22,7 +22,7 @@ const EMBEDDINGS = new Set(['model', 'metadata', 'input', 'output_dimension', 'o
 const saysSomething = (value: Json | undefined): boolean =>
   value !== undefined && value !== null && value !== false && !(Array.isArray(value) && value.length === 0)
 
-/** Its schema for embeddings has another name for the length, knows nothing else, and takes no tokens. */
+/** Its embeddings schema has another name for `dimensions`, no other members, and does not accept token input. */
 const embeddingMembers = (
   { dimensions, ...body }: JsonObject,
   _model: string,
@@ -35,7 +35,7 @@ const embeddingMembers = (
   return without(named, ...unknown)
 }
 
-/** Its list says of each model whether it chats. */
+/** Its model list states which models support chat. */
 const chatting = idsWhere((entry) => object(entry.capabilities)?.completion_chat !== false)
 
 export default {
@@ -46,7 +46,7 @@ export default {
   speaks: [{ protocol: 'mistral' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'mistral-small-latest',
-  // Its guide to prefixes (docs.mistral.ai, 2026-11-21); the codec marks the last message. Of Magistral, which thinks first, it says nothing.
+  // Its guide to prefixes (docs.mistral.ai, 2026-11-21); the codec marks the last message. The guide does not mention Magistral, which reasons first.
   takesPrefill: { protocol: 'mistral', models: /^(?!magistral)/ },
   models: { path: '/models', decode: chatting },
   quirks: { errors },

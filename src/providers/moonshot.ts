@@ -27,7 +27,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'kimi-k2.6',
   models: { path: '/models' },
-  // Its thinking models want the thoughts of a turn back while tools are being called.
+  // Its thinking models require the reasoning of a turn while tools are being called.
   takesReasoning: true,
   quirks: { requestBody: olderChat, errors },
 } satisfies Provider

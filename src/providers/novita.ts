@@ -8,7 +8,7 @@ export default {
   order: 260,
   baseUrl: 'https://api.novita.ai/openai/v1',
   speaks: [{ protocol: 'openai-chat' }],
-  // For some of its models (novita.ai/docs/guides/llm-anthropic-compatibility, 2026-11-21).
+  // Some of its models only (novita.ai/docs/guides/llm-anthropic-compatibility, 2026-11-21).
   alsoSpeaks: [{ protocol: 'anthropic-messages', path: '/anthropic/v1/messages', atHost: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',

@@ -2,13 +2,13 @@ import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** The address has no version; people also write the compatible endpoint's or the native API's. */
+/** The address has no version; base URLs of the compatible endpoint and of the native API are accepted too. */
 const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/(?:v1|api)$/, '')
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
-    // Another model may well: what it can is known only here.
+    // Another model may support it; the capabilities are not known in advance.
     {
       when: { status: 400, message: / does not support [a-z]/ },
       kind: 'incapable',
@@ -27,10 +27,10 @@ export default {
   title: 'Ollama',
   order: 150,
   normalizeBaseUrl: hostOnly,
-  // Its compatible endpoint ignores without a word what it does not know (a tool that has to be called, a picture's
-  // address, `n`), and cannot be told whether to think; here all that is said, and named where it is lost.
+  // The compatible endpoint silently ignores unknown members (a forced tool call, an image URL, `n`) and cannot switch
+  // thinking on or off; the native API supports these, or the loss is reported.
   speaks: [{ protocol: 'ollama' }],
-  // The other compatible ones keep nothing, and are newer than many a server (docs.ollama.com/api/openai-compatibility and
+  // The other compatible endpoints are stateless and missing on older servers (docs.ollama.com/api/openai-compatibility and
   // …/anthropic-compatibility, 2026-11-21: responses from 0.13.3 on).
   alsoSpeaks: [
     { protocol: 'openai-chat', path: '/v1/chat/completions' },

@@ -10,7 +10,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },
-  // Most such servers ignore the newer name of the output limit, and the answer then has none.
+  // Most such servers ignore the newer name of the output limit, which would leave the answer unlimited.
   quirks: { requestBody: olderChatUnlessOpenai },
   note: 'What any other name is that has a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
   embeds: { protocol: 'openai-embeddings', models: [] },

@@ -8,7 +8,7 @@ import { inOrder, onlyChat, reasoningModels, sealsReasoning } from './quirks/req
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
-    // The type may be `insufficient_quota` still.
+    // The type may be `insufficient_quota` as well.
     {
       when: {
         word: [
@@ -21,7 +21,7 @@ const errors: ErrorTable = {
       kind: 'quota',
       seen: 'help.openai.com/en/articles/6614457 (2026-11-21)',
     },
-    // More than a minute's allowance at once: no waiting helps.
+    // The request exceeds the allowance of a whole minute, so waiting does not help.
     {
       when: { word: 'rate_limit_exceeded', message: /^request too large for/i },
       kind: 'token_rate',
@@ -39,7 +39,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   takesCustomTools: true,
   sealsReasoning,
-  // Samples as it is told unless asked to reason, so that any request can fall back to it.
+  // Accepts sampling settings unless reasoning is requested, so any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly), errors },

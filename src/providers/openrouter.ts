@@ -3,17 +3,17 @@ import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 
-/** Its list says what a model writes. */
+/** Its model list states the output modalities. */
 const writesText = idsWhere((entry) => {
   const written = list(object(entry.architecture)?.output_modalities)
   return written.length === 0 || written.includes('text')
 })
 
-/** Codes are statuses as integers, also in a 200; what the provider behind it said is read from `metadata.raw`. */
+/** Error codes are numeric statuses, also in a 200; the upstream provider's own error is in `metadata.raw`. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
-    // An empty account is a 402, and so is a budget that requests under way have reserved: that one says when to come back.
+    // An empty balance is a 402, and so is a budget reserved by requests in flight, which has a retry-after time.
     {
       when: { status: 402, word: 'openrouter_in_flight_budget' },
       kind: 'rate_limited',
@@ -24,7 +24,7 @@ const errors: ErrorTable = {
       kind: 'rate_limited',
       seen: 'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)',
     },
-    // The limit of one key.
+    // The spending limit of one key.
     {
       when: { status: 403, message: /^key limit exceeded/i },
       kind: 'quota',
@@ -50,8 +50,8 @@ export default {
       accepts: { takes: ['verbosity'], reasoning: ['reasoning', 'reasoning_content', 'reasoning_details'] },
     },
   ],
-  // Stateless, and it refuses to be asked to keep; streams have ended without their last event (github.com/moeru-ai/airi/pull/2593,
-  // 2026-09-18) and Codex's items have been refused (github.com/openai/codex/issues/12114). Messages: its guide for Claude Code.
+  // Stateless; refuses `store`. Streams have ended without their last event (github.com/moeru-ai/airi/pull/2593, 2026-09-18),
+  // and Codex's items have been refused (github.com/openai/codex/issues/12114). Messages: its guide for Claude Code.
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',

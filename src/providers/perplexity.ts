@@ -3,7 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { alternating, systemFirst } from './quirks/messages.ts'
 import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
-/** It has no tools: neither their definitions nor their messages. */
+/** No tool support: neither definitions nor tool messages. */
 const errors: ErrorTable = {
   checked: '2026-11-22',
   rows: [
@@ -30,8 +30,8 @@ export default {
   alsoSpeaks: [{ protocol: 'openai-responses', path: '/v1/responses', keepsNothing: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'sonar',
-  // The list at /v1/models is of models for another of its interfaces (recording
-  // perplexity-models-providers-perplexity-models-list-models-lists-th-aebe7552); these are what chat completions take.
+  // The list at /v1/models is of the agents API (recording
+  // perplexity-models-providers-perplexity-models-list-models-lists-th-aebe7552); chat completions support these models.
   listed: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
   // Roles alternate after the system messages (github.com/perplexityai/api-discussion/issues/265, 2025-04-01;
   // github.com/edenai/edenai-apis/pull/144, 2024-02-26: which come first).

@@ -1,4 +1,4 @@
-/** Every quirk of every provider: what it changes, what it leaves as it is, and the recordings that show why. */
+/** Every quirk of every provider: what it changes, what it leaves unchanged, and the recordings that show the reason. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ const chat = 'openai-chat'
 const responses = 'openai-responses'
 const messages = 'anthropic-messages'
 
-/** The body as this provider would be sent it, and what was given up on the way (`!` before what it cannot do without). */
+/** The body as sent to this provider, and the members dropped (`!` marks essential ones). */
 const sent = (name: string, body: JsonObject, model = 'm', protocol: UpstreamProtocolName = chat) => {
   const lost: string[] = []
   const quirk = providers.get(name)?.quirks?.requestBody
@@ -30,11 +30,11 @@ const sent = (name: string, body: JsonObject, model = 'm', protocol: UpstreamPro
 const hello = { role: 'user', content: 'hello' } as const
 const plain: JsonObject = { model: 'm', messages: [hello], stream: true, temperature: 0.5 }
 
-// ── Nothing to change ────────────────────────────────────────────────────────────────────────────────────────────
+// ── Bodies without changes ────────────────────────────────────────────────────────────────────────────────────────
 
 for (const [name, provider] of providers)
   for (const { protocol } of provider.speaks) {
-    // Vertex has the model of a Claude in the path, so every body changes.
+    // Vertex has a Claude's model in the path, so every body changes.
     if (name === 'vertex' && protocol === messages) continue
     test(`quirks: ${name} passes a plain ${protocol} request on as the same object`, () => {
       const body = protocol === responses ? { model: 'm', input: 'hello', unknown_member: 1 } : plain
@@ -57,7 +57,7 @@ type Row = readonly [
 const rows: readonly Row[] = [
   ['newer limit to an older server', 'ollama', 'm', chat, { max_completion_tokens: 5 }, { max_tokens: 5 }, []],
   [
-    'newer limit wins over the older',
+    'newer limit takes precedence over the older',
     'deepseek',
     'm',
     chat,
@@ -65,7 +65,7 @@ const rows: readonly Row[] = [
     { max_tokens: 5 },
     [],
   ],
-  ['a limit of null is none', 'vllm', 'm', chat, { max_completion_tokens: null }, {}, []],
+  ['a limit of null is removed', 'vllm', 'm', chat, { max_completion_tokens: null }, {}, []],
   [
     'newer limit stays where it is known',
     'groq',
@@ -76,7 +76,7 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'newer limit to a server nobody knows',
+    'newer limit to an unknown server',
     'openai-compatible',
     'm',
     chat,
@@ -103,7 +103,7 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'developer stays with its maker',
+    'developer is unchanged for OpenAI',
     'openai',
     'gpt-4.1',
     chat,
@@ -122,7 +122,7 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'older limit to a model of now',
+    'older limit to a current model',
     'openai',
     'gpt-5.4-mini',
     chat,
@@ -142,7 +142,7 @@ const rows: readonly Row[] = [
   ],
   ['stops', 'openai', 'gpt-5-mini', chat, { stop: ['4242'] }, {}, ['stop']],
   ['no stops', 'openai', 'o3-mini', chat, { stop: [] }, { stop: [] }, []],
-  ['stops where they are taken', 'openai', 'gpt-4o', chat, { stop: 'x' }, { stop: 'x' }, []],
+  ['stops where they are supported', 'openai', 'gpt-4o', chat, { stop: 'x' }, { stop: 'x' }, []],
   [
     'sampling',
     'openai',
@@ -153,7 +153,7 @@ const rows: readonly Row[] = [
     ['temperature', 'top_p', 'logprobs'],
   ],
   [
-    'sampling that says nothing',
+    'neutral sampling',
     'openai',
     'gpt-5-nano-2025-08-07',
     chat,
@@ -198,9 +198,9 @@ const rows: readonly Row[] = [
     { reasoning: { effort: 'low' } },
     ['top_p'],
   ],
-  ['the chat variant samples', 'openai', 'gpt-5-chat-latest', chat, { temperature: 0.2 }, { temperature: 0.2 }, []],
+  ['sampling of the chat variant', 'openai', 'gpt-5-chat-latest', chat, { temperature: 0.2 }, { temperature: 0.2 }, []],
   [
-    'names that only begin alike',
+    'names with the same beginning',
     'openai',
     'o3x',
     chat,
@@ -209,7 +209,7 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'behind a vendor prefix',
+    'after a vendor prefix',
     'github-models',
     'openai/gpt-5-mini',
     chat,
@@ -306,7 +306,7 @@ const rows: readonly Row[] = [
   ['its own format', 'cohere', 'm', 'cohere', { model: 'm', user: 'u', n: 2 }, { model: 'm', user: 'u', n: 2 }, []],
 
   [
-    'what deepseek takes for a user says what it is',
+    'developer messages that deepseek treats as user messages become system messages',
     'deepseek',
     'm',
     responses,
@@ -315,7 +315,7 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'wishes deepseek leaves undone are named',
+    'settings that deepseek ignores are reported',
     'deepseek',
     'm',
     responses,
@@ -331,7 +331,7 @@ const rows: readonly Row[] = [
     ['parallel_tool_calls', 'max_tool_calls', 'truncation', 'include[1]', 'text.verbosity'],
   ],
   [
-    'wishes that say nothing stay',
+    'neutral settings stay',
     'deepseek',
     'm',
     responses,
@@ -340,7 +340,7 @@ const rows: readonly Row[] = [
     [],
   ],
   [
-    'tools deepseek would leave out',
+    'tools that deepseek would ignore',
     'deepseek',
     'm',
     responses,
@@ -359,7 +359,7 @@ const rows: readonly Row[] = [
     ['!tools[3]', '!tools[4]'],
   ],
   [
-    'a schema is not held by the responses of lmstudio',
+    'a schema, which the responses of lmstudio do not enforce',
     'lmstudio',
     'm',
     responses,
@@ -368,7 +368,7 @@ const rows: readonly Row[] = [
     ['!text.format'],
   ],
   [
-    'nor asked of them when it is none',
+    'a text format, which is not a schema',
     'lmstudio',
     'm',
     responses,
@@ -396,11 +396,11 @@ for (const [what, name, model, protocol, from, to, lost] of rows)
     assert.deepEqual(got.lost, lost)
     assert.deepEqual(from, before, 'what came in was changed')
     if (lost.length === 0 && JSON.stringify(from) === JSON.stringify(to)) assert.equal(got.body, from)
-    // Said once: a body that has been through it has nothing more to lose.
+    // A second pass changes and reports nothing.
     assert.deepEqual(sent(name, got.body, model, protocol), { body: to, lost: [] })
   })
 
-/** Bodies of any shape with members the quirks look at: codecs check less than a type says. */
+/** Bodies of any shape with the members that quirks read: codecs check less than the types state. */
 const member = fc.constantFrom(
   ...[
     'messages',
@@ -447,7 +447,7 @@ const { value: anything } = fc.letrec<{ value: Json }>((tie) => ({
   ),
 }))
 
-test('quirks: no request quirk throws, changes what came in, or changes again what it has changed', () => {
+test('quirks: no request quirk throws, mutates its input, or changes its own output', () => {
   const models = ['gpt-5-mini', 'gpt-5.4', 'claude-haiku-4-5', 'claude-opus-5', 'm']
   fc.assert(
     fc.property(fc.dictionary(member, anything, { maxKeys: 8 }), fc.constantFrom(...models), (body, model) => {
@@ -456,7 +456,7 @@ test('quirks: no request quirk throws, changes what came in, or changes again wh
         for (const { protocol } of speaks) {
           const once = sent(name, body, model, protocol)
           const twice = sent(name, once.body, model, protocol)
-          // What makes a target unfit stays in the body, which is never sent.
+          // Members that make a target unfit stay in the body, which is never sent.
           const lost = twice.lost.filter((path) => !path.startsWith('!'))
           assert.deepEqual({ body: twice.body, lost }, { body: once.body, lost: [] }, `${name} ${protocol}`)
         }
@@ -497,7 +497,7 @@ const paths = [
     '/responses?api-version=2025-04-01-preview',
   ],
   [
-    'a version that is none',
+    'an invalid version',
     '/chat/completions',
     { API_VERSION: '1&x=2' },
     '/deployments/my%20gpt%2F4/chat/completions?api-version=1%26x%3D2',
@@ -598,7 +598,7 @@ for (const [name, body, ids] of lists)
     assert.deepEqual(providers.get(name)?.models?.decode?.(body), ids)
   })
 
-test('models: a list that is none has no models', () => {
+test('models: an invalid list has no models', () => {
   for (const [name, { models }] of providers)
     for (const body of [null, 'x', {}, [], { data: 'x' }, { data: [null, 1, {}, { id: 5 }] }, { models: [1] }])
       assert.deepEqual(models?.decode?.(body) ?? [], [], name)
@@ -625,7 +625,7 @@ const recordings: readonly Recording[] = here
       .filter((file) => file.endsWith('.json') && file !== 'index.json')
       .map((file) => JSON.parse(readFileSync(join(wire, 'recordings', file), 'utf8')))
   : []
-test('quirks: xai: in every recorded answer output holds the reasoning afterwards', { skip: absent }, () => {
+test('quirks: xai: in every recorded answer the output includes the reasoning afterwards', { skip: absent }, () => {
   let seen = 0
   for (const { provider, api, response } of recordings) {
     const usage = object(object(response)?.usage)
@@ -651,13 +651,13 @@ const SEALING: Readonly<Record<string, { readonly seals: readonly string[]; read
   xai: { seals: ['grok-4', 'grok-4.3'], not: ['grok-3', 'grok-4-fast-non-reasoning'] },
 }
 for (const [name, { seals, not }] of Object.entries(SEALING))
-  test(`sealed reasoning: ${name} returns it for these models and refuses it for others`, () => {
+  test(`encrypted reasoning: ${name} returns it for these models and refuses it for others`, () => {
     const named = (model: string): boolean => providers.get(name)?.sealsReasoning?.test(model) === true
     assert.deepEqual(seals.filter(named), seals)
     assert.deepEqual(not.filter(named), [])
   })
 
-test('sealed reasoning: every recorded request that was granted it names such a model', { skip: absent }, () => {
+test('encrypted reasoning: every recorded request that received it has such a model', { skip: absent }, () => {
   const own: ReadonlyMap<string, string> = new Map([['azure', 'azure-openai']])
   const models = recordings.flatMap(({ provider, api, status, request }) => {
     const asked = object(request)
@@ -672,7 +672,7 @@ test('sealed reasoning: every recorded request that was granted it names such a 
   )
 })
 
-// ── Claude: a thought before the calls ───────────────────────────────────────────────────────────────────────────
+// ── Claude: a thinking block before the calls ──────────────────────────────────────────────────────────────────────
 
 const thinking = { type: 'enabled', budget_tokens: 2048 }
 const uses = (id: string) => ({ type: 'tool_use', id, name: 'f', input: {} })
@@ -685,23 +685,23 @@ const model = (...content: readonly JsonObject[]): JsonObject => ({ role: 'assis
 const begun = [hello, model(thought, uses('toolu_1')), results('toolu_1')] as const
 
 for (const [what, conversation, lost] of [
-  ['its second call, which needs no thought of its own', [...begun, model(uses('toolu_2')), results('toolu_2')], []],
+  ['its second call, which needs no thinking block', [...begun, model(uses('toolu_2')), results('toolu_2')], []],
   [
-    'its second call, with words beside the result',
+    'its second call, with text next to the result',
     [hello, model(thought, uses('toolu_1')), results('toolu_1', { type: 'text', text: 'note' })].concat([
       model({ type: 'text', text: 'next' }, uses('toolu_2')),
       results('toolu_2'),
     ]),
     [],
   ],
-  ['a call of another vendor in its turn', [...begun, model(uses('call_2')), results('call_2')], ['thinking']],
+  ['a call of another vendor in the turn', [...begun, model(uses('call_2')), results('call_2')], ['thinking']],
   [
-    'a call without a thought after a question',
+    'a call without a thinking block after a question',
     [...begun, model({ type: 'text', text: 'done' }), hello, model(uses('toolu_2')), results('toolu_2')],
     ['thinking'],
   ],
 ] as const satisfies readonly (readonly [string, readonly JsonObject[], readonly string[]])[])
-  test(`claude: with thinking enabled, ${what}: ${lost.length > 0 ? 'thinking is left off' : 'thinking stays'}`, () => {
+  test(`claude: with thinking enabled, ${what}: ${lost.length > 0 ? 'thinking is disabled' : 'thinking stays'}`, () => {
     const body = { model: 'claude-sonnet-4-0', thinking, messages: conversation }
     const made = sent('anthropic', body, 'claude-sonnet-4-0', messages)
     assert.deepEqual(made.lost, lost)

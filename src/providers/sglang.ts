@@ -6,7 +6,7 @@ export default {
   title: 'SGLang',
   order: 420,
   speaks: [{ protocol: 'openai-chat' }],
-  // Newer than many a server, and not without faults (github.com/sgl-project/sglang/issues/24294).
+  // Missing on older servers, and with known bugs (github.com/sgl-project/sglang/issues/24294).
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,

@@ -3,7 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** Its list is a bare array that says what each model is for. */
+/** Its model list is a bare array that states each model's type. */
 const conversing = idsWhere((entry) => ['chat', 'language', 'code'].includes(text(entry.type) ?? 'chat'))
 
 export default {
@@ -12,7 +12,7 @@ export default {
   title: 'Together AI',
   order: 90,
   baseUrl: 'https://api.together.xyz/v1',
-  // Its answers name it so (recordings together-chat-*).
+  // The name in its answers (recordings together-chat-*).
   speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning'] } }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',

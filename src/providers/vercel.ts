@@ -3,7 +3,7 @@ import { text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 
-/** Its list says what each model is for. */
+/** Its model list states each model's type. */
 const languageModels = idsWhere((entry) => (text(entry.type) ?? 'language') === 'language')
 
 const errors: ErrorTable = {
@@ -24,7 +24,7 @@ export default {
   order: 320,
   baseUrl: 'https://ai-gateway.vercel.sh/v1',
   speaks: [{ protocol: 'openai-chat' }],
-  // Both documented (vercel.com/docs/ai-gateway/sdks-and-apis, 2026-10-23); neither recorded, and of memory nothing is said.
+  // Both documented (vercel.com/docs/ai-gateway/sdks-and-apis, 2026-10-23); neither recorded, and storage is not mentioned.
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',

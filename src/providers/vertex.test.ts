@@ -1,4 +1,4 @@
-/** Vertex against what was recorded there: where calls went, what they carried, what it means when they failed. */
+/** Vertex compared with recordings: paths, bodies and error kinds. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readWire, recordingsOf, skip } from '../../test/support/recordings.ts'
@@ -25,7 +25,7 @@ const instance = (baseUrl: string): Instance => ({
   variables: {},
 })
 
-/** What Vertex would be sent for this body. */
+/** The request sent to Vertex for this body. */
 const sent = (
   body: JsonObject,
   {
@@ -44,7 +44,7 @@ const sent = (
 const pathOf = ({ url }: Prepared): string => url.slice(new URL(url).origin.length)
 const bodyOf = ({ body }: Prepared): Json => JSON.parse(body)
 
-/** Recorded paths by their parts. Of the version and of a number format some clients ask for nothing depends. */
+/** Recorded paths by their parts, without the version and a number format that some clients request. */
 const RECORDED =
   /^\/v1(?:beta1)?(?:\/projects\/[^/]+\/locations\/([^/]+))?(\/publishers\/[a-z]+\/models\/([^:]+):[A-Za-z]+(?:\?alt=sse)?)(?:\?%24alt=.*)?$/
 
@@ -58,7 +58,7 @@ const recorded = (api: 'gemini' | 'messages') =>
       return { ...recording, place, tail, model }
     })
 
-test('vertex: calls go where recorded calls went', { skip }, () => {
+test('vertex: calls have the recorded paths', { skip }, () => {
   let seen = 0
   for (const { id, place, tail, model } of recorded('gemini')) {
     const baseUrl = place === undefined ? vertex.keyAddress : vertex.address({ PROJECT: 'p', LOCATION: place })
@@ -73,7 +73,7 @@ test('vertex: calls go where recorded calls went', { skip }, () => {
   assert.ok(seen > 70, `${seen} seen`)
 })
 
-test("vertex: Claude's recorded calls are made again as they were", { skip }, () => {
+test("vertex: Claude's recorded requests are reproduced", { skip }, () => {
   let seen = 0
   for (const { id, tail, model, request } of recorded('messages')) {
     assert.ok(isObject(request))
@@ -93,7 +93,7 @@ const kinds: { readonly [id: string]: string } = {
   'vertex-gemini-test-multimodal-tool-return-matrix-tool-return-c-0020aeb5': 'invalid_request',
 }
 
-/** The kind of failure an answer is read as. */
+/** The failure kind of an answer. */
 const kindOf = (status: number, body: Json, protocol: 'gemini' | 'anthropic-messages' = 'gemini'): string => {
   const reader = readerFor(
     { status, headers: (name) => (name === 'content-type' ? 'application/json' : undefined) },
@@ -104,17 +104,17 @@ const kindOf = (status: number, body: Json, protocol: 'gemini' | 'anthropic-mess
   return failure?.type === 'failure' ? failure.failure.kind : 'none'
 }
 
-test('vertex: recorded errors are understood', { skip }, () => {
+test('vertex: recorded errors have the expected kind', { skip }, () => {
   const seen = recorded('gemini').flatMap(({ id, status, response }) =>
     (status ?? 200) >= 400 ? [[id, kindOf(status ?? 0, response)]] : [],
   )
   assert.deepEqual(Object.fromEntries(seen), kinds)
 })
 
-/** google.rpc's form; a stream's errors come in an array. */
+/** Errors in the format of google.rpc; a stream's errors are in an array. */
 const rpc = (code: number, status: string, message: string): JsonObject => ({ error: { code, status, message } })
 const errors = [
-  ['a token that is not accepted', 401, rpc(401, 'UNAUTHENTICATED', 'Request had invalid authentication.'), 'auth'],
+  ['an invalid token', 401, rpc(401, 'UNAUTHENTICATED', 'Request had invalid authentication.'), 'auth'],
   ['a project without the API', 403, rpc(403, 'PERMISSION_DENIED', 'Vertex AI API has not been used.'), 'permission'],
   ['no quota', 429, rpc(429, 'RESOURCE_EXHAUSTED', 'Resource exhausted. Please try again later.'), 'rate_limited'],
   ['in an array', 429, [rpc(429, 'RESOURCE_EXHAUSTED', 'Resource exhausted.')], 'rate_limited'],
@@ -122,7 +122,7 @@ const errors = [
 ] as const
 for (const [what, status, body, kind] of errors)
   for (const protocol of ['gemini', 'anthropic-messages'] as const)
-    test(`vertex: ${what} is ${kind}, told by ${protocol}`, () => assert.equal(kindOf(status, body, protocol), kind))
+    test(`vertex: ${what} is ${kind}, by ${protocol}`, () => assert.equal(kindOf(status, body, protocol), kind))
 
 const hello = [{ role: 'user', content: 'hello' }] as const
 const paths = [
@@ -133,9 +133,9 @@ const paths = [
   ['../x', '/v1/publishers/google/models/..%2Fx:generateContent'],
 ] as const
 for (const [model, path] of paths)
-  test(`vertex: ${model} is asked at ${path}`, () => assert.equal(pathOf(sent({ model, messages: hello })), path))
+  test(`vertex: the path of ${model} is ${path}`, () => assert.equal(pathOf(sent({ model, messages: hello })), path))
 
-test("vertex: a Claude is spared what Anthropic's own would refuse, by its name here too", () => {
+test("vertex: Anthropic's quirks apply to a Claude here too, by its model name", () => {
   const prepared = sent({ model: 'claude-opus-4-8@20260416', temperature: 0.2, messages: hello })
   assert.deepEqual(prepared.dropped, ['temperature'])
   const body = bodyOf(prepared)

@@ -7,14 +7,14 @@ import type { RequestQuirk } from './quirks/request.ts'
 
 const WORLD = 'https://aiplatform.googleapis.com/v1'
 
-/** Names of projects (also numbers, and with a domain: `example.com:own`) and of places; anything else would be another path or host. */
+/** Project names (also numbers, or with a domain: `example.com:own`) and locations; anything else could change the path or host. */
 const PROJECT_NAME = /^[a-z0-9][a-z0-9.:-]*$/
 const PLACE = /^[a-z0-9-]+$/
 
 /**
- * A project's own address, up to the publishers of models; `global` is served without a place in the host's name
- * (https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations). The multi-regions `eu` and `us` have hosts of
- * another form.
+ * A project's base URL, up to the publishers of models. `global` has no location in the host name
+ * (https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations). The multi-regions `eu` and `us` have another form of
+ * host.
  */
 const ofProject = ({ PROJECT, LOCATION }: Variables): string | undefined => {
   if (!PROJECT || !LOCATION || !PROJECT_NAME.test(PROJECT) || !PLACE.test(LOCATION)) return undefined
@@ -30,19 +30,19 @@ const ofProject = ({ PROJECT, LOCATION }: Variables): string | undefined => {
 const CLAUDE = /^(?:anthropic\/)?claude-/
 
 /**
- * People write the publisher before the model, as the compatible endpoint has it (`google/gemini-…`); here the path says
- * it. Versions of Claude stand behind an @, which the path has as it is (recordings vertex-messages-*).
+ * Removes the publisher before the model name, which the compatible endpoint expects (`google/gemini-…`): here it is in the
+ * path. Versions of Claude follow an @, which is not encoded in the path (recordings vertex-messages-*).
  */
 const bareModel = (path: string): string =>
   path.replace('/models/google%2F', '/models/').replace('/models/anthropic%2F', '/models/').replace('%40', '@')
 
-/** The model is in the path, and the version in the body (recordings vertex-messages-*). */
+/** The model is in the path, the version in the body (recordings vertex-messages-*). */
 const claudeBody = (body: JsonObject): JsonObject => ({
   ...without(body, 'model'),
   anthropic_version: 'vertex-2023-10-16',
 })
 
-/** What a model's maker wants, and what it is called here: `claude-sonnet-4-5@20250929` is Anthropic's `claude-sonnet-4-5-20250929`. */
+/** Applies Anthropic's quirks with Anthropic's model name: `claude-sonnet-4-5@20250929` is `claude-sonnet-4-5-20250929` there. */
 const perMaker: RequestQuirk = (body, model, lost, protocol) =>
   protocol === 'anthropic-messages'
     ? claudeBody(
@@ -50,7 +50,7 @@ const perMaker: RequestQuirk = (body, model, lost, protocol) =>
       )
     : body
 
-/** Gemini's models take one text a request here (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings). */
+/** Gemini models accept one text per embeddings request here (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings). */
 const oneText = (body: JsonObject, model: string, lost: Parameters<RequestQuirk>[2]) => {
   if (model.includes('gemini-embedding') && list(body.instances).length > 1) lost('instances', true)
   return body

@@ -7,14 +7,14 @@ export default {
   title: 'vLLM',
   order: 160,
   speaks: [{ protocol: 'openai-chat' }],
-  // It keeps responses only if it was started so (VLLM_ENABLE_RESPONSES_API_STORE); the messages are newer than many a server.
+  // Stores responses only with VLLM_ENABLE_RESPONSES_API_STORE; the messages API is missing on older servers.
   alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },
-  // Templates of many models refuse neighbours of one role, and a system message among them (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
+  // Chat templates of many models refuse adjacent messages of one role, and later system messages (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
   quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))) },
-  // Its extra parameters of chat completions: the two exclude each other.
+  // Its extra parameters of chat completions, which are mutually exclusive.
   takesPrefill: {
     protocol: 'openai-chat',
     body: (body) => ({ ...body, continue_final_message: true, add_generation_prompt: false }),

@@ -2,13 +2,13 @@ import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** Account ids are hex digits; anything else would make another path of it. */
+/** Account IDs are hex digits; anything else could change the path. */
 const ofAccount = ({ ACCOUNT_ID }: Variables): string | undefined =>
   ACCOUNT_ID && /^[0-9a-z]+$/i.test(ACCOUNT_ID)
     ? `https://api.cloudflare.com/client/v4/accounts/${ACCOUNT_ID}/ai/v1`
     : undefined
 
-// Not called `cloudflare`: CLOUDFLARE_API_KEY is the account's own key and means other programs.
+// Not called `cloudflare`: CLOUDFLARE_API_KEY is the account's key and used by other programs.
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [

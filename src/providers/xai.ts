@@ -7,9 +7,8 @@ import { chatIds } from './quirks/model-list.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
 /**
- * On chat completions `completion_tokens` leaves the hidden reasoning out: the total is prompt + completion +
- * reasoning in every recorded exchange that has reasoning (xai-chat-*), while the responses API counts like everybody
- * else. The total tells which it was.
+ * On chat completions `completion_tokens` excludes hidden reasoning: the total is prompt + completion + reasoning in every
+ * recorded exchange with reasoning (xai-chat-*). The responses API includes it, as usual. The total shows which applies.
  */
 const reasoningBesideOutput = (usage: Usage): Usage => {
   const { input, output, reasoning = 0 } = usage
@@ -17,14 +16,14 @@ const reasoningBesideOutput = (usage: Usage): Usage => {
   return reasoning > 0 && total === input + output + reasoning ? { ...usage, output: output + reasoning } : usage
 }
 
-/** Models whose name says that they do not reason take stops; their siblings refuse them. */
+/** Models whose name says that they do not reason accept stop sequences; the others refuse them. */
 const TAKES_STOP = /non-reasoning/
-/** Models that reason and refuse a reasoning effort (github.com/NousResearch/hermes-agent/pull/23435, 2026-05-10, measured). */
+/** Reasoning models that refuse an effort (github.com/NousResearch/hermes-agent/pull/23435, 2026-05-10, measured). */
 const REFUSES_EFFORT = /^grok-(?:3(?!-mini)|4(?:-|$)|4\.20(?!-multi-agent)|code-fast|build)/
 
 /**
- * Refused by its models: penalties, zero too (github.com/miaoxworld/NativeTavern/issues/83, 2026-09-15), stops by those that
- * reason (github.com/huggingface/smolagents/issues/1766), an effort by some.
+ * Refused settings: penalties, even zero (github.com/miaoxworld/NativeTavern/issues/83, 2026-09-15), stop sequences by reasoning
+ * models (github.com/huggingface/smolagents/issues/1766), an effort by some.
  */
 const whatItRefuses: RequestQuirk = (body, model, lost) => {
   const refused = TAKES_STOP.test(model) ? [] : ['stop']
@@ -38,7 +37,7 @@ const whatItRefuses: RequestQuirk = (body, model, lost) => {
   return { ...without(taken, 'reasoning_effort'), reasoning: without(reasoning ?? {}, 'effort') }
 }
 
-/** `{code, error}` with the words as a string and the code a sentence for the status: the words alone tell. */
+/** `{code, error}` with the message as a string and the code a sentence for the status: only the message identifies the kind. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [
@@ -52,7 +51,7 @@ const errors: ErrorTable = {
       kind: 'quota',
       seen: 'github.com/continuedev/continue/issues/12670 (2026-06-16)',
     },
-    // With a 403 or a 429.
+    // With status 403 or 429.
     {
       when: { message: /^your team .{0,80} has either used all available credits/i },
       kind: 'quota',
@@ -98,7 +97,7 @@ export default {
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'grok-4.3',
-  // Recordings of grok-4.3 (xai-responses-*) have it; grok-4-fast-non-reasoning has no reasoning to seal.
+  // Recordings of grok-4.3 (xai-responses-*) have encrypted reasoning; grok-4-fast-non-reasoning does not reason.
   sealsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: whatItRefuses, usage: reasoningBesideOutput, errors },

@@ -2,7 +2,7 @@ import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
 
-/** An empty account is a 429 like any other but for its code. */
+/** An empty balance is a 429 that differs from others only by its code. */
 const errors: ErrorTable = {
   checked: '2026-11-21',
   rows: [{ when: { word: '1113' }, kind: 'quota', seen: 'github.com/zai-org/GLM-5/issues/148 (2026-09-11)' }],
@@ -22,7 +22,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'glm-4.7',
   models: { path: '/models' },
-  // Its thinking models want the thoughts of a turn back while tools are being called.
+  // Its thinking models require the reasoning of a turn while tools are being called.
   takesReasoning: true,
   quirks: { requestBody: olderChat, errors },
   note: 'The coding plan has its own address: `ZAI_BASE_URL=https://api.z.ai/api/coding/paas/v4`.',

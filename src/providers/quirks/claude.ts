@@ -1,23 +1,23 @@
-/** What Claude refuses in its own format, at every provider that serves it. */
+/** Requests that Claude refuses in its own format, at every provider that serves it. */
 import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { answersUnthought, MESSAGES_BLOCKS } from '../../core/thought.ts'
 import type { RequestQuirk } from './request.ts'
 
-/** Edits of the context that are refused unless the model thinks (platform.claude.com, context editing, 2026-11-21). */
+/** Context edits that are refused without thinking (platform.claude.com, context editing, 2026-11-21). */
 const NEEDS_THINKING = /^clear_thinking/
 
 /**
- * With `thinking: enabled` the turn whose calls were just answered has to begin with a thinking block
- * (github.com/zed-industries/zed/pull/33317, 2025-06-24; github.com/BerriAI/litellm/issues/15601). Where another vendor made those
- * calls there is none, so thinking is left off for this turn, by name.
+ * With `thinking: enabled`, a turn whose calls were just answered has to begin with a thinking block
+ * (github.com/zed-industries/zed/pull/33317, 2025-06-24; github.com/BerriAI/litellm/issues/15601). Calls made by another vendor
+ * have none, so thinking is disabled for this turn and reported as dropped.
  */
 export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) => {
   const { thinking } = body
   if (protocol !== 'anthropic-messages' || !isObject(thinking) || thinking.type !== 'enabled') return body
   const messages = list(body.messages)
   const last = messages.at(-1)
-  // A message that the model is to continue is left as the client wrote it.
+  // A prefill message, which the model continues, stays as the client sent it.
   if ((isObject(last) && last.role === 'assistant') || !answersUnthought(messages, MESSAGES_BLOCKS)) return body
   lost('thinking')
   return withoutEdits(without(body, 'thinking'), lost)

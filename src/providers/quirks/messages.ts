@@ -1,4 +1,4 @@
-/** Changes to the messages of chat completions that several vendors need. */
+/** Changes to messages of chat completions, shared by several providers. */
 import { mapped, without } from '../../core/bodies.ts'
 import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import type { RequestQuirk } from './request.ts'
@@ -13,7 +13,7 @@ const joined = (first: Json | undefined, second: Json | undefined): Json | undef
     : [...partsOf(first), ...partsOf(second)]
 }
 
-/** Calls end a message: what follows them is their results. Of two messages with calls each keeps its own. */
+/** Calls end a message, since their results follow. Two messages with calls are not merged. */
 const joins = (before: Json | undefined, next: Json): before is JsonObject =>
   isObject(before) &&
   isObject(next) &&
@@ -22,8 +22,8 @@ const joins = (before: Json | undefined, next: Json): before is JsonObject =>
   list(before.tool_calls).length === 0
 
 /**
- * Neighbours of one role as one message, their texts a blank line apart. Templates that insist on alternating roles raise
- * an error otherwise; each provider that uses this cites the thread.
+ * Merges adjacent messages of one role, with a blank line between the texts. Chat templates that require alternating roles
+ * raise an error otherwise; each provider that uses this cites the thread.
  */
 export const alternating: RequestQuirk = (body) => {
   const messages = list(body.messages)
@@ -36,7 +36,7 @@ export const alternating: RequestQuirk = (body) => {
   return merged.length === messages.length ? body : { ...body, messages: merged }
 }
 
-/** System messages before all others, in their order. */
+/** Moves system messages to the front, in their order. */
 export const systemFirst: RequestQuirk = (body) => {
   const messages = list(body.messages)
   const isSystem = (message: Json) => isObject(message) && message.role === 'system'
@@ -46,8 +46,8 @@ export const systemFirst: RequestQuirk = (body) => {
 }
 
 /**
- * OpenRouter's `reasoning: { effort }` as `reasoning_effort`, for vendors that know this name only. Other members of it are
- * named as dropped.
+ * Converts OpenRouter's `reasoning: { effort }` to `reasoning_effort`, for vendors that know this name only. Other members of
+ * `reasoning` are reported as dropped.
  */
 export const flatEffort: RequestQuirk = (body, _model, lost) => {
   const { reasoning } = body
@@ -64,7 +64,7 @@ export const flatEffort: RequestQuirk = (body, _model, lost) => {
   return { ...without(body, 'reasoning'), ...(isCarried && { reasoning_effort: effort }) }
 }
 
-/** Every assistant message with calls has this member: empty where the client sent none. */
+/** Adds this member to every assistant message with calls: empty where the client sent none. */
 export const besideCalls =
   (member: string): RequestQuirk =>
   (body) => {

@@ -1,7 +1,7 @@
-/** Reading vendors' lists of models, of which only those that write text are of use here. */
+/** Readers of vendors' model lists. Only models that generate text are kept. */
 import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 
-/** The usual list, `{data:[{id}]}`, narrowed to entries that `keep` says yes to. */
+/** The usual list, `{data:[{id}]}`, filtered by `keep`. */
 export const idsWhere =
   (keep: (entry: JsonObject, id: string) => boolean) =>
   (body: Json): readonly string[] =>
@@ -10,13 +10,13 @@ export const idsWhere =
       return id !== undefined && id !== '' && keep(entry, id) ? [id] : []
     })
 
-/** `{data:[…]}`, or the bare array that Together answers. */
+/** `{data:[…]}`, or a bare array as from Together. */
 const entriesOf = (body: Json): readonly JsonObject[] =>
   (Array.isArray(body) ? list(body) : list(object(body)?.data)).filter(isObject)
 
-/** What model names say of models that do not chat: for vendors whose lists do not say it themselves. */
+/** Name parts of models that do not support chat, for vendors whose lists do not state it. */
 const NOT_CHAT =
   /embed|rerank|whisper|transcribe|\btts\b|-tts|orpheus|playai|moderation|guard|dall-e|image|imagine|\bsora|\bveo|lyria|flux|stable-diffusion|realtime|\blive\b|native-audio|\baqa\b|babbage|davinci|ocr|parakeet|speech|video/i
 
-/** Entries whose names do not say that they are for something else than chat. */
+/** Entries whose names do not indicate another purpose than chat. */
 export const chatIds = idsWhere((_entry, id) => !NOT_CHAT.test(id))

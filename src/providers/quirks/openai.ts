@@ -1,12 +1,12 @@
-/** What OpenAI and Azure OpenAI refuse beside single members. */
+/** Combinations of members that OpenAI and Azure OpenAI refuse. */
 import type { Accepts } from '../../core/accepts.ts'
 import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
 
 /**
- * Its own members, all of which it takes. Reasoning of earlier turns has no place in its chat completions: whether a message
- * with it is refused or the member ignored differs by thread (github.com/adamrushy/OpenAISwift/issues/99, 2023).
+ * Adds OpenAI's own members, all of which it accepts. Its chat completions have no place for reasoning of earlier turns: reports
+ * differ on whether it is refused or ignored (github.com/adamrushy/OpenAISwift/issues/99, 2023).
  */
 export const CHAT: Accepts = {
   takes: ['store', 'metadata', 'prompt_cache_key', 'service_tier', 'verbosity'],
@@ -15,15 +15,15 @@ export const CHAT: Accepts = {
 
 const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).toLowerCase()
 
-/** GPT-5.4: refuses an effort beside tools. */
+/** GPT-5.4: refuses an effort together with tools. */
 const BY_EFFORT = /^gpt-5\.4(?:-|$)/
 /** GPT-5.5 and later reason by default, and refuse tools unless the effort is `none`; chat and search variants do not reason. */
 const BY_DEFAULT = /^gpt-(?:5\.(?:[5-9]|[1-9][0-9])|[6-9])(?!.*-(?:chat|search))/
 
 /**
- * Chat completions of these models take no function tools together with reasoning; the error says to use responses
+ * Chat completions of these models refuse function tools together with reasoning, and the error recommends responses
  * (github.com/pipecat-ai/pipecat/issues/4043, 2026-03-16; github.com/danny-avila/LibreChat/issues/14355, 2026-07-21, and
- * github.com/jeffdafoe/llm-memory-api/pull/178, 2026-04-29: also without an effort). So this format is unfit for them.
+ * github.com/jeffdafoe/llm-memory-api/pull/178, 2026-04-29: also without an effort). So this protocol is unfit for them.
  */
 export const toolsWhileReasoning: RequestQuirk = onlyChat((body, model, lost) => {
   if (list(body.tools).length === 0) return body
@@ -35,22 +35,22 @@ export const toolsWhileReasoning: RequestQuirk = onlyChat((body, model, lost) =>
   return body
 })
 
-/** How its sealed reasoning begins: all 104 recorded by OpenAI and Azure do, none of xAI's, Bedrock's and DeepSeek's. */
+/** Prefix of OpenAI's encrypted reasoning: all 104 recordings of OpenAI and Azure have it, none of xAI, Bedrock and DeepSeek. */
 const SEALED_HERE = /^gAAAA/
 
-/** How ids of its items begin (github.com/jlcodes99/cockpit-tools/issues/2090, 2026-08-26; github.com/openai/codex/issues/33176, 2026-07-14). */
+/** ID prefixes of its items (github.com/jlcodes99/cockpit-tools/issues/2090, 2026-08-26; github.com/openai/codex/issues/33176, 2026-07-14). */
 const PREFIXES: { readonly [type: string]: string } = { reasoning: 'rs_', message: 'msg_', function_call: 'fc' }
 
 const isOwn = ({ id, encrypted_content: sealed, content }: JsonObject): boolean => {
   if (typeof sealed === 'string' && sealed !== '') return SEALED_HERE.test(sealed)
-  // Stored there, and looked up by its id. With thoughts in the open it is another vendor's.
+  // Stored there and looked up by its ID. An item with plain-text reasoning is another vendor's.
   return text(id)?.startsWith('rs_') === true && list(content).length === 0
 }
 
 /**
- * Reasoning items of other vendors are refused: sealed by another (`invalid_encrypted_content`), with open thoughts
- * (github.com/querymt/querymt/issues/976, 2026-09-22), with another kind of id. They are left out by name, and the ids of other
- * items that were made elsewhere go: nothing is looked up by them.
+ * Reasoning items of other vendors are refused: with another vendor's encryption (`invalid_encrypted_content`), with plain-text
+ * reasoning (github.com/querymt/querymt/issues/976, 2026-09-22), or with another kind of ID. They are removed and reported as
+ * dropped. IDs of other foreign items are removed, since nothing is looked up by them.
  */
 export const ownItemsOnly: RequestQuirk = onlyResponses((body, _model, lost) => {
   const items = list(body.input)

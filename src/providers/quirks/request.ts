@@ -1,34 +1,34 @@
-/** Changes to request bodies that several vendors need, and what they are put together with. */
+/** Changes to request bodies, shared by several providers, and functions to combine them. */
 import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import type { Quirks } from '../../core/provider.ts'
 
-/** A change to a request body, as a provider names it. */
+/** A change to a request body, as named in a provider file. */
 export type RequestQuirk = NonNullable<Quirks['requestBody']>
 
-/** Several changes, one after another. */
+/** Applies several changes in sequence. */
 export const inOrder =
   (...quirks: readonly RequestQuirk[]): RequestQuirk =>
   (body, model, lost, protocol) =>
     quirks.reduce((changed, quirk) => quirk(changed, model, lost, protocol), body)
 
-/** Only for bodies of one format: a vendor that speaks two needs its changes in one. */
+/** Limits a change to bodies of one protocol, for vendors that support two. */
 export const onlyChat =
   (quirk: RequestQuirk): RequestQuirk =>
   (body, model, lost, protocol) =>
     protocol === 'openai-chat' ? quirk(body, model, lost, protocol) : body
 
-/** Only for bodies of the responses format. */
+/** Limits a change to bodies of the responses protocol. */
 export const onlyResponses =
   (quirk: RequestQuirk): RequestQuirk =>
   (body, model, lost, protocol) =>
     protocol === 'openai-responses' ? quirk(body, model, lost, protocol) : body
 
 /**
- * The older name of the output limit. `max_tokens` is what every server but OpenAI's own reasoning models has
- * understood from the beginning; a server that does not know `max_completion_tokens` ignores it (the limit is lost
- * without a word) or refuses it: Mistral's schema has only the older one, so have DeepSeek's, Together's,
- * Perplexity's and Cohere's references, and Ollama's compatible endpoint reads only that.
+ * Uses the older name of the output limit, `max_tokens`, which every server but OpenAI's own reasoning models has always
+ * supported. A server that does not know `max_completion_tokens` silently ignores it or refuses it: Mistral's schema has only
+ * the older name, and so have the references of DeepSeek, Together, Perplexity and Cohere; Ollama's compatible endpoint reads
+ * only that one.
  */
 const olderTokenLimit: RequestQuirk = (body) => {
   const limit = body.max_completion_tokens
@@ -38,8 +38,8 @@ const olderTokenLimit: RequestQuirk = (body) => {
 }
 
 /**
- * `developer` is OpenAI's newer word for `system`. Servers that fill a chat template know the roles of the template
- * (Qwen's raises an error for any other), and DeepSeek answers 422 (public threads: "unknown variant `developer`").
+ * Replaces `developer`, OpenAI's newer name of the role, by `system`. Servers with chat templates know the template's roles only
+ * (Qwen's raises an error for others), and DeepSeek answers 422 (public threads: "unknown variant `developer`").
  */
 export const developerAsSystem: RequestQuirk = (body) => {
   const messages = list(body.messages)
@@ -49,10 +49,10 @@ export const developerAsSystem: RequestQuirk = (body) => {
   return now === messages ? body : { ...body, messages: now }
 }
 
-/** What servers of chat completions as they were in 2023 need. */
+/** Changes for servers that support chat completions as of 2023. */
 export const olderChat: RequestQuirk = onlyChat(inOrder(olderTokenLimit, developerAsSystem))
 
-/** The same for an unknown server: it may be a relay to OpenAI's newer models, which know the newer limit only. */
+/** The same for an unknown server: it may be a relay to newer OpenAI models, which only know the newer limit. */
 export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, protocol) =>
   developerAsSystem(
     COUNTS_HIDDEN.test(bare(model)) ? body : olderTokenLimit(body, model, lost, protocol),
@@ -62,27 +62,27 @@ export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, 
   ),
 )
 
-/** Whether a wish says nothing: absent, null, false, or what everybody does anyway. */
+/** Whether a setting has no effect: absent, null, false, or the common default. */
 const saysNothing = (value: Json | undefined, usual: Json): boolean =>
   value === undefined || value === null || value === usual
 
 /** The o-series, and GPT-5 before 5.1, in all sizes; not the chat and search variants, which sample as usual. */
 const ALWAYS_REASONS = /^(?:o[1-9](?:-|$)|gpt-5(?:-(?!chat|search)|$))/
-/** GPT-5.1 and later can be told not to reason; the earlier of them do not unless asked. */
+/** GPT-5.1 and later support effort `none`; the earlier ones of them use it by default. */
 const MAY_REASON = /^gpt-(?:5\.[1-9]|[6-9])/
-/** Models that count their hidden tokens too, and so know only `max_completion_tokens`. */
+/** Models that count hidden tokens in the limit, and so only know `max_completion_tokens`. */
 const COUNTS_HIDDEN = /^(?:o[1-9](?:-|$)|gpt-(?:5|[6-9]))/
 
 /**
- * OpenAI's models that return sealed reasoning when a request includes `reasoning.encrypted_content`. Those that do not
- * reason, and the chat variants, answer 400 "Encrypted content is not supported with this model." to it
+ * OpenAI models that return encrypted reasoning when a request includes `reasoning.encrypted_content`. Models that do not
+ * reason, and the chat variants, answer 400 "Encrypted content is not supported with this model."
  * (pydantic/pydantic-ai#2865, 2025-09-11; #3326, 2025-11-04). Recorded with 200: o4-mini, gpt-5 to gpt-5.6.
  */
 export const sealsReasoning = /(?:^|[/.])(?:o[134](?:-|$)|gpt-(?:5|[6-9])(?![^/]*-(?:chat|search)))/i
 
 const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).toLowerCase()
 
-/** Wishes about sampling, with the value that says nothing. */
+/** Sampling settings with their neutral values. */
 const SAMPLING: { readonly [member: string]: Json } = {
   temperature: 1,
   top_p: 1,
@@ -93,11 +93,11 @@ const SAMPLING: { readonly [member: string]: Json } = {
 }
 
 /**
- * OpenAI's reasoning models answer 400 to the wishes they cannot follow: `max_tokens` (recording
+ * OpenAI's reasoning models answer 400 to unsupported settings: `max_tokens` (recording
  * openai-chat-chat-bad-request-20cae3bd), `stop` (openai-chat-openai-gpt-5-mini-completions-0e3d59b0,
  * openai-chat-test-llm-call-when-stop-is-unsupported-when-addi-1e62bbf8) and, while they reason, sampling
- * (OpenAI's guide to GPT-5.2: temperature, top_p and logprobs go with effort `none` only). The limit has another
- * name, so nothing is lost; the others are given up and named.
+ * (OpenAI's guide to GPT-5.2: temperature, top_p and logprobs only with effort `none`). The limit is renamed, so nothing is
+ * lost; the others are removed and reported as dropped.
  */
 export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   const name = bare(model)
@@ -109,7 +109,7 @@ export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   const always = ALWAYS_REASONS.test(name)
   if (!always && !(MAY_REASON.test(name) && asksToReason(body))) return changed
   const refused = Object.keys(SAMPLING).filter((member) => !saysNothing(changed[member], SAMPLING[member] ?? null))
-  // An empty list of stops is taken (a recorded o3-mini answered 200 to it).
+  // An empty list of stop sequences is accepted (a recorded o3-mini answered 200).
   if (always && protocol === 'openai-chat' && list(changed.stop).length + (text(changed.stop) ?? '').length > 0)
     refused.push('stop')
   for (const member of refused) lost(member)

@@ -14,9 +14,9 @@ const withVersion = (url: string): string => {
 const SAMPLING = ['temperature', 'top_p', 'top_k'] as const
 
 /** Claude Opus 4.7 and later, which do not accept sampling settings. */
-const SAMPLES_ITSELF = /^claude-(?:opus-4-[7-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9]|mythos-preview)/
+const REFUSES_SAMPLING = /^claude-(?:opus-4-[7-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9]|mythos-preview)/
 /** Models from Opus 4.1 on that accept temperature or top_p, but not both. */
-const ONE_OF_TWO = /^claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-5)/
+const ACCEPTS_ONE = /^claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-5)/
 
 /**
  * Newer models answer 400 to sampling settings: from Opus 4.7 on to any non-default value, before that (from Opus 4.1) to
@@ -25,11 +25,11 @@ const ONE_OF_TWO = /^claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-5)/
 const samplingOfNewerModels: RequestQuirk = (body, model, lost) => {
   const given = SAMPLING.filter((member) => body[member] !== undefined && body[member] !== null)
   if (given.length === 0) return body
-  if (SAMPLES_ITSELF.test(model)) {
+  if (REFUSES_SAMPLING.test(model)) {
     for (const member of given) if (member === 'top_k' || body[member] !== 1) lost(member)
     return without(body, ...given)
   }
-  if (ONE_OF_TWO.test(model) && given.includes('temperature') && given.includes('top_p')) {
+  if (ACCEPTS_ONE.test(model) && given.includes('temperature') && given.includes('top_p')) {
     if (body.top_p !== 1) lost('top_p')
     return without(body, 'top_p')
   }

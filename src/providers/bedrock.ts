@@ -66,7 +66,7 @@ const errors: ErrorTable = {
  */
 const OPENAIS = /(?:^|\.)openai\.gpt-(?!oss)/
 
-const asAtOpenai: RequestQuirk = (body, model, lost, protocol) =>
+const openaiQuirks: RequestQuirk = (body, model, lost, protocol) =>
   reasoningModels(body, model.slice(model.indexOf('openai.') + 'openai.'.length), lost, protocol)
 
 /** The address ends before any version; a base URL of the compatible endpoint is accepted too. */
@@ -93,6 +93,6 @@ export default {
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
-  quirks: { requestBody: onlyResponses(asAtOpenai), errors },
+  quirks: { requestBody: onlyResponses(openaiQuirks), errors },
   note: 'Called with Converse, which has all models except GPT-5.4 and later of OpenAI; those are called with responses. `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

@@ -23,7 +23,7 @@ const UNSUPPORTED = [
  * The compatible endpoint refuses `stream_options` (strandsagents.com, model providers, Cohere) and does not support the
  * members above. It cannot return several answers, so `n` above 1 makes it unfit.
  */
-const whatItCarries: RequestQuirk = (body, _model, lost) => {
+const dropUnsupported: RequestQuirk = (body, _model, lost) => {
   for (const member of UNSUPPORTED)
     if (body[member] !== undefined && body[member] !== null && body[member] !== false) lost(member)
   if (typeof body.n === 'number' && body.n > 1) lost('n', true)
@@ -64,7 +64,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'command-a-03-2025',
   models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
-  quirks: { requestBody: inOrder(olderChat, onlyChat(whatItCarries)), errors },
+  quirks: { requestBody: inOrder(olderChat, onlyChat(dropUnsupported)), errors },
   note: 'Called in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
   embeds: {
     protocol: 'cohere-embeddings',

@@ -8,7 +8,7 @@ import { inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from '
 
 const accepts: Accepts = { reasoning: ['reasoning_content'] }
 
-const withThoughts = besideCalls('reasoning_content')
+const withReasoning = besideCalls('reasoning_content')
 
 /**
  * V4 thinks by default and then requires the reasoning of every message with calls
@@ -16,7 +16,7 @@ const withThoughts = besideCalls('reasoning_content')
  * accepted where there is none (github.com/NousResearch/hermes-agent/issues/15353).
  */
 const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
-  object(body.thinking)?.type === 'disabled' ? body : withThoughts(body, ...rest)
+  object(body.thinking)?.type === 'disabled' ? body : withReasoning(body, ...rest)
 
 /** Its Responses API treats `developer` as `user` (DeepSeek's guide to its Responses API, 2026-11-21). */
 const developerItems: RequestQuirk = (body) => {
@@ -48,22 +48,22 @@ const IGNORED: { readonly [member: string]: Json } = {
  * Its Responses API silently ignores unknown members. A tool that it would ignore makes the request unfit for it; other
  * settings are removed and reported as dropped.
  */
-const silentlyIgnored: RequestQuirk = (body, _model, lost) => {
+const dropIgnored: RequestQuirk = (body, _model, lost) => {
   let now: JsonObject = body
   for (const [member, usual] of Object.entries(IGNORED)) {
-    const wish = now[member] ?? null
-    if (wish === null || wish === usual) continue
+    const value = now[member] ?? null
+    if (value === null || value === usual) continue
     lost(member)
     now = without(now, member)
   }
   // Its reasoning is plain text, never encrypted.
-  const wishes = list(now.include)
-  const added = mapped(wishes, (wish, at) => {
-    if (wish === 'reasoning.encrypted_content') return wish
+  const include = list(now.include)
+  const added = mapped(include, (value, at) => {
+    if (value === 'reasoning.encrypted_content') return value
     lost(`include[${at}]`)
     return undefined
   })
-  if (added !== wishes) now = { ...now, include: added }
+  if (added !== include) now = { ...now, include: added }
   const format = object(now.text)
   if (format && (format.verbosity ?? null) !== null) {
     lost('text.verbosity')
@@ -113,7 +113,7 @@ export default {
   // Its thinking models require the reasoning of a turn while tools are being called.
   takesReasoning: true,
   quirks: {
-    requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, silentlyIgnored))),
+    requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, dropIgnored))),
     errors,
   },
   note: 'Responses calls go to its responses API where that carries them; `DEEPSEEK_STYLES=chat` keeps them on chat completions.',

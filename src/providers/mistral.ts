@@ -19,7 +19,7 @@ const errors: ErrorTable = {
 
 const EMBEDDINGS = new Set(['model', 'metadata', 'input', 'output_dimension', 'output_dtype', 'encoding_format'])
 
-const saysSomething = (value: Json | undefined): boolean =>
+const hasEffect = (value: Json | undefined): boolean =>
   value !== undefined && value !== null && value !== false && !(Array.isArray(value) && value.length === 0)
 
 /** Its embeddings schema has another name for `dimensions`, no other members, and does not accept token input. */
@@ -31,7 +31,7 @@ const embeddingMembers = (
   if (list(body.input).some((entry) => typeof entry !== 'string')) lost('input', true)
   const named = dimensions === undefined || dimensions === null ? body : { ...body, output_dimension: dimensions }
   const unknown = Object.keys(named).filter((name) => !EMBEDDINGS.has(name))
-  for (const name of unknown) if (saysSomething(named[name])) lost(name)
+  for (const name of unknown) if (hasEffect(named[name])) lost(name)
   return without(named, ...unknown)
 }
 

@@ -5,11 +5,11 @@ import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
-const WORLD = 'https://aiplatform.googleapis.com/v1'
+const GLOBAL_URL = 'https://aiplatform.googleapis.com/v1'
 
 /** Project names (also numbers, or with a domain: `example.com:own`) and locations; anything else could change the path or host. */
 const PROJECT_NAME = /^[a-z0-9][a-z0-9.:-]*$/
-const PLACE = /^[a-z0-9-]+$/
+const LOCATION_NAME = /^[a-z0-9-]+$/
 
 /**
  * A project's base URL, up to the publishers of models. `global` has no location in the host name
@@ -17,10 +17,10 @@ const PLACE = /^[a-z0-9-]+$/
  * host.
  */
 const ofProject = ({ PROJECT, LOCATION }: Variables): string | undefined => {
-  if (!PROJECT || !LOCATION || !PROJECT_NAME.test(PROJECT) || !PLACE.test(LOCATION)) return undefined
+  if (!PROJECT || !LOCATION || !PROJECT_NAME.test(PROJECT) || !LOCATION_NAME.test(LOCATION)) return undefined
   const version =
     LOCATION === 'global'
-      ? WORLD
+      ? GLOBAL_URL
       : /^(?:eu|us)$/.test(LOCATION)
         ? `https://aiplatform.${LOCATION}.rep.googleapis.com/v1`
         : `https://${LOCATION}-aiplatform.googleapis.com/v1`
@@ -43,7 +43,7 @@ const claudeBody = (body: JsonObject): JsonObject => ({
 })
 
 /** Applies Anthropic's quirks with Anthropic's model name: `claude-sonnet-4-5@20250929` is `claude-sonnet-4-5-20250929` there. */
-const perMaker: RequestQuirk = (body, model, lost, protocol) =>
+const claudeQuirks: RequestQuirk = (body, model, lost, protocol) =>
   protocol === 'anthropic-messages'
     ? claudeBody(
         anthropic.quirks.requestBody(body, model.replace(/^anthropic\//, '').replace('@', '-'), lost, protocol),
@@ -51,7 +51,7 @@ const perMaker: RequestQuirk = (body, model, lost, protocol) =>
     : body
 
 /** Gemini models accept one text per embeddings request here (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings). */
-const oneText = (body: JsonObject, model: string, lost: Parameters<RequestQuirk>[2]) => {
+const requireSingleText = (body: JsonObject, model: string, lost: Parameters<RequestQuirk>[2]) => {
   if (model.includes('gemini-embedding') && list(body.instances).length > 1) lost('instances', true)
   return body
 }
@@ -62,7 +62,7 @@ export default {
   title: 'Google Vertex AI',
   order: 145,
   address: ofProject,
-  keyAddress: WORLD,
+  keyAddress: GLOBAL_URL,
   speaks: [
     {
       protocol: 'gemini',
@@ -85,12 +85,12 @@ export default {
   variableAliases: { PROJECT: ['GOOGLE_CLOUD_PROJECT'], LOCATION: ['GOOGLE_CLOUD_LOCATION'] },
   defaultModel: 'gemini-2.5-flash',
   listed: ['gemini-2.5-flash', 'gemini-2.5-flash-lite', 'gemini-2.5-pro', 'gemini-3-flash-preview'],
-  quirks: { ...gemini.quirks, requestBody: perMaker, path: bareModel },
+  quirks: { ...gemini.quirks, requestBody: claudeQuirks, path: bareModel },
   catalogue: 'gemini',
   embeds: {
     protocol: 'vertex-embeddings',
     models: ['gemini-embedding-001', 'text-embedding-005', 'text-multilingual-embedding-002'],
-    requestBody: oneText,
+    requestBody: requireSingleText,
   },
   note: "Without a key: Google's default credentials, for `VERTEX_PROJECT` (or `GOOGLE_CLOUD_PROJECT`) at `VERTEX_LOCATION` (`global`). With one: express mode, without project and location. Claude models are called in their own format. A base URL ends before `/publishers`.",
 } satisfies Provider

@@ -25,16 +25,16 @@ const REFUSES_EFFORT = /^grok-(?:3(?!-mini)|4(?:-|$)|4\.20(?!-multi-agent)|code-
  * Refused settings: penalties, even zero (github.com/miaoxworld/NativeTavern/issues/83, 2026-09-15), stop sequences by reasoning
  * models (github.com/huggingface/smolagents/issues/1766), an effort by some.
  */
-const whatItRefuses: RequestQuirk = (body, model, lost) => {
+const dropRefused: RequestQuirk = (body, model, lost) => {
   const refused = TAKES_STOP.test(model) ? [] : ['stop']
   for (const member of refused) if (list(body[member]).length > 0 || text(body[member])) lost(member)
-  const taken = without(body, ...refused)
-  if (!REFUSES_EFFORT.test(model)) return taken
-  if (text(taken.reasoning_effort) !== undefined) lost('reasoning_effort')
-  const reasoning = object(taken.reasoning)
-  if (text(reasoning?.effort) === undefined) return without(taken, 'reasoning_effort')
+  const accepted = without(body, ...refused)
+  if (!REFUSES_EFFORT.test(model)) return accepted
+  if (text(accepted.reasoning_effort) !== undefined) lost('reasoning_effort')
+  const reasoning = object(accepted.reasoning)
+  if (text(reasoning?.effort) === undefined) return without(accepted, 'reasoning_effort')
   lost('reasoning.effort')
-  return { ...without(taken, 'reasoning_effort'), reasoning: without(reasoning ?? {}, 'effort') }
+  return { ...without(accepted, 'reasoning_effort'), reasoning: without(reasoning ?? {}, 'effort') }
 }
 
 /** `{code, error}` with the message as a string and the code a sentence for the status: only the message identifies the kind. */
@@ -100,6 +100,6 @@ export default {
   // Recordings of grok-4.3 (xai-responses-*) have encrypted reasoning; grok-4-fast-non-reasoning does not reason.
   sealsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: whatItRefuses, usage: reasoningBesideOutput, errors },
+  quirks: { requestBody: dropRefused, usage: reasoningBesideOutput, errors },
   note: 'Responses calls go to its responses API; `XAI_STYLES=chat` keeps them on chat completions.',
 } satisfies Provider

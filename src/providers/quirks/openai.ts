@@ -5,8 +5,8 @@ import { isObject, type Json, type JsonObject, list, text } from '../../core/jso
 import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
 
 /**
- * Adds OpenAI's own members, all of which it accepts. Its chat completions have no place for reasoning of earlier turns: reports
- * differ on whether it is refused or ignored (github.com/adamrushy/OpenAISwift/issues/99, 2023).
+ * Members of its chat completions beyond the common ones. They have no place for reasoning of earlier turns: reports differ on
+ * whether it is refused or ignored (github.com/adamrushy/OpenAISwift/issues/99, 2023).
  */
 export const CHAT: Accepts = {
   takes: ['store', 'metadata', 'prompt_cache_key', 'service_tier', 'verbosity'],

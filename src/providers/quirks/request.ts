@@ -63,7 +63,7 @@ export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, 
 )
 
 /** Whether a setting has no effect: absent, null, false, or the common default. */
-const saysNothing = (value: Json | undefined, usual: Json): boolean =>
+const isNeutral = (value: Json | undefined, usual: Json): boolean =>
   value === undefined || value === null || value === usual
 
 /** The o-series, and GPT-5 before 5.1, in all sizes; not the chat and search variants, which sample as usual. */
@@ -108,7 +108,7 @@ export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   }
   const always = ALWAYS_REASONS.test(name)
   if (!always && !(MAY_REASON.test(name) && asksToReason(body))) return changed
-  const refused = Object.keys(SAMPLING).filter((member) => !saysNothing(changed[member], SAMPLING[member] ?? null))
+  const refused = Object.keys(SAMPLING).filter((member) => !isNeutral(changed[member], SAMPLING[member] ?? null))
   // An empty list of stop sequences is accepted (a recorded o3-mini answered 200).
   if (always && protocol === 'openai-chat' && list(changed.stop).length + (text(changed.stop) ?? '').length > 0)
     refused.push('stop')

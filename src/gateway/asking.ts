@@ -23,7 +23,7 @@ import {
   type Question,
   sameFormat,
 } from './prepare.ts'
-import { sealsIn, withoutProofs } from './proofs.ts'
+import { sealsIn, sealsNamed, withoutProofs } from './proofs.ts'
 import { shortened } from './shorten.ts'
 import type { Turn } from './turn.ts'
 
@@ -85,6 +85,8 @@ class ModelAsking implements Asking<Prepared> {
   #adapted: Map<Candidate, { readonly from: Question; readonly to: Question }> | null = null
   /** How often this request was repeated without a refused member. */
   #repeatedWithout = 0
+  /** How often it was repeated without only the seals that a refusal named. */
+  #sealsNamed = 0
   /** Formats that this request has found missing where a provider should have them. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
@@ -150,12 +152,23 @@ class ModelAsking implements Asking<Prepared> {
     if (this.#turn?.forgotten(this.#questionAt(target), failure) || this.#isAbsent(target, failure)) return true
     if (failure.kind === 'incompatible') return this.#learns(target, failure)
     if (failure.kind !== 'unknown_proof' || this.#unsealed?.has(id)) return false
-    const asked = this.#askedOf(target)
     const open = withoutProofs(this.#short ?? this.#question)
     if (!open) return false
-    for (const seal of sealsIn(asked)) this.#tools.board.refusals.noteSeal(target.candidate, seal)
+    if (this.#leavesOutNamed(target.candidate, failure, sealsIn(this.#askedOf(target)))) return true
     this.#unsealed ??= new Map()
     this.#unsealed.set(id, open)
+    return true
+  }
+
+  /** Notes the seals that are refused, and whether those alone are left out: the refusal names them and not all of them. */
+  #leavesOutNamed(candidate: Candidate, failure: Failure, seals: readonly string[]): boolean {
+    const body = this.#made.get(candidate)?.at(-1)?.prepared?.body ?? ''
+    const named = this.#sealsNamed < MOST_NAMED ? sealsNamed(failure, body, seals) : []
+    const { refusals } = this.#tools.board
+    for (const seal of named.length > 0 ? named : seals) refusals.noteSeal(candidate, seal)
+    this.#adapted?.delete(candidate)
+    if (named.length === 0 || named.length === seals.length) return false
+    this.#sealsNamed++
     return true
   }
 
@@ -241,6 +254,8 @@ class ModelAsking implements Asking<Prepared> {
 }
 /** A request is repeated so often at most, each time without one member more. */
 const MOST_LEFT_OUT = 3
+/** And so often without the seals that a refusal names; after that without any seal. */
+const MOST_NAMED = 2
 
 const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, instance, play, said } from '../../test/support/gateway.ts'
 import type { Asked } from '../../test/support/still-world.ts'
-import { fail } from '../core/failure.ts'
+import { type Failure, fail } from '../core/failure.ts'
 import { refusedMember } from '../protocols/refused-member.ts'
+import { sealsNamed } from './proofs.ts'
 
 const USER = { role: 'user', content: 'hi' }
 const refuses =
@@ -125,6 +126,49 @@ test('a refused seal is left out in the next turn, and the vendor’s own later 
   assert.equal(world.calls.length, 3)
   assert.ok(last.includes('its-own-seal'))
 })
+
+test('of several seals only those that the vendor names are left out; all of them where it names too many', async () => {
+  const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
+  const { ask, world } = bench([claude], (asked) => {
+    const { messages } = JSON.parse(asked.body ?? '') as { messages: { content: { signature?: string }[] | string }[] }
+    const at = messages.findIndex(
+      ({ content }) => content[0] && String(Object(content[0]).signature).startsWith('foreign'),
+    )
+    const message = `messages.${at}.content.0: Invalid \`signature\` in \`thinking\` block`
+    return at === -1 ? play.json(asked, 200, answer) : play.error(asked, 400, { message })
+  })
+  const turn = async (...seals: readonly string[]) => {
+    const calls = world.calls.length
+    const messages = [USER, ...seals.flatMap((seal) => [thought(seal), USER])]
+    const reply = ask({ model: 'a/m', max_tokens: 9, messages }, 'anthropic-messages')
+    await world.pass(2_000)
+    assert.equal(reply.status, 200, reply.text)
+    const sent = seals.filter((seal) => world.calls.at(-1)?.body?.includes(seal))
+    return [world.calls.length - calls, ...sent]
+  }
+  assert.deepEqual(await turn('own-1', 'foreign-1', 'own-2'), [2, 'own-1', 'own-2'])
+  assert.deepEqual(await turn('own-1', 'foreign-1', 'own-2', 'own-3'), [1, 'own-1', 'own-2', 'own-3'])
+  assert.deepEqual(await turn('own-4', 'foreign-2', 'foreign-3', 'foreign-4', 'foreign-5'), [4])
+})
+
+const QUOTED: readonly (readonly [what: string, upstream: Failure['upstream'], seals: readonly string[]])[] = [
+  ['ends of one', { message: 'The encrypted content gAAA...Rg== could not be verified.' }, ['gAAAxRg==']],
+  [
+    'the beginning of all',
+    { message: 'The encrypted content gAAA... could not be verified.' },
+    ['gAAAxRg==', 'gAAAyZw=='],
+  ],
+  ['an item', { message: "Item with id 'rs_2' not found." }, ['gAAAyZw==']],
+  ['the place of an item', { message: 'input[1].encrypted_content: invalid' }, ['gAAAyZw==']],
+  ['a place that is not in the body', { message: 'input[7]: invalid' }, []],
+  ['nothing', { message: 'Invalid reasoning.' }, []],
+]
+for (const [what, upstream = {}, seals] of QUOTED)
+  test(`seals named by ${what}`, () => {
+    const input = ['gAAAxRg==', 'gAAAyZw=='].map((encrypted_content, at) => ({ id: `rs_${at + 1}`, encrypted_content }))
+    const failure = fail('unknown_proof', 'm', { upstream })
+    assert.deepEqual(sealsNamed(failure, JSON.stringify({ input }), ['gAAAxRg==', 'gAAAyZw==']), seals)
+  })
 
 const NAMED: readonly (readonly [message: string, more: object, member: string | undefined])[] = [
   ["property 'store' is unsupported, did you mean 'stop'?", {}, 'store'],

@@ -213,7 +213,7 @@ export const settingsSchema = z.strictObject({
     .enum(['any', 'same-model', 'none'])
     .default('any')
     .describe(
-      'where a request may go when its own targets fail: any provider, another provider of the same model, or nowhere',
+      'where a request may go when its own targets fail: any provider, another provider of the same model, or none (one provider, all its keys; a chat route that lists several providers is limited to the first one too)',
     ),
   unknownModel: z
     .enum(['route', 'reject'])

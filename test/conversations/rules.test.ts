@@ -168,6 +168,34 @@ for (const { name, model, speaks } of VENDORS)
         assert.equal(first, rule)
       })
 
+const thought = { type: 'thinking', thinking: 'hm', signature: 'own seal' }
+const reasoned = { reasoningContent: { reasoningText: { text: 'hm', signature: 'own seal' } } }
+for (const [name, body] of [
+  [
+    'anthropic',
+    { ...claude(user, assistant(thought, use()), asks(used()), assistant(use('2')), asks(used('2'))), thinking },
+  ],
+  [
+    'bedrock',
+    {
+      ...converse(
+        hello,
+        assistant(reasoned, toolUse()),
+        asks(toolResult()),
+        assistant(toolUse('2')),
+        asks(toolResult('2')),
+      ),
+      ...bedrockThinking,
+    },
+  ],
+] as const satisfies readonly (readonly [string, JsonObject])[])
+  test(`rules: ${name}: a later call of a turn that began with a thought needs none`, () => {
+    const vendor = VENDORS.find((one) => one.name === name)
+    const rules = Object.values(vendor?.speaks ?? {}).flatMap((some) => Object.entries(some))
+    assert.ok(vendor && rules.length > 0)
+    for (const [rule, refuses] of rules) assert.equal(refuses(body, context(vendor.model)), null, rule)
+  })
+
 test('rules: every body belongs to a rule', () => {
   const all = new Set(VENDORS.flatMap(({ speaks }) => Object.values(speaks).flatMap((rules) => Object.keys(rules))))
   assert.deepEqual(

@@ -82,21 +82,33 @@ const anthropicSignature: Rule = (body, { isOwn }) =>
 const thinkingFirst = (path: string, found: string): string =>
   `${path}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${found}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable \`thinking\`.`
 
-/** The last assistant message, where the conversation goes on with results of its calls; its index. */
-const underWay = (messages: readonly JsonObject[], hasResult: (block: JsonObject) => boolean): number => {
-  const last = messages.at(-1)
-  if (last?.role !== 'user' || !objects(last.content).some(hasResult)) return -1
-  return messages.findLastIndex(({ role }) => role === 'assistant')
+/**
+ * The index of the last assistant message, where its calls are answered and no message of its turn begins with a thought;
+ * else -1. All calls and results since the last question are one turn, and Claude thinks once in it
+ * (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thought before 101 calls).
+ */
+const unthought = (
+  messages: readonly JsonObject[],
+  hasResult: (block: JsonObject) => boolean,
+  isThought: (block: JsonObject) => boolean,
+): number => {
+  const question = messages.findLastIndex(({ role, content }) => role === 'user' && !objects(content).some(hasResult))
+  const turn = messages.slice(question + 1)
+  const isAnswered = turn.at(-1)?.role === 'user'
+  const begins = turn.some(({ role, content }) => role === 'assistant' && objects(content).slice(0, 1).some(isThought))
+  return isAnswered && !begins ? messages.findLastIndex(({ role }) => role === 'assistant') : -1
 }
 
 const anthropicThinkingFirst: Rule = (body) => {
   if (thinkingType(body) !== 'enabled') return null
   const messages = objects(body.messages)
-  const at = underWay(messages, ({ type }) => type === 'tool_result')
+  const at = unthought(
+    messages,
+    ({ type }) => type === 'tool_result',
+    ({ type }) => type === 'thinking' || type === 'redacted_thinking',
+  )
   const first = text(objects(messages[at]?.content)[0]?.type)
-  return at === -1 || first === 'thinking' || first === 'redacted_thinking'
-    ? null
-    : anthropicError(thinkingFirst(`messages.${at}.content.0`, first ?? 'text'))
+  return at === -1 ? null : anthropicError(thinkingFirst(`messages.${at}.content.0`, first ?? 'text'))
 }
 
 /** Every `tool_use` is answered in the next message. Sources: anthropics/claude-code#2697, edison7009/EchoBird#338. */
@@ -285,9 +297,13 @@ const bedrockThinking = (body: JsonObject): JsonObject | undefined =>
 const bedrockThinkingFirst: Rule = (body) => {
   if (bedrockThinking(body)?.type !== 'enabled') return null
   const messages = objects(body.messages)
-  const at = underWay(messages, ({ toolResult }) => isObject(toolResult))
+  const at = unthought(
+    messages,
+    ({ toolResult }) => isObject(toolResult),
+    (block) => reasoningIn(block) !== undefined,
+  )
   const first = objects(messages[at]?.content)[0]
-  return at === -1 || reasoningIn(first)
+  return at === -1
     ? null
     : claudeInBedrock(thinkingFirst(`messages.${at}.content.0`, first?.toolUse ? 'tool_use' : 'text'))
 }

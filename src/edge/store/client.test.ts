@@ -11,6 +11,7 @@ import type { Failure } from '../../core/failure.ts'
 import type { StoredResponse } from '../../core/stored.ts'
 import { type StoreChange, type ThreadedStore, threadedStore } from './client.ts'
 import { FILE, openDatabase } from './database.ts'
+import type { FromThread, ToThread } from './messages.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {
@@ -301,6 +302,40 @@ test('store: responses in progress of this process stay in progress when its thr
   await until(() => store.problem() === null, 'it recovers')
   await until(async () => (await store.put({ ...one, id: 'b', items: [] })) === null, 'the next thread stores')
   assert.equal((await found(store, 'a'))?.status, 'in_progress')
+})
+
+test('store: a write that is committed too late is removed, also if that has to be tried again', async (t) => {
+  const { path, open } = given()
+  let lockAgain = false
+  let unlock = () => {}
+  class Late extends Worker {
+    constructor(...args: ConstructorParameters<typeof Worker>) {
+      super(...args)
+      this.on('message', ({ answers }: FromThread) => {
+        if (!lockAgain || answers.every((answer) => 'problem' in answer)) return
+        lockAgain = false
+        unlock = lock(path)
+      })
+    }
+    // The thread is in the middle of the commit when the time is over.
+    override postMessage(message: ToThread): void {
+      if (message.do !== 'cancel' || !lockAgain) super.postMessage(message)
+    }
+  }
+  t.mock.method(process, 'getBuiltinModule', () => ({ Worker: Late }))
+  const store = open()
+  assert.equal(await store.put(one), null)
+  const first = lock(path)
+  lockAgain = true
+  assert.equal((await store.put({ ...one, id: 'b', items: [] }))?.kind, 'storage')
+  first()
+  await until(() => !lockAgain, 'the late commit')
+  assert.equal((await found(store, 'b'))?.id, 'b')
+  // Longer than the limit for the removal.
+  await sleep(2_500)
+  unlock()
+  await until(async () => (await found(store, 'b')) === undefined, 'it is removed')
+  assert.equal((await found(store, 'a'))?.id, 'a')
 })
 
 test('store: a folder without access is a problem without a path, and the thread continues', async () => {

@@ -51,6 +51,8 @@ export type ThreadedStore = ResponseStore & {
 const LIMIT = { write: 250, read: 2_000, start: 2_000, close: 2_000 }
 /** ms between two attempts to write while the store does not work. */
 const PROBE = 1_000
+/** Attempts to remove a record that was committed too late, and ms before the second; doubled each time, about 2 minutes in all. */
+const REMOVAL = { tries: 8, first: 1_000 }
 /** ms between two starts of a thread that ended by itself. */
 const RESTART = 1_000
 /** ms after the start when an existing database is opened, so that expired responses are deleted. */
@@ -208,8 +210,14 @@ class StoreClient {
     // The client has already received `store: false`, so a new record is removed again.
     if (operation.do === 'put' && 'value' in answer && answer.value === false) {
       const { id, owner } = operation.response
-      void this.#ask({ do: 'delete', id, owner }, 0)
+      void this.#remove(id, owner, REMOVAL.tries, REMOVAL.first)
     }
+  }
+
+  async #remove(id: string, owner: string, tries: number, wait: number): Promise<void> {
+    const answer = await this.#ask({ do: 'delete', id, owner }, 0)
+    if (!('problem' in answer) || tries === 1) return
+    setTimeout(() => void this.#remove(id, owner, tries - 1, 2 * wait), wait).unref()
   }
 
   #forget(pending: Pending): void {

@@ -252,6 +252,8 @@ const start = async (
     lists.stop()
     signed.close()
     await dial.close()
+    // Background responses whose end could not be stored so far. The store limits the time of a write.
+    await Promise.all([...gateway.jobs.values()].map((job) => job.storeAgain()))
     await responses.close()
     log.info('stopped')
     log.close()

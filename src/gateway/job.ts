@@ -19,7 +19,10 @@ export type JobOptions = {
   readonly failed: (failure: Failure) => JsonObject
   /** Whether it may say more, by what all of them have said. */
   readonly room: () => boolean
-  /** Stores the response in its new state. Resolves when it is stored, or could not be in the time allowed. */
+  /**
+   * Stores the response in its new state, unless its end is stored. Resolves when it is stored, or could not be in the time
+   * allowed.
+   */
   readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly JobEvent[]) => Promise<void>
 }
 
@@ -79,6 +82,13 @@ export class Job implements Reply {
       this.#gone()
     }
     await this.#ending
+  }
+
+  /** At shutdown: one more attempt to store an end that could not be stored. Resolves as `keep` does. */
+  async storeAgain(): Promise<void> {
+    if (!this.#ending) return
+    await this.#ending
+    await this.#options.keep(this.#response, this.#status, this.#events)
   }
 
   // ── What the road tells ────────────────────────────────────────────────────────────────────────────────────────

@@ -28,12 +28,15 @@ const dataFolder = (): string => {
   return join(parent, 'data')
 }
 
+/** A question with the word `held` is answered after this. */
+let answerHeld: Promise<void> = Promise.resolve()
+
 /** The question states the length of the answer, in words. */
-const upstream = await startUpstream((asked) =>
-  asked.method === 'GET'
-    ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-    : say(asked, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(asked.body)?.[1] ?? 1)) }),
-)
+const upstream = await startUpstream(async (asked) => {
+  if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+  if (asked.body.includes('held')) await answerHeld
+  return say(asked, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(asked.body)?.[1] ?? 1)) })
+})
 closers.push(() => upstream.close())
 
 const begin = async (folder: string): Promise<Started> => {
@@ -178,6 +181,30 @@ describe('a locked database', () => {
     await assertOneLineAtEachChange(gateway)
     await kill(gateway)
     await assertHonest(await begin(folder), [before, ...answers, after])
+  })
+
+  test('while a background response ends: the shutdown stores it once the lock is released', async () => {
+    const folder = dataFolder()
+    const gateway = await begin(folder)
+    await untilStored(gateway)
+    const other = new DatabaseSync(join(folder, 'responses.db'))
+    closers.push(() => other.close())
+    const held = Promise.withResolvers<void>()
+    answerHeld = held.promise
+    const accepted = await post(`${gateway.base}/responses`, { model: 'm', input: 'held', background: true })
+    assert.equal(accepted.status, 200, accepted.text)
+    const { id } = accepted.json()
+    const statusOf = async (at: Started): Promise<string> =>
+      ((await (await fetch(`${at.base}/responses/${id}`)).json()) as { status: string }).status
+    other.exec('BEGIN IMMEDIATE')
+    held.resolve()
+    for (const end = performance.now() + 30_000; (await statusOf(gateway)) !== 'completed'; await sleep(20))
+      assert.ok(performance.now() < end, 'the answer is shown before it is stored')
+    // The write is tried again after 1 s and 2 s, and then after 4 s.
+    await sleep(4_000)
+    other.exec('COMMIT')
+    assert.equal(await gateway.stop(), 0)
+    assert.equal(await statusOf(await begin(folder)), 'completed')
   })
 
   test('before the gateway starts: it serves, and stores when the lock is released', async () => {

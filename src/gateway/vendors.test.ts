@@ -344,12 +344,15 @@ for (const vendor of ['openai', 'azure-openai']) {
         },
         { type: 'function_call', id: 'call_9', call_id: 'c', name: 'f', arguments: '{}' },
         { type: 'function_call_output', id: 'x', call_id: 'c', output: 'r' },
+        { id: '3a4b', role: 'assistant', content: 'a' },
+        { id: 'msg_1', role: 'assistant', content: 'a' },
       ],
     })
-    const [reasoning, message, call] = body.input as readonly JsonObject[]
+    const [reasoning, message, call, , untyped, ownUntyped] = body.input as readonly JsonObject[]
     assert.deepEqual(reasoning, OWN)
     assert.equal(message?.id, undefined)
     assert.equal(call?.id, undefined)
+    assert.deepEqual([untyped?.id, ownUntyped?.id], [undefined, 'msg_1'])
     assert.deepEqual(dropped, ['input[0].content'])
   })
 }

@@ -69,7 +69,8 @@ const ownItem = (item: Json, lost: (member: string) => void): Json | undefined =
   }
   const open = item.type === 'reasoning' && list(item.content).length > 0 ? without(item, 'content') : item
   const id = text(open.id)
-  const type = text(open.type) ?? ''
+  // An item without a type is a message.
+  const type = text(open.type) ?? (typeof open.role === 'string' ? 'message' : '')
   const prefix = Object.hasOwn(PREFIXES, type) ? PREFIXES[type] : undefined
   return id === undefined || prefix === undefined || id.startsWith(prefix) ? open : without(open, 'id')
 }

@@ -173,7 +173,7 @@ function* partsOf(text: string, piece: number): Generator<string, void, undefine
 }
 
 /** About how many characters the value takes; as soon as that is above `most`, any number above it. */
-const sizeUpTo = (value: Json | undefined, most: number): number => {
+export const sizeUpTo = (value: Json | undefined, most: number): number => {
   if (typeof value === 'string') return value.length + 2
   if (typeof value !== 'object' || value === null) return 8
   let size = 2

@@ -6,13 +6,13 @@ import { COMPACT, compactionItem, outputText } from '../protocols/openai-respons
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import type { Gateway } from './handle.ts'
 import { lettersOf } from './letters.ts'
-import { ask } from './question.ts'
+import { askInTurns } from './question.ts'
 import { turnAway, UNTRIED } from './refusal.ts'
 import { respond } from './respond.ts'
 
 export const compact = async (gateway: Gateway, received: Received, reply: Reply): Promise<void> => {
   const refuse = (failure: Failure) => turnAway(openaiResponses, reply, failure, received.id, UNTRIED)
-  const asked = ask(openaiResponses, received.body, received.headers, gateway.config().settings.limit)
+  const asked = await askInTurns(openaiResponses, received, gateway.config().settings.limit, gateway.world.turn)
   if (!asked.ok) return refuse(asked.failure)
   const { model, input, instructions, previous_response_id, prompt_cache_key } = asked.value.body
   const items: readonly Json[] =

@@ -2,8 +2,12 @@
 import type { Received, Reply } from '../core/call.ts'
 import type { ChatEvent } from '../core/chat.ts'
 import { type Failure, fail, good, type Outcome } from '../core/failure.ts'
-import { parseObject } from '../core/json.ts'
+import { type JsonObject, object, parseObject } from '../core/json.ts'
+import { DEEPEST } from '../core/json-text.ts'
+import { readLarge } from '../core/large-json.ts'
+import { writeLarge } from '../core/large-write.ts'
 import type { AnswerContext } from '../core/protocol.ts'
+import { inTurns, PIECE } from '../core/steps.ts'
 import type { MemoryStore } from '../core/stored.ts'
 import type { World } from '../core/world.ts'
 import { usable } from '../policy/models.ts'
@@ -15,7 +19,7 @@ import { Job } from './job.ts'
 import { KeepingReply } from './keeping.ts'
 import { lettersOf } from './letters.ts'
 import type { Question } from './prepare.ts'
-import { ask } from './question.ts'
+import { askInTurns } from './question.ts'
 import { Recorder, refuseAndRecord } from './record.ts'
 import { turnAway, UNTRIED } from './refusal.ts'
 import { pourEvents } from './stored.ts'
@@ -29,12 +33,19 @@ export const respond = (
   connection?: MemoryStore,
 ): Promise<void> => {
   const world = turnWorld(gateway, received, connection)
-  // The word is looked for first: hardly any request says it, and the body is parsed on the road.
-  if (received.body.includes('"background"') && parseObject(received.body)?.background === true)
-    return inBackground(gateway, world, received, reply)
-  if (connection && received.body.includes('"generate"') && parseObject(received.body)?.generate === false)
-    return prepareTurn(gateway, world, received, reply)
-  return answer(gateway, world, received, reply)
+  // A search first: few requests contain these names, and `answer` parses the body anyway.
+  const { body } = received
+  if (!body.includes('"background"') && !(connection && body.includes('"generate"')))
+    return answer(gateway, world, received, reply)
+  const choose = (asked: JsonObject | undefined): Promise<void> => {
+    if (asked?.background === true) return inBackground(gateway, world, received, reply)
+    if (connection && asked?.generate === false) return prepareTurn(gateway, world, received, reply)
+    return answer(gateway, world, received, reply)
+  }
+  if (body.length <= PIECE) return choose(parseObject(body))
+  return inTurns(readLarge(body, DEEPEST), world.loopTurn).then((read) =>
+    choose(object(read.ok ? read.value : undefined)),
+  )
 }
 
 /** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
@@ -75,6 +86,7 @@ const turnWorld = (gateway: Gateway, { client }: Received, connection: MemorySto
     shelves: connection ? { durable, connection } : { durable },
     owner: client,
     limits: config.settings.limit,
+    loopTurn: world.turn,
     letters: (length) => lettersOf(world, length),
     created: Math.floor(world.date() / 1000),
     othersMayKnow: usable(config).some(keepsResponses),
@@ -101,7 +113,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
     refuseAndRecord(openaiResponses, reply, record, failure, null)
   }
   const options = { id: newId(world), background: true }
-  const asked = ask(openaiResponses, received.body, received.headers, world.limits)
+  const asked = await askInTurns(openaiResponses, received, world.limits, world.loopTurn)
   if (!asked.ok) return refuse(asked.failure)
   const names = repeating(world.letters)
   const unfit = notStorable(world, asked.value)
@@ -143,7 +155,9 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
     return refuse(unkept)
   }
   const { background: _, stream: __, stream_options: ___, ...rest } = asked.value.body
-  const body = JSON.stringify({ ...rest, stream: true })
+  const streamed = { ...rest, stream: true }
+  const isLarge = received.body.length > PIECE
+  const body = isLarge ? (await inTurns(writeLarge(streamed), world.loopTurn)).text : JSON.stringify(streamed)
   const away: Received = { ...received, body }
   void handle(gateway, openaiResponses, away, job, async (question) => {
     const again = await turnFor({ ...world, letters: names() }, question, options)
@@ -167,7 +181,7 @@ const prepareTurn = async (gateway: Gateway, world: TurnWorld, received: Receive
   // Codex sends its instructions and tools ahead, and no question yet.
   const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
   const source = nothing ? JSON.stringify({ ...body, input: '' }) : received.body
-  const asked = ask(openaiResponses, source, received.headers, world.limits)
+  const asked = await askInTurns(openaiResponses, { ...received, body: source }, world.limits, world.loopTurn)
   if (!asked.ok) return turnAway(openaiResponses, reply, asked.failure, received.id, UNTRIED)
   const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
   const begun = await begin(world, question, { id: newId(world), background: false })

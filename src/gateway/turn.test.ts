@@ -83,6 +83,7 @@ const worldOf = (all: readonly StoredResponse[], more: Partial<TurnWorld> = {}):
     shelves: { durable },
     owner: 'me',
     limits,
+    loopTurn: (run) => queueMicrotask(run),
     letters: (length) => String(letters++).padStart(length, 'x'),
     created: 1_700_000_000,
     othersMayKnow: false,
@@ -562,4 +563,35 @@ test('turn: of very many items the last ones can be referenced', async () => {
   await (await turnOf(world, { input })).keep('{"output":[{"id":"said"}]}', 'completed', null)
   const { items } = world.stored('resp_hgnew') ?? { items: [] }
   assert.deepEqual([items.length, items[0], items.at(-1)], [10_000, 'm10001', 'said'])
+})
+
+test('turn: a large conversation is expanded and stored in pieces, and is the same', async () => {
+  const words = 'a "word" é😀 '.repeat(30_000)
+  const earlier = (id: string, previous: string | null): StoredResponse =>
+    stored(id, {
+      previous,
+      input: JSON.stringify([
+        { type: 'message', role: 'user', id: `msg_${id}`, content: [{ type: 'input_text', text: words }] },
+      ]),
+    })
+  let turns = 0
+  const loopTurn = (run: () => void) => {
+    turns++
+    queueMicrotask(run)
+  }
+  const world = worldOf([earlier('resp_hgone', null), earlier('resp_hgtwo', 'resp_hgone')], { loopTurn })
+  const turn = await turnOf(world, { model: 'm', input: 'and now?', previous_response_id: 'resp_hgtwo' })
+  const input = list(turn.question.body.input)
+  assert.equal(input.length, 5)
+  assert.equal(input.filter((item) => JSON.stringify(item).includes(JSON.stringify(words))).length, 2)
+  assert.ok(turns > 10, `${turns} turns`)
+
+  const large = await turnOf(world, { model: 'm', input: words })
+  const before = turns
+  assert.equal(await large.keep('{"id":"resp_hgnew","output":[]}', 'completed', null), null)
+  assert.ok(turns > before + 1)
+  assert.match(
+    world.stored('resp_hgnew')?.input ?? '',
+    /^\[\{"type":"message","role":"user","content":\[\{"type":"input_text"/,
+  )
 })

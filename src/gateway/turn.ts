@@ -9,8 +9,11 @@ import type { Reply } from '../core/call.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../core/json.ts'
 import { DEEPEST, rewrite, survey } from '../core/json-text.ts'
+import { readLarge } from '../core/large-json.ts'
+import { sizeUpTo, writeLarge } from '../core/large-write.ts'
 import type { Kept } from '../core/protocol.ts'
 import type { ProviderKey } from '../core/provider.ts'
+import { inTurns, type Turn as LoopTurn, ownTurn, PIECE } from '../core/steps.ts'
 import type { Maker, MemoryStore, ResponseStatus, ResponseStore, StoredResponse } from '../core/stored.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import type { ExtentLimits } from '../policy/extent.ts'
@@ -19,7 +22,7 @@ import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import type { Flow } from './attempt.ts'
 import { KeepingReply } from './keeping.ts'
 import type { Prepared, Question } from './prepare.ts'
-import { ask } from './question.ts'
+import { askInTurns } from './question.ts'
 
 /** Where the answers of a turn are looked for and put. */
 export type Shelves = {
@@ -34,6 +37,8 @@ export type TurnWorld = {
   readonly owner: string
   /** Of the whole conversation. */
   readonly limits: ExtentLimits
+  /** Runs a piece of work on a large conversation in its own turn of the event loop. */
+  readonly loopTurn: LoopTurn
   /** Letters for ids. */
   readonly letters: (length: number) => string
   /** s since 1970. */
@@ -144,12 +149,23 @@ export class Turn {
       if (previous !== null) connection?.delete(previous, this.#world.owner)
       return null
     }
-    if (this.kept.store) return durable?.put(this.#record(response, status, events)) ?? null
-    connection?.put(this.#record(response, status, events))
+    const stored = { response, status, events }
+    if (this.question.source.length > PIECE) return this.#keepLarge(stored)
+    const record = this.#record(stored, JSON.stringify(this.#named()))
+    if (this.kept.store) return durable?.put(record) ?? null
+    connection?.put(record)
     return null
   }
 
-  #record(response: string, status: ResponseStatus, events: string | null): StoredResponse {
+  async #keepLarge(stored: Answered): Promise<Failure | null> {
+    const { shelves, loopTurn } = this.#world
+    const record = this.#record(stored, await written(this.#named(), loopTurn))
+    if (this.kept.store) return shelves.durable?.put(record) ?? null
+    shelves.connection?.put(record)
+    return null
+  }
+
+  #record({ response, status, events }: Answered, source: string): StoredResponse {
     const { id, previous } = this.kept
     const input = this.#named()
     return {
@@ -158,7 +174,7 @@ export class Turn {
       previous,
       status,
       created: this.#world.created,
-      input: JSON.stringify(input),
+      input: source,
       response,
       events,
       items: [...input, ...list(object(parseJson(response))?.output)]
@@ -167,6 +183,24 @@ export class Turn {
       maker: this.#maker,
     }
   }
+}
+
+/** What is stored of a turn's answer. */
+type Answered = {
+  readonly response: string
+  readonly status: ResponseStatus
+  readonly events: string | null
+}
+
+/** The value as JSON, written in turns of the event loop. */
+const written = async (value: Json, loopTurn: LoopTurn): Promise<string> =>
+  (await inTurns(writeLarge(value), loopTurn)).text
+
+/** Stored JSON, read in turns of the event loop where it is large. */
+const read = async (source: string, loopTurn: LoopTurn): Promise<unknown> => {
+  if (source.length <= PIECE) return parseJson(source)
+  const found = await inTurns(readLarge(source, Number.POSITIVE_INFINITY), loopTurn)
+  return found.ok ? found.value : undefined
 }
 
 /** A new answer's id. */
@@ -208,14 +242,25 @@ export const turnFor = async (
   // What we have given an id and have no more was deleted, or has expired: half a conversation would be another one.
   if (root?.startsWith(OWN_ID) || (root !== null && !world.othersMayKnow)) return bad(unknownPrevious(root))
   if (last?.status === 'queued' || last?.status === 'in_progress') return bad(notDone(last.id))
-  const earlier = turns.flatMap(said)
+  const earlier: JsonObject[] = []
+  let spent = 0
+  for (const turn of turns) {
+    for (const item of await itemsIn(turn, world.loopTurn)) earlier.push(unnamed(item))
+    spent += sizeOf(turn)
+    if (spent <= PIECE) continue
+    spent = 0
+    await ownTurn(world.loopTurn)
+  }
   const orphan = last ? orphanOf(earlier, asking) : null
   if (orphan) return bad(orphan)
 
   const { previous_response_id: _, ...rest } = body
   const whole = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...earlier, ...asking] }
   const clientPath = pathIn(earlier.length, isString(body.input))
-  const asked = ask(openaiResponses, JSON.stringify(whole), question.headers, world.limits)
+  const size = question.source.length + turns.reduce((sum, turn) => sum + sizeOf(turn), 0)
+  const source = size > PIECE ? await written(whole, world.loopTurn) : JSON.stringify(whole)
+  const received = { body: source, headers: question.headers }
+  const asked = await askInTurns(openaiResponses, received, world.limits, world.loopTurn)
   if (!asked.ok) {
     const { param } = asked.failure
     return bad({ ...asked.failure, ...(param !== undefined && { param: clientPath(param) }) })
@@ -230,7 +275,7 @@ type Named = { readonly item: JsonObject; readonly turn: StoredResponse }
 
 /** The items that a question references by id instead of repeating them, with the turns that contain them. */
 const referredTo = async (
-  { shelves: { durable, connection }, owner }: TurnWorld,
+  { shelves: { durable, connection }, owner, loopTurn }: TurnWorld,
   items: readonly JsonObject[],
 ): Promise<Outcome<ReadonlyMap<string, Named>>> => {
   const found = new Map<string, Named>()
@@ -241,12 +286,12 @@ const referredTo = async (
   for (const id of [...wanted].slice(0, MOST_NAMED)) {
     if (!known.has(id) && size <= MOST_SAID) {
       const own = connection?.holding(id, owner)
-      const read = own || !durable ? good(own) : await durable.holding(id, owner)
-      if (!read.ok) return read
-      const turn = read.value
+      const holding = own || !durable ? good(own) : await durable.holding(id, owner)
+      if (!holding.ok) return holding
+      const turn = holding.value
       if (turn) {
         size += sizeOf(turn)
-        for (const item of itemsIn(turn)) known.set(text(item.id) ?? '', { item: unnamed(item), turn })
+        for (const item of await itemsIn(turn, loopTurn)) known.set(text(item.id) ?? '', { item: unnamed(item), turn })
       }
     }
     const one = known.get(id)
@@ -257,7 +302,7 @@ const referredTo = async (
 
 /** Characters of what is named, as often as it is: a few letters may name megabytes, and again and again. */
 const sizeOfNamed = (items: readonly JsonObject[], references: ReadonlyMap<string, Named>): number => {
-  const sizes = new Map([...references].map(([id, { item }]) => [id, JSON.stringify(item).length]))
+  const sizes = new Map([...references].map(([id, { item }]) => [id, sizeUpTo(item, MOST_SAID)]))
   return items.reduce((sum, { id }) => sum + (sizes.get(text(id) ?? '') ?? 0), 0)
 }
 
@@ -383,11 +428,12 @@ const PREFIXES: ReadonlyMap<string, string> = new Map([
   ['compaction', 'cmp'],
 ])
 
-const itemsIn = ({ input, response }: StoredResponse): readonly JsonObject[] =>
-  [...list(parseJson(input)), ...list(object(parseJson(response))?.output)].filter(isObject)
-
-/** What was asked and answered in a turn, as items of a later question. */
-const said = (turn: StoredResponse): readonly JsonObject[] => itemsIn(turn).map(unnamed)
+/** What was asked and answered in a turn. */
+const itemsIn = async (turn: StoredResponse, loopTurn: LoopTurn): Promise<readonly JsonObject[]> => {
+  const input = await read(turn.input, loopTurn)
+  const response = await read(turn.response, loopTurn)
+  return [...list(input), ...list(object(response)?.output)].filter(isObject)
+}
 
 /** Ids mean nothing to whoever answers next; a thought without its seal is only what it says. */
 const unnamed = (item: JsonObject): JsonObject => {

@@ -122,7 +122,7 @@ const joined: readonly (readonly [
     77,
   ],
   [
-    'several keys from a variable, those of the environment among them',
+    'several keys from a variable, including one of the environment',
     { OPENAI_API_KEY: 'a,b', OPENAI_API_KEY_2: 'c', SPARE: 'd, e' },
     'providers: { openai: { keys: [ "${OPENAI_API_KEY}", { value: "${SPARE}", weight: 2 } ] } }',
     ({ instances: [openai] }) => openai?.keys.map(({ secret, weight }) => [secret?.reveal(), weight]),
@@ -156,7 +156,7 @@ const joined: readonly (readonly [
     ['here'],
   ],
   [
-    'the environment wins over the address, models and styles of a name of the file',
+    'address, models and styles of the environment take precedence',
     { EAST_BASE_URL: 'http://env/v1', EAST_MODELS: 'b', EAST_STYLES: 'responses', EAST_API_KEY: 'e' },
     EAST,
     ({ instances }) =>
@@ -194,21 +194,21 @@ const joined: readonly (readonly [
     ],
   ],
   [
-    'a second instance of a known one',
+    'a second instance of a known provider',
     {},
     'providers: { work: { kind: openai, keys: [k] } }',
     ({ instances }) => instances.map(({ id, provider, baseUrl }) => [id, provider.name, baseUrl]),
     [['work', 'openai', 'https://api.openai.example/v1']],
   ],
   [
-    'another name of a known one',
+    'an alias of a known provider',
     { GOOGLE_API_KEY: 'g' },
     'providers: { google: { models: [x] } }\nroutes: { r: { targets: [google/y] } }',
     ({ instances, routes }) => [instances.map(({ id, models }) => [id, models]), routes.get('r')?.targets],
     [[['gemini', ['x']]], [{ provider: 'gemini', model: 'y', weight: 1 }]],
   ],
   [
-    'capitals and underscores are the same name',
+    'capitals and underscores in a name',
     {},
     'providers: { My_LLM: { kind: openai-compatible, baseUrl: "http://m" } }\nroutes: { r: { targets: [MY_LLM/x] } }',
     ({ instances, routes }) => [instances[0]?.id, routes.get('r')?.targets[0]?.provider],
@@ -222,7 +222,7 @@ const joined: readonly (readonly [
     ['https://a.example/openai', '7'],
   ],
   [
-    'names of prototypes',
+    'names of object prototype members',
     {},
     'providers: { constructor: { kind: openai-compatible, baseUrl: "http://c" } }\nroutes: { __proto__: { targets: [constructor/x] }, toString: { targets: [constructor] } }',
     ({ instances, routes }) => [instances.map(({ id }) => id), [...routes.keys()]],
@@ -286,7 +286,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     `headgate.yaml:3:5: providers.openai: found the unknown name "key"; allowed: did you mean keys? ${members}`,
   ],
   [
-    'keys that are no list',
+    'keys that are not a list',
     'providers:\n  openai:\n    keys: canary-key',
     /^headgate\.yaml:3:11: providers\.openai\.keys: found a value that is not shown, .*; allowed: a list/,
   ],
@@ -326,7 +326,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     /^headgate\.yaml:1:44: providers\.openai\.styles\.0: found "klingon"; allowed: one of chat, responses, messages/,
   ],
   [
-    'a variable the provider has not',
+    'an unknown variable of a provider',
     'providers: { openai: { keys: [a], variables: { region: x } } }',
     'headgate.yaml:1:48: providers.openai.variables: found the unknown name "region"; allowed: nothing: openai has none',
   ],
@@ -336,7 +336,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     /^headgate\.yaml:1:14: providers\.demo: found the name "demo"; allowed: another name/,
   ],
   [
-    'a name that cannot be one',
+    'an invalid name',
     'providers: { "a/b": { kind: openai } }',
     /^headgate\.yaml:1:14: providers\.a\/b: found the name "a\/b"; allowed: a name of letters/,
   ],
@@ -356,7 +356,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     'headgate.yaml:2:20: routes.fast.targets: found an empty list; allowed: a list of values, not empty',
   ],
   [
-    'a route of nothing',
+    'an empty route',
     'routes:\n  fast:',
     /^headgate\.yaml:2:\d+: routes\.fast\.targets: found nothing; allowed: a list/,
   ],
@@ -396,14 +396,10 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     'data: { dir: "${EMPTY}" }',
     /^headgate\.yaml:1:14: found \$\{EMPTY\}, which is not set/,
   ],
-  [
-    'a reference that is none',
-    'data: { dir: "${a b}" }',
-    /^headgate\.yaml:1:14: found "\$\{a b\}"; allowed: \$\{NAME\}/,
-  ],
+  ['a malformed reference', 'data: { dir: "${a b}" }', /^headgate\.yaml:1:14: found "\$\{a b\}"; allowed: \$\{NAME\}/],
   ['a prototype as a variable', 'data: { dir: "${constructor}" }', /found \$\{constructor\}, which is not set/],
   [
-    'a number from a variable that is none',
+    'a variable that is not a number',
     'circuit:\n  timeout: ${WORD}',
     'headgate.yaml:2:12: circuit.timeout: found "${WORD}"; allowed: a whole number from 0 to 2147483647',
   ],

@@ -9,7 +9,7 @@ import { allowedBy, durationHint, jsonSchemaOf, type Schema, schemasAt, styleNam
 import { type Problem, quote } from './problem.ts'
 import type { Tree } from './tree.ts'
 
-const weight = z.number().positive().max(1_000_000).default(1).describe('its share of the load, beside the others')
+const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
 const text = z.string().min(1)
 
 const keySchema = z.union([text, z.strictObject({ value: text, weight })])
@@ -18,30 +18,30 @@ const targetSchema = z.union([text, z.strictObject({ provider: text, model: text
 const providerSchema = z.strictObject({
   kind: text
     .optional()
-    .describe("a known provider's name, or openai-compatible; needed if the name is not a known one"),
-  baseUrl: text.optional().describe('where to send instead of its own address, version segment included'),
+    .describe("a known provider's name, or openai-compatible; required unless the name is a known one"),
+  baseUrl: text.optional().describe('base URL instead of the default one, with the version segment'),
   keys: z
     .array(keySchema)
     .optional()
-    .describe(`keys, as "\${NAME}" or with a weight; those of the environment join them`),
-  models: z.array(text).optional().describe('its models; the first is the default'),
+    .describe(`keys, as "\${NAME}" or with a weight; keys from the environment are added`),
+  models: z.array(text).optional().describe('models; the first is the default'),
   styles: z
     .array(z.enum(Object.values(styleNames)))
     .min(1)
     .optional()
-    .describe('wire formats it may be spoken to in'),
+    .describe('API styles to use with it'),
   aggregate: z
     .boolean()
     .optional()
-    .describe('ask it for a stream where a client wants a whole answer too, so that a break in it is tried elsewhere'),
-  variables: z.record(z.string(), text).optional().describe('more it needs to know, as apiVersion for Azure'),
+    .describe('request a stream also for whole answers, so that an interrupted one can be retried on another target'),
+  variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
 })
 
 const routeSchema = z.strictObject({
   strategy: settingsSchema.shape.strategy
     .unwrap()
     .optional()
-    .describe('how its targets are ordered; else the setting `strategy`'),
+    .describe('order of its targets; default: the setting `strategy`'),
   targets: z
     .array(targetSchema)
     .min(1)
@@ -51,8 +51,8 @@ const routeSchema = z.strictObject({
 
 export const fileSchema = z.strictObject({
   ...settingsSchema.shape,
-  providers: z.record(z.string(), providerSchema).optional().describe('upstreams, by name; tried in this order'),
-  routes: z.record(z.string().min(1), routeSchema).optional().describe('names clients may send as `model`'),
+  providers: z.record(z.string(), providerSchema).optional().describe('providers by name; tried in this order'),
+  routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
 })
 
 export type ProviderEntry = z.output<typeof providerSchema>

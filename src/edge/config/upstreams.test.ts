@@ -31,12 +31,12 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
   ],
   ['a numbered key alone', { OPENAI_API_KEY_2: 'b' }, [`openai openai ${OPENAI} [b] []`]],
   [
-    'an empty key is none',
+    'an empty key is ignored',
     { OPENAI_API_KEY: ' ', GROQ_API_KEY: 'g' },
     ['groq groq https://api.groq.example/v1 [g] []'],
   ],
   [
-    'only commas are no key',
+    'a key of commas only is ignored',
     { OPENAI_API_KEY: ',,', GROQ_API_KEY: 'g' },
     ['groq groq https://api.groq.example/v1 [g] []'],
   ],
@@ -46,17 +46,17 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ['openai openai http://127.0.0.1:9/v1 [a] [x y]'],
   ],
   [
-    'the other name for the address',
+    'API_BASE for the address',
     { OPENAI_API_KEY: 'a', OPENAI_API_BASE: 'http://h:9/v1' },
     ['openai openai http://h:9/v1 [a] []'],
   ],
   [
-    'of both names for the address the first wins',
+    'BASE_URL takes precedence over API_BASE',
     { OPENAI_API_KEY: 'a', OPENAI_API_BASE: 'http://old/v1', OPENAI_BASE_URL: 'http://new/v1' },
     ['openai openai http://new/v1 [a] []'],
   ],
   [
-    'a provider mends its address',
+    'a provider normalises its address',
     { ANTHROPIC_API_KEY: 'a', ANTHROPIC_BASE_URL: 'http://h:9/' },
     ['anthropic anthropic http://h:9/v1 [a] []'],
   ],
@@ -82,7 +82,7 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ['azure-openai azure-openai https://other.example/openai [a] []'],
   ],
   [
-    'a base URL goes before an address made from variables',
+    'a base URL takes precedence over an address from variables',
     {
       AZURE_OPENAI_API_KEY: 'a',
       AZURE_OPENAI_ENDPOINT: 'https://mine.example',
@@ -92,12 +92,12 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
   ],
   ['an alias', { GOOGLE_API_KEY: 'g' }, ['gemini gemini https://api.gemini.example/v1 [g] []']],
   [
-    'the own name before an alias',
+    'the name takes precedence over an alias',
     { GOOGLE_API_KEY: 'g', GEMINI_API_KEY: 'own' },
     ['gemini gemini https://api.gemini.example/v1 [own] []'],
   ],
   [
-    'a label never goes with an alias',
+    'an alias cannot have a label',
     { GOOGLE_MAPS_API_KEY: 'map', GROQ_API_KEY: 'g' },
     ['groq groq https://api.groq.example/v1 [g] []'],
   ],
@@ -107,7 +107,7 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ['my-llm openai-compatible http://127.0.0.1:9000/v1 [m] [a b]'],
   ],
   [
-    'an unknown name with the other name for the address, and a numbered key',
+    'an unknown name with API_BASE and a numbered key',
     { MY_LLM_API_KEY_2: 'm', MY_LLM_API_BASE: 'http://h/v1' },
     ['my-llm openai-compatible http://h/v1 [m] []'],
   ],
@@ -147,12 +147,12 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ],
   ],
   [
-    'PROVIDERS says which and in what order',
+    'PROVIDERS selects providers and their order',
     { PROVIDERS: 'groq, OpenAI', OPENAI_API_KEY: 'o', GROQ_API_KEY: 'g', MISTRAL_API_KEY: 'm' },
     ['groq groq https://api.groq.example/v1 [g] []', `openai openai ${OPENAI} [o] []`],
   ],
   [
-    'PROVIDERS knows other names',
+    'PROVIDERS accepts aliases',
     { PROVIDERS: 'google,my_llm', GEMINI_API_KEY: 'g', MY_LLM_API_KEY: 'm', MY_LLM_BASE_URL: 'http://m' },
     ['gemini gemini https://api.gemini.example/v1 [g] []', 'my-llm openai-compatible http://m [m] []'],
   ],
@@ -162,7 +162,7 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ['openai openai http://h/v1 [] []'],
   ],
   [
-    'no key, but a variable that says that the machine signs in',
+    'no key, but a variable that requests the cloud identity',
     { BEDROCK_REGION: 'r' },
     ['bedrock bedrock https://bedrock.r.example [] []'],
   ],
@@ -177,32 +177,32 @@ const cases: readonly (readonly [string, Record<string, string>, readonly string
     ['bedrock bedrock https://bedrock.r.example [] []'],
   ],
   [
-    'a key goes before the identity of the machine',
+    'a key takes precedence over the cloud identity',
     { BEDROCK_REGION: 'r', BEDROCK_API_KEY: 'k' },
     ['bedrock bedrock https://keys.bedrock.example [k] []'],
   ],
   [
-    'the identity of the machine at another address',
+    'the cloud identity at another address',
     { BEDROCK_REGION: 'r', BEDROCK_BASE_URL: 'http://b/x', BEDROCK_MODELS: 'm' },
     ['bedrock bedrock http://b/x [] [m]'],
   ],
   [
-    'a label of one without a key has to be named',
+    'a label without a key must be in PROVIDERS',
     { BEDROCK_REGION: 'r', BEDROCK_EAST_REGION: 'e', PROVIDERS: 'bedrock-east,bedrock' },
     ['bedrock-east bedrock https://bedrock.e.example [] []', 'bedrock bedrock https://bedrock.r.example [] []'],
   ],
   [
-    'a label of one without a key that nobody named belongs to another program',
+    'a label without a key that is not in PROVIDERS is ignored',
     { BEDROCK_EAST_REGION: 'e', GROQ_API_KEY: 'g' },
     ['groq groq https://api.groq.example/v1 [g] []'],
   ],
   [
-    'an empty variable says nothing',
+    'an empty variable is ignored',
     { BEDROCK_REGION: ' ', GROQ_API_KEY: 'g' },
     ['groq groq https://api.groq.example/v1 [g] []'],
   ],
   [
-    'names of prototypes',
+    'names of object prototype members',
     {
       CONSTRUCTOR_API_KEY: 'c',
       CONSTRUCTOR_BASE_URL: 'http://c',
@@ -314,13 +314,8 @@ for (const [env, expected] of warned)
 
 const inFiles = [
   ['a region in the file', {}, 'providers: { bedrock: { variables: { region: r } } }', 'https://bedrock.r.example'],
-  ['a region by its other name', { AWS_REGION: 'o' }, 'providers: { bedrock: {} }', 'https://bedrock.o.example'],
-  [
-    'a name of its own',
-    {},
-    'providers: { east: { kind: bedrock, variables: { region: e } } }',
-    'https://bedrock.e.example',
-  ],
+  ['a region by its alias', { AWS_REGION: 'o' }, 'providers: { bedrock: {} }', 'https://bedrock.o.example'],
+  ['an own name', {}, 'providers: { east: { kind: bedrock, variables: { region: e } } }', 'https://bedrock.e.example'],
 ] as const
 for (const [name, env, yaml, address] of inFiles)
   test(`file: the cloud identity is used without a key: ${name}`, () => {

@@ -196,7 +196,7 @@ test('log: no field value breaks a line or controls a terminal', () => {
       const written = lines()
       assert.equal(written.length, 3, JSON.stringify(text))
       for (const line of written) {
-        // biome-ignore lint/suspicious/noControlCharactersInRegex: that there are none is what is tested
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: the test is that there are none
         assert.doesNotMatch(line, /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202e]/, JSON.stringify(text))
         if (format === 'json') assert.equal(typeof JSON.parse(line), 'object')
       }

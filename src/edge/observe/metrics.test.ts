@@ -87,7 +87,7 @@ test('metrics: a request that was answered after a fallback', () => {
 
 const others: readonly (readonly [string, Exchange, string])[] = [
   [
-    'a stream that broke off',
+    'an interrupted stream',
     [
       received,
       { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
@@ -97,7 +97,7 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     'headgate_stream_interrupted_total{provider="p",model="m",reason="truncated"} 1',
   ],
   [
-    'an attempt whose stream broke off is none that went well',
+    'an attempt with an interrupted stream is not counted as ok',
     [
       received,
       { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
@@ -119,7 +119,7 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     `headgate_hedges_total{won="${chosen === 1}"} 1`,
   ]),
   [
-    'an attempt let go',
+    'an abandoned attempt',
     [
       received,
       { type: 'attempt', at: 1, provider: 'p', model: 'm', key: 'k' },
@@ -138,7 +138,7 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     'headgate_targets_skipped_total{provider="p",why="budget"} 1',
   ],
   [
-    'a client that left while waiting',
+    'a client that disconnected while waiting',
     [received, { type: 'ended', at: 3, how: 'client_gone', status: 499 }],
     'headgate_client_aborts_total{phase="waiting"} 1',
   ],

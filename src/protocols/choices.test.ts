@@ -1,6 +1,8 @@
 /** Several choices: apart, decoded each by itself, merged again, and written as a chat completion. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { assertReadable } from '../../test/support/anything.ts'
+import { orderly } from '../../test/support/orderly.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../core/chat.ts'
 import { type Json, type JsonObject, list, number, object } from '../core/json.ts'
 import type { AnswerContext, Passing, UpstreamProtocol } from '../core/protocol.ts'
@@ -402,3 +404,59 @@ test('choices: a failure ends a stream without [DONE] and once', () => {
 })
 
 test('choices: one is what a request asks for that says nothing', () => assert.equal(choicesOf(request(1)), 1))
+
+// ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('choices: an index that no request has is left out', () => {
+  for (const index of [-1, 0.5, 7, 2 ** 53]) {
+    const body = completed([message(0, 'a'), message(1, 'b'), message(index, 'c')])
+    assert.equal(outline(decodeChoices(body, several(mistral, 2), asIs)), '0:a stop, 1:b stop, 4+9, stop')
+    const missing = completed([message(0, 'a'), message(index, 'c')])
+    assert.equal(outline(decodeChoices(missing, several(mistral, 2), asIs)), '-, malformed')
+  }
+})
+
+test('choices: an event nested too deeply is a failure', () => {
+  const deep = `{"choices":[{"index":0,"delta":{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}}]}`
+  const step = new ChoicesDecoder(several(mistral, 2), asIs).push({ data: deep })
+  assert.equal(outline(step), '-, malformed')
+})
+
+const NAMES =
+  'choices candidates index message delta content role finish_reason finishReason parts text functionCall name args tool_calls function arguments id usage usageMetadata promptFeedback blockReason error code'.split(
+    ' ',
+  )
+
+/** What holds of several choices whatever was read: each is in order, and the whole ends once. */
+const assertOrderly = (steps: readonly Passing[]): void => {
+  const { events, choices = [] } = joined(steps)
+  const failures = events.filter(({ type }) => type === 'failure')
+  const finishes = events.filter(({ type }) => type === 'finish')
+  assert.equal(failures.length + finishes.length, 1)
+  for (const { index, events: own } of choices) {
+    assert.ok(index === 0 || index === 1)
+    orderly([...own, ...failures], false)
+  }
+}
+
+for (const format of [gemini, mistral])
+  test(`choices: ${format.name}, whatever an upstream returns ends once, and nothing is thrown`, () =>
+    assertReadable(
+      {
+        ...format,
+        looseEvents: true,
+        decodeAnswer: (body) => {
+          const step = decodeChoices(body, several(format, 2), asIs)
+          assertOrderly([step])
+          return [{ type: 'finish', finish: { kind: 'stop', raw: null } }]
+        },
+      },
+      {
+        names: NAMES,
+        values: ['STOP', 'SAFETY', 'stop', 'length'],
+        read: (bodies) => {
+          assertOrderly(readAll(format, 2, [bytesOf(wired(...bodies.map((body) => JSON.stringify(body))))]))
+          return [{ type: 'finish', finish: { kind: 'stop', raw: null } }]
+        },
+      },
+    ))

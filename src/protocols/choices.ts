@@ -13,6 +13,7 @@ import type {
   UpstreamChoices,
   UpstreamProtocol,
 } from '../core/protocol.ts'
+import { DEEPEST, isDeeper } from './arguments.ts'
 
 /** How many choices a request asks for. */
 export const choicesOf = ({ settings }: ChatRequest): number => settings.choices?.value ?? 1
@@ -58,18 +59,18 @@ export const decodeChoices = (
 ): Passing => {
   const bodies = isList(body) ? body : [body]
   const parts = bodies.map(split)
-  const found = new Set(parts.flatMap((part) => [...part.keys()]).filter((index) => index < count))
+  const found = indicesTo(count).filter((index) => parts.some((part) => part.has(index)))
   const hasNone = parts.every((part) => part.size === 0)
-  if (found.size < count && !hasNone && !passes) {
-    const message = `The provider returned ${found.size} of the ${count} choices that the request asks for.`
+  if (found.length < count && !hasNone && !passes) {
+    const message = `The provider returned ${found.length} of the ${count} choices that the request asks for.`
     return { events: [{ type: 'failure', failure: fail('malformed', message) }] }
   }
-  const indices = found.size > 0 ? [...found].sort((a, b) => a - b) : indicesTo(passes ? 1 : count)
+  const indices = found.length > 0 ? found : indicesTo(passes ? 1 : count)
   const merger = new Merger(indices.length)
   return merger.merge(
     indices.map((index) => {
       const own = parts.flatMap(
-        (part, at) => part.get(index) ?? (part.size === 0 || found.size === 0 ? (bodies[at] ?? []) : []),
+        (part, at) => part.get(index) ?? (part.size === 0 || found.length === 0 ? (bodies[at] ?? []) : []),
       )
       const [only] = own
       const events = format.decodeAnswer(isList(body) || only === undefined ? own : only)
@@ -102,6 +103,7 @@ export class ChoicesDecoder {
 
   push(frame: Frame): Passing {
     const body = frame.oversized ? undefined : readJson(frame.data)
+    if (isDeeper(body, DEEPEST_EVENT)) return { frame, ...this.#merger.merge(TOO_DEEP) }
     const parts = body === undefined || frame.event === 'error' ? NO_PARTS : this.#split(body)
     if (parts.size === 0) return this.#step((decoder) => decoder.push(frame), frame)
     return this.#step((decoder, index) => {
@@ -126,6 +128,15 @@ export class ChoicesDecoder {
     return { ...(frame && { frame }), ...this.#merger.merge(each) }
   }
 }
+
+/** Levels of an event. Parts of it are written as JSON again, which overflows the stack at some thousands. */
+const DEEPEST_EVENT = 2 * DEEPEST
+const TOO_DEEP: readonly ChoiceEvents[] = [
+  {
+    index: 0,
+    events: [{ type: 'failure', failure: fail('malformed', 'An event of the stream is nested too deeply.') }],
+  },
+]
 
 const NOTHING: readonly ChatEvent[] = []
 const NO_PARTS: ReadonlyMap<number, Json> = new Map()

@@ -200,19 +200,28 @@ for (const [name, format, script, kind] of broken)
     assert.equal(choicesIn(reply.text).length, 2)
   })
 
-const interrupted: readonly (readonly [string, Script])[] = [
-  ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b'))],
-  ['one choice never began', streams(chunk(0, 'a', 'stop'), 'data: [DONE]\n\n')],
-  ['an error', streams(chunk(0, 'a'), chunk(1, 'b', 'stop'), 'data: {"error":{"message":"no","code":500}}\n\n')],
-  ['a malformed event', streams(chunk(0, 'a'), 'data: {oops\n\n', chunk(0, 'b', 'stop'), chunk(1, 'b', 'stop'))],
+const interrupted: readonly (readonly [string, Script, RegExp])[] = [
+  ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b')), /ended before the answer did/],
+  ['one choice never began', streams(chunk(0, 'a', 'stop'), 'data: [DONE]\n\n'), /without all the choices/],
+  [
+    'an error',
+    streams(chunk(0, 'a'), chunk(1, 'b', 'stop'), 'data: {"error":{"message":"no","code":500}}\n\n'),
+    /"no"/,
+  ],
+  [
+    'a malformed event',
+    streams(chunk(0, 'a'), 'data: {oops\n\n', chunk(0, 'b', 'stop'), chunk(1, 'b', 'stop')),
+    /not JSON/,
+  ],
 ]
-for (const [name, script] of interrupted)
+for (const [name, script, message] of interrupted)
   test(`choices: after content, ${name}: the stream ends in an error, and no other model continues it`, async () => {
     const settings = { stream: { continue: true } }
     const hosts: Hosts = { a: ['mistral', script], b: ['mistral', never] }
     const { reply, summary } = await ask(hosts, { stream: true }, settings)
     assert.equal(reply.status, 200)
     assert.equal(reply.text.split('stream_interrupted').length, 2)
+    assert.match(reply.text, message)
     assert.ok(!reply.text.includes('[DONE]'))
     assert.equal(summary.outcome, 'interrupted')
   })

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { assertReadable } from '../../test/support/anything.ts'
 import { orderly } from '../../test/support/orderly.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../core/chat.ts'
+import { fail } from '../core/failure.ts'
 import { type Json, type JsonObject, list, number, object } from '../core/json.ts'
 import type { AnswerContext, Passing, UpstreamProtocol } from '../core/protocol.ts'
 import { ChoicesDecoder, choicesOf, decodeChoices, splitList } from './choices.ts'
@@ -404,6 +405,18 @@ test('choices: a failure ends a stream without [DONE] and once', () => {
 })
 
 test('choices: one is what a request asks for that says nothing', () => assert.equal(choicesOf(request(1)), 1))
+
+test('choices: a stream is complete only with its finish, and nothing follows a failure', () => {
+  const writer = () => openaiChat.encodeChoices?.stream(context(2)) ?? assert.fail()
+  const end: ChatEvent = { type: 'finish', finish: { kind: 'stop', raw: 'stop' } }
+  const first: Passing = { events: [], choices: [{ index: 0, events: [end] }] }
+  const unfinished = writer()
+  assert.match(unfinished.push(first).join(''), /"finish_reason":"stop"/)
+  assert.deepEqual(unfinished.end(), [])
+  const failed = writer()
+  failed.push({ events: [{ type: 'failure', failure: fail('truncated', 'cut') }] })
+  assert.deepEqual([...failed.push(first), ...failed.push({ events: [end] }), ...failed.end()], [])
+})
 
 // ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ const FLOWS = /event-stream|eventstream|ndjson/i
 /** Answers of up to so many bytes are read whatever is held. */
 const LARGE = 64 * 1024
 
-/** Uncollected answers of so few bytes are read to their end, however much is held for others. */
+/** Answers of so few bytes are not aborted, however much is held for others. */
 const SMALL = 1_048_576
 
 /** Bytes of large answers that are read in one turn of the event loop: a few ms. */
@@ -177,8 +177,7 @@ class CountedCall implements UpstreamListener, Ongoing {
     const { held, most, answers } = this.#count
     this.#held += chunk.length
     held.change(chunk.length)
-    // Answers that are not collected may wait for a slow client: others must not wait for them.
-    if (!this.#collected && this.#held > SMALL && held.bytes() > 2 * most()) {
+    if (this.#held > SMALL && held.bytes() > 2 * most()) {
       this.#release()
       this.#ongoing.abort()
       this.#listener.failed(turnedAway('buffered'))
@@ -186,6 +185,7 @@ class CountedCall implements UpstreamListener, Ongoing {
     }
     const room = this.#listener.bytes(chunk)
     this.#full = !room
+    // Answers that are not collected may wait for a slow client: others must not wait for them.
     if (this.#over || !this.#collected || this.#held <= LARGE) return room
     const more = this.#large ? chunk.length : this.#held
     this.#large = true

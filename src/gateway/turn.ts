@@ -127,7 +127,7 @@ export class Turn {
   keeping(reply: Reply): Reply {
     const { durable, connection } = this.#world.shelves
     return (this.kept.store ? durable : connection) && !this.kept.background
-      ? new KeepingReply(reply, (response, status) => this.keep(response, status, null))
+      ? new KeepingReply(reply, (response, status, body) => this.keep(response, status, null, body))
       : reply
   }
 
@@ -138,10 +138,15 @@ export class Turn {
   }
 
   /**
-   * Stores the turn. `response`: JSON. Null: nothing to wait for. A promise: the result of the write to the durable store.
+   * Stores the turn. `response`: JSON; `body`: the same, parsed. Null: nothing to wait for. A promise: the result of the write to the durable store.
    * A failed turn is stored only if a client can ask for it later (`background`).
    */
-  keep(response: string, status: ResponseStatus, events: string | null): Promise<Failure | null> | null {
+  keep(
+    response: string,
+    status: ResponseStatus,
+    events: string | null,
+    body?: JsonObject,
+  ): Promise<Failure | null> | null {
     const { previous, background } = this.kept
     const { durable, connection } = this.#world.shelves
     if (status === 'failed' && !background) {
@@ -149,7 +154,7 @@ export class Turn {
       if (previous !== null) connection?.delete(previous, this.#world.owner)
       return null
     }
-    const stored = { response, status, events }
+    const stored = { response, status, events, ...(body && { body }) }
     if (this.question.source.length > PIECE) return this.#keepLarge(stored)
     const record = this.#record(stored, JSON.stringify(this.#named()))
     if (this.kept.store) return durable?.put(record) ?? null
@@ -165,7 +170,7 @@ export class Turn {
     return null
   }
 
-  #record({ response, status, events }: Answered, source: string): StoredResponse {
+  #record({ response, status, events, body }: Answered, source: string): StoredResponse {
     const { id, previous } = this.kept
     const input = this.#named()
     return {
@@ -177,7 +182,7 @@ export class Turn {
       input: source,
       response,
       events,
-      items: [...input, ...list(object(parseJson(response))?.output)]
+      items: [...input, ...list((body ?? object(parseJson(response)))?.output)]
         .slice(-MOST_NAMED)
         .flatMap((item) => text(object(item)?.id) ?? []),
       maker: this.#maker,
@@ -188,6 +193,8 @@ export class Turn {
 /** What is stored of a turn's answer. */
 type Answered = {
   readonly response: string
+  /** The same, parsed, where that is at hand. */
+  readonly body?: JsonObject
   readonly status: ResponseStatus
   readonly events: string | null
 }

@@ -19,8 +19,7 @@ import type { ClientProtocolName, UpstreamProtocolName } from '../../src/core/ch
 import { isList, isObject, type Json, type JsonObject, object } from '../../src/core/json.ts'
 import type { EncodeTarget } from '../../src/core/protocol.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
-import { skip } from '../support/recordings.ts'
-import { problemsOf, type SchemaName } from '../support/schemas.ts'
+import { problemsIfPresent, type SchemaName, schemasAreHere } from '../support/schemas.ts'
 import { TAKES_ALL } from '../support/takes.ts'
 import { resolves } from './members.ts'
 
@@ -670,7 +669,7 @@ const cell = (row: Row, style: Style, [name, target, schema, definition]: Upstre
   const { body: sent, losses } = upstreamProtocols[name].encodeRequest(request.value, target)
   for (const { at } of losses) if (!resolves(body, at)) return `names ${at}, which nobody wrote`
   if (losses.some(({ unfit }) => unfit)) return 'u'
-  const problem = problemsOf(schema, definition, JSON.parse(JSON.stringify(sent)))
+  const problem = problemsIfPresent(schema, definition, JSON.parse(JSON.stringify(sent)))
   if (problem !== undefined) return `not valid: ${problem}`
   const links = linkProblem(name, sent)
   if (links !== undefined) return links
@@ -798,7 +797,9 @@ const EXPECTED: { readonly [row: string]: string } = {
   'a search of the provider': '-------- u=uuuuuu uu=uuuuu',
 }
 
-describe('what becomes of', { skip }, () => {
+schemasAreHere()
+
+describe('what becomes of', () => {
   for (const row of ROWS)
     test(row.name, () => {
       const found = STYLES.map((style) => UPSTREAMS.map((upstream) => cell(row, style, upstream)))

@@ -1,7 +1,7 @@
 /**
- * Everything clients were recorded to ask, asked of every upstream format: valid by the vendor's published schema, or
- * unfit with the members named. And nothing disappears: take any member out, and either what is sent changes or what is
- * said to be lost does.
+ * Requests of clients, translated to every upstream format: valid by the vendor's published schema, or unfit with the
+ * members named. No member disappears: without it, either the request to the provider or the reported losses change. On
+ * the project's own exchanges, and on recordings where they are present.
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -9,8 +9,9 @@ import type { Failure } from '../../src/core/failure.ts'
 import { isList, isObject, type JsonObject, object } from '../../src/core/json.ts'
 import type { ClientProtocol, Encoded, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { byStyle, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
+import { exchanges } from '../support/exchanges.ts'
 import { allRecordings, clientRequests, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
-import { problemsOf } from '../support/schemas.ts'
+import { problemsIfPresent, schemasAreHere } from '../support/schemas.ts'
 import { TAKES_ALL } from '../support/takes.ts'
 import { Board } from './board.ts'
 import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
@@ -36,11 +37,9 @@ const PUBLISHED = {
 
 const TARGET = { model: 'target-model', outputLimit: 8_192, ...TAKES_ALL }
 
-const board = new Board('requests')
-
 type Asked = { readonly name: string; readonly status: number; readonly body: JsonObject }
 
-const all = allRecordings()
+const recordings = allRecordings()
 
 /** Bedrock's door takes the bodies of every maker. */
 const isOf = (style: string, { api, request }: Recording): boolean =>
@@ -48,7 +47,7 @@ const isOf = (style: string, { api, request }: Recording): boolean =>
 
 /** Recorded and client requests of one style. Azure, Vertex and Bedrock name the model in the path, so it is put back. */
 const askedOf = (style: string): Asked[] => [
-  ...all.flatMap((recording) => {
+  ...recordings.flatMap((recording) => {
     const { id, status, request } = recording
     if (!isObject(request) || !isOf(style, recording)) return []
     return [{ name: id, status: status ?? 200, body: { model: 'm', ...request } }]
@@ -70,29 +69,52 @@ const refused = ({ kind, param, message }: Failure, body: JsonObject): string =>
   return kind === 'unsupported' ? `unsupported: ${param}, ${shape}` : (param ?? message)
 }
 
-recordingsAreHere()
+/** Requests of the project's own exchanges in one style. */
+const ownOf = (style: string): Asked[] =>
+  exchanges()
+    .filter(({ protocol }) => upstreamProtocols[protocol].style === style)
+    .map(({ feature, request }) => ({ name: feature, status: 200, body: request }))
 
-describe('recorded requests, asked of every format', { skip }, () => {
+/** Translates requests of a style to every format. */
+const translations = (api: string, asked: readonly Asked[], board: Board): void => {
+  const from = byStyle.get(api)
+  assert.ok(from)
+  for (const to of Object.values(upstreamProtocols)) {
+    test(`${api} requests to ${to.name}: valid, or unfit by name`, () => {
+      const wrong = board.each(
+        `${api} request → ${to.style}`,
+        asked,
+        ({ name }) => name,
+        (one) => fits(from, to, one),
+      )
+      assert.equal(wrong.length, 0, wrong.join('\n'))
+    })
+    test(`${api} requests to ${to.name}: nothing disappears`, () => {
+      const lost = vanishing(from, to, asked)
+      assert.equal(lost.length, 0, lost.join('\n'))
+    })
+  }
+}
+
+recordingsAreHere()
+schemasAreHere()
+
+describe('recorded requests, translated to every format', { skip }, () => {
+  const board = new Board('requests')
   for (const api of Object.keys(APIS)) {
-    const from = byStyle.get(api)
-    assert.ok(from)
     const asked = askedOf(api)
     test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 30, String(asked.length)))
-    for (const to of Object.values(upstreamProtocols)) {
-      test(`${api} requests to ${to.name}: valid, or unfit by name`, () => {
-        const wrong = board.each(
-          `${api} request → ${to.style}`,
-          asked,
-          ({ name }) => name,
-          (one) => fits(from, to, one),
-        )
-        assert.equal(wrong.length, 0, wrong.join('\n'))
-      })
-      test(`${api} requests to ${to.name}: nothing disappears`, () => {
-        const lost = vanishing(from, to, asked)
-        assert.equal(lost.length, 0, lost.join('\n'))
-      })
-    }
+    translations(api, asked, board)
+  }
+  after(() => board.print())
+})
+
+describe('own requests, translated to every format', () => {
+  const board = new Board()
+  for (const api of ['chat', 'responses', 'messages']) {
+    const asked = ownOf(api)
+    test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 25, String(asked.length)))
+    translations(api, asked, board)
   }
   after(() => board.print())
 })
@@ -116,7 +138,7 @@ const fits = (from: ClientProtocol, to: UpstreamProtocol, { body, status }: Aske
 
 const problemIn = ({ name }: Pick<UpstreamProtocol, 'name'>, body: JsonObject): string | undefined => {
   const [schema, definition] = PUBLISHED[name]
-  return problemsOf(schema, definition, body)
+  return problemsIfPresent(schema, definition, body)
 }
 
 // ── Nothing disappears ───────────────────────────────────────────────────────────────────────────────────────────

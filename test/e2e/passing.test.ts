@@ -8,8 +8,9 @@ import { isObject, type Json, type JsonObject, list, object, text } from '../../
 import { survey } from '../../src/core/json-text.ts'
 import { piecesOf, recorded } from '../support/answers.ts'
 import { bothNames } from '../support/both-names.ts'
-import { type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
-import { eventsOf, problemsOf } from '../support/schemas.ts'
+import { evidenceOf } from '../support/exchanges.ts'
+import { present, type Recording, recordingsAreHere } from '../support/recordings.ts'
+import { eventsOf, problemsIfPresent } from '../support/schemas.ts'
 import { type Act, type Asked, type Seen, startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
@@ -239,11 +240,11 @@ const hasEnd = (body: JsonObject, api: string): boolean =>
     ? Array.isArray(body.output)
     : list(body.choices).some((choice) => text(object(choice)?.finish_reason) !== undefined)
 
-/** Every so many of them, the same in every run. */
+/** All own exchanges, and of the recordings every so many, the same in every run. */
 const sample = (style: Style, every: number): readonly Recording[] =>
-  recordingsOf(style)
+  evidenceOf(style === 'chat' ? 'openai-chat' : 'openai-responses')
     .filter(isAnswer)
-    .filter((_, at) => at % every === 0)
+    .filter(({ id }, at) => id.startsWith('own ') || at % every === 0)
 
 /** The request it was an answer to, for another model; a plain one where the recording has none that is whole. */
 const requestOf = (recording: Recording, style: Style, model: string): JsonObject => {
@@ -277,11 +278,11 @@ const named = (style: Style, told: string): string => (style === 'chat' ? bothNa
 
 recordingsAreHere()
 
-describe('passing: recorded answers to a client of the same style', { skip }, () => {
+describe('passing: answers to a client of the same style', () => {
   for (const style of STYLES) {
     const recordings = sample(style, 7)
     test(`${style}: ${recordings.length} recordings, byte for byte`, async () => {
-      assert.ok(recordings.length > 20, `${recordings.length} recordings`)
+      assert.ok(recordings.length > (present ? 60 : 35), `${recordings.length} recordings`)
       for (const [at, recording] of recordings.entries()) {
         act = playing(recording, at)
         const request = requestOf(recording, style, 'both/m')
@@ -305,12 +306,12 @@ const DEFINITIONS = {
   responses: { whole: 'Response', event: (type: string) => eventsOf('openai:wire', 'Response').get(type) },
 } as const
 
-describe('passing: recorded answers to a client of the other style', { skip }, () => {
+describe('passing: answers to a client of the other style', () => {
   for (const style of STYLES) {
     const other: Style = style === 'chat' ? 'responses' : 'chat'
     const recordings = sample(style, 11)
     test(`${recordings.length} ${style} recordings told to ${other} clients`, async () => {
-      assert.ok(recordings.length > 15, `${recordings.length} recordings`)
+      assert.ok(recordings.length > (present ? 50 : 35), `${recordings.length} recordings`)
       for (const [at, recording] of recordings.entries()) {
         act = playing(recording, at)
         const plain = requestOf({ ...recording, request: null }, other, `${style}-only/m`)
@@ -318,7 +319,7 @@ describe('passing: recorded answers to a client of the other style', { skip }, (
         assert.equal(answer.status, 200, `${recording.id}: ${answer.text}`)
         const problem = recording.chunks
           ? problemInStream(other, answer.text)
-          : problemsOf('openai:wire', DEFINITIONS[other].whole, answer.json())
+          : problemsIfPresent('openai:wire', DEFINITIONS[other].whole, answer.json())
         assert.equal(problem, undefined, `${recording.id}: ${problem}`)
       }
     })
@@ -370,12 +371,12 @@ const problemInStream = (style: Style, wire: string): string | undefined => {
     if (!/^response\.(?:completed|incomplete)$/.test(String(object(bodies.at(-1))?.type)))
       return 'it ends as something else'
   }
-  for (const body of bodies) {
+  for (const body of present ? bodies : []) {
     const definition = DEFINITIONS[style].event(String(object(body)?.type))
     const problem =
       definition === undefined
         ? `an event of the type ${object(body)?.type}`
-        : problemsOf('openai:wire', definition, body)
+        : problemsIfPresent('openai:wire', definition, body)
     if (problem) return problem
   }
   return undefined

@@ -1,11 +1,12 @@
 /** The published schemas as judges. They lie beside the recordings; see there for who has them. */
 import assert from 'node:assert/strict'
+import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { cohereSchema } from './cohere-schema.ts'
 import { completionsSchema } from './completions-schema.ts'
 import { ollamaSchema } from './ollama-schema.ts'
-import { present, readWire } from './recordings.ts'
+import { present, readWire, skip } from './recordings.ts'
 
 const FILES = {
   openai: 'openai.schema.json',
@@ -68,7 +69,14 @@ export const problemsOf = (schema: SchemaName, definition: string, value: unknow
 /** Whether a schema can judge: those written by the project always can. */
 export const hasSchema = (schema: SchemaName): boolean => isOwn(schema) || present
 
-/** As `problemsOf`; undefined too where the schema is not present. A file that uses it has a test that skips for that reason. */
+/** The first test of a file that judges by them where they are present: it skips where they are not, and fails in CI. */
+export const schemasAreHere = (): void => {
+  test('the published schemas are here', { skip: skip && 'the published schemas are not here' }, () =>
+    assert.ok(present),
+  )
+}
+
+/** As `problemsOf`; undefined too where the schema is not present. A file that uses it calls `schemasAreHere`. */
 export const problemsIfPresent = (schema: SchemaName, definition: string, value: unknown): string | undefined =>
   hasSchema(schema) ? problemsOf(schema, definition, value) : undefined
 

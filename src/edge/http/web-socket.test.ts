@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { skip } from '../../../test/support/recordings.ts'
-import { problemsOf } from '../../../test/support/schemas.ts'
+import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
 import { until } from '../../../test/support/upstream.ts'
 import type { Received, Reply } from '../../core/call.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -336,6 +335,7 @@ for (const front of ['own', 'node'] as const)
 
     // ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    schemasAreHere()
     const wrong: readonly (readonly [string, object | string | Buffer, number, string, string | null])[] = [
       ['a binary message', Buffer.from('{}'), 400, 'invalid_request', null],
       ['an unknown type', { type: 'response.cancel' }, 400, 'invalid_value', 'type'],
@@ -346,13 +346,13 @@ for (const front of ['own', 'node'] as const)
       ['a lane that is no text', create({ stream_id: 7 }), 400, 'invalid_value', 'stream_id'],
     ]
     for (const [name, message, status, code, param] of wrong)
-      test(`web socket: ${name} is an error, and the connection stays`, { skip }, async () => {
+      test(`web socket: ${name} is an error, and the connection stays`, async () => {
         const { server, turns, refused } = await given()
         const client = await open(server)
         client.send(message)
         await client.have(1)
         const [error] = client.messages
-        assert.equal(problemsOf('openresponses', 'WebSocketErrorEvent', error), undefined)
+        assert.equal(problemsIfPresent('openresponses', 'WebSocketErrorEvent', error), undefined)
         assert.deepEqual([error?.type, error?.status], ['error', status])
         assert.partialDeepStrictEqual(error, { error: { code, param, type: 'invalid_request_error' } })
         assert.partialDeepStrictEqual(error, { headers: { 'x-should-retry': 'false' } })

@@ -5,8 +5,7 @@ import fc from 'fast-check'
 import { anyArguments, anyRequest, lookalikes } from '../../../test/support/anything.ts'
 import { answering } from '../../../test/support/asked.ts'
 import { orderly } from '../../../test/support/orderly.ts'
-import { skip } from '../../../test/support/recordings.ts'
-import { problemsOf } from '../../../test/support/schemas.ts'
+import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
 import { type AnswerBlock, type ChatAnswer, fold, unfold } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -176,7 +175,9 @@ test('an answer written and read again is the same answer, whole or streamed', (
 
 const requests = anyRequest({ ...lookalike, origin: 'anthropic-messages', beside: ['other'] })
 
-test('any request is written as the published schema allows', { skip }, () => {
+schemasAreHere()
+
+test('any request is encoded as the published schema allows', () => {
   let fit = 0
   fc.assert(
     fc.property(
@@ -202,7 +203,7 @@ test('any request is written as the published schema allows', { skip }, () => {
         }
         if (losses.some(({ unfit }) => unfit)) return
         fit++
-        const problem = problemsOf('anthropic', 'BetaCreateMessageParams', JSON.parse(JSON.stringify(body)))
+        const problem = problemsIfPresent('anthropic', 'BetaCreateMessageParams', JSON.parse(JSON.stringify(body)))
         assert.equal(problem, undefined, JSON.stringify(body))
       },
     ),

@@ -5,8 +5,7 @@ import fc from 'fast-check'
 import { anyRequest, lookalikes } from '../../../test/support/anything.ts'
 import { event, exception, message } from '../../../test/support/event-stream.ts'
 import { orderly } from '../../../test/support/orderly.ts'
-import { skip } from '../../../test/support/recordings.ts'
-import { problemsOf } from '../../../test/support/schemas.ts'
+import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
 import { fold } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -115,7 +114,9 @@ const MODELS = [
   'some-model',
 ]
 
-test('any request is written as the published schema allows', { skip }, () => {
+schemasAreHere()
+
+test('any request is encoded as the published schema allows', () => {
   let fit = 0
   fc.assert(
     fc.property(requests, fc.constantFrom(...MODELS), (request, model) => {
@@ -147,7 +148,7 @@ test('any request is written as the published schema allows', { skip }, () => {
         assert.ok(!choice?.any && !choice?.tool)
       if (losses.some(({ unfit }) => unfit)) return
       fit++
-      const problem = problemsOf('bedrock', 'ConverseRequest', JSON.parse(JSON.stringify(body)))
+      const problem = problemsIfPresent('bedrock', 'ConverseRequest', JSON.parse(JSON.stringify(body)))
       assert.equal(problem, undefined, JSON.stringify(body))
     }),
     { numRuns: 1_500 },

@@ -1,8 +1,8 @@
 /**
- * Answers with one defect. In answers of every upstream format, whole and streamed (own exchanges, and recordings where
- * they are present), one JSON value at a time is missing, null, of another type, an impossible count, too long or too
- * deep. In each case nothing throws, the answer ends once, a failure is of a known kind, counts are counts in every
- * client's format, and all other values arrive or the answer fails: content is never lost without a failure.
+ * Answers with one defect. In recorded answers of every upstream format, whole and streamed, one JSON value at a time is
+ * missing, null, of another type, an impossible count, too long or too deep. In each case nothing throws, the answer ends
+ * once, a failure is of a known kind, counts are counts in every client's format, and all other values arrive or the
+ * answer fails: content is never lost without a failure. Streams that end early or have a wrong byte are own exchanges too.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -13,9 +13,9 @@ import { run } from '../../src/core/stage.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { sse } from '../../src/protocols/sse.ts'
 import { answering, asking } from '../support/asked.ts'
-import { evidenceOf } from '../support/exchanges.ts'
+import { evidenceOf, FORMATS } from '../support/exchanges.ts'
 import { orderly } from '../support/orderly.ts'
-import { messagesOf, type Recording, recordingsAreHere } from '../support/recordings.ts'
+import { messagesOf, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 
 // ── One thing wrong ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -221,9 +221,10 @@ const judge = (samples: readonly Sample[], loose: boolean, least: number): { tri
 
 recordingsAreHere()
 
-describe('one thing wrong in an answer', () => {
+// Recordings alone: in a stream of two deltas, a delta that moves to another block leaves too little to compare.
+describe('one thing wrong in an answer', { skip }, () => {
   for (const protocol of Object.values(upstreamProtocols)) {
-    const recordings = evidenceOf(protocol.name)
+    const recordings = recordingsOf(FORMATS[protocol.name].api)
     const table = [
       ['whole', wholes(protocol, recordings), false, 0],
       [

@@ -4,6 +4,7 @@ import type { Failure } from '../core/failure.ts'
 import type { UpstreamProtocol } from '../core/protocol.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Settings } from '../core/settings.ts'
+import { ownTurn, PIECE } from '../core/steps.ts'
 import type { Candidate, Target } from '../core/target.ts'
 import { factsOf } from '../policy/models.ts'
 import { hasEffects, mayAskElsewhere, mayAskTwo } from '../policy/repeat.ts'
@@ -31,6 +32,11 @@ import type { Turn } from './turn.ts'
 export type Asking<Ready extends Fitness> = {
   /** Null: it speaks nothing the question could be asked in. The same target may be asked for it again. */
   readonly prepare: (target: Target) => Ready | null
+  /**
+   * Prepares a large request, one target in each turn of the event loop, until one is found that can carry all of it.
+   * Null, or absent: it is small, and `prepare` is quick.
+   */
+  readonly prepareAhead?: (targets: Iterable<Target>) => Promise<void> | null
   /** Does what takes long before `begin`, in turns of the event loop. Null, or absent: there is nothing to do. */
   readonly makeReady?: (ready: Ready) => Promise<void> | null
   readonly begin: (target: Target, ready: Ready) => Attempt
@@ -113,6 +119,18 @@ class ModelAsking implements Asking<Prepared> {
     made.push({ question, prepared })
     this.#made.set(candidate, made)
     return prepared
+  }
+
+  prepareAhead(targets: Iterable<Target>): Promise<void> | null {
+    return this.#question.source.length > PIECE ? this.#prepareInTurns(targets) : null
+  }
+
+  async #prepareInTurns(targets: Iterable<Target>): Promise<void> {
+    for (const target of targets) {
+      await ownTurn(this.#tools.world.turn)
+      const made = this.prepare(target)
+      if (made && [made.unfit, made.onlyWithout, made.doubts].every(({ length }) => length === 0)) return
+    }
   }
 
   makeReady({ late }: Prepared): Promise<void> | null {

@@ -164,6 +164,11 @@ class Search<Ready extends Fitness> {
         if (this.#underWay.length === 0) {
           if (stop.reason) return { ok: false, failure: stop.reason, soonest: 0 }
           const allowed = this.#counted < this.#settings.retry.maxAttempts
+          const ahead = allowed ? this.#asking.prepareAhead?.(this.#openTargets()) : null
+          if (ahead) {
+            await ahead
+            if (stop.reason) continue
+          }
           const { choice: found, leftOut } = allowed ? this.#chooseOrProbe() : NOBODY
           if (leftOut.length > 0) this.#noteSkipped(leftOut)
           const choice = found ?? (allowed ? await this.#again(leftOut) : null)
@@ -198,6 +203,16 @@ class Search<Ready extends Fitness> {
 
   #windowOf({ instance, model }: Candidate): number | undefined {
     return factsOf(this.#tools.catalogue, instance, model)?.contextWindow
+  }
+
+  /** One key of each deployment that may be tried now. */
+  *#openTargets(): Generator<Target, void, undefined> {
+    const seen = new Set<Candidate>()
+    for (const target of remaining(this.#errand.plan, this.#history, this.#errand.keysOf)) {
+      if (seen.has(target.candidate) || this.#tools.board.peek(target, this.#settings)) continue
+      seen.add(target.candidate)
+      yield target
+    }
   }
 
   #mayRepeat({ candidate }: Target): boolean {

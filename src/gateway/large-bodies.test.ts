@@ -83,3 +83,30 @@ test('large body: a client that leaves while it is written is not asked for, and
   const { calls, held } = await askedFor(whole.turns - 1)
   assert.deepEqual({ calls, held }, { calls: 0, held: 0 })
 })
+
+test('large body: targets that cannot carry it are prepared in a turn each', async () => {
+  const unfit = ['claude', 'claude2', 'claude3', 'claude4']
+  const it = bench([...unfit.map((id) => claude(id)), instance('a')], answers, {
+    routes: { r: [...unfit.map((id) => `${id}/m`), 'a/m'] },
+  })
+  let turns = 0
+  const { turn } = it.world
+  Object.assign(it.world, {
+    turn: (run: () => void) => {
+      turns++
+      turn(run)
+    },
+  })
+  const audio = { modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'wav' } }
+  it.ask({ ...large, ...audio, model: 'a/m' })
+  await it.world.pass(1_000)
+  const alone = turns
+  turns = 0
+  it.ask({ ...large, ...audio, model: 'r' })
+  await it.world.pass(1_000)
+  assert.deepEqual(
+    it.world.calls.map(({ url }) => new URL(url).host),
+    ['a.test', 'a.test'],
+  )
+  assert.ok(turns >= alone + unfit.length, `${turns} turns, ${alone} where one target is left`)
+})

@@ -223,3 +223,22 @@ for (const [api, provider] of [
     assert.ok(half > 0.8 && half < 1.25, `the middle one: ${half}`)
     assert.ok((found[0] ?? 0) > 0.55 && (found.at(-1) ?? 9) < 1.45, `${found[0]} to ${found.at(-1)} of ${found.length}`)
   })
+
+test('estimate: of a long question a sample is counted, which is near the whole', () => {
+  const words = texts.map(([, , text]) => text).join(' ')
+  const many = words.repeat(Math.ceil(3_000_000 / words.length))
+  const part = (text: string): Part => ({ type: 'text', at: 'x', text })
+  const ask = (content: Part[]): number =>
+    estimateTokens({
+      model: 'm',
+      stream: false,
+      tools: [],
+      settings: {},
+      extras: [],
+      messages: [{ role: 'user', at: 'x', content }],
+    })
+  const right = estimateText(many)
+  assert.ok(Math.abs(ask([part(many)]) / right - 1) < 0.05)
+  const pieces = Array.from({ length: 1_000 }, (_, at) => part(many.slice(at * 3_000, (at + 1) * 3_000)))
+  assert.ok(Math.abs(ask(pieces) / right - 1) < 0.05)
+})

@@ -527,6 +527,27 @@ for (const front of ['own', 'node'] as const)
       )
     })
 
+    test('web socket: a large message is read in pieces, and what follows keeps its order', async () => {
+      const setting = await given()
+      const client = await open(setting.server)
+      const words = 'a "word" é😀 '.repeat(60_000)
+      client.send(create({ input: words, stream_id: 'x' }))
+      client.send(create({ input: 'two' }))
+      client.send(Buffer.from('binary'))
+      client.send(`{"type":"response.create","input":"${words.replaceAll('"', '')}`)
+      client.send(create({ input: 'three', tools: ['x'.repeat(300_000)] }))
+      await until('all are turns', () => setting.turns.length === 4)
+      const inputs = setting.turns.map(({ received: { body } }) =>
+        body.endsWith('}') ? JSON.parse(body).input : 'cut',
+      )
+      assert.deepEqual(
+        inputs.map((input) => (input === words ? 'the words' : input)),
+        ['the words', 'two', 'cut', 'three'],
+      )
+      const [first] = setting.turns
+      assert.deepEqual(Object.keys(JSON.parse(first?.received.body ?? '')), ['model', 'input', 'stream'])
+    })
+
     for (const [name, messages, waits] of [
       ['so many', Array.from({ length: 20 }, () => create()), 16],
       ['so long', Array.from({ length: 4 }, () => create({ input: 'x'.repeat(400) })), 2],

@@ -14,16 +14,19 @@ import type { RawData, WebSocket, WebSocketServer } from 'ws'
 import type { Received, Reply } from '../../core/call.ts'
 import { type Failure, fail, KINDS, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../../core/json.ts'
-import { DEEPEST, rewrite, survey } from '../../core/json-text.ts'
+import { DEEPEST, rewrite, type Survey, survey } from '../../core/json-text.ts'
+import { readLarge } from '../../core/large-json.ts'
 import type { Frame, HeaderLookup } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Stage } from '../../core/stage.ts'
+import { inTurns, PIECE } from '../../core/steps.ts'
 import type { MemoryStore, StoredResponse } from '../../core/stored.ts'
 import { refusalOf } from '../../gateway/refusal.ts'
 import { memoryStore } from '../../gateway/shelf.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sseFrames } from '../../protocols/sse.ts'
-import { tooDear } from './dear.ts'
+import { turn } from '../turns.ts'
+import { dearSteps, tooDear } from './dear.ts'
 import type { RequestHead } from './front.ts'
 import type { Unread } from './unread.ts'
 
@@ -199,6 +202,8 @@ class Connection {
   readonly #waiting: Task[] = []
   #waitingSize = 0
   #turns = 0
+  /** A large message that is being read, and what came behind it. */
+  #reading: Promise<void> | null = null
   /** The turn under way. */
   #reply: TurnReply | null = null
   #heard = performance.now()
@@ -251,7 +256,7 @@ class Connection {
   }
 
   get busy(): boolean {
-    return this.#reply !== null
+    return this.#reply !== null || this.#reading !== null
   }
 
   drain(): void {
@@ -261,7 +266,7 @@ class Connection {
   /** Begins nothing new: says why, where somebody waits for an answer, and closes. */
   #end(failure: Failure): void {
     this.#last ??= failure
-    if (!this.#reply) this.#next()
+    if (!this.busy) this.#next()
   }
 
   // ── What the client says ───────────────────────────────────────────────────────────────────────────────────────
@@ -270,8 +275,29 @@ class Connection {
     if (this.#over) return
     this.#heard = performance.now()
     this.#hold()
-    const task = binary ? refused(NOT_TEXT) : taskIn(textOf(data))
-    if (!task) return
+    const text = binary ? '' : textOf(data)
+    if (text.length <= PIECE && !this.#reading) return this.#take(binary ? refused(NOT_TEXT) : taskIn(text))
+    // In pieces. What follows waits for it: turns keep their order.
+    this.#peer.pause()
+    const reading = (this.#reading ?? Promise.resolve())
+      .then(() => (binary ? refused(NOT_TEXT) : inTurns(taskSteps(text), turn)))
+      .then(
+        (task) => this.#take(task),
+        (error) => this.#options.onError(error, this.#visitor.id),
+      )
+      .then(() => {
+        if (this.#reading !== reading) return
+        this.#reading = null
+        this.#peer.resume()
+        this.#hold()
+        if (this.#last && !this.#reply) this.#next()
+      })
+    this.#reading = reading
+  }
+
+  /** Undefined: a notice without an answer. */
+  #take(task: Task | undefined): void {
+    if (!task || this.#over) return
     const { body } = this.#options.settings().limit
     if (this.#reply && (this.#waiting.length >= MOST_WAITING || this.#waitingSize + task.size > body))
       return this.#refuse(
@@ -383,8 +409,24 @@ const textOf = (data: RawData): string =>
 /** OpenAI's rule for the names of lanes. */
 const LANE = /^[A-Za-z0-9_.-]{1,256}$/
 
-/** Undefined: a notice nobody waits for an answer to. */
+/** Undefined: a notice without an answer. */
 const taskIn = (source: string): Task | undefined => {
+  const dear = tooDear(source)
+  if (dear) return refused(dear)
+  const message = parsed(source)
+  return taskOf(source, message, () => survey(source, DEEPEST))
+}
+
+/** The same of a large message, in pieces. */
+function* taskSteps(source: string): Generator<undefined, Task | undefined, undefined> {
+  const dear = yield* dearSteps(source)
+  if (dear) return refused(dear)
+  const read = yield* readLarge(source, DEEPEST)
+  yield
+  return read.ok ? taskOf(source, object(read.value), () => read.survey) : taskOf(source, undefined, () => null)
+}
+
+const taskOf = (source: string, message: JsonObject | undefined, found: () => Survey | null): Task | undefined => {
   const turn = (body: string, lane: string | null, previous: string | null): Task => ({
     ask: 'turn',
     body,
@@ -392,23 +434,20 @@ const taskIn = (source: string): Task | undefined => {
     previous,
     size: body.length,
   })
-  const dear = tooDear(source)
-  if (dear) return refused(dear)
-  const message = parsed(source)
-  // The road says what is wrong with it, in the words it has for every body.
+  // The gateway refuses it with the same words as any other body.
   if (!message) return turn(source, null, null)
   const { type, stream_id, background, generate, ...body } = message
   const lane = text(stream_id) ?? null
   if (stream_id !== undefined && stream_id !== null && (lane === null || !LANE.test(lane))) return refused(BAD_LANE)
-  // Codex tells that it is done with a response; the next message may be days away.
+  // Codex reports that it is done with a response; the next message may be days away.
   if (type === 'response.processed') return undefined
   if (type !== 'response.create') return refused(NO_TURN, lane)
   if (background === true) return refused(NO_BACKGROUND, lane)
-  const found = survey(source, DEEPEST)
-  // `generate: false` is for the road; that an answer is wanted goes without saying.
+  const walk = found()
+  // `generate: false` is for the gateway; an answer is the default.
   const asked: JsonObject = { ...body, ...(generate === false && { generate }), stream: true }
   return turn(
-    found.ok ? rewrite(source, found.members, message, asked) : source,
+    walk?.ok ? rewrite(source, walk.members, message, asked) : source,
     lane,
     text(message.previous_response_id) ?? null,
   )

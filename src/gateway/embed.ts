@@ -24,7 +24,7 @@ import type { Gateway } from './handle.ts'
 import { askForBody, type Body, type Read, type Sent } from './one-body.ts'
 import { keyOrder, planFor } from './planning.ts'
 import { ownHeaders, type Question } from './prepare.ts'
-import { readBody } from './question.ts'
+import { readBody, readInTurns } from './question.ts'
 import { refuseAndRecord } from './record.ts'
 
 /** What the log calls it. */
@@ -38,7 +38,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     const refuse = (failure: Failure, soonest: number | null) =>
       refuseAndRecord(protocol, reply, record, failure, soonest)
     const config = gateway.config()
-    const asked = askEmbeddings(received.body, config.settings.limit)
+    const asked = asEmbeddings(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
     if (!asked.ok) return refuse(asked.failure, null)
     const { request } = asked.value
     record.received(request.model, false)
@@ -80,8 +80,10 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
 
 type Asked = Pick<Question, 'source' | 'body' | 'members'> & { readonly request: EmbeddingsRequest }
 
-export const askEmbeddings = (source: string, limits: ExtentLimits): Outcome<Asked> => {
-  const read = readBody(source, limits)
+export const askEmbeddings = (source: string, limits: ExtentLimits): Outcome<Asked> =>
+  asEmbeddings(readBody(source, limits))
+
+const asEmbeddings = (read: ReturnType<typeof readBody>): Outcome<Asked> => {
   if (!read.ok) return read
   const request = decodeRequest(read.value.body)
   return request.ok ? good({ ...read.value, request: request.value }) : request

@@ -43,6 +43,10 @@ export const askInTurns = async (
   return good({ protocol, request: request.value, headers, ...read.value })
 }
 
+/** The same as `readBody`; a large body is read in pieces. */
+export const readInTurns = async (source: string, limits: ExtentLimits, turn: Turn): Promise<Outcome<Read>> =>
+  source.length <= PIECE ? readBody(source, limits) : inTurns(readSteps(source, limits), turn)
+
 function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, Outcome<Read>, undefined> {
   const read = yield* readLarge(source, DEEPEST)
   yield

@@ -53,7 +53,8 @@ describe('large answers', () => {
       let open = COUNT
       const large = Array.from({ length: COUNT }, async () => {
         const response = await call('greedy-key-0001', PATHS[style], greedy)
-        const size = await sizeOf(response)
+        // An answer that breaks off is not whole.
+        const size = await sizeOf(response).catch(() => 0)
         open--
         return { status: response.status, whole: size > LETTERS }
       })

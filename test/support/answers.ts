@@ -1,20 +1,20 @@
-/** Answers a well-behaved upstream gives, in each of the formats, whole and as a stream; and recorded ones. */
+/** Complete, valid answers of an upstream in each format, whole and streamed; and playback of recorded answers. */
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { object } from '../../src/core/json.ts'
 import { isConverse, sayConverse } from './converse.ts'
 import type { Act, Asked } from './upstream.ts'
 
-/** What a model says, whatever the format it is asked in. */
+/** The content of an answer, independent of its format. */
 export type Said = {
   readonly text?: string
   readonly tools?: readonly { readonly id: string; readonly name: string; readonly arguments: string }[]
   readonly input?: number
   readonly output?: number
-  /** It ran into its limit. */
+  /** The answer was cut off by its token limit. */
   readonly cut?: boolean
 }
 
-/** How a stream is delivered; see `Act`. */
+/** How a stream is sent; see `Act`. */
 export type Delivery = Omit<Extract<Act, { do: 'stream' }>, 'do' | 'pieces'>
 
 type Format = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere' | 'ollama'
@@ -27,11 +27,11 @@ const formatOf = ({ path }: Pick<Asked, 'path'>): Format => {
   return plain.endsWith('/responses') ? 'responses' : plain.endsWith('/messages') ? 'messages' : 'chat'
 }
 
-/** A stream that is lines says so. */
+/** Ollama streams are JSON lines and need their own content type. */
 const lines = (asked: Asked): Delivery =>
   formatOf(asked) === 'ollama' ? { headers: { 'content-type': 'application/x-ndjson' } } : {}
 
-/** Says it in the format and the way it was asked: whole or streamed. */
+/** Answers in the format of the request, whole or streamed. */
 export const say = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
   isConverse(asked)
     ? sayConverse(asked, said, delivery)
@@ -41,10 +41,10 @@ export const say = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
 
 export const bodyOf = (asked: Asked, said: Said): JsonObject => WHOLE[formatOf(asked)](asked, said)
 
-/** The events of a stream, each whole with the blank line that ends it. */
+/** The events of a stream, each with the blank line that ends it. */
 export const piecesOf = (asked: Asked, said: Said): string[] => STREAMED[formatOf(asked)](asked, said)
 
-/** An error as the format has it. */
+/** An error body in the format of the request. */
 export const errorOf = (
   asked: Asked,
   error: { readonly type: string; readonly message: string; readonly code?: string },
@@ -53,7 +53,7 @@ export const errorOf = (
     ? { type: 'error', error: { type: error.type, message: error.message }, request_id: 'req_test' }
     : { error: { message: error.message, type: error.type, param: null, code: error.code ?? null } }
 
-/** Fails with a status, in the format's own shape. */
+/** Fails with a status and an error body in the format of the request. */
 export const refuse = (
   asked: Asked,
   status: number,
@@ -61,7 +61,7 @@ export const refuse = (
   headers: Readonly<Record<string, string>> = {},
 ): Act => ({ do: 'answer', status, headers, body: errorOf(asked, error) })
 
-/** The parts of a recording that can be played. */
+/** The members of a recording that playback needs. */
 export type Recording = {
   readonly status: number | null
   readonly stream: boolean
@@ -70,7 +70,7 @@ export type Recording = {
   readonly chunks?: readonly string[] | null
 }
 
-/** What the upstream really said, sent again. */
+/** Replays a recorded answer. */
 export const recorded = (recording: Recording, delivery: Delivery = {}): Act => {
   const { status, framing, chunks, response } = recording
   if (!recording.stream || !chunks)
@@ -79,7 +79,7 @@ export const recorded = (recording: Recording, delivery: Delivery = {}): Act => 
       status: status ?? 200,
       body: typeof response === 'string' ? response : JSON.stringify(response ?? null),
     }
-  if (framing !== 'sse') throw new Error(`a recording framed as ${framing} is not played here`)
+  if (framing !== 'sse') throw new Error(`cannot play a recording with framing ${framing}`)
   return { do: 'stream', status: status ?? 200, pieces: chunks.map((chunk) => `${chunk}\n\n`), ...delivery }
 }
 
@@ -87,7 +87,7 @@ const CREATED = 1_700_000_000
 
 const counts = ({ input = 9, output = 5 }: Said) => ({ input, output })
 
-/** A few letters at a time, never between the halves of a surrogate pair. */
+/** Splits a text into pieces of a few characters, never within a surrogate pair. */
 const split = (text: string, size = 5): string[] => {
   const characters = [...text]
   return Array.from({ length: Math.ceil(characters.length / size) }, (_, at) =>
@@ -287,7 +287,7 @@ const messageShell = (asked: Asked, said: Said): JsonObject => ({
 })
 
 const parsed = (text: string): Json => {
-  // What a test says a tool was called with is JSON in this format, which has no other way to write it.
+  // This format carries tool input as a JSON value, so tests must give valid JSON.
   const value: Json = JSON.parse(text)
   return value
 }
@@ -453,7 +453,7 @@ const ollamaCalls = ({ tools }: Said): JsonObject =>
         })),
       }
 
-/** It says `stop` whatever it called. */
+/** Ollama reports `stop` even if the answer has tool calls. */
 const ollamaEnd = (said: Said): JsonObject => {
   const { input, output } = counts(said)
   return { done_reason: said.cut ? 'length' : 'stop', prompt_eval_count: input, eval_count: output }

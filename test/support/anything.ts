@@ -1,4 +1,7 @@
-/** Whatever may come: JSON made of a format's own words, so that it gets further in than noise would, and any request. */
+/**
+ * Generators for property tests: JSON built from a format's own member names (which gets further into a decoder than
+ * random JSON), and arbitrary requests.
+ */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { ChatEvent, ChatRequest, Part, UpstreamProtocolName } from '../../src/core/chat.ts'
@@ -9,7 +12,7 @@ import { orderly } from './orderly.ts'
 // fast-check's JSON values are JSON.
 export const json = fc.jsonValue() as fc.Arbitrary<Json>
 
-/** Values and objects that look like those of a format with these words. */
+/** Values and objects that resemble those of a format with these member names. */
 export const lookalikes = (words: readonly string[]) => {
   const word = fc.constantFrom(...words, '__proto__', 'constructor')
   const { lookalike } = fc.letrec<{ lookalike: Json }>((tie) => ({
@@ -31,16 +34,19 @@ export const lookalikes = (words: readonly string[]) => {
 // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Saying = {
-  /** Names of members, and values they may have. */
+  /** Member names, and values they may have. */
   readonly names: readonly string[]
   readonly values: readonly Json[]
-  /** The events of a stream of these. */
+  /** Decodes these bodies as a stream and returns its events. */
   readonly read: (bodies: readonly Json[]) => readonly ChatEvent[]
 }
 
 type Speaking = Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeFailure' | 'looseEvents'>
 
-/** Whatever an upstream says, whole or streamed, is events in order that end, and nothing is thrown. */
+/**
+ * Asserts that any upstream answer, whole or streamed, decodes to an ordered, terminated list of events without an
+ * exception.
+ */
 export const assertReadable = (
   { decodeAnswer, decodeFailure, looseEvents = false }: Speaking,
   { names, values, read }: Saying,
@@ -70,23 +76,23 @@ const CLOSED: Json = { type: 'object', properties: {}, additionalProperties: fal
 const at = fc.constantFrom('messages[0].content[0]', 'input[1]', 'messages[2]')
 const anyText = fc.oneof(fc.string(), fc.constantFrom('', ' ', '\n'))
 const seldom = fc.oneof({ weight: 30, arbitrary: fc.constant(false) }, fc.constant(true))
-/** What every part of a union is told by. */
+/** The discriminant of a union. */
 const is = <const T extends string>(word: T) => fc.constant(word)
 const setting = <T>(value: fc.Arbitrary<T>) => fc.record({ value, at: fc.constant('setting') })
 
-/** Arguments of a call, as JSON. */
+/** Arguments of a tool call, as JSON. */
 export const anyArguments = fc.dictionary(fc.string(), json, { maxKeys: 3 }).map((value) => JSON.stringify(value))
 
 const mediaTypes = ['image/png', '', 'image/tiff', 'application/pdf', 'text/plain', 'text/csv', 'video/mp4', 'x/y']
 
 type Asking = ReturnType<typeof lookalikes> & {
-  /** The format it is for, whose ids and proofs are among those of others. */
+  /** The format under test. Its own ids and signatures occur beside those of other formats. */
   readonly origin: UpstreamProtocolName
-  /** Names of members beside a part's or a message's own. */
+  /** Names of additional members of a part or message. */
   readonly beside: readonly string[]
 }
 
-/** A request in our words, of which a good part can be carried. */
+/** An arbitrary chat request, mostly of content that a format can carry. */
 export const anyRequest = ({ word, anything, objects, origin, beside }: Asking): fc.Arbitrary<ChatRequest> => {
   const extras = fc.array(
     fc.record({

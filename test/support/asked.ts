@@ -1,4 +1,4 @@
-/** Questions in our words, for tests that care for a part of one only, and what answers to them are written with. */
+/** Builders for chat requests and answer contexts, with defaults for everything a test does not name. */
 import type { ChatAnswer, ChatRequest, Message, Part } from '../../src/core/chat.ts'
 import type { AnswerContext, Loss } from '../../src/core/protocol.ts'
 
@@ -21,13 +21,13 @@ export const answering = (more: Partial<AnswerContext> = {}): AnswerContext => (
   ...more,
 })
 
-/** For `id`: another one each time. */
+/** An id function that returns a new id on each call. */
 export const numbered = (): AnswerContext['id'] => {
   let made = 0
   return (prefix) => `${prefix}_${made++}`
 }
 
-// ── What was said ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
 export const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
@@ -47,10 +47,10 @@ export const result = (callId: string, text: string, isError = false): Message =
   isError,
 })
 
-/** What is lost, with a `!` where that makes a target unfit. */
+/** The places of the losses, with a `!` before those that exclude a target. */
 export const lossesIn = (losses: readonly Loss[]): string[] => losses.map(({ at, unfit }) => (unfit ? `!${at}` : at))
 
-/** What a client that keeps the whole answer sends back. */
+/** The parts that a client sends back if it keeps the whole answer. */
 export const partsOf = ({ blocks }: ChatAnswer): Part[] =>
   blocks.map((block, index) => {
     const at = `c[${index}]`

@@ -1,8 +1,8 @@
 import { isObject, list, object, parseObject, text } from '../../src/core/json.ts'
 
 /**
- * Recorded chat answers (a stream's lines, or one body) as chat clients receive them: a message or a delta with a
- * `reasoning` text and no `reasoning_content` has both, and no other byte differs.
+ * Converts recorded chat answers (the lines of a stream, or one body) to what chat clients receive: a message or delta
+ * with `reasoning` but no `reasoning_content` gets both. No other byte changes.
  */
 export const bothNames = (wire: string): string =>
   wire

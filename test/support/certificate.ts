@@ -3,8 +3,8 @@ import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 export type Certificate = { readonly key: string; readonly cert: string }
 
 /**
- * A self-signed certificate for 127.0.0.1 and localhost, made on the spot: no key lies in the repository. `wrong`: what
- * it is not good for, whoever trusts it.
+ * Generates a self-signed certificate for 127.0.0.1 and localhost, so that the repository holds no key. `wrong`: a
+ * defect that makes it invalid even if it is trusted.
  */
 export const selfSigned = (wrong?: 'expired' | 'another host'): Certificate => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
@@ -45,7 +45,7 @@ export const selfSigned = (wrong?: 'expired' | 'another host'): Certificate => {
   }
 }
 
-/** A value in DER: tag, length, content. */
+/** Encodes a value in DER: tag, length, content. */
 const der = (tag: number, content: Buffer): Buffer => {
   const { length } = content
   const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff]

@@ -1,6 +1,7 @@
 /**
- * A request of Cohere's v2/chat, from its reference (docs.cohere.com/reference/chat, August 2026): nobody publishes it as
- * JSON Schema. Closed, so that a member it does not know is found; limits are the reference's.
+ * JSON Schema of a Cohere v2/chat request, written after its reference (docs.cohere.com/reference/chat, August 2026),
+ * because Cohere publishes none. Objects are closed, so that an unknown member fails; limits are those of the
+ * reference.
  */
 import type { JsonObject } from '../../src/core/json.ts'
 
@@ -17,7 +18,7 @@ const word = (...words: readonly string[]): JsonObject => ({ enum: words })
 const text: JsonObject = { type: 'string' }
 const flag: JsonObject = { type: 'boolean' }
 const within = (type: string, minimum: number, maximum: number): JsonObject => ({ type, minimum, maximum })
-/** Empty ones are refused. */
+/** Empty texts are rejected. */
 const words = (block: JsonObject): JsonObject => any({ type: 'string', minLength: 1 }, many(block, { minItems: 1 }))
 
 const $defs: JsonObject = {
@@ -38,7 +39,7 @@ const $defs: JsonObject = {
   User: of({ role: word('user'), content: words(any(ref('Text'), ref('Image'))) }, ['role', 'content']),
   Assistant: any(
     of({ role: word('assistant'), content: words(any(ref('Text'), ref('Thinking'))) }, ['role', 'content']),
-    // Beside calls no text (vercel/ai#5794 quotes the refusal).
+    // A message with tool calls has no text (vercel/ai#5794 quotes the rejection).
     of(
       {
         role: word('assistant'),
@@ -57,7 +58,7 @@ const $defs: JsonObject = {
     },
     ['id', 'type', 'function'],
   ),
-  /** The letters are in its list of errors. */
+  /** The permitted characters come from Cohere's list of errors. */
   ToolName: { type: 'string', pattern: '^[A-Za-z_][A-Za-z0-9_]*$' },
   ToolResult: of(
     {
@@ -105,7 +106,7 @@ const $defs: JsonObject = {
   ),
 }
 
-/** Members that exclude each other: only one penalty, and no form of the answer beside tools or documents. */
+/** Members that exclude each other: one penalty only, and no response format with tools or documents. */
 const apart = (...pairs: readonly (readonly [string, string])[]): JsonObject => ({
   allOf: pairs.map((pair) => ({ not: { required: pair } })),
 })

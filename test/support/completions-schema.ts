@@ -1,4 +1,4 @@
-/** An answer of the older completions and a chunk of its stream, after OpenAI's published CreateCompletionResponse. */
+/** An answer and a stream chunk of the legacy completions API, after OpenAI's published CreateCompletionResponse. */
 import type { Json, JsonObject } from '../../src/core/json.ts'
 
 const REASONS = ['stop', 'length', 'content_filter']

@@ -1,4 +1,4 @@
-/** What Bedrock says in Converse and ConverseStream, whole and as the binary messages of its streams. */
+/** Answers in Bedrock's Converse and ConverseStream format, whole and as binary event stream messages. */
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Delivery, Said } from './answers.ts'
 import { event } from './event-stream.ts'
@@ -8,7 +8,7 @@ export const isConverse = ({ path }: Pick<Asked, 'path'>): boolean => /\/convers
 
 const HEAD = { 'content-type': 'application/vnd.amazon.eventstream' }
 
-/** A stream of such messages. */
+/** A stream of binary messages. */
 export const converseStream = (pieces: Iterable<Uint8Array>, delivery: Delivery = {}): Act => ({
   do: 'stream',
   pieces,
@@ -24,7 +24,7 @@ const usageOf = ({ input = 9, output = 5 }: Said): JsonObject => ({
 
 const reasonOf = (said: Said): string => (said.cut ? 'max_tokens' : said.tools?.length ? 'tool_use' : 'end_turn')
 
-/** The blocks of an answer as Converse has them. */
+/** The content blocks of a Converse answer. */
 const blocksOf = ({ text, tools = [] }: Said): JsonObject[] => [
   ...(text === undefined ? [] : [{ text }]),
   ...tools.map(({ id, name, arguments: given }) => ({
@@ -60,7 +60,7 @@ export const conversePieces = ({ text, tools = [], ...said }: Said): Uint8Array[
   ]
 }
 
-/** Says it the way it was asked. */
+/** Answers whole or streamed, as the request's path demands. */
 export const sayConverse = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
   asked.stream
     ? converseStream(conversePieces(said), delivery)

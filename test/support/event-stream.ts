@@ -1,7 +1,7 @@
-/** Messages of Amazon's event stream, as an upstream writes them: for tests that play one. */
+/** Encodes messages of Amazon's event stream format, for tests that play an upstream. */
 import { crc32 } from 'node:zlib'
 
-/** One message of that type: `event`, `exception` or `error`, with text headers and a payload. */
+/** Encodes one message (`event`, `exception` or `error`) with text headers and a payload. */
 export const message = (headers: Readonly<Record<string, string>>, payload: string): Uint8Array => {
   const parts = Object.entries(headers).flatMap(([name, value]) => {
     const text = Buffer.from(value)
@@ -21,21 +21,21 @@ export const message = (headers: Readonly<Record<string, string>>, payload: stri
   return new Uint8Array(Buffer.concat([all, trailer]))
 }
 
-/** An event by its name. */
+/** An event with this name. */
 export const event = (name: string, payload: object): Uint8Array =>
   message(
     { ':event-type': name, ':content-type': 'application/json', ':message-type': 'event' },
     JSON.stringify(payload),
   )
 
-/** An exception inside the 200: `throttlingException`. */
+/** An exception inside a 200 response, such as `throttlingException`. */
 export const exception = (name: string, payload: object): Uint8Array =>
   message(
     { ':exception-type': name, ':content-type': 'application/json', ':message-type': 'exception' },
     JSON.stringify(payload),
   )
 
-/** A chunk, `{"<event-type>": {…}}`, as a message; `{"<name>Exception": {…}}` is an exception. */
+/** Encodes a chunk `{"<event-type>": {…}}` as an event message, or `{"<name>Exception": {…}}` as an exception. */
 export const fromChunk = (chunk: string): Uint8Array[] =>
   Object.entries(JSON.parse(chunk)).map(([name, payload]) =>
     (name.endsWith('Exception') ? exception : event)(name, payload as object),

@@ -9,16 +9,16 @@ import type { FailureKind } from '../../src/core/failure.ts'
 import { isObject, type Json, type JsonObject, object, parseObject, text } from '../../src/core/json.ts'
 import { type Recording, recordingsOf } from './recordings.ts'
 
-/** What an answer means; a member that is missing is empty. */
+/** The meaning of an answer. An absent member is empty. */
 export type Reading = {
   readonly text?: string
   readonly refusal?: string
   readonly reasoning?: string
-  /** Signatures or sealed reasoning, in order. */
+  /** Reasoning signatures or encrypted reasoning, in order. */
   readonly proofs?: readonly string[]
-  /** Without `id`: the format has none, or the provider left it out. */
+  /** `id` is absent where the format has none or the provider omits it. */
   readonly calls?: readonly { readonly id?: string; readonly name: string; readonly input: Json }[]
-  /** Addresses of the cited sources. */
+  /** URLs of the cited sources. */
   readonly cited?: readonly string[]
   /** Each token with its log probability. */
   readonly logprobs?: readonly (readonly [token: string, logprob: number])[]
@@ -31,7 +31,7 @@ export type Reading = {
 
 type Whole = { readonly status: number; readonly headers: { readonly [name: string]: string }; readonly body: Json }
 
-/** One exchange. `stream`: an event each, as its format frames them (`framed`). */
+/** One exchange. `stream` has one entry for each event, framed as its format does (`framed`). */
 export type Exchange = {
   readonly protocol: UpstreamProtocolName
   readonly feature: string
@@ -45,7 +45,7 @@ export type Exchange = {
 
 const folder = new URL('../exchanges/', import.meta.url)
 
-/** Reads a JSON object of the folder. */
+/** Reads a file of the folder as a JSON object. */
 const readJson = (path: string): JsonObject => {
   const value = parseObject(readFileSync(new URL(path, folder), 'utf8'))
   assert.ok(value, `${path} is not a JSON object`)
@@ -66,7 +66,7 @@ export const FORMATS = {
 
 export const formatNames = Object.keys(FORMATS) as readonly UpstreamProtocolName[]
 
-/** Features a format lacks, each with the reason: `absent.json`. */
+/** Features that a format lacks, each with the reason (from `absent.json`). */
 export const absences = (): ReadonlyMap<string, ReadonlyMap<string, string>> =>
   new Map(
     Object.entries(readJson('absent.json')).map(([feature, formats]) => [
@@ -87,13 +87,13 @@ const read = (protocol: UpstreamProtocolName): readonly Exchange[] =>
 
 let all: readonly Exchange[] | undefined
 
-/** Every exchange, read once. */
+/** All exchanges, read once. */
 export const exchanges = (): readonly Exchange[] => {
   all ??= formatNames.flatMap(read)
   return all
 }
 
-/** An event of a stream as the text of its frame, without the end of the frame. */
+/** The frame of a stream event, without its terminator. */
 const framed = (protocol: UpstreamProtocolName, event: Json): string => {
   const data = typeof event === 'string' ? event : JSON.stringify(event)
   const { framing } = FORMATS[protocol]
@@ -102,7 +102,7 @@ const framed = (protocol: UpstreamProtocolName, event: Json): string => {
   return name === undefined ? `data: ${data}` : `event: ${name}\ndata: ${data}`
 }
 
-/** An exchange in the form of the recordings, so that whatever reads those reads it: whole, streamed, or both. */
+/** Converts an exchange to recordings (whole, streamed, or both), so that any reader of recordings accepts it. */
 export const asRecordings = ({ protocol, feature, request, whole, stream }: Exchange): readonly Recording[] => {
   const { api, provider, framing } = FORMATS[protocol]
   const shared = { api, provider, trimmed: false, request }
@@ -130,7 +130,7 @@ export const asRecordings = ({ protocol, feature, request, whole, stream }: Exch
 const joined = (answer: ChatAnswer, type: string): string =>
   answer.blocks.map((block) => (block.type === type ? block.text : '')).join('')
 
-/** Leaves out what is empty: no text, no list, no count. */
+/** Omits empty texts, empty lists and zero counts. */
 const withoutEmpty = <T extends object>(value: T): Partial<T> =>
   Object.fromEntries(
     Object.entries(value).filter(
@@ -139,7 +139,7 @@ const withoutEmpty = <T extends object>(value: T): Partial<T> =>
     ),
   ) as Partial<T>
 
-/** What the gateway read, in the form of `reading`. `madeIds`: the exchange has no ids of calls, so those are left out. */
+/** Converts a decoded answer to a `Reading`. `madeIds`: the exchange has no call ids, so generated ones are omitted. */
 export const readingOf = (answer: ChatAnswer, madeIds: boolean): Reading => {
   const { blocks, finish, usage, failure } = answer
   const { raw: _, ...counts } = usage ?? {}
@@ -171,7 +171,7 @@ export const features = (): readonly string[] =>
 /** The README of the folder. */
 export const README = (): string => readFileSync(new URL('README.md', folder), 'utf8')
 
-/** Features by format: answered whole and streamed, or one of the two; below it why a format lacks one. */
+/** A table of features by format (whole, streamed, or both), followed by the reasons for missing ones. */
 export const featureTable = (): string => {
   const absent = absences()
   const cell = (feature: string, format: UpstreamProtocolName): string => {
@@ -196,7 +196,10 @@ export const featureTable = (): string => {
   ].join('\n')
 }
 
-/** Complete answers and errors with a status, of a format: recordings where they are present, and the project's own. */
+/**
+ * Complete answers and errors of a format that have a status: recordings where present, and the project's own
+ * exchanges.
+ */
 export const evidenceOf = (protocol: UpstreamProtocolName): readonly Recording[] => [
   ...recordingsOf(FORMATS[protocol].api),
   ...exchanges()

@@ -1,4 +1,7 @@
-/** An HTTPS server in a thread of its own, which counts its connections: says its port and certificate, and at the word how many there were. */
+/**
+ * An HTTPS server in a worker thread that counts its connections. It posts its port and certificate, and the count on
+ * request.
+ */
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { parentPort } from 'node:worker_threads'

@@ -1,4 +1,4 @@
 import { type Settings, settingsSchema } from '../../src/core/settings.ts'
 
-/** What holds where nothing is set. */
+/** The settings when nothing is configured. */
 export const defaultSettings: Settings = settingsSchema.parse({})

@@ -1,14 +1,15 @@
 /**
- * AWS Signature Version 4 once more, written from its description and not from the code it judges
- * (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
+ * An independent verifier for AWS Signature Version 4, written from its description
+ * (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html) and not from the signing
+ * code.
  */
 import { createHash, createHmac } from 'node:crypto'
 
 export type Signed = {
   readonly method: string
-  /** As it stood on the request line, with its query. */
+  /** The request target as on the request line, including the query. */
   readonly target: string
-  /** Names in lower case. */
+  /** Header names in lower case. */
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined }
   readonly body: string
 }
@@ -16,7 +17,7 @@ export type Signed = {
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
 
-/** Unreserved characters as they are, every other byte as %XX. */
+/** Keeps unreserved characters and encodes every other byte as %XX. */
 const encoded = (text: string): string =>
   [...Buffer.from(text)]
     .map((byte) => {
@@ -25,7 +26,7 @@ const encoded = (text: string): string =>
     })
     .join('')
 
-/** Every service but S3 encodes each segment of the path as it was sent once more. */
+/** Every service except S3 encodes each segment of the sent path a second time. */
 const canonicalPath = (path: string): string => path.split('/').map(encoded).join('/')
 
 const canonicalQuery = (query: string): string =>
@@ -52,7 +53,7 @@ export type Verdict = {
   readonly signature: string
 }
 
-/** Whether this request was signed with this secret; null if it was not signed at all. */
+/** Checks whether a request was signed with this secret. Null: it is unsigned. */
 export const verify = ({ method, target, headers, body }: Signed, secret: string): Verdict | null => {
   const [, accessKeyId = '', day = '', region = '', service = '', names = '', signature = ''] =
     FORM.exec(String(headers.authorization ?? '')) ?? []

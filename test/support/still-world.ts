@@ -1,4 +1,4 @@
-/** A world that stands still: time moves only when told to, chance is seeded, upstreams are scripts. */
+/** A deterministic world for tests: time moves only on request, randomness is seeded, upstreams are scripts. */
 
 import type { Failure } from '../../src/core/failure.ts'
 import type { HeaderLookup } from '../../src/core/protocol.ts'
@@ -10,7 +10,10 @@ export type Asked = UpstreamCall & {
   aborted: boolean
   resumed: number
   head(status: number, headers?: Readonly<Record<string, string>>): void
-  /** Text as bytes, in one piece, which are overwritten as those of a socket are by the next read; answers whether more is wanted. */
+  /**
+   * Sends text as one chunk of bytes, which are overwritten afterwards, as a socket's read buffer is. Returns whether
+   * the reader wants more.
+   */
   send(text: string): boolean
   sendBytes(bytes: Buffer): boolean
   end(): void
@@ -18,11 +21,11 @@ export type Asked = UpstreamCall & {
 }
 
 export type StillWorld = World & {
-  /** Every call made upstream, in order. */
+  /** All upstream calls, in order. */
   readonly calls: Asked[]
-  /** Moves time on, running what falls due in order, and lets promises settle. */
+  /** Advances time, runs due timers in order, and lets promises settle. */
   pass(ms: number): Promise<void>
-  /** Lets promises settle without moving time. */
+  /** Lets promises settle without advancing time. */
   settle(): Promise<void>
   readonly timers: () => number
 }
@@ -44,7 +47,7 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
     timers: () => timers.size,
     now: () => now,
     date: () => 1_800_000_000_000 + now,
-    // Park and Miller's generator: enough for tests, the same in every run.
+    // Park and Miller's generator: sufficient for tests and reproducible.
     random: () => {
       state = (state * 48_271) % 2_147_483_647
       return state / 2_147_483_647

@@ -1,18 +1,18 @@
-/** A store of responses in memory, for tests that need no disk. */
+/** An in-memory response store, for tests that need no disk. */
 import { type Failure, good } from '../../src/core/failure.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../src/core/stored.ts'
 import { memoryStore } from '../../src/gateway/shelf.ts'
 
 export type TestStore = ResponseStore & {
-  /** What is stored, at once. */
+  /** Direct access to the stored data. */
   readonly memory: MemoryStore
-  /** Every write fails so, while it is set. */
+  /** While set, every write fails with it. */
   failure: Failure | null
-  /** Writes wait for this. */
+  /** While set, writes wait for it. */
   gate: Promise<void> | null
 }
 
-/** `most`: characters. */
+/** `most`: limit in characters. */
 export const testStore = (most = 1_000_000): TestStore => {
   const memory = memoryStore(most)
   return {

@@ -1,4 +1,4 @@
-/** A vendor of chat completions that takes every member of the format, as OpenAI does. */
+/** A chat completions vendor that accepts every member of the format, as OpenAI does. */
 import type { Accepts } from '../../src/core/accepts.ts'
 
 export const TAKES_ALL: { readonly accepts: Accepts } = {

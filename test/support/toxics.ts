@@ -1,25 +1,25 @@
 /**
- * A bad line: a TCP proxy on this machine that spoils what passes through it, in either direction. Toxics are added and
- * taken away while connections live, and each applies from the next bytes on.
+ * A TCP proxy that simulates a bad network in either direction. Toxics are added and removed while connections are
+ * open, and apply from the next bytes on.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
 
 export type Toxic =
-  /** Everything is `ms` on its way, give or take `jitter` ms; nothing overtakes. */
+  /** Delays everything by `ms` ± `jitter` ms, in order. */
   | { readonly kind: 'latency'; readonly ms: number; readonly jitter?: number }
   | { readonly kind: 'bandwidth'; readonly bytesPerSecond: number }
-  /** Pieces of `size` bytes with `gap` ms between them. */
+  /** Pieces of `size` bytes, `gap` ms apart. */
   | { readonly kind: 'slicer'; readonly size: number; readonly gap: number }
-  /** Nothing gets through while it is there; what came meanwhile goes on when it is taken away. */
+  /** Holds everything back until it is removed. */
   | { readonly kind: 'stop' }
-  /** What goes in is gone; an end is told once it is taken away. */
+  /** Discards all bytes. A FIN is forwarded once it is removed. */
   | { readonly kind: 'black-hole' }
-  /** The end of one side is told to the other `ms` later. */
+  /** Forwards a FIN `ms` later. */
   | { readonly kind: 'slow-close'; readonly ms: number }
   /**
-   * After so many bytes of a connection: RST to both sides; FIN to both sides; or FIN to the receiver only, while its
-   * own words still get through.
+   * After this many bytes of a connection: RST to both sides; FIN to both sides; or FIN to the receiver only, whose own
+   * data still passes.
    */
   | Cut<'reset'>
   | Cut<'close'>
@@ -27,26 +27,26 @@ export type Toxic =
 
 type Cut<Kind> = { readonly kind: Kind; readonly after: number }
 
-/** `up`: from who connects to what is behind the proxy. */
+/** `up`: from the client to the proxied server. */
 export type Direction = 'up' | 'down'
 
 export type ToxicProxy = {
   /** `http://127.0.0.1:…` */
   readonly url: string
   readonly port: number
-  /** Spoils this direction until what is given back is called. */
+  /** Applies a toxic to this direction until the returned function is called. */
   add(direction: Direction, toxic: Toxic): () => void
   clear(): void
-  /** Sockets open now, on both sides. */
+  /** Open sockets, on both sides. */
   open(): number
-  /** Connections made to it so far. */
+  /** Connections accepted so far. */
   connections(): number
   close(): Promise<void>
 }
 
 type Options = { readonly host?: string; readonly port?: number; readonly random?: () => number }
 
-/** At most so many bytes wait in one direction of one connection; then its sender is held back. */
+/** Backpressure limit: bytes buffered in one direction of one connection. */
 const MOST_WAITING = 256 * 1024
 
 export const toxicProxy = async (to: number, options: Options = {}): Promise<ToxicProxy> => {
@@ -78,7 +78,7 @@ export const toxicProxy = async (to: number, options: Options = {}): Promise<Tox
         if (how === 'reset') socket.resetAndDestroy()
         else socket.destroy()
     }
-    // A side that broke takes the other with it; one that ended in order is told by `carry`.
+    // A broken side closes the other too; `carry` forwards an orderly end.
     for (const socket of [client, upstream]) socket.once('close', (broken) => broken && end('reset'))
     const carrying = (direction: Direction, from: Socket, into: Socket) =>
       carry({
@@ -131,14 +131,14 @@ type Carrying = {
   readonly from: Socket
   readonly into: Socket
   readonly toxics: ReadonlySet<Toxic>
-  /** Calls when the toxics have changed, until what is given back is called. */
+  /** Calls `wake` on each change of the toxics, until the returned function is called. */
   readonly change: (wake: () => void) => () => void
   readonly over: AbortSignal
   readonly end: (how: 'reset' | 'destroy') => void
   readonly random: () => number
 }
 
-/** One direction of one connection, to its end. Rejects when the connection is over before that. */
+/** Forwards one direction of one connection until it ends. Rejects if the connection closes earlier. */
 const carry = async ({ from, into, toxics, change, over, end, random }: Carrying): Promise<void> => {
   const waiting: { readonly bytes: Buffer | null; readonly at: number }[] = []
   let size = 0
@@ -156,7 +156,7 @@ const carry = async ({ from, into, toxics, change, over, end, random }: Carrying
   from.once('end', () => come(null))
   const woken = () => new Promise<void>((resolve) => (wake = resolve))
   const find = <K extends Toxic['kind']>(kind: K): Extract<Toxic, { readonly kind: K }> | undefined => {
-    // The filter is the type's own discriminant, which the compiler does not follow through a predicate on K.
+    // TypeScript does not narrow by the discriminant through a predicate on K.
     for (const toxic of toxics) if (toxic.kind === kind) return toxic as Extract<Toxic, { readonly kind: K }>
     return undefined
   }
@@ -197,7 +197,7 @@ const carry = async ({ from, into, toxics, change, over, end, random }: Carrying
         const cut = find('reset') ?? find('close') ?? find('half-close')
         const left = cut ? cut.after - passed : Number.POSITIVE_INFINITY
         if (cut && left <= 0) {
-          // What was written before gets a moment to leave: a reset throws away what still waits.
+          // Lets written bytes leave first: a reset discards what is still buffered.
           await wait(20)
           if (cut.kind === 'reset') return end('reset')
           into.end()
@@ -225,5 +225,5 @@ const carry = async ({ from, into, toxics, change, over, end, random }: Carrying
   }
 }
 
-/** Bytes of a tenth of a second. */
+/** Bytes in a tenth of a second. */
 const tenth = ({ bytesPerSecond }: { readonly bytesPerSecond: number }) => Math.max(1, Math.floor(bytesPerSecond / 10))

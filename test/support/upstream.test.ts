@@ -85,12 +85,12 @@ for (const [name, act, status, text, failure] of acts)
     assert.equal(upstream.seen[0]?.model, 'm')
     assert.equal(upstream.seen[0]?.stream, true)
     assert.equal(upstream.seen[0]?.key, 'key-1')
-    await until('its end is noted', () => upstream.seen[0]?.ended !== 'open')
+    await until('the end is recorded', () => upstream.seen[0]?.ended !== 'open')
     await upstream.close()
   })
 
 for (const act of [{ do: 'hang' }, { do: 'stream', pieces: ['x'], ending: 'stall' }] as const)
-  test(`upstream: notes that a client left during ${act.do}, and closes wholly`, async () => {
+  test(`upstream: records that a client left during ${act.do}, and closes completely`, async () => {
     const upstream = await startUpstream(() => act)
     const socket = connect(upstream.port, '127.0.0.1')
     socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n')
@@ -102,7 +102,7 @@ for (const act of [{ do: 'hang' }, { do: 'stream', pieces: ['x'], ending: 'stall
     assert.equal(upstream.open(), 0)
   })
 
-test('upstream: decides by number, key and model, and can change its mind', async () => {
+test('upstream: a script decides by number, key and model, and can be replaced', async () => {
   const upstream = await startUpstream(({ number, model, key }) => ({ do: 'answer', body: { number, model, key } }))
   const url = `${upstream.url}/x`
   await post(url, {})
@@ -113,15 +113,15 @@ test('upstream: decides by number, key and model, and can change its mind', asyn
   await upstream.close()
 })
 
-test('upstream: nobody listens where connections are to be refused', async () => {
+test('upstream: refusingUrl refuses connections', async () => {
   assert.equal((await post(await refusingUrl(), {})).failure, 'refused')
 })
 
-// ── The answers it gives are what the formats' owners publish ────────────────────────────────────────────────────
+// ── Its answers satisfy the published schemas ────────────────────────────────────────────────────────────────────
 
 const folder = new URL('../../../shared/wire/', import.meta.url)
 const missing = !existsSync(folder)
-const schemas = missing && process.env.HEADGATE_CI !== '1' ? 'the published schemas are not here' : false
+const schemas = missing && process.env.HEADGATE_CI !== '1' ? 'the published schemas are not present' : false
 
 const judge = () => {
   const ajv = new Ajv2020({ strict: false, allErrors: true })
@@ -199,7 +199,7 @@ test('answers: an error has the shape of its format', () => {
   assert.deepEqual(refuse(asked('/v1/responses'), 503, error).do, 'answer')
 })
 
-test('answers: said and recorded ones are played as they were asked for', async () => {
+test('answers: built and recorded answers follow the request’s format', async () => {
   const upstream = await startUpstream((one) => say(one, { text: 'Hallo' }))
   assert.match((await post(`${upstream.url}/v1/messages`, { model: 'm' })).text, /"text":"Hallo"/)
   assert.match((await post(`${upstream.url}/v1/responses`, { stream: true })).text, /^event: response\.created\n/)

@@ -1,40 +1,40 @@
 /**
- * A provider that does what a test says: a real HTTP server on this machine whose script decides, request by request,
- * what is answered and how the answer breaks. It notes what it was asked and how each connection ended.
+ * A scriptable provider: a real HTTP server whose script decides for each request what it answers and how the answer
+ * breaks. It records each request and how its connection ended.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, createServer as createPlainServer, type Socket } from 'node:net'
 import { isObject, type JsonObject, text } from '../../src/core/json.ts'
 
-/** What was asked, as a script sees it. */
+/** A received request, as a script sees it. */
 export type Asked = {
-  /** How many requests came before this one. */
+  /** The number of earlier requests. */
   readonly number: number
   readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** The body as it was sent. */
+  /** The raw request body. */
   readonly body: string
-  /** The body, where it is a JSON object. */
+  /** The parsed body if it is a JSON object, else an empty object. */
   readonly json: JsonObject
   readonly model: string | undefined
   readonly stream: boolean
-  /** The credential, whichever header it came in. */
+  /** The credential, from whichever header carries it. */
   readonly key: string | undefined
-  /** Which connection it came on, from 0. */
+  /** The number of its connection, from 0. */
   readonly connection: number
 }
 
-/** How the connection is treated once everything has been written. */
+/** What happens to the connection after the last write. */
 export type Ending =
-  /** As HTTP wants it. */
+  /** A regular end of the response. */
   | 'end'
   /** RST. */
   | 'reset'
   /** FIN, although the answer is not complete. */
   | 'close'
-  /** Nothing more, for ever. */
+  /** Sends nothing more and stays open. */
   | 'stall'
 
 export type Act =
@@ -42,64 +42,64 @@ export type Act =
       readonly do: 'answer'
       readonly status?: number
       readonly headers?: Readonly<Record<string, string>>
-      /** An object is written as JSON. */
+      /** An object is sent as JSON. */
       readonly body?: string | Uint8Array | object
-      /** ms before anything is sent. */
+      /** Delay before anything is sent, in ms. */
       readonly after?: number
     }
   | {
       readonly do: 'stream'
       readonly status?: number
       readonly headers?: Readonly<Record<string, string>>
-      /** Each piece is written by itself. */
+      /** Each piece is a separate write. */
       readonly pieces: Iterable<string | Uint8Array>
-      /** Bytes a write; without it a piece is one write. */
+      /** Bytes per write. If absent, each piece is one write. */
       readonly slice?: number
-      /** ms before the head, before the first piece, and between two writes. */
+      /** Delays in ms: before the header block, before the first piece, and between two writes. */
       readonly after?: number
       readonly first?: number
       readonly gap?: number
       readonly ending?: Ending
-      /** No chunked encoding: the body ends with the connection. */
+      /** Without chunked encoding: the body ends with the connection. */
       readonly untilClose?: boolean
     }
-  /** These bytes instead of an HTTP answer. */
+  /** Sends these bytes instead of an HTTP response. */
   | { readonly do: 'raw'; readonly bytes: string | Uint8Array; readonly after?: number; readonly ending?: Ending }
   | { readonly do: 'reset' | 'close' | 'hang' }
 
 export type Script = (asked: Asked) => Act | Promise<Act>
 
-/** A request and what became of it. */
+/** A request and its outcome. */
 export type Seen = Asked & {
-  /** ms on the monotonic clock. */
+  /** Arrival, in ms on the monotonic clock. */
   readonly at: number
-  /** Body bytes handed to the connection so far. */
+  /** Body bytes written to the connection so far. */
   sent: number
-  /** `finished`: answered to the end. `cut`: by the script. `aborted`: the client left. */
+  /** `finished`: answered completely. `cut`: ended by the script. `aborted`: the client left. */
   ended: 'open' | 'finished' | 'cut' | 'aborted'
   endedAt: number | undefined
 }
 
 export type Upstream = {
-  /** `http://127.0.0.1:…`, without a slash at the end. */
+  /** `http://127.0.0.1:…`, without a trailing slash. */
   readonly url: string
   readonly port: number
   readonly seen: readonly Seen[]
-  /** Connections made to it so far, and those open now. */
+  /** Connections accepted so far, and those open now. */
   connections(): number
   open(): number
-  /** Changes what it does from the next request on. */
+  /** Replaces the script from the next request on. */
   play(script: Script): void
-  /** Ends connections on which no request is under way, as servers do when they have been idle long enough. */
+  /** Closes idle connections, as servers do after an idle timeout. */
   closeIdle(how?: 'close' | 'reset'): void
   close(): Promise<void>
 }
 
 export type UpstreamOptions = {
   readonly tls?: { readonly key: string; readonly cert: string }
-  /** Where to listen; without it any free port. */
+  /** The port to listen on; if absent, any free port. */
   readonly port?: number
-  /** Keeps no record of what it has answered: for runs of hours. */
+  /** Keeps no record of requests, for runs of hours. */
   readonly forgets?: boolean
 }
 
@@ -153,7 +153,7 @@ export const startUpstream = async (
   }
 
   const listener = (req: IncomingMessage, res: ServerResponse) => {
-    // A client that leaves while it is still sending is no error of ours.
+    // A client may leave while it is still sending.
     handle(req, res).catch(() => req.socket.destroy())
   }
   const server = tls ? createSecureServer(tls, listener) : createServer(listener)
@@ -208,7 +208,7 @@ const describe = (req: IncomingMessage, body: string, number: number, connection
     headers: req.headers,
     body,
     json,
-    // Gemini and Bedrock say both in the path.
+    // Gemini and Bedrock carry both in the path.
     model: text(json.model) ?? modelIn(req.url ?? ''),
     stream: json.stream === true || /:streamGenerateContent|\/converse-stream$/.test(req.url ?? ''),
     key: req.headers.authorization?.replace(/^Bearer /, '') ?? (typeof apiKey === 'string' ? apiKey : undefined),
@@ -226,7 +226,7 @@ type Stage = {
   readonly res: ServerResponse
   readonly record: Seen
   readonly later: (ms: number, run: () => void) => void
-  /** The script itself ends the connection now. */
+  /** Records that the script ends the connection. */
   readonly cut: () => void
 }
 
@@ -283,7 +283,7 @@ const finish = (ending: Ending, { socket, res, cut }: Stage): void => {
       return
     case 'reset':
       cut()
-      // What was written gets a moment to leave: a reset throws away what still waits.
+      // Lets written bytes leave first: a reset discards what is still buffered.
       setImmediate(() => setImmediate(() => socket.resetAndDestroy()))
       return
     case 'close':
@@ -341,7 +341,7 @@ function* sliced(pieces: Iterable<string | Uint8Array>, size = Number.POSITIVE_I
   }
 }
 
-/** A URL where nobody listens. */
+/** A URL whose port refuses connections. */
 export const refusingUrl = async (): Promise<string> => {
   const server = createPlainServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -350,7 +350,7 @@ export const refusingUrl = async (): Promise<string> => {
   return `http://127.0.0.1:${port}`
 }
 
-/** Waits until something has become true, looking every few ms; fails after `ms`. */
+/** Polls every 2 ms until the check passes; throws after `ms`. */
 export const until = async (what: string, check: () => boolean, ms = 20_000): Promise<void> => {
   const end = performance.now() + ms
   while (!check()) {

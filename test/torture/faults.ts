@@ -1,4 +1,4 @@
-/** A gateway of which one call to the outside fails, the one that is named: which there are, the first run says. */
+/** A gateway in which one chosen call to its environment fails. A first run counts the calls. */
 
 import type { Received } from '../../src/core/call.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
@@ -21,9 +21,9 @@ import { type Asked, type StillWorld, stillWorld } from '../support/still-world.
 import { testStore } from '../support/stores.ts'
 
 /**
- * What can go wrong with a call. `refused`, `reset`: the way upstream breaks, at once or after a moment. `slow`, `gone`:
- * the client does not read on, or has left. `not kept`, `forgotten`, `not read`: what the store may answer. `throws`: what nothing is
- * to do, and a mistake, a full disk or another version of a library does all the same. `lost`: a timer never goes off.
+ * The ways a call can fail. `refused`, `reset`: the upstream breaks at once or later. `slow`, `gone`: the client stops
+ * reading or has left. `not kept`, `forgotten`, `not read`: results of the store. `throws`: an exception, as a bug, a
+ * full disk or another library version may cause. `lost`: a timer never fires.
  */
 export const FAULTS = {
   dial: ['refused', 'reset'],
@@ -43,18 +43,18 @@ export type Plan = { readonly at: number; readonly fault: Fault } | null
 export type Rig = {
   readonly world: StillWorld
   readonly gateway: Gateway
-  /** Every call to the outside, in order. */
+  /** Every call to the environment, in order. */
   readonly calls: CallName[]
   readonly replies: readonly Asking[]
-  /** What reached the edge as an error: thrown into a dial's or a timer's hands. */
+  /** Errors that reached the edge: thrown into the callback of a connection or timer. */
   readonly edge: unknown[]
-  /** Runs as the edge does: whatever is thrown is written down there. */
+  /** Runs a callback as the edge does: records what it throws. */
   readonly caught: (run: () => void) => void
   readonly outcomes: () => number
   readonly ask: (style: ClientProtocolName | 'embeddings' | 'turn', body: object, key?: string) => Asking
-  /** Another configuration with the same in it takes the place of this one. */
+  /** Replaces the configuration with an equal one. */
   readonly reload: () => void
-  /** The process is told to end. */
+  /** Starts a shutdown of the process. */
   readonly shutdown: () => void
 }
 
@@ -104,7 +104,7 @@ export const rig = (
     const at = calls.push(call) - 1
     return plan?.at === at ? plan.fault : null
   }
-  /** What a listener throws the edge catches: nobody else is above it. */
+  /** The edge catches what a listener throws, because no other caller can. */
   const caught = (run: () => void) => {
     try {
       run()
@@ -114,7 +114,7 @@ export const rig = (
   }
   const still = stillWorld((asked) => caught(() => script(asked)))
   const brokenWay = (fault: Fault): Failure =>
-    fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'nobody listens there')
+    fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'connection refused')
   const world: World = {
     ...still,
     later: (ms, run) => {
@@ -157,7 +157,7 @@ export const rig = (
   const count: Gateway['tell'] = ({ event }) => {
     if (event === 'request') outcomes++
   }
-  // As it is put together at the start of the process.
+  // As at the start of the process.
   const tell = eventBus([log, count], (error) => troubles.push(error))
   let config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
   const gateway: Gateway = {
@@ -216,7 +216,7 @@ export const rig = (
           asking.state = 'resolved'
         },
         (error: unknown) => {
-          // As the server does: it is written down, and what is not over is broken off.
+          // As the server does: the error is recorded and an unfinished response is aborted.
           asking.state = 'rejected'
           edge.push(error)
           asking.reply.cut()

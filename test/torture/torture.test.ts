@@ -1,7 +1,7 @@
 /**
- * Each call to the outside fails once: in each scenario the calls are counted (upstream, timers, store, log, reply), and
- * the scenario is run again for each of them and each way it can fail. Whatever fails: nothing hangs, every request ends
- * in one way and is written down once, and nothing of it is left.
+ * Each environment call fails once. A first run of each scenario counts its calls (upstream, timers, store, log,
+ * reply); then the scenario runs again for each call and each way it can fail. In every run nothing hangs, every
+ * request ends once and is logged once, and no resources remain.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -15,9 +15,9 @@ type Scenario = {
   readonly instances?: () => readonly Instance[]
   readonly settings?: SettingsInput
   readonly script: (asked: Asked) => void
-  /** What the client does. Time has passed when it resolves. */
+  /** What the client does. Resolves once time has advanced. */
   readonly run: (made: Rig) => Promise<void>
-  /** Whether it went well, where nothing failed. */
+  /** Whether the scenario succeeded; checked for runs without a fault. */
   readonly good: (made: Rig) => boolean
 }
 
@@ -56,7 +56,7 @@ const once =
     await world.pass(1_000)
   }
 
-/** A world is made before its script can know it. */
+/** A world exists before its script can refer to it. */
 const unhurried = (): { script: (asked: Asked) => void; with: (made: Rig) => void } => {
   let here: Rig | undefined
   return {
@@ -81,7 +81,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'another answers, whole',
+    name: 'failover, whole',
     instances: two,
     settings: { strategy: 'priority' },
     script: (asked) => (host(asked) === 'a' ? play.error(asked, 500) : answers(asked)),
@@ -89,7 +89,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'another answers, streamed',
+    name: 'failover, streamed',
     instances: two,
     settings: { strategy: 'priority' },
     script: (asked) => (host(asked) === 'a' ? play.error(asked, 503) : answers(asked)),
@@ -97,14 +97,14 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'nobody answers',
+    name: 'no upstream answers',
     instances: two,
     script: (asked) => play.error(asked, 500),
     run: once('openai-chat', question()),
     good: (made) => ended(made) && made.replies[0]?.reply.status === 502,
   },
   {
-    name: 'a limit, waited for',
+    name: 'waiting for a rate limit',
     script: (() => {
       const seen = new WeakSet<object>()
       return (asked: Asked) => {
@@ -151,7 +151,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'a text gone on with',
+    name: 'a continued text',
     instances: () => [
       instance('a'),
       instance('b', ['k1'], { takesPrefill: { protocol: 'openai-chat', body: (body) => body } }),
@@ -167,7 +167,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'tries of one call',
+    name: 'retries with one idempotency key',
     script: slow.script,
     run: async (made) => {
       slow.with(made)
@@ -182,7 +182,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: (made) => hello(made) && made.world.calls.length === 1,
   },
   {
-    name: 'two calls that are one',
+    name: 'two coalesced calls',
     settings: { coalesce: true },
     script: slow.script,
     run: async (made) => {
@@ -194,7 +194,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: (made) => hello(made) && made.world.calls.length === 1,
   },
   {
-    name: 'a conversation that is kept',
+    name: 'a stored conversation',
     script: answers,
     run: async ({ ask, world }) => {
       const first = ask('turn', { model: 'm', input: 'hello' })
@@ -207,7 +207,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'an answer in the background',
+    name: 'a background response',
     script: answers,
     run: async ({ ask, world }) => {
       ask('turn', { model: 'm', input: 'hello', background: true })
@@ -229,7 +229,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: ({ world }) => world.calls[0]?.aborted === true,
   },
   {
-    name: 'a client that reads slowly',
+    name: 'a slow client',
     script: slow.script,
     run: async (made) => {
       slow.with(made)
@@ -242,7 +242,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: hello,
   },
   {
-    name: 'the process ends',
+    name: 'shutdown',
     script: slow.script,
     run: async (made) => {
       slow.with(made)
@@ -255,7 +255,7 @@ const SCENARIOS: readonly Scenario[] = [
     good: ended,
   },
   {
-    name: 'another configuration on the way',
+    name: 'a reload during a request',
     script: slow.script,
     run: async (made) => {
       slow.with(made)
@@ -286,7 +286,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ]
 
-/** ms in which whatever waits for something has given up. */
+/** ms after which every wait has timed out. */
 const LONG = 3_600_000
 
 const play1 = async (scenario: Scenario, plan: Plan): Promise<Rig> => {
@@ -297,7 +297,7 @@ const play1 = async (scenario: Scenario, plan: Plan): Promise<Rig> => {
   return made
 }
 
-/** What is wrong with how it ended. */
+/** Describes what is wrong with the end of a run. */
 const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
   const found: string[] = []
   const say = (is: boolean, what: string) => {
@@ -307,15 +307,15 @@ const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
     say(state === 'open', `request ${at} never ends`)
     say(reply.over === null && !left, `the answer to request ${at} never ends`)
   }
-  // Of a request that ends in an exception the edge writes a line of its own.
+  // A request that ends in an exception has an edge log line of its own.
   const rejected = replies.filter(({ state }) => state === 'rejected').length
   const told = outcomes()
   say(told > replies.length || told + rejected < replies.length, `${told} outcomes of ${replies.length} requests`)
-  say(world.timers() > 0, `${world.timers()} timers are left`)
-  say(gateway.live.size > 0, `${gateway.live.size} requests are taken to be under way`)
-  say(gateway.jobs.size > 0, `${gateway.jobs.size} jobs are taken to be under way`)
+  say(world.timers() > 0, `${world.timers()} timers remain`)
+  say(gateway.live.size > 0, `${gateway.live.size} requests still count as in flight`)
+  say(gateway.jobs.size > 0, `${gateway.jobs.size} jobs still count as in flight`)
   for (const one of gateway.config().instances)
-    for (const key of one.keys) say(gateway.board.inFlight(one, key) !== 0, `${one.id} is taken to be asked still`)
+    for (const key of one.keys) say(gateway.board.inFlight(one, key) !== 0, `${one.id} still counts a call in flight`)
   return found
 }
 
@@ -326,7 +326,7 @@ for (const scenario of SCENARIOS)
   test(`torture: ${scenario.name}`, async (t) => {
     const sound = await play1(scenario, null)
     assert.deepEqual(wrong(sound), [])
-    assert.ok(scenario.good(sound), `it does not go well by itself: ${sound.replies.map(({ reply }) => reply.text)}`)
+    assert.ok(scenario.good(sound), `it fails without a fault: ${sound.replies.map(({ reply }) => reply.text)}`)
     assert.deepEqual(sound.edge, [])
     const counts = new Map<CallName, number>()
     for (const call of sound.calls) counts.set(call, (counts.get(call) ?? 0) + 1)
@@ -338,7 +338,7 @@ for (const scenario of SCENARIOS)
         const made = await play1(scenario, { at, fault })
         runs++
         const found = wrong(made)
-        if (stray.length > 0) found.push(`nobody took care of: ${stray}`)
+        if (stray.length > 0) found.push(`unhandled: ${stray}`)
         for (const what of found) faults.push(`call ${at} (${call}) ${fault}: ${what}`)
       }
     t.diagnostic(`${runs} runs: ${[...counts].map(([call, n]) => `${n} ${call}`).join(', ')}`)

@@ -1,4 +1,4 @@
-/** Vercel's AI SDK with three of its providers, of which one speaks two formats. */
+/** Vercel's AI SDK with three of its providers, one of which supports two formats. */
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
@@ -21,7 +21,7 @@ const Where = jsonSchema<{ city: string; days: number }>({
   properties: { city: { type: 'string' }, days: { type: 'integer' } },
   required: ['city', 'days'],
 })
-// The SDK's own types are not made for `exactOptionalPropertyTypes`, so the tool's is said less exactly.
+// The SDK's types do not support `exactOptionalPropertyTypes`, so the tool set has a wider type.
 const tools: ToolSet = {
   [TOOL.name]: {
     description: TOOL.description,
@@ -32,7 +32,7 @@ const asking = { system: SYSTEM, maxRetries: 0, temperature: 0.3, maxOutputToken
 const QUESTIONS: ModelMessage[] = [{ role: 'user', content: QUESTION }]
 
 const client = (name: string, style: Client['style'], modelOf: (model: string) => LanguageModel): Client => {
-  /** `streamText` tells failures to a callback; its promises only say that there is nothing. */
+  /** `streamText` reports failures to a callback; its promises only reject with "no output". */
   const streamed = (options: Parameters<typeof streamText>[0]) => {
     let failure: unknown
     const result = streamText({

@@ -1,24 +1,27 @@
-/** A client library as the table of clients.test.ts asks for it. Each does what its own documentation shows, no more. */
+/**
+ * The interface through which clients.test.ts drives a client library. Each implementation follows its library's
+ * documentation.
+ */
 
-/** One turn at a model. `model`: the name to ask for. */
+/** One turn with a model. `model`: the model name to request. */
 export type Client = {
   readonly name: string
-  /** The format it speaks, as the gateway's log says it. */
+  /** The format it uses, as in the gateway's log. */
   readonly style: 'chat' | 'responses' | 'messages'
   readonly plain: (model: string) => Promise<{ readonly text: string; readonly tokens: readonly unknown[] }>
-  /** The pieces of text in the order they came. Throws what the client throws in the middle of a stream. */
+  /** Passes the pieces of text in order. Throws what the client throws in mid-stream. */
   readonly stream: (model: string, got: (piece: string) => void) => Promise<void>
-  /** Asks for the weather with a tool, whole or streamed, gives the results back, and asks on. */
+  /** Asks for the weather with a tool, whole or streamed, returns the results, and continues. */
   readonly tools: (turn: ToolTurn) => Promise<{ readonly calls: readonly Call[]; readonly text: string }>
-  /** An object by the schema of a city, parsed by the client. */
+  /** An object that matches the schema of a city, parsed by the client. */
   readonly structured: (model: string) => Promise<unknown>
-  /** What it makes of an error: null, if it is not the client's own class for errors of an API. */
+  /** Reads an error of the client. Null: it is not the client's own API error class. */
   readonly problem: (error: unknown) => Problem | null
 }
 
 export type ToolTurn = {
   readonly stream: boolean
-  /** The model that calls, and the one that answers once it has the results. */
+  /** The model that returns calls, and the one that answers after the results. */
   readonly calls: string
   readonly answers: string
   readonly resultOf: (call: Call) => string

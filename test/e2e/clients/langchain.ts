@@ -1,4 +1,4 @@
-/** LangChain's client for OpenAI, in both formats it speaks. */
+/** LangChain's client for OpenAI, in both formats it supports. */
 import { ChatOpenAI } from '@langchain/openai'
 import { z } from 'zod'
 import { type Client, QUESTION, SYSTEM, TOOL } from './client.ts'
@@ -48,7 +48,7 @@ const client = (name: string, style: Client['style'], base: string, useResponses
       const asked = modelOf(calls).bindTools(TOOLS)
       let first = stream ? undefined : await asked.invoke(QUESTIONS)
       if (stream) for await (const chunk of await asked.stream(QUESTIONS)) first = first ? first.concat(chunk) : chunk
-      if (!first) throw new Error('nothing was said')
+      if (!first) throw new Error('the answer is empty')
       const found = (first.tool_calls ?? []).map(({ id = '', name, args }) => ({ id, name, arguments: args }))
       const results = found.map((call) => ({ role: 'tool', tool_call_id: call.id, content: resultOf(call) }))
       const { text } = await modelOf(answers)
@@ -65,7 +65,7 @@ const client = (name: string, style: Client['style'], base: string, useResponses
   }
 }
 
-/** The names of an error's classes. LangChain brings an `openai` of its own, so they are not ours to compare with. */
+/** The class names of an error. LangChain bundles its own `openai`, so its classes cannot be compared with ours. */
 const classesOf = (error: object): string[] => {
   const parent = Object.getPrototypeOf(error)
   return parent === null ? [] : [String(parent.constructor.name), ...classesOf(parent)]

@@ -1,4 +1,4 @@
-/** Addresses at which something is wrong before HTTP begins. */
+/** Addresses that fail before HTTP begins. */
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -10,7 +10,7 @@ import { selfSigned } from '../../support/certificate.ts'
 
 export type BadAddress = { readonly url: string; connections(): number; close(): Promise<void> }
 
-/** Accepts each connection and resets it at once. */
+/** Accepts each connection and resets it immediately. */
 export const resettingUrl = async (): Promise<BadAddress> => {
   let connections = 0
   const server = createServer((socket) => {
@@ -28,8 +28,8 @@ export const resettingUrl = async (): Promise<BadAddress> => {
 }
 
 /**
- * A port at which connecting neither succeeds nor fails: its owner sleeps and its queue of waiting connections is full,
- * so that the kernel drops whatever else comes. Null where the system does not behave so.
+ * A port where connecting hangs: its process sleeps and its backlog is full, so the kernel drops further SYNs. Null
+ * where the system behaves differently.
  */
 export const blackHole = async (): Promise<BadAddress | null> => {
   const worker = new Worker(
@@ -48,7 +48,7 @@ export const blackHole = async (): Promise<BadAddress | null> => {
     for (const socket of waiting) socket.destroy()
     await worker.terminate()
   }
-  // Until one is left hanging, the queue has room.
+  // Until one connection hangs, the backlog has room.
   for (let tried = 0; tried < 16; tried++) {
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
@@ -65,12 +65,12 @@ export const blackHole = async (): Promise<BadAddress | null> => {
 
 export type Secure = {
   readonly urls: Readonly<Record<'stranger' | 'expired' | 'another host' | 'old' | 'plain' | 'silent', string>>
-  /** A file of the certificates to be trusted: then nothing else is wrong with any of them but what its name says. */
+  /** A file with the certificates to trust, so that the named defect is the only one. */
   readonly trusted: string
   close(): Promise<void>
 }
 
-/** Upstreams with which no TLS connection should come about. */
+/** Upstreams to which every TLS connection must fail. */
 export const badlySecured = async (): Promise<Secure> => {
   const closers: (() => Promise<unknown>)[] = []
   const listening = async (options: TlsOptions | null, say?: string): Promise<string> => {
@@ -105,7 +105,7 @@ export const badlySecured = async (): Promise<Secure> => {
       stranger: await listening(selfSigned()),
       expired: await listening(made.expired),
       'another host': await listening(made.another),
-      // A server of today refuses TLS 1.1 itself unless told to stoop.
+      // Current OpenSSL refuses TLS 1.1 at its default security level.
       old: await listening({ ...made.old, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT:@SECLEVEL=0' }),
       plain: await listening(null, 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n'),
       silent: await listening(null),

@@ -1,4 +1,7 @@
-/** haproxy in front of several gateways, configured as docs would have it: asks each whether it is ready, repeats only what was not sent. */
+/**
+ * haproxy in front of several gateways, configured as the documentation recommends: readiness checks, and retries only
+ * for requests that were not sent.
+ */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -7,18 +10,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePorts } from '../../support/ports.ts'
 
-/** Debian installs it where only root's PATH looks. */
+/** Debian installs it in a folder that only root's PATH contains. */
 const env = { PATH: `${process.env.PATH ?? ''}:/usr/sbin:/usr/local/sbin` }
 const absent = spawnSync('haproxy', ['-v'], { env }).error
   ? 'no haproxy here; Debian has it as the package haproxy'
   : false
 
-/** For the `skip` of a test: false where haproxy is, and in CI, where a test without it has to fail. */
+/** For the `skip` of a test: false where haproxy is installed, and in CI, where a missing one must fail. */
 export const skipBalancer = process.env.HEADGATE_CI === '1' ? false : absent
 
 export type Balancer = { readonly url: string; stop(): Promise<void> }
 
-/** ms between two looks at a gateway's readiness. */
+/** ms between two readiness checks of a gateway. */
 export const LOOKS = 200
 
 export const startBalancer = async (gateways: readonly number[]): Promise<Balancer> => {
@@ -66,7 +69,7 @@ ${servers.join('\n')}
   for (const end = performance.now() + 10_000; !(await accepts(port)); await sleep(50)) {
     if (performance.now() < end && child.exitCode === null) continue
     await stop()
-    throw new Error(`haproxy does not listen; it said:\n${words}`)
+    throw new Error(`haproxy does not listen; its output:\n${words}`)
   }
   return { url: `http://127.0.0.1:${port}`, stop }
 }

@@ -1,6 +1,6 @@
 /**
- * A gateway before four upstreams that speak one wire format each and say the same: what real clients are tested
- * against. The model's name decides what is said, as in three-kinds.ts.
+ * A gateway with four upstreams, one per wire format, that give the same answers: the counterpart of real clients. The
+ * model name selects the answer, as in three-kinds.ts.
  */
 import { isList, type Json, type JsonObject, list, object, text } from '../../../src/core/json.ts'
 import { say } from '../../support/answers.ts'
@@ -9,14 +9,14 @@ import { CITY, KINDS, type Kinds, PLACES, script, startKinds } from './three-kin
 
 export { CALLS, CITY, TEXT } from './three-kinds.ts'
 
-/** Configured names of the upstreams, by the format each speaks. */
+/** Configured names of the upstreams, by format. */
 export const PROVIDERS = { ...KINDS, gemini: 'gemini' } as const
 export type Format = keyof typeof PROVIDERS
 export const ALL_FORMATS = Object.keys(PROVIDERS) as readonly Format[]
 
 const VECTOR = [0.25, -0.5]
 
-/** As many vectors as were asked for, in the way they were asked for; everything else as in three-kinds.ts. */
+/** Embedding requests get the requested number and encoding of vectors; all others are handled as in three-kinds.ts. */
 const answer: Script = (asked) => {
   const { path, json } = asked
   const vectors = (of: Json | undefined) => (isList(of) ? of : [of]).map(() => VECTOR)
@@ -24,7 +24,7 @@ const answer: Script = (asked) => {
     return { do: 'answer', body: { embeddings: vectors(json.requests).map((values) => ({ values })) } }
   if (path.includes(':embedContent')) return { do: 'answer', body: { embedding: { values: VECTOR } } }
   const tool = asked.model === 'json' ? toolIn(json) : undefined
-  // Some clients ask for an object by a tool that takes one.
+  // Some clients request an object through a tool with one parameter object.
   if (tool !== undefined)
     return say(asked, { tools: [{ id: 'call_json', name: tool, arguments: JSON.stringify(CITY) }] })
   if (!path.endsWith('/embeddings')) return script(asked)
@@ -37,7 +37,7 @@ const answer: Script = (asked) => {
   return { do: 'answer', body: { object: 'list', data, model: 'text', usage: { prompt_tokens: 3, total_tokens: 3 } } }
 }
 
-/** The name of the first function a request offers, whatever its format. */
+/** The name of the first function in a request, in any format. */
 const toolIn = ({ tools }: JsonObject): string | undefined => {
   const first = object(list(tools)[0])
   return text(first?.name ?? object(first?.function)?.name ?? object(list(first?.functionDeclarations)[0])?.name)
@@ -51,6 +51,6 @@ export const startFormats = (): Promise<Formats> => {
     GEMINI_BASE_URL: `${url}/v1beta`,
     GEMINI_MODELS: 'text',
   })
-  // However often it has failed in another case.
+  // Earlier cases may have opened the circuit.
   return startKinds({ ...PLACES, gemini }, answer, { CIRCUIT_WHEN_ALL_OPEN: 'try' })
 }

@@ -1,19 +1,19 @@
 /**
- * Run directly: the supervisor with two workers that serve nothing and answer its heartbeats. On SIGUSR2 a worker's event
- * loop stands still: it loops for ever, or with HANG=wait it blocks in a system call.
+ * Run directly: the supervisor with two workers that only answer its heartbeats. On SIGUSR2 a worker's event loop
+ * stalls: it loops forever or, with HANG=wait, blocks in a system call.
  */
 
 import { supervise } from '../../../src/edge/workers/supervise.ts'
 import { connectWorker } from '../../../src/edge/workers/worker.ts'
 import { WORKER_VARIABLE } from '../../../src/edge/workers/worker-count.ts'
 
-/** For `start`. */
+/** Program for `start`. */
 export const HANGING = import.meta.filename
 
-/** ms between two signs of life. */
+/** ms between two heartbeats. */
 export const EVERY = 500
 const WATCH = { every: EVERY, misses: 4, busy: 1_500 }
-/** ms after which a worker that was stopped or is blocked counts as hanging. */
+/** ms after which a stopped or blocked worker counts as hanging. */
 export const PATIENCE = EVERY * WATCH.misses
 
 const serveNothing = (mark: string) => {

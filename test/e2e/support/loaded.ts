@@ -1,4 +1,4 @@
-/** What a process has loaded, told by itself as it ends: a start is kept lean by what is not in it, which needs no clock. */
+/** Lists the modules a process has loaded, printed at its exit. Start-up is kept lean without measuring time. */
 import type { Started } from './process.ts'
 
 const TELL = `
@@ -10,19 +10,19 @@ process.on('exit', () => {
   process.stderr.write(JSON.stringify({ event: 'loaded', level: 'test', files, builtins }) + '\\n')
 })`
 
-/** For the environment of the process: it keeps count of what it loads. */
+/** Environment for a process that records what it loads. */
 export const COUNTED = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(TELL)}` }
 
 export type Loaded = {
-  /** Names of packages. */
+  /** Package names. */
   readonly packages: readonly string[]
-  /** Addresses of files of ours, `file:///…`. */
+  /** URLs of the project's own files, `file:///…`. */
   readonly files: readonly string[]
-  /** Node's own modules, its inner ones included: `net`, `internal/deps/undici/undici`. */
+  /** Node's own modules, including internal ones: `net`, `internal/deps/undici/undici`. */
   readonly builtins: ReadonlySet<string>
 }
 
-/** Ends the process, which was started with `COUNTED`, and answers what it had loaded. */
+/** Stops a process that was started with `COUNTED`, and returns what it had loaded. */
 export const loadedBy = async (gateway: Started): Promise<Loaded> => {
   await gateway.stop()
   const { files, builtins } = await gateway.line(({ event }) => event === 'loaded')

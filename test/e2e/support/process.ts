@@ -1,4 +1,4 @@
-/** The real gateway as a process of its own, as a user starts it, in a folder of its own and with no environment but the given. */
+/** Runs the real gateway as a separate process, in a folder of its own and with only the given environment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -14,15 +14,15 @@ export type Started = {
   readonly base: string
   readonly folder: string
   readonly child: ChildProcess
-  /** Log lines that have come so far, parsed. What was just answered may not be among them: see `told`. */
+  /** Parsed log lines so far. A line for the latest answer may still be missing. */
   readonly lines: () => readonly LogLine[]
-  /** All log lines of what was answered until now: asks for something that does not exist, and waits until that is told too. */
+  /** All log lines of requests answered until now. Sends a request for an unknown path and waits for its log line. */
   readonly told: () => Promise<readonly LogLine[]>
-  /** Waits until a line satisfies, at most 30 s: a busy machine takes ten to start a process. */
+  /** Waits at most 30 s for a matching log line; a busy machine needs ten to start a process. */
   readonly line: (wanted: (line: LogLine) => boolean) => Promise<LogLine>
-  /** Everything written to standard output and error. */
+  /** Everything written to stdout and stderr. */
   readonly output: () => string
-  /** SIGTERM, then waits for the exit code; kills after 15 s. */
+  /** Sends SIGTERM and waits for the exit code; kills after 15 s. */
   readonly stop: () => Promise<number | null>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -33,20 +33,20 @@ export type StartOptions = {
   readonly env?: Readonly<Record<string, string>>
   /** Files of the working folder, by name. */
   readonly files?: Readonly<Record<string, string>>
-  /** Limits of the process, as `ulimit` has them: `-n 60`. */
+  /** Process limits in `ulimit` syntax: `-n 60`. */
   readonly limits?: string
-  /** What Node runs; the sources, if absent. */
+  /** The program for Node; if absent, the sources. */
   readonly program?: string
 }
 
-/** The whole suite can be run over undici's client and Node's server as well: `HTTP_SERVER=node node scripts/test.ts test/e2e`. */
+/** The suite also runs with undici's client and Node's server: `HTTP_SERVER=node node scripts/test.ts test/e2e`. */
 const { HTTP_CLIENT, HTTP_SERVER } = process.env
 const speakers = {
   ...(HTTP_CLIENT !== undefined && { HTTP_CLIENT }),
   ...(HTTP_SERVER !== undefined && { HTTP_SERVER }),
 }
 
-/** For what is to be seen of a usual start, whatever the suite is run over. */
+/** Environment for tests of a default start, whatever HTTP stack the suite uses. */
 export const USUAL = { HTTP_CLIENT: 'own', HTTP_SERVER: 'own' } as const
 
 export type Run = {
@@ -56,7 +56,7 @@ export type Run = {
   readonly exited: Promise<number | null>
 }
 
-/** Starts it and does not wait for it to listen. The caller stops it. */
+/** Starts the process without waiting for it to listen. The caller stops it. */
 export const run = async ({ env = {}, files = {}, limits, program: file = MAIN }: StartOptions = {}): Promise<Run> => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'))
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
@@ -80,7 +80,7 @@ export const run = async ({ env = {}, files = {}, limits, program: file = MAIN }
   return { child, folder, output: () => output, exited }
 }
 
-/** Starts it and waits until it listens. */
+/** Starts the process and waits until it listens. */
 export const start = async (options: StartOptions = {}): Promise<Started> => {
   const { child, folder, output, exited } = await run(options)
   const lines = (): LogLine[] =>
@@ -90,7 +90,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
         try {
           return line.startsWith('{') ? [JSON.parse(line)] : []
         } catch {
-          // The last line may not be complete yet.
+          // The last line may be incomplete.
           return []
         }
       })
@@ -105,7 +105,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
       if (over) break
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
-    throw new Error(`the gateway did not say what was expected; it said:\n${output()}`)
+    throw new Error(`no matching log line; the gateway’s output:\n${output()}`)
   }
   const told = async (url: string): Promise<readonly LogLine[]> => {
     const id = `told-${randomUUID()}`
@@ -142,7 +142,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
   }
 }
 
-/** POSTs JSON and gives back what came. */
+/** POSTs JSON and returns the response. */
 export const post = async (url: string, body: unknown, headers: Readonly<Record<string, string>> = {}) => {
   const response = await fetch(url, {
     method: 'POST',

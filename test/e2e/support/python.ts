@@ -1,4 +1,7 @@
-/** A Python process that runs every case of a script and tells each result as a line of JSON (python/cases.py). */
+/**
+ * Runs a Python process that executes every case of a script and prints each result as a line of JSON
+ * (python/cases.py).
+ */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -8,7 +11,7 @@ import { promisify } from 'node:util'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 
-/** Environments below `.cache`; `.ci/run` makes each of its requirements. */
+/** Environments below `.cache`; `.ci/run` creates each from its requirements. */
 const REQUIREMENTS = { python: 'requirements.txt', llamaindex: 'requirements.llamaindex.txt' } as const
 export type Environment = keyof typeof REQUIREMENTS
 
@@ -19,10 +22,10 @@ const absent = (environment: Environment): string | false => {
   const folder = `.cache/${environment}`
   return existsSync(programIn(environment))
     ? false
-    : `not here; .ci/run installs it, or: python3 -m venv ${folder} && ${folder}/bin/pip install -r ${requirementsOf(environment)}`
+    : `not installed; .ci/run installs it, or: python3 -m venv ${folder} && ${folder}/bin/pip install -r ${requirementsOf(environment)}`
 }
 
-/** For the `skip` of a test: false where the environment is, and in CI, where a test without it has to fail. */
+/** For the `skip` of a test: false where the environment exists, and in CI, where a missing one must fail. */
 export const skipPython = (environment: Environment = 'python'): string | false =>
   process.env.HEADGATE_CI === '1' ? false : absent(environment)
 
@@ -32,17 +35,17 @@ type Line =
 
 type Script = {
   readonly script: string
-  /** Reaches the script as JSON. */
+  /** Passed to the script as JSON. */
   readonly given: object
   readonly environment?: Environment
-  /** The package it is about, which has to be of the version the requirements name. */
+  /** The package under test; its version must match the requirements. */
   readonly about?: string
   readonly env?: Readonly<Record<string, string>>
-  /** How many cases there are. */
+  /** The number of cases. */
   readonly cases: number
 }
 
-/** Every case as a test inside this one. Fails if the script did not come to its end, which it tells by a last line. */
+/** Runs every case as a subtest. Fails if the script does not print its last line. */
 export const testPython = async (
   t: TestContext,
   { script, given, environment = 'python', about = 'openai', env = {}, cases }: Script,
@@ -59,9 +62,9 @@ export const testPython = async (
     .split('\n')
     .map((line) => JSON.parse(line))
   const last = told.pop()
-  assert.ok(last && 'done' in last, 'the Python process did not come to its end')
+  assert.ok(last && 'done' in last, 'the Python process did not finish')
   const wanted = readFileSync(join(ROOT, requirementsOf(environment)), 'utf8').split('\n')
-  assert.ok(wanted.includes(`${about}==${last.version}`), `${about} ${last.version} is not the one wanted`)
+  assert.ok(wanted.includes(`${about}==${last.version}`), `${about} ${last.version} is not the required version`)
   for (const one of told) if ('name' in one) await t.test(`python: ${one.name}`, () => assert.ok(one.ok, one.error))
   assert.equal(told.length, cases)
 }

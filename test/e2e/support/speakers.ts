@@ -1,6 +1,6 @@
 /**
- * One conversation with tools, held by the official SDKs as they are in each of the three styles, streamed and not: what
- * a client is told, and what it sends back when it keeps what it was given.
+ * One tool conversation with the official SDKs, in each of the three styles, whole and streamed: what the client
+ * receives, and what it sends back if it keeps that.
  */
 import assert from 'node:assert/strict'
 import Anthropic from '@anthropic-ai/sdk'
@@ -15,10 +15,10 @@ import { callsOf, stage } from './stage.ts'
 export const SYSTEM = 'Be brief.'
 export const QUESTION = 'What is the weather in Paris and in Tokyo?'
 export const CITIES = ['Paris', 'Tokyo']
-/** What an upstream says that has been told both. */
+/** The upstream's answer once it has both results. */
 export const DONE = 'It is wet in Paris and dry in Tokyo.'
 
-/** What a call for a city's weather gives. */
+/** The result of a call for a city's weather. */
 export const weather = ({ input }: Pick<Call, 'input'>): string =>
   object(input as Json)?.city === 'Paris' ? 'wet in Paris' : 'dry in Tokyo'
 
@@ -31,35 +31,35 @@ export type Style = (typeof WAYS)[number]['style']
 
 export type Call = { readonly id: string; readonly name: string; readonly input: unknown }
 
-/** What a client was told, whatever its style. */
+/** What a client received, whatever its style. */
 export type Turn = {
   readonly text: string
   readonly thoughts: string
   readonly calls: readonly Call[]
   /** `stop`, `calls` or `length`. */
   readonly finish: string
-  /** Input and output. */
+  /** Input and output tokens. */
   readonly tokens: readonly [number | undefined, number | undefined]
-  /** Those that were read from a cache, and those that were thought, where the style tells them. */
+  /** Cached and reasoning tokens, where the style reports them. */
   readonly cached: number | undefined
   readonly thought: number | undefined
-  /** Goes on with what the calls gave. */
+  /** Continues the conversation with the results of the calls. */
   next(results: (call: Call) => string, how?: Manner): Promise<Turn>
 }
 
 export type Manner = {
-  /** What the user adds. */
+  /** Text that the user adds. */
   readonly more?: string
-  /** Of what it was given, the client keeps the calls and nothing else. */
+  /** The client keeps only the calls of what it received. */
   readonly only?: 'calls'
-  /** The results come in the other order. */
+  /** The results are in reverse order. */
   readonly reversed?: boolean
 }
 
 export type Wishes = {
   readonly stream: boolean
   readonly tools: boolean | 'strict'
-  /** Members of the style itself, beside the usual ones. */
+  /** Additional members of the style. */
   readonly more?: JsonObject
 }
 
@@ -103,7 +103,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
       if (!wishes.stream) return await openai.chat.completions.create(asked)
       const runner = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } })
       for await (const { choices } of runner) {
-        // Not in OpenAI's own types.
+        // Not in OpenAI's types.
         const delta = choices[0]?.delta as { reasoning_content?: string; reasoning_details?: unknown[] } | undefined
         thoughts += delta?.reasoning_content ?? ''
         details.push(...(delta?.reasoning_details ?? []))
@@ -121,7 +121,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
         ? [{ id: call.id, name: call.function.name, input: JSON.parse(call.function.arguments) as unknown }]
         : [],
     )
-    // A stream is put together as a client does that keeps what it is given.
+    // Assembles the stream as a client that keeps the whole answer does.
     const kept = {
       ...message,
       ...(thoughts && { reasoning_content: thoughts }),
@@ -199,7 +199,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
         responsesTurn(
           [
             ...input,
-            // What it was given, as it was given it.
+            // Sends the output back unchanged.
             ...(whole.output as OpenAI.Responses.ResponseInput).filter(
               ({ type }) => !how.only || type === 'function_call',
             ),
@@ -279,17 +279,17 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
   }
 }
 
-// ── The gateway between ──────────────────────────────────────────────────────────────────────────────────────────
+// ── The gateway in between ───────────────────────────────────────────────────────────────────────────────────────
 
 export type Spoken = {
   readonly upstream: Upstream
   readonly gateway: Started
   readonly speak: ReturnType<typeof speakers>
-  /** What the upstream was asked last. */
+  /** The last request to the upstream. */
   lastAsked(): Asked
 }
 
-/** An upstream of this script, a gateway in front of it, and who speaks with it; all of it ends with the file. */
+/** Starts an upstream with this script, a gateway in front of it, and clients; all of them end with the file. */
 export const spokenWith = async (
   script: Script,
   model: string,
@@ -306,7 +306,7 @@ export const spokenWith = async (
     speak: speakers(gateway, model),
     lastAsked() {
       const asked = callsOf(upstream).at(-1)
-      if (!asked) throw new Error('the upstream was not asked')
+      if (!asked) throw new Error('the upstream received no request')
       return asked
     },
   }

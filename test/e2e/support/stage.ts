@@ -1,4 +1,4 @@
-/** What the end-to-end tests share: configurations as files, requests in both styles, and what a status page says. */
+/** Shared helpers of the end-to-end tests: configuration files, requests in every style, and the status page. */
 import { connect, type Socket } from 'node:net'
 import { after } from 'node:test'
 import { type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
@@ -11,7 +11,7 @@ export const PATHS: Readonly<Record<Style, string>> = {
   responses: '/v1/responses',
 }
 
-/** The smallest request of a style. */
+/** A minimal request of a style. */
 export const bodyFor = (style: Style, model: string, stream: boolean, more: object = {}): object => ({
   model,
   stream,
@@ -37,7 +37,10 @@ export type FileInput = {
   readonly [section: string]: unknown
 }
 
-/** JSON is YAML. A provider that says nothing else is an OpenAI-compatible one that has the model `m` and speaks both client styles. */
+/**
+ * Configuration as JSON, which is YAML. By default a provider is OpenAI-compatible, has the model `m` and supports both
+ * client styles.
+ */
 export const fileOf = ({ providers, ...rest }: FileInput): string =>
   JSON.stringify({
     ...rest,
@@ -55,14 +58,14 @@ export const fileOf = ({ providers, ...rest }: FileInput): string =>
     ),
   })
 
-/** The gateway with this file. */
+/** Starts the gateway with this file. */
 export const startWith = (file: FileInput, env: Readonly<Record<string, string>> = {}): Promise<Started> =>
   start({ env, files: { 'headgate.yaml': fileOf(file) } })
 
-/** What is begun inside a suite or file and has to end with it, however far its preparation got. Last begun, first ended. */
+/** Resources of a suite or file, released at its end even if its set-up failed, in reverse order. */
 export type Stage = {
   keep(close: () => Promise<unknown> | undefined): void
-  /** An upstream. The providers' lists of models are not its business: they are answered 404. */
+  /** Starts an upstream. Model lists are answered with 404 and not passed to the script. */
   upstream(script: Script): Promise<Upstream>
   gateway(file: FileInput, env?: Readonly<Record<string, string>>): Promise<Started>
 }
@@ -75,7 +78,7 @@ export const stage = (): Stage => {
       try {
         await close()
       } catch (error) {
-        // The others are ended all the same, or the process would never be.
+        // The remaining ones are still released, or the process would not exit.
         problems.push(error)
       }
     if (problems.length > 0) throw problems[0]
@@ -98,10 +101,10 @@ export const stage = (): Stage => {
   }
 }
 
-/** What an upstream was asked by way of a model call. */
+/** The model calls an upstream received. */
 export const callsOf = (upstream: Upstream) => upstream.seen.filter(({ method }) => method === 'POST')
 
-// ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export type Answer = {
   readonly status: number
@@ -138,7 +141,7 @@ export const ask = async (
   }
 }
 
-/** What a model said, whole or streamed, in either style. */
+/** The text of an answer, whole or streamed, in any style. */
 export const saidIn = (style: Style, stream: boolean, text: string): string => {
   if (!stream) {
     const body = JSON.parse(text)
@@ -157,24 +160,24 @@ export const saidIn = (style: Style, stream: boolean, text: string): string => {
     .join('')
 }
 
-/** The JSON of every event of a stream, in order; `[DONE]` is left out. */
+/** The JSON of every event of a stream, in order, without `[DONE]`. */
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into events of every shape
 export const eventsIn = (text: string): any[] =>
   text.split(/\r?\n/).flatMap((line) => (/^data: ?\{/.test(line) ? [JSON.parse(line.slice(5))] : []))
 
-/** Whether a stream ended as a complete one of its style does. */
+/** Whether a stream has the regular end of its style. */
 export const endedWell = (style: Style, text: string): boolean =>
   /data: ?\[DONE\](\r?\n){2}$/.test(text) &&
   !text.includes('"error":{') &&
   (style === 'chat' || /event: response\.(completed|incomplete)\r?\n/.test(text))
 
-// ── A client with its hand on the socket ─────────────────────────────────────────────────────────────────────────
+// ── Raw client ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 export type RawClient = {
   readonly socket: Socket
-  /** What has come so far, head and framing included. */
+  /** All bytes received so far, header block and framing included. */
   text(): string
-  /** When the last bytes came. */
+  /** When the last bytes arrived. */
   closed(): boolean
 }
 
@@ -203,7 +206,7 @@ export const rawRequest = (path: string, body: string, headers: Readonly<Record<
   return `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
 }
 
-// ── Looking at the gateway ───────────────────────────────────────────────────────────────────────────────────────
+// ── Gateway status ───────────────────────────────────────────────────────────────────────────────────────────────
 
 export type ProviderStatus = {
   readonly id: string

@@ -1,13 +1,13 @@
 /**
- * A gateway before three upstreams that speak one wire format each and say the same: what the tests with the official
- * SDKs ask. The model's name decides what is said.
+ * A gateway with three upstreams, one per wire format, that give the same answers: the counterpart of the official
+ * SDKs. The model name selects the answer.
  */
 import { piecesOf, refuse, type Said, say } from '../../support/answers.ts'
 import { type Asked, type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
 import { type Started, start } from './process.ts'
 import { callsOf } from './stage.ts'
 
-/** Configured names of the upstreams, by the format each speaks. */
+/** Configured names of the upstreams, by format. */
 export const KINDS = { chat: 'chatty', responses: 'responder', messages: 'anthropic' } as const
 export type Kind = keyof typeof KINDS
 
@@ -18,7 +18,7 @@ export const CALLS = [
 ] as const
 export const CITY = { city: 'Paris', people: 2_100_000, rivers: ['Seine'] }
 
-/** What each model says. */
+/** The answer of each model. */
 const SAYS: { readonly [model: string]: Said } = {
   text: { text: TEXT, input: 21, output: 7 },
   tools: { tools: CALLS, input: 33, output: 11 },
@@ -55,19 +55,19 @@ export const script: Script = (asked) => {
 
 const listed = (id: string) => ({ id, object: 'model', created: 1_700_000_000, owned_by: 'test' })
 
-/** Upstreams of these kinds behind one gateway. */
+/** Upstreams of these kinds and a gateway in front of them. */
 export type Kinds<Each extends string> = {
   readonly gateway: Started
   readonly upstreams: { readonly [kind in Each]: Upstream }
-  /** The last call an upstream has got. */
+  /** The last call an upstream received. */
   readonly last: (kind: Each) => Asked
-  /** How many calls an upstream has got, or of this model. */
+  /** The number of calls an upstream received, or of those for this model. */
   readonly calls: (kind: Each, model?: string) => number
   readonly stop: () => Promise<void>
 }
 export type ThreeKinds = Kinds<Kind>
 
-/** Settings that have the gateway ask one upstream for each kind. */
+/** Settings that configure one upstream for each kind. */
 type Places<Each extends string> = { readonly [kind in Each]: (url: string) => Readonly<Record<string, string>> }
 
 export const PLACES: Places<Kind> = {
@@ -94,17 +94,17 @@ export const startKinds = async <Each extends string>(
   // The names of the table.
   const kinds = Object.keys(places) as Each[]
   const started = await Promise.all(kinds.map(async (kind) => [kind, await startUpstream(script)] as const))
-  // One for each of them.
+  // One entry for each kind.
   const upstreams = Object.fromEntries(started) as { readonly [kind in Each]: Upstream }
   const env = Object.assign({}, ...kinds.map((kind) => places[kind](upstreams[kind].url)))
-  // Each case is about one upstream: nobody stands in for it.
+  // Each case tests one upstream, so failover is off.
   const gateway = await start({ env: { ...env, FALLBACK: 'none', ...settings } })
   return {
     gateway,
     upstreams,
     last: (kind) => {
       const asked = callsOf(upstreams[kind]).at(-1)
-      if (!asked) throw new Error(`the ${kind} upstream was not asked`)
+      if (!asked) throw new Error(`the ${kind} upstream received no call`)
       return asked
     },
     calls: (kind, model) =>

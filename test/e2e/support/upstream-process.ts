@@ -1,20 +1,20 @@
 /**
- * A provider as a process of its own, so that it can be killed as a machine dies: without a word to anybody. Run
- * directly it is that process; imported it starts one.
+ * A provider as a separate process that can be killed without a FIN, as a crashed machine. Run directly it is that
+ * process; imported it starts one.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { say } from '../../support/answers.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
-/** How it answers every request: what it says, and the ms before the first word and between two. */
+/** How it answers every request: the text, and the ms before the first piece and between two. */
 export type Manner = { readonly text: string; readonly first: number; readonly gap: number; readonly port?: number }
 
 export type UpstreamProcess = {
   /** `http://127.0.0.1:…` */
   readonly url: string
   readonly port: number
-  /** SIGKILL: connections break off in the middle, and nobody listens any more. */
+  /** SIGKILL: connections break in mid-answer and the port refuses new ones. */
   readonly kill: () => Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -41,6 +41,6 @@ if (process.argv[1] === import.meta.filename) {
     port === undefined ? {} : { port },
   )
   process.send?.(upstream.port)
-  // Whoever started it has gone: so does it.
+  // Exits with its parent.
   process.on('disconnect', () => process.exit())
 }

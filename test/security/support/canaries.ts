@@ -1,33 +1,33 @@
 /**
- * Things nobody else would ever write, planted as keys, prompts and answers, and the search for them in everything the
- * gateway has said. What is looked for is any eight characters in a row, in the forms in which text travels.
+ * Random texts (canaries) planted as keys, prompts and answers, and a search for them in everything the gateway
+ * outputs. A match is any eight consecutive characters, in any encoding text may have.
  */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Letters and digits by chance, 124 bits of it: no part of it stands anywhere for another reason. */
+/** Random letters and digits, 124 bits: no part of it occurs anywhere by coincidence. */
 export const chance = (): string =>
   BigInt(`0x${randomBytes(16).toString('hex')}`)
     .toString(36)
     .slice(0, 24)
 
-/** A key as its makers write them, and one whose form gives nothing away. */
+/** A key in the usual form, and one whose form does not reveal that it is a key. */
 export const KEY_FORMS = {
   usual: () => `sk-${chance()}${chance()}`,
   odd: () => `${chance()}+/${chance()}==`,
 } as const satisfies { readonly [form: string]: () => string }
 
 const RUN = 8
-/** Of a key its first and last four characters may be shown. */
+/** The first and last four characters of a key may be shown. */
 const SHOWN = 4
 
 export type Canary = { readonly name: string; readonly value: string; readonly isKey: boolean }
 
-/** The forms in which a text may come out again. */
+/** The encodings in which a text may appear. */
 const formsOf = (value: string): readonly string[] => {
   const bytes = Buffer.from(value)
-  // Base64 looks different for each of three places at which the text may begin within what is encoded.
+  // Base64 depends on the offset of the text, modulo 3, within what is encoded.
   const shifted = [0, 1, 2].map((shift) =>
     Buffer.concat([Buffer.alloc(shift), bytes])
       .toString('base64')
@@ -43,7 +43,7 @@ const formsOf = (value: string): readonly string[] => {
   ]
 }
 
-/** Which canaries are in a text, and what of them. */
+/** Returns the canaries found in a text, with their surroundings. */
 export type Search = (text: string) => readonly string[]
 
 export const searchFor = (canaries: readonly Canary[]): Search => {
@@ -64,7 +64,7 @@ export const searchFor = (canaries: readonly Canary[]): Search => {
   }
 }
 
-/** Everything written below a folder, as text that keeps every byte. */
+/** Every file below a folder, as text that preserves every byte. */
 export const filesBelow = (folder: string): readonly { readonly path: string; readonly text: string }[] =>
   readdirSync(folder).flatMap((name) => {
     const path = join(folder, name)

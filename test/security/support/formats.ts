@@ -1,4 +1,4 @@
-/** Each format an upstream may be spoken to in, by the place that makes the gateway speak it. */
+/** Each upstream format, with the provider configuration that selects it. */
 export const FORMATS = {
   chat: { styles: ['chat'], path: '/v1' },
   responses: { styles: ['responses'], path: '/v1' },

@@ -1,4 +1,4 @@
-/** haproxy and nginx in front of a gateway, as operators put them: connections to it are kept and shared by all clients. */
+/** haproxy and nginx in front of a gateway, as operators deploy them: pooled connections, shared by all clients. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import { freePorts } from '../../support/ports.ts'
 
 export type Front = { readonly url: string; stop(): Promise<void> }
 
-/** How it is started before a gateway at this port; null: it is not installed. */
+/** How to start a proxy in front of a gateway at this port. */
 type Kind = {
   readonly program: string
   readonly args: (file: string, folder: string) => readonly string[]
@@ -67,7 +67,7 @@ ${more}
 `,
 })
 
-/** As they come, and as lax as they can be made. */
+/** Default settings, and the most lenient ones. */
 export const FRONTS = {
   haproxy: haproxy(''),
   'haproxy that forgives': haproxy('  option accept-invalid-http-request'),

@@ -1,7 +1,6 @@
 /**
- * Loaded into the gateway before anything of its own (`node --import`): writes down every connection it opens, name it
- * looks up, datagram it sends and process it starts, at the lowest place JavaScript has for each. The file's path is in
- * the environment; a line is JSON.
+ * Preloaded into the gateway (`node --import`). Records every connection, name lookup, datagram and child process, at
+ * the lowest level JavaScript has. Writes one JSON object per line to the file named in the environment.
  */
 import childProcess from 'node:child_process'
 import dgram from 'node:dgram'
@@ -21,9 +20,9 @@ const note = (what: Deed['what'], to: string): void => {
 
 type Anything = (this: unknown, ...given: unknown[]) => unknown
 
-/** Calls what was there before, having written down what it was called with. */
+/** Wraps a function so that its arguments are recorded before the call. */
 const watch = (owner: object, name: string, what: Deed['what'], told: (given: readonly unknown[]) => string | null) => {
-  // Functions of every signature are wrapped here, which types cannot follow.
+  // The wrapped functions have different signatures, which types cannot express.
   const members = owner as Record<string, unknown>
   const before = members[name]
   if (typeof before !== 'function') throw new Error(`there is no ${name} to watch`)
@@ -34,12 +33,12 @@ const watch = (owner: object, name: string, what: Deed['what'], told: (given: re
   }
 }
 
-/** An address is looked up too, which asks nobody. */
+/** Looking up an IP address sends no query. */
 const name = ([given]: readonly unknown[]): string | null => (net.isIP(String(given)) ? null : String(given))
 
 const first = (given: readonly unknown[]): string => String(given[0])
 
-/** net.connect normalises what it is given into one list before it comes here. */
+/** net.connect normalises its arguments into one list before this call. */
 const place = ([given]: readonly unknown[]): string => {
   const [options] = Array.isArray(given) ? given : [given]
   const { host = 'localhost', port, path } = (options ?? {}) as { host?: string; port?: number; path?: string }
@@ -55,7 +54,7 @@ if (file !== undefined) {
   for (const name of ['spawn', 'spawnSync', 'exec', 'execSync', 'execFile', 'execFileSync', 'fork'])
     watch(childProcess, name, 'process', first)
   const { Worker } = worker
-  // A class cannot be wrapped as a function is.
+  // A class cannot be wrapped like a function.
   ;(worker as { Worker: unknown }).Worker = class extends Worker {
     constructor(...given: ConstructorParameters<typeof Worker>) {
       note('thread', String(given[0]))

@@ -1,4 +1,4 @@
-/** Asks a gateway and remembers everything it says anywhere, to be searched for what must not be there. */
+/** Sends requests to a gateway and records all its output, to be searched for secrets. */
 import assert from 'node:assert/strict'
 import { basename } from 'node:path'
 import type { Started } from '../../e2e/support/process.ts'
@@ -9,9 +9,12 @@ export type Heard = { readonly status: number; readonly headers: Headers; readon
 export type Witness = {
   ask(path: string, init?: RequestInit): Promise<Heard>
   post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Heard>
-  /** Said by other means than `ask`. */
+  /** Adds output received by other means than `ask`. */
   note(where: string, text: string): void
-  /** Looks at every page, the log and the files too, and fails if a canary is in any of it. `but`: files that may hold them. */
+  /**
+   * Also reads every page, the log and the files, and fails if any output contains a canary. `but`: files that may
+   * contain them.
+   */
   assertClean(canaries: readonly Canary[], but?: (path: string) => boolean): Promise<void>
 }
 
@@ -26,7 +29,7 @@ const PAGES = [
   '/nowhere',
 ] as const
 
-/** What `headgate.yaml` and `.env` hold was put there by the operator. */
+/** The operator wrote `headgate.yaml` and `.env`. */
 const isConfiguration = (path: string): boolean => /^(?:headgate\.ya?ml|\.env)$/.test(basename(path))
 
 export const witness = (gateway: Started, headers: Readonly<Record<string, string>> = {}): Witness => {

@@ -4,14 +4,14 @@
  * `node bench/middle.ts [--only chat-1k,stream] [--seconds 4]`.
  */
 import { parseArgs } from 'node:util'
-import type { Received, Reply } from '../src/core/call.ts'
 import type { ClientProtocolName } from '../src/core/chat.ts'
+import type { Received, Reply } from '../src/core/http-exchange.ts'
 import type { Dial } from '../src/core/world.ts'
 import { openLog } from '../src/edge/observe/log.ts'
 import { createMetrics } from '../src/edge/observe/metrics.ts'
-import { realWorld } from '../src/edge/world.ts'
-import { Board } from '../src/gateway/board.ts'
-import { handle } from '../src/gateway/handle.ts'
+import { realWorld } from '../src/edge/process/world.ts'
+import { handle } from '../src/gateway/chat/serve-chat.ts'
+import { Board } from '../src/gateway/health/upstream-health.ts'
 import { protocols } from '../src/protocols/index.ts'
 import { bench, instance } from '../test/support/gateway.ts'
 import { testStore } from '../test/support/stores.ts'

@@ -22,7 +22,7 @@ export type Window = { readonly from: number; readonly to: number }
 
 /** First match of the place wins. */
 const AREAS: readonly (readonly [RegExp, string])[] = [
-  [/^src\/edge\/dial\//, 'headgate: client of providers'],
+  [/^src\/edge\/upstream-http\//, 'headgate: client of providers'],
   [/^src\/edge\/http\//, 'headgate: server'],
   [/^src\/edge\/observe\//, 'headgate: log and metrics'],
   [/^src\/edge\//, 'headgate: other edges'],

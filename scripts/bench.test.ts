@@ -157,8 +157,8 @@ describe('bench: the page', () => {
 /** `all → begin → (parse | write)`, and what waits. Every sample took a millisecond. */
 const nodes = [
   [1, '(root)', '', [2, 5, 6]],
-  [2, 'begin', 'file:///home/somebody/project/src/edge/http/server.ts', [3, 4]],
-  [3, 'parse', 'file:///home/somebody/project/src/protocols/shape.ts', []],
+  [2, 'begin', 'file:///home/somebody/project/src/edge/http/app/server.ts', [3, 4]],
+  [3, 'parse', 'file:///home/somebody/project/src/protocols/shared/type-checks.ts', []],
   [4, 'writeUtf8String', '', []],
   [5, '(idle)', '', []],
   [6, '(garbage collector)', '', []],
@@ -180,8 +180,8 @@ describe('bench: profiles', () => {
     const root = fold(profiled([2, 3, 3, 4, 5, 5, 5, 6]), ALWAYS)
     assert.equal(root.total, 5000)
     assert.deepEqual(byFunction(root, 2), [
-      { name: 'parse', place: 'src/protocols/shape.ts:10', percent: 40 },
-      { name: 'begin', place: 'src/edge/http/server.ts:10', percent: 20 },
+      { name: 'parse', place: 'src/protocols/shared/type-checks.ts:10', percent: 40 },
+      { name: 'begin', place: 'src/edge/http/app/server.ts:10', percent: 20 },
     ])
     assert.deepEqual(byArea(root), {
       'headgate: protocols': 40,
@@ -201,7 +201,7 @@ describe('bench: profiles', () => {
 
   test('a picture has every wide call, with its share, and no letter that would end a tag', () => {
     const svg = flame(fold(profiled([2, 3, 3, 4]), ALWAYS), 'a < b')
-    assert.match(svg, /<title>parse src\/protocols\/shape\.ts:10 50\.0 %<\/title>/)
+    assert.match(svg, /<title>parse src\/protocols\/shared\/type-checks\.ts:10 50\.0 %<\/title>/)
     assert.match(svg, />a &lt; b</)
     assert.equal(svg.match(/<g>/g)?.length, 4)
     assert.equal(svg.match(/<g>/g)?.length, svg.match(/<\/g>/g)?.length)

@@ -6,8 +6,8 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { type OutputChunk, type Plugin, rolldown } from 'rolldown'
+import { PROVIDER_FILE } from '../src/edge/catalogue/provider-files.ts'
 import { launchRows, settingRows } from '../src/edge/config/rows.ts'
-import { PROVIDER_FILE } from '../src/edge/provider-files.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -26,7 +26,7 @@ const providerTable = (): string => {
 
 /** Modules whose content is known beforehand, and what stands in their place. */
 const KNOWN: { readonly [path: string]: () => string } = {
-  'src/edge/provider-files.ts': providerTable,
+  'src/edge/catalogue/provider-files.ts': providerTable,
   'src/edge/config/rows.ts': () =>
     Object.entries({ settingRows, launchRows })
       .map(([name, rows]) => `export const ${name} = ${JSON.stringify(rows)}\n`)

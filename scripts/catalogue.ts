@@ -14,8 +14,8 @@ import { fileURLToPath } from 'node:url'
 import type { Json } from '../src/core/json.ts'
 import { CATALOGUE_FILE, decodeCatalogue } from '../src/edge/catalogue/catalogue.ts'
 import { catalogueText, type Imported, importCatalogue, joinCatalogues } from '../src/edge/catalogue/import.ts'
+import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
 import { served, sourceNames } from '../src/edge/catalogue/names.ts'
-import { loadProviders } from '../src/edge/load-providers.ts'
 
 const SOURCES = [
   'https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { Board, ROWS } from '../test/conformance/board.ts'
+import { Board, ROWS } from '../test/conformance/tally.ts'
 import { newRows, readRows } from './conformance.ts'
 
 test('conformance: without recordings there are no rows', () => {

@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ROWS, type Row } from '../test/conformance/board.ts'
+import { ROWS, type Row } from '../test/conformance/tally.ts'
 
 export const PAGE = join(import.meta.dirname, '../docs/conformance.md')
 

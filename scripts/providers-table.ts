@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { isObject, list, object, parseJson } from '../src/core/json.ts'
 import type { Provider, Wire } from '../src/core/provider.ts'
 import { CATALOGUE_FILE } from '../src/edge/catalogue/catalogue.ts'
+import { loadProviders, type Providers } from '../src/edge/catalogue/load-providers.ts'
 import { styleNames } from '../src/edge/config/definition.ts'
-import { loadProviders, type Providers } from '../src/edge/load-providers.ts'
 
 export const PAGE_FILE = new URL('../docs/providers.md', import.meta.url)
 export const README_FILE = new URL('../README.md', import.meta.url)

@@ -3,8 +3,8 @@
  * `npm run schema`; a test says when they are out of date.
  */
 import { writeFile } from 'node:fs/promises'
+import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
 import { configurationPage, publishedSchema, sampleEnv } from '../src/edge/config/reference.ts'
-import { loadProviders } from '../src/edge/load-providers.ts'
 
 const root = new URL('../', import.meta.url)
 const providers = await loadProviders()

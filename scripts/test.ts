@@ -14,7 +14,7 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, sep } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ROWS } from '../test/conformance/board.ts'
+import { ROWS } from '../test/conformance/tally.ts'
 import { isPartOfPage, newRows, ownPart, PAGE, page, readOwnRows, readRows } from './conformance.ts'
 import {
   divide,
@@ -57,7 +57,9 @@ const filters = positionals.filter((word) => !(word in CHECKS))
 const checks = Object.entries(CHECKS).filter(([name]) =>
   positionals.length === 0 ? lane.checks : positionals.includes(name),
 )
-const everyFile = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
+const everyFile = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'], {
+  cwd: root,
+})
   .map((file) => file.replaceAll(sep, '/'))
   .sort()
 const files = everyFile.filter(

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
-import { workerCount } from './edge/workers/worker-count.ts'
+import { workerCount } from './edge/config/worker-count.ts'
 
 // Node 22.18 to 23 also strip types, but would fail later on missing APIs. Older versions cannot parse this file; there
 // bin/headgate.mjs prints the same message.
@@ -28,7 +28,7 @@ const version = (): string => JSON.parse(readFileSync(new URL('../package.json',
 const [, program = '', ...args] = process.argv
 const workers = workerCount(process.env, process.cwd())
 // Dynamic imports, since static ones would load before this file runs.
-const output = args.length > 0 ? (await import('./edge/command-line.ts')).runCommand(args, version()) : null
+const output = args.length > 0 ? (await import('./edge/process/command-line.ts')).runCommand(args, version()) : null
 if (output) {
   process[output.to].write(output.text)
   process.exitCode = output.code

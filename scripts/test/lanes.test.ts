@@ -6,7 +6,9 @@ import { isPartOfPage } from '../conformance.ts'
 import { divide, isolationOf, LANES, longestFirst } from './lanes.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
+const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'], {
+  cwd: root,
+})
 
 for (const [name, { has }] of Object.entries(LANES))
   test(`lanes: ${name} has files, and npm runs it`, () => {
@@ -32,9 +34,9 @@ test('lanes: conformance has every file that docs/conformance.md is made from', 
 })
 
 const isolations = [
-  ['src/policy/breaker.test.ts', 'shared'],
-  ['src/edge/http/server.test.ts', 'process'],
-  ['test/sim/sim.test.ts', 'process'],
+  ['src/policy/health/breaker.test.ts', 'shared'],
+  ['src/edge/http/app/server.test.ts', 'process'],
+  ['tools/sim/sim.test.ts', 'process'],
   ['test/e2e/errors.test.ts', 'paired'],
   ['test/e2e/kill.test.ts', 'alone'],
   ['test/security/regexes.test.ts', 'alone'],

@@ -55,7 +55,7 @@ export type LaneName = keyof typeof LANES
 /** Folders without I/O and without module state: their tests can share a process, which takes a quarter of the time. */
 const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/providers/', 'src/gateway/')
 /** They start the gateway as a process, or compare how long two things take. */
-const needsTheMachine = startsWith('test/e2e/', 'test/security/', 'test/conformance/many', 'src/edge/heap-tuning')
+const needsTheMachine = startsWith('test/e2e/', 'test/security/', 'test/conformance/bulk', 'src/edge/heap-tuning')
 
 /** They start the gateway, and wait for conditions instead of times: each has passed on a machine with a load of 10. */
 const toleratesAnother = startsWith(

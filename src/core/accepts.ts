@@ -1,4 +1,4 @@
-/** What vendors take in requests, as data: `src/protocols/accepts.ts` applies it. */
+/** What vendors take in requests, as data: `src/protocols/shared/accepts.ts` applies it. */
 import type { Json } from './json.ts'
 
 /** What a request may need of a vendor. */

@@ -1,7 +1,7 @@
 /**
  * What upstreams' errors mean, as data: a table of what most of them mean by a word or a status
- * (`src/protocols/common-errors.ts`), and in a provider's own file the table of what only this one says, or says and
- * means something else. `src/protocols/classify.ts` reads them.
+ * (`src/protocols/errors/common-errors.ts`), and in a provider's own file the table of what only this one says, or says and
+ * means something else. `src/protocols/errors/classify.ts` reads them.
  */
 import type { FailureKind } from './failure.ts'
 

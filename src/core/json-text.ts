@@ -2,7 +2,7 @@
  * Looking at and changing JSON as text, so that what is not changed stays byte for byte: unknown members, the digits
  * of large numbers, escapes, white space.
  */
-import type { Source } from './call.ts'
+import type { Source } from './http-exchange.ts'
 import type { Json, JsonObject } from './json.ts'
 import { atOnce, PIECE } from './steps.ts'
 

@@ -1,4 +1,4 @@
-import { isRaw, withDigits } from './digits.ts'
+import { isRaw, withDigits } from './json-digits.ts'
 
 /** What JSON can say. Data from outside is `unknown` until a decoder has looked; after that it is this. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject

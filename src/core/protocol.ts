@@ -1,7 +1,7 @@
 import type { Accepts } from './accepts.ts'
-import type { Source } from './call.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
+import type { Source } from './http-exchange.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { Stage } from './stage.ts'
 

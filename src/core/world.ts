@@ -1,5 +1,5 @@
-import type { Source } from './call.ts'
 import type { Failure } from './failure.ts'
+import type { Source } from './http-exchange.ts'
 import type { HeaderLookup } from './protocol.ts'
 import type { Identity } from './provider.ts'
 import type { Turn } from './steps.ts'

@@ -1,6 +1,6 @@
-import { without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject } from '../core/json.ts'
+import { without } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { thoughtBeforeCalls } from './quirks/claude.ts'
 import { inOrder, type RequestQuirk } from './quirks/request.ts'

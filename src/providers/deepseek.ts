@@ -1,7 +1,7 @@
 import type { Accepts } from '../core/accepts.ts'
-import { mapped, without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
+import { mapped, without } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { besideCalls } from './quirks/messages.ts'
 import { inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'

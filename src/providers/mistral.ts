@@ -1,6 +1,6 @@
-import { without } from '../core/bodies.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { type Json, type JsonObject, list, object } from '../core/json.ts'
+import { without } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 import type { RequestQuirk } from './quirks/request.ts'

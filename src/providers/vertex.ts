@@ -1,5 +1,5 @@
-import { without } from '../core/bodies.ts'
 import { type JsonObject, list } from '../core/json.ts'
+import { without } from '../core/json-edit.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'

@@ -1,7 +1,7 @@
-import { without } from '../core/bodies.ts'
 import type { Usage } from '../core/chat.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { list, number, object, text } from '../core/json.ts'
+import { without } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import type { RequestQuirk } from './quirks/request.ts'

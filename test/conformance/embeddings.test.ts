@@ -6,12 +6,12 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { isObject, type JsonObject, list } from '../../src/core/json.ts'
 import type { Instance, Provider, Variables } from '../../src/core/provider.ts'
-import { loadProviders } from '../../src/edge/load-providers.ts'
-import { askEmbeddings, prepareEmbeddings } from '../../src/gateway/embed.ts'
+import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
+import { askEmbeddings, prepareEmbeddings } from '../../src/gateway/endpoints/embeddings.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
-import { Board } from './board.ts'
+import { Board } from './tally.ts'
 
 const providers = [...(await loadProviders()).values()].filter(({ embeds }) => embeds)
 const board = new Board()

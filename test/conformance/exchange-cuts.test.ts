@@ -5,9 +5,9 @@ import { fold, type UpstreamProtocolName } from '../../src/core/chat.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'
 import { asRecordings, exchanges, formatNames } from '../support/exchanges.ts'
 import type { Recording } from '../support/recordings.ts'
-import { Board } from './board.ts'
-import { hearing } from './heard.ts'
 import { bytesOf, eventsOf, heldIn, steps } from './sweep.ts'
+import { Board } from './tally.ts'
+import { hearing } from './upstream-view.ts'
 
 const board = new Board('own exchanges')
 after(() => board.print())

@@ -21,10 +21,10 @@ import {
 import { present, type Recording } from '../support/recordings.ts'
 import { eventsOf as definitions, problemsOf, type SchemaName } from '../support/schemas.ts'
 import { TAKES_ALL } from '../support/takes.ts'
-import { Board } from './board.ts'
-import { hearing } from './heard.ts'
-import { endOf, plain } from './said.ts'
+import { endOf, plain } from './answer-oracle.ts'
 import { byteByByte, bytesOf, EXCHANGES, eventsOf, heldIn, steps, sweep } from './sweep.ts'
+import { Board } from './tally.ts'
+import { hearing } from './upstream-view.ts'
 
 const board = new Board('own exchanges')
 /** Apart, since a clone without the schemas has no such rows. */

@@ -21,7 +21,7 @@ import type { EncodeTarget } from '../../src/core/protocol.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { problemsIfPresent, type SchemaName, schemasAreHere } from '../support/schemas.ts'
 import { TAKES_ALL } from '../support/takes.ts'
-import { resolves } from './members.ts'
+import { resolves } from './request-members.ts'
 
 // ── Who is asked ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,8 +13,8 @@ import { exchanges } from '../support/exchanges.ts'
 import { allRecordings, clientRequests, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsIfPresent, schemasAreHere } from '../support/schemas.ts'
 import { TAKES_ALL } from '../support/takes.ts'
-import { Board } from './board.ts'
-import { isNamed, isSame, kindOf, membersOf, resolves } from './members.ts'
+import { isNamed, isSame, kindOf, membersOf, resolves } from './request-members.ts'
+import { Board } from './tally.ts'
 
 /** Where requests of each style were recorded: those that are counted, compacted or sent through another door included. */
 const APIS: { readonly [style: string]: readonly string[] } = {

@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { Board } from '../conformance/board.ts'
+import { Board } from '../conformance/tally.ts'
 import { CLIENTS, type ClientKind } from './clients.ts'
 import { OUTAGES, pairs, type Turn } from './conversation.ts'
 import { converseInProcess } from './in-process.ts'

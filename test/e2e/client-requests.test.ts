@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type Json, list, object, parseJson, text } from '../../src/core/json.ts'
-import { resolves } from '../conformance/members.ts'
+import { resolves } from '../conformance/request-members.ts'
 import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { ALL_FORMATS, type Format, type Formats, PROVIDERS, startFormats, TEXT } from './support/formats.ts'

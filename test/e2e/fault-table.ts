@@ -22,7 +22,7 @@ const toxics = (name: string): Proof => ['test/e2e/toxics.test.ts', name]
 const formats = (name: string): Proof => ['test/e2e/faults-formats.test.ts', name]
 const timers = (name: string): Proof => ['test/e2e/timers.test.ts', name]
 const circuits = (name: string): Proof => ['test/e2e/circuits.test.ts', name]
-const dial = (name: string): Proof => ['src/edge/dial/dial.test.ts', name]
+const dial = (name: string): Proof => ['src/edge/upstream-http/dial.test.ts', name]
 const row = (id: string, what: string, proofs: readonly Proof[], note?: string): Fault => ({
   id,
   what,
@@ -136,18 +136,18 @@ export const FAULTS: readonly Fault[] = [
     'F43',
     'the budget of repeats is spent',
     [
-      ['src/gateway/handle.test.ts', 'handle: a dead key does not make the repeat behind it the first try'],
-      ['src/policy/budget.test.ts', 'budget: the floor is three in any second'],
+      ['src/gateway/chat/serve-chat.test.ts', 'handle: a dead key does not make the repeat behind it the first try'],
+      ['src/policy/retry/retry-budget.test.ts', 'budget: the floor is three in any second'],
     ],
     'in a world that stands still: over sockets the windows of ten seconds would be a race',
   ),
   row('F44', 'the time for everything', [timers('timeout.request: before anything')]),
   row('F45', 'the client left before content', [around('before the head'), around('waiting to ask once more')]),
   row('F46', 'the gateway is full', [['test/e2e/errors.test.ts', 'errors: too many at once']]),
-  row('F47', 'a bug of ours', [['src/edge/http/server.test.ts', 'http: a handler that throws is our fault']]),
+  row('F47', 'a bug of ours', [['src/edge/http/app/server.test.ts', 'http: a handler that throws is our fault']]),
   row('F48', 'draining', [
     timers('drain.delay: not ready at once'),
-    ['src/edge/http/server.test.ts', 'http: a drain serves on for a while'],
+    ['src/edge/http/app/server.test.ts', 'http: a drain serves on for a while'],
   ]),
   row(
     'F49',
@@ -300,7 +300,7 @@ export const FAULTS: readonly Fault[] = [
   row(
     '72',
     'the clock jumps',
-    [['src/edge/world.test.ts', 'world: no timer fires before its time by the same clock']],
+    [['src/edge/process/world.test.ts', 'world: no timer fires before its time by the same clock']],
     'no clock of the process can be moved here without root: every wait is on the monotonic clock (core/world.ts), and the simulator moves the other',
   ),
   row('73', 'SIGTERM at any moment', [around('SIGTERM'), timers('drain.timeout: …: one that cannot is told so')]),

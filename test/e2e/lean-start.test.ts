@@ -25,7 +25,7 @@ const DEAR = [
 /** Files of ours that only some gateways need. */
 const LATER = [
   ['edge/identity/index.ts', 'clouds that are signed in to'],
-  ['edge/dial/undici-line.ts', 'HTTP_CLIENT=undici'],
+  ['edge/upstream-http/undici-connection.ts', 'HTTP_CLIENT=undici'],
   ['edge/config/tree.ts', 'headgate.yaml'],
   ['edge/workers/worker.ts', 'WORKERS'],
   ['edge/workers/supervise.ts', 'WORKERS'],

@@ -179,7 +179,7 @@ describe('the package', () => {
 
   test('an error names a function and a file that has its source beside it', () => {
     const bundle = readFileSync(join(folder, 'dist', 'start.mjs'), 'utf8')
-    assert.match(bundle, /^\/\/ src\/gateway\/first-to-open\.ts$/m)
+    assert.match(bundle, /^\/\/ src\/gateway\/routing\/router\.ts$/m)
     assert.match(bundle, /^const firstToOpen = /m)
   })
 })

@@ -22,7 +22,7 @@ test('built: only the way in and the way upstream touch the network', () => {
   const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
   assert.ok(network.length > 3)
   // A seat holds its port before the first of several processes listens there.
-  assert.deepEqual(outside(network, 'edge/http/', 'edge/dial/', 'edge/workers/worker.ts'), [])
+  assert.deepEqual(outside(network, 'edge/http/', 'edge/upstream-http/', 'edge/workers/worker.ts'), [])
   // These have a network of their own, or sign for one; nothing a client says reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
   assert.deepEqual(containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/), [])
@@ -40,7 +40,7 @@ test('built: nothing is started, and no text becomes code', () => {
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // What was compiled before, and a package that is loaded when it is first asked for, by its name.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
-    'edge/http/web-socket.ts',
+    'edge/http/app/web-socket.ts',
     'edge/store/client.ts',
     'edge/store/store-thread.mjs',
     'main.ts',
@@ -49,7 +49,7 @@ test('built: nothing is started, and no text becomes code', () => {
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
   // A module's name is never made of what came from outside but the folder of providers, read at start.
   const computed = [...source].filter(([, text]) => /import\((?!\s*'[^']+'\s*\))/.test(text)).map(([file]) => file)
-  assert.deepEqual(computed, ['edge/provider-files.ts'])
+  assert.deepEqual(computed, ['edge/catalogue/provider-files.ts'])
 })
 
 test('built: the parsers are as strict as they come, and certificates are looked at', () => {
@@ -59,7 +59,7 @@ test('built: the parsers are as strict as they come, and certificates are looked
     ),
     [],
   )
-  assert.deepEqual(outside(containing(/rejectUnauthorized:\s*true/), 'edge/dial/'), [])
+  assert.deepEqual(outside(containing(/rejectUnauthorized:\s*true/), 'edge/upstream-http/'), [])
   assert.ok(containing(/rejectUnauthorized:\s*true/).length > 0)
 })
 
@@ -70,12 +70,12 @@ test('built: nothing dumps the process: no debugger, no heap snapshot, no report
   )
   assert.deepEqual(flags, [
     ['main.ts', "'--no-allocation-site-pretenuring'"],
-    ['edge/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
+    ['edge/process/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
   ])
 })
 
 test('built: credentials are looked up by a digest with a salt that nobody knows', () => {
-  const keys = source.get('edge/http/keys.ts') ?? ''
+  const keys = source.get('edge/http/app/client-keys.ts') ?? ''
   assert.match(keys, /salt = randomBytes\(32\)/)
   assert.match(keys, /hash\('sha256', salt \+ value/)
   assert.match(keys, /known\.get\(salted\(presented\)\)/)
@@ -90,5 +90,8 @@ test('built: credentials are looked up by a digest with a salt that nobody knows
 })
 
 test('built: a secret is revealed only where it signs in or is taken out of what comes back', () => {
-  assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), ['gateway/prepare.ts', 'gateway/redact.ts'])
+  assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
+    'gateway/upstream/outbound-request.ts',
+    'gateway/upstream/redact.ts',
+  ])
 })

@@ -70,7 +70,12 @@ const time = (regex: RegExp, text: string, runs: number): number => {
 
 test('regexes: the source is read as it should be', () => {
   assert.ok(found.length > 100, `${found.length} found`)
-  for (const file of ['policy/access.ts', 'protocols/classify.ts', 'edge/observe/line.ts', 'policy/wait.ts'])
+  for (const file of [
+    'policy/access.ts',
+    'protocols/errors/classify.ts',
+    'edge/observe/line.ts',
+    'policy/retry/retry-after.ts',
+  ])
     assert.ok(
       found.some(({ where }) => where.startsWith(file)),
       file,

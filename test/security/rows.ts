@@ -18,14 +18,14 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-01',
     attack: 'started without client keys',
-    tests: ['test/e2e/start.test.ts', 'src/edge/observe/banner.test.ts', 'src/edge/http/server.test.ts'],
+    tests: ['test/e2e/start.test.ts', 'src/edge/observe/banner.test.ts', 'src/edge/http/app/server.test.ts'],
   },
   {
     id: 'SEC-02',
     attack: 'an upstream quotes our key',
     tests: [
       ...here('echo'),
-      'src/gateway/redact.test.ts',
+      'src/gateway/upstream/redact.test.ts',
       'test/e2e/bad-input.test.ts',
       'src/edge/identity/mask.test.ts',
     ],
@@ -37,7 +37,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-07',
     attack: 'targets and Hosts read in two ways',
-    tests: ['src/edge/http/server.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
+    tests: ['src/edge/http/app/server.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
   },
   { id: 'SEC-08', attack: 'client keys on admin routes', not: NO_PAGES },
   { id: 'SEC-09', attack: 'headers that look like control', tests: here('destinations') },
@@ -49,8 +49,12 @@ export const ROWS: readonly Row[] = [
     tests: here('destinations'),
     not: `${NO_PAGES}; the file and the environment alone set one`,
   },
-  { id: 'SEC-13', attack: 'request smuggling', tests: [...here('smuggling'), 'src/edge/http/server.test.ts'] },
-  { id: 'SEC-14', attack: 'response smuggling', tests: [...here('hostile-upstream'), 'src/edge/dial/dial.test.ts'] },
+  { id: 'SEC-13', attack: 'request smuggling', tests: [...here('smuggling'), 'src/edge/http/app/server.test.ts'] },
+  {
+    id: 'SEC-14',
+    attack: 'response smuggling',
+    tests: [...here('hostile-upstream'), 'src/edge/upstream-http/dial.test.ts'],
+  },
   { id: 'SEC-15', attack: 'scripts in the dashboard', not: NO_PAGES },
   {
     id: 'SEC-16',
@@ -61,9 +65,13 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-17',
     attack: 'CSRF, DNS rebinding',
-    tests: ['src/policy/access.test.ts', 'src/edge/http/server.test.ts', 'test/e2e/bad-input.test.ts'],
+    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server.test.ts', 'test/e2e/bad-input.test.ts'],
   },
-  { id: 'SEC-18', attack: 'CORS from anywhere', tests: ['src/policy/access.test.ts', 'src/edge/http/server.test.ts'] },
+  {
+    id: 'SEC-18',
+    attack: 'CORS from anywhere',
+    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server.test.ts'],
+  },
   {
     id: 'SEC-19',
     attack: 'timing of key checks',
@@ -78,7 +86,7 @@ export const ROWS: readonly Row[] = [
   },
   { id: 'SEC-21', attack: 'a poisoned cache', not: 'there is no response cache' },
   { id: 'SEC-22', attack: 'names every object has', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },
-  { id: 'SEC-23', attack: 'bodies dear to read', tests: [...here('bombs'), 'src/edge/http/dear.test.ts'] },
+  { id: 'SEC-23', attack: 'bodies dear to read', tests: [...here('bombs'), 'src/edge/http/app/json-limits.test.ts'] },
   {
     id: 'SEC-24',
     attack: 'numbers nobody can mean',
@@ -109,7 +117,7 @@ export const ROWS: readonly Row[] = [
   { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },
   { id: 'SEC-33', attack: 'the cache of key checks', not: NO_KEYS },
   { id: 'SEC-34', attack: 'keys at rest', not: NO_KEYS },
-  { id: 'SEC-35', attack: 'slow clients', tests: ['src/edge/http/server.test.ts', 'test/e2e/timers.test.ts'] },
+  { id: 'SEC-35', attack: 'slow clients', tests: ['src/edge/http/app/server.test.ts', 'test/e2e/timers.test.ts'] },
   { id: 'SEC-36', attack: 'compression bombs', tests: here('bombs', 'hostile-upstream') },
   {
     id: 'SEC-37',

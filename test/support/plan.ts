@@ -1,6 +1,6 @@
 import { good, type Outcome } from '../../src/core/failure.ts'
 import type { Plan } from '../../src/core/target.ts'
-import { draft, type Moment, settle, type Wanted } from '../../src/policy/plan.ts'
+import { draft, type Moment, settle, type Wanted } from '../../src/policy/routing/plan.ts'
 
 /** The plan of one request, drafted and settled at once, as where nothing of it is remembered. */
 export const planOf = (input: Wanted & Moment, drafting = draft): Outcome<Plan> => {

@@ -1,7 +1,7 @@
 /** An in-memory response store, for tests that need no disk. */
 import { type Failure, good } from '../../src/core/failure.ts'
-import type { MemoryStore, ResponseStore, StoredResponse } from '../../src/core/stored.ts'
-import { memoryStore } from '../../src/gateway/shelf.ts'
+import type { MemoryStore, ResponseStore, StoredResponse } from '../../src/core/stored-response.ts'
+import { memoryStore } from '../../src/gateway/responses/memory-response-store.ts'
 
 export type TestStore = ResponseStore & {
   /** Direct access to the stored data. */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { dialer } from '../../src/edge/dial/dial.ts'
+import { dialer } from '../../src/edge/upstream-http/dial.ts'
 import { bodyOf, errorOf, piecesOf, recorded, refuse, type Said, say } from './answers.ts'
 import { type Act, type Asked, refusingUrl, startUpstream, until } from './upstream.ts'
 

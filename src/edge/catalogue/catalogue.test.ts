@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { loadProviders } from '../load-providers.ts'
 import { CATALOGUE_FILE, decodeCatalogue, lookUp, openCatalogue } from './catalogue.ts'
+import { loadProviders } from './load-providers.ts'
 
 const body = {
   providers: {

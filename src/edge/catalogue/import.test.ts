@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Json } from '../../core/json.ts'
-import { loadProviders } from '../load-providers.ts'
 import { decodeCatalogue } from './catalogue.ts'
 import { catalogueText, importCatalogue, joinCatalogues } from './import.ts'
+import { loadProviders } from './load-providers.ts'
 import { served, sourceNames } from './names.ts'
 
 const names = (theirs: string) => ({ openai: 'openai', anthropic: 'anthropic', mistral: 'mistral' })[theirs]

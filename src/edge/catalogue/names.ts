@@ -1,5 +1,5 @@
 /** Provider names used by the catalogue's sources, where they are neither a name nor an alias here. */
-import { findProvider, type Providers } from '../load-providers.ts'
+import { findProvider, type Providers } from './load-providers.ts'
 
 const SOURCE_NAMES: { readonly [theirs: string]: string } = {
   together_ai: 'together',

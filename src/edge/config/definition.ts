@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
-import { MAX_WORKERS } from '../workers/worker-count.ts'
+import { MAX_WORKERS } from './worker-count.ts'
 
 /** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
 export const launchSchema = z.strictObject({

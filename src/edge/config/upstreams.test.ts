@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Instance } from '../../core/provider.ts'
-import { loadProviders } from '../load-providers.ts'
+import { loadProviders } from '../catalogue/load-providers.ts'
 import { configure } from './configure.ts'
 import { styleNames } from './definition.ts'
 import { keysFrom } from './ids.ts'

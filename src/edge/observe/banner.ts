@@ -1,7 +1,7 @@
 /** The start-up banner: version, address, providers and a curl command to try. Also the fields of the `ready` log line. */
 import type { Config } from '../../core/config.ts'
 import type { Identity, Instance } from '../../core/provider.ts'
-import { identityOf } from '../../gateway/prepare.ts'
+import { identityOf } from '../../gateway/upstream/outbound-request.ts'
 import { noPaint, type Paint } from './colour.ts'
 import { type Fields, plain } from './line.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { GatewayEvent } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
 import { eventBus } from './event-bus.ts'
 
 test('event bus: a listener that throws does not keep the event from the others', () => {

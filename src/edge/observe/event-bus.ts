@@ -1,4 +1,4 @@
-import type { GatewayEvent } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
 
 type Listener = (event: GatewayEvent) => void
 

@@ -1,6 +1,6 @@
 /** Log lines for gateway events. They never contain prompts, answers or secrets. */
-import type { GatewayEvent } from '../../core/exchange.ts'
-import type { Summary } from '../../core/summary.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
+import type { Summary } from '../../core/trace-summary.ts'
 import { type Field, type Fields, type Level, truncate } from './line.ts'
 import { summaryOf } from './memoize-last.ts'
 

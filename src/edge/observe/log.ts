@@ -3,7 +3,7 @@
  * is too slow, lines are dropped and counted, so memory stays bounded. Buffered lines are written when the process ends.
  */
 import { writeSync } from 'node:fs'
-import type { GatewayEvent } from '../../core/exchange.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
 import { isFull, MAX_WAITS, waitMillisecond } from './blocking-wait.ts'
 import { noPaint, type Paint } from './colour.ts'
 import { type CostOf, logEntryOf } from './event-log.ts'

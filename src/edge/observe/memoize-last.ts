@@ -1,4 +1,4 @@
-import { summarize } from '../../core/summary.ts'
+import { summarize } from '../../core/trace-summary.ts'
 
 /** Caches the result for the last argument: several listeners of one event share one computation. */
 export const memoizeLast = <In extends object, Out>(make: (of: In) => Out): ((of: In) => Out) => {

@@ -1,7 +1,8 @@
 /** The metrics page: counters and histograms updated from gateway events, and gauges read at each scrape. */
-import type { GatewayEvent } from '../../core/exchange.ts'
+
 import { rowOf } from '../../core/failure.ts'
-import type { Summary } from '../../core/summary.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
+import type { Summary } from '../../core/trace-summary.ts'
 import type { CostOf } from './event-log.ts'
 import { summaryOf } from './memoize-last.ts'
 import { copied, createRegistry, type Labels, MAX_VALUE_LENGTH, OTHER } from './registry.ts'

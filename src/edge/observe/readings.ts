@@ -1,8 +1,8 @@
 /** Gauges for the metrics page: circuits, keys and load at the time of the scrape. */
 import { endpointId, keyId } from '../../core/target.ts'
-import type { Gateway } from '../../gateway/handle.ts'
-import type { HealthProblem } from '../../gateway/pages.ts'
-import type { LoadMeter } from '../http/load.ts'
+import type { Gateway } from '../../gateway/chat/serve-chat.ts'
+import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
+import type { LoadMeter } from '../process/load.ts'
 import type { Reading } from './metrics.ts'
 
 const STATES = { closed: 0, half_open: 1, open: 2 } as const

@@ -9,7 +9,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import type { ResponseStore, StoredResponse } from '../../core/stored.ts'
+import type { ResponseStore, StoredResponse } from '../../core/stored-response.ts'
 import type { Limits } from './database.ts'
 import {
   type Answer,

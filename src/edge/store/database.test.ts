@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
-import type { StoredResponse } from '../../core/stored.ts'
+import type { StoredResponse } from '../../core/stored-response.ts'
 import { type Database, FILE, openDatabase } from './database.ts'
 
 const DAY = 86_400_000

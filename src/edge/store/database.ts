@@ -5,7 +5,7 @@
 import { chmodSync, mkdirSync, type Stats, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { ResponseStatus, StoredResponse } from '../../core/stored.ts'
+import type { ResponseStatus, StoredResponse } from '../../core/stored-response.ts'
 
 export type DatabaseOptions = {
   readonly folder: string

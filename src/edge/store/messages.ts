@@ -1,5 +1,5 @@
 /** Messages between the store's client (`client.ts`) and its thread (`thread.ts`). */
-import type { StoredResponse } from '../../core/stored.ts'
+import type { StoredResponse } from '../../core/stored-response.ts'
 import type { Limits } from './database.ts'
 
 /** The thread answers each operation once, with its number. */

@@ -8,7 +8,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { isObject, parseJson } from '../../core/json.ts'
-import type { StoredResponse } from '../../core/stored.ts'
+import type { StoredResponse } from '../../core/stored-response.ts'
 import { type Database, FILE, type Limits, openDatabase } from './database.ts'
 import {
   type Answer,

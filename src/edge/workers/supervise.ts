@@ -5,7 +5,8 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { isatty } from 'node:tty'
-import { doubled } from '../../policy/backoff.ts'
+import { doubled } from '../../policy/retry/backoff.ts'
+import { WORKER_VARIABLE } from '../config/worker-count.ts'
 import { paintFor } from '../observe/colour.ts'
 import { type Log, openLog } from '../observe/log.ts'
 import { createRegistry } from '../observe/registry.ts'
@@ -14,7 +15,6 @@ import { atomicLines } from './atomic-lines.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import type { FromSupervisor, FromWorker, Query } from './messages.ts'
 import { hangOf, type Pulse, pulseOf, type Watch } from './pulse.ts'
-import { WORKER_VARIABLE } from './worker-count.ts'
 
 export type Supervised = {
   /** The program to start and its arguments: this process's own. */

@@ -1,6 +1,6 @@
 import { isList, isObject, type Json, type JsonObject, list } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
-import { isOwn } from './proof.ts'
+import { isOwn } from './signatures.ts'
 
 /**
  * The client's own body for an upstream of this format: only the model's name changes. What we gave the client in place

@@ -1,6 +1,6 @@
 import type { Citation } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, text } from '../../core/json.ts'
-import { DEEPEST, isDeeper } from '../arguments.ts'
+import { DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
 
 const KINDS: ReadonlySet<Json | undefined> = new Set([
   'char_location',

@@ -1,8 +1,8 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isList, isObject, type Json, text } from '../../core/json.ts'
 import { decodeBlock, isBlock, malformed, refusal } from './decode-blocks.ts'
-import { decodeFinish, decodeUsage, explanationIn } from './ending.ts'
-import { decodeFailure } from './failure.ts'
+import { decodeFailure } from './errors.ts'
+import { decodeFinish, decodeUsage, explanationIn } from './finish-and-usage.ts'
 
 /** A whole answer as the events it would have been. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {

@@ -2,9 +2,9 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { argumentsOf, DEEPEST, isDeeper } from '../arguments.ts'
-import { aName, anObject, aText, byType, someArguments } from '../shape.ts'
-import { madeId } from '../shared.ts'
+import { madeId } from '../shared/helpers.ts'
+import { argumentsOf, DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
+import { aName, anObject, aText, byType, someArguments } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'
 
 export const malformed = (what: string): Failure =>

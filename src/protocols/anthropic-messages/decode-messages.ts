@@ -1,11 +1,11 @@
 /** A client's conversation in the middle's words. */
 import type { Extra, MemberPaths, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { argumentsOf } from '../arguments.ts'
-import { toBase64 } from '../media.ts'
-import { plainMessage } from '../plain-message.ts'
-import { type Fields, fieldsOf, type Problems } from '../shared.ts'
-import { signedIn } from './proof.ts'
+import { type Fields, fieldsOf, type Problems } from '../shared/helpers.ts'
+import { toBase64 } from '../shared/media.ts'
+import { plainMessage } from '../shared/plain-message.ts'
+import { argumentsOf } from '../shared/tool-arguments.ts'
+import { signedIn } from './signatures.ts'
 
 /** The top-level system prompt: one message, whatever its number of blocks. */
 export const decodeSystem = (fields: Fields, problems: Problems): readonly Message[] => {

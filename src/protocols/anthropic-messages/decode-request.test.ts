@@ -4,7 +4,7 @@ import type { ChatRequest } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { adaptRequest } from './adapt-request.ts'
 import { decodeRequest } from './decode-request.ts'
-import { sign } from './proof.ts'
+import { sign } from './signatures.ts'
 
 const base = { model: 'claude', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] }
 const decode = (more: JsonObject): ChatRequest => {

@@ -1,11 +1,11 @@
 import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings, Tool, ToolChoice } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { UNNAMED_FORMAT } from '../carry.ts'
-import { isFreeChoice, isHosted } from '../hosted.ts'
-import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared.ts'
+import { isStrict } from '../shared/claude-schema.ts'
+import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared/helpers.ts'
+import { isFreeChoice, isHosted } from '../shared/hosted-tools.ts'
+import { UNNAMED_FORMAT } from '../shared/setting-encoders.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
-import { isStrict } from './schema.ts'
 
 /** Members whose loss changes what is asked: tools and files by other names, and a wish about where data may go. */
 const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])

@@ -2,12 +2,12 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { argumentsOf, inputOf } from '../arguments.ts'
-import { Repetition, type TextOf } from '../repetition.ts'
+import { Repetition, type TextOf } from '../framing/delta-template.ts'
+import { argumentsOf, inputOf } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
 import { beginBlock, decodeBlock, isBlock, isStep, malformed, proof, refusal } from './decode-blocks.ts'
-import { decodeFinish, decodeUsage, explanationIn, mergeUsage } from './ending.ts'
-import { decodeFailure } from './failure.ts'
+import { decodeFailure } from './errors.ts'
+import { decodeFinish, decodeUsage, explanationIn, mergeUsage } from './finish-and-usage.ts'
 
 /** The block under way. A foreign one is told of when it is whole, since it is carried whole. */
 type Open =

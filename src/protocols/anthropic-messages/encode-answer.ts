@@ -1,12 +1,12 @@
 import type { AnswerBlock, ChatAnswer } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { inputOf, wrapInput } from '../arguments.ts'
-import { isTranscript, reportLost } from '../output.ts'
+import { isTranscript, reportLost } from '../shared/output-media.ts'
+import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
-import { encodeFinish, encodeUsage } from './ending.ts'
+import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
-import { sign } from './proof.ts'
+import { sign } from './signatures.ts'
 
 /** The head every answer of this format has, streamed or not. */
 export const messageHead = (

@@ -1,10 +1,10 @@
 /** The conversation as this format wants it: system apart, then user and assistant in turn. */
 import type { Extra, Message, Part, Source } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { inputOf, wrapInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
-import { fromBase64, inlined, isImageType, isTextType, standardBase64, typeOf } from '../media.ts'
-import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../turns.ts'
+import type { Losses } from '../shared/losses.ts'
+import { fromBase64, inlined, isImageType, isTextType, standardBase64, typeOf } from '../shared/media.ts'
+import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
+import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../shared/turns.ts'
 import { toolName, toolUseId } from './ids.ts'
 
 const LONGEST_TITLE = 500

@@ -4,7 +4,7 @@ import { asking, lossesIn } from '../../../test/support/asked.ts'
 import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
-import { JSON_ONLY } from '../carry.ts'
+import { JSON_ONLY } from '../shared/setting-encoders.ts'
 import { DEFAULT_MAX_TOKENS, encodeRequest } from './encode-request.ts'
 import { toolName, toolUseId } from './ids.ts'
 

@@ -1,13 +1,13 @@
 import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { type Carriers, carryAll, JSON_ONLY, labelled, rootOf } from '../carry.ts'
-import { thinksByBudgetOnly } from '../claude.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../losses.ts'
+import { thinksByBudgetOnly } from '../shared/claude.ts'
+import { fitSchema } from '../shared/claude-schema.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../shared/losses.ts'
+import { type Carriers, carryAll, JSON_ONLY, labelled, rootOf } from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
-import { fitSchema } from './schema.ts'
 
 /**
  * What an answer may be long when neither the client nor the catalogue says it. This format demands a limit; every

@@ -1,9 +1,9 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
+import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { answersUnthought, MESSAGES_BLOCKS } from '../../core/thought.ts'
-import type { Losses } from '../losses.ts'
-import type { Turn } from '../turns.ts'
+import type { Losses } from '../shared/losses.ts'
+import type { Turn } from '../shared/turns.ts'
 
 export type Thinking = {
   /** The member `thinking`, if there shall be one. */

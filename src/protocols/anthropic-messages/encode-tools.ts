@@ -1,12 +1,12 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Setting, Tool, ToolChoice } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { freeInput } from '../arguments.ts'
-import { permitted } from '../carry.ts'
-import type { Losses } from '../losses.ts'
+import { choosesShape, fitSchema, isClosed, objectSchema } from '../shared/claude-schema.ts'
+import type { Losses } from '../shared/losses.ts'
+import { permitted } from '../shared/setting-encoders.ts'
+import { freeInput } from '../shared/tool-arguments.ts'
 import { carried } from './encode-messages.ts'
 import { toolName } from './ids.ts'
-import { choosesShape, fitSchema, isClosed, objectSchema } from './schema.ts'
 
 export type EncodedTools = {
   readonly tools: readonly JsonObject[]

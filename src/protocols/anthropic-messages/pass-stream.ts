@@ -1,7 +1,7 @@
 import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
-import { NAMED, passFrame, writeFrame } from '../sse.ts'
+import { NAMED, passFrame, writeFrame } from '../framing/sse.ts'
 import { encodeStream, KEEP_ALIVE_COMMENT, PING } from './encode-stream.ts'
-import { errorEvent } from './failure.ts'
+import { errorEvent } from './errors.ts'
 
 /**
  * Passes an upstream's stream of this format on, byte for byte, save three things: its errors become ours, an event

@@ -9,7 +9,7 @@ import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
-import { sseFrames } from '../sse.ts'
+import { sseFrames } from '../framing/sse.ts'
 import { anthropicMessages } from './index.ts'
 
 const recordings = evidenceOf('anthropic-messages')

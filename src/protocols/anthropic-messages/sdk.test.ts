@@ -9,7 +9,7 @@ import { run } from '../../core/stage.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { encodeStream } from './encode-stream.ts'
-import { encodeFailure } from './failure.ts'
+import { encodeFailure } from './errors.ts'
 
 const context = answering({ created: 0, model: 'wire-model', requestId: 'req_x' })
 const events: readonly ChatEvent[] = [

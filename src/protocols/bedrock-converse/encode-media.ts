@@ -1,8 +1,8 @@
 /** Images, documents, films and sound: this format takes their bytes, each kind under its own name and format. */
 import type { Part, Source } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Losses } from '../losses.ts'
-import { fromDataUrl, isTextType, standardBase64, typeOf } from '../media.ts'
+import type { Losses } from '../shared/losses.ts'
+import { fromDataUrl, isTextType, standardBase64, typeOf } from '../shared/media.ts'
 
 const IMAGES: { readonly [mediaType: string]: string } = {
   'image/png': 'png',

@@ -1,9 +1,9 @@
 /** The conversation as this format wants it: system apart, then user and assistant in turn. */
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import { inputOf, wrapInput } from '../arguments.ts'
-import { type Losses, loseAll } from '../losses.ts'
-import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../turns.ts'
+import { type Losses, loseAll } from '../shared/losses.ts'
+import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
+import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../shared/turns.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
 import type { Family } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'

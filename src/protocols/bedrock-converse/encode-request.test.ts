@@ -5,7 +5,7 @@ import { asking, call, lossesIn, model, user } from '../../../test/support/asked
 import type { ChatRequest, Extra, Message, Part, Settings, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
-import { JSON_ONLY } from '../carry.ts'
+import { JSON_ONLY } from '../shared/setting-encoders.ts'
 import { familyOf } from './family.ts'
 import { bedrockConverse } from './index.ts'
 

@@ -1,10 +1,10 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
 import type { Effort, Extra, Settings } from '../../core/chat.ts'
+import { answersUnthought, type BlockFormat } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { answersUnthought, type BlockFormat } from '../../core/thought.ts'
 import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
-import type { Losses } from '../losses.ts'
-import type { Turn } from '../turns.ts'
+import type { Losses } from '../shared/losses.ts'
+import type { Turn } from '../shared/turns.ts'
 import type { Family } from './family.ts'
 
 export type Thinking = {

@@ -1,9 +1,9 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { choosesShape, fitSchema, isClosed, objectSchema } from '../anthropic-messages/schema.ts'
-import { freeInput } from '../arguments.ts'
-import type { Losses } from '../losses.ts'
+import { choosesShape, fitSchema, isClosed, objectSchema } from '../shared/claude-schema.ts'
+import type { Losses } from '../shared/losses.ts'
+import { freeInput } from '../shared/tool-arguments.ts'
 import { points } from './encode-messages.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'

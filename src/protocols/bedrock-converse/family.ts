@@ -1,4 +1,4 @@
-import { claudeVersion } from '../claude.ts'
+import { claudeVersion } from '../shared/claude.ts'
 
 /**
  * What a model's name says of what it takes: this format hands on what a maker's own API has in

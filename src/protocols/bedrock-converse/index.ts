@@ -1,9 +1,9 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { eventStream } from '../event-stream.ts'
-import { restoring } from '../restore.ts'
-import { decodeAnswer, decodeStream } from './decode.ts'
+import { eventStream } from '../framing/event-stream.ts'
+import { restoring } from '../shared/restore-tool-names.ts'
+import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
-import { decodeFailure } from './failure.ts'
+import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
 /** Amazon Bedrock's Converse and ConverseStream: one format for the models of many makers. */

@@ -22,7 +22,7 @@ import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
-import { eventFrames } from '../event-stream.ts'
+import { eventFrames } from '../framing/event-stream.ts'
 import { sharedProtocols } from '../index.ts'
 import { bedrockConverse } from './index.ts'
 

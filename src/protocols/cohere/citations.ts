@@ -1,7 +1,7 @@
 /** What an answer's words rest on: a document of the request, or what a tool gave. */
 import type { Citation } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { DEEPEST, isDeeper } from '../arguments.ts'
+import { DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
 
 /**
  * A citation for each of its sources, or one without. Few sources have an address: then `url` is empty, `title` names the

@@ -2,12 +2,12 @@
 import type { Message, Part } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { isObject } from '../../core/json.ts'
-import { inputOf, wrapInput } from '../arguments.ts'
-import { type Losses, loseAll, roleAt } from '../losses.ts'
-import { fromBase64, isTextType, standardBase64, typeOf } from '../media.ts'
-import { dataUrl } from '../openai-responses/media.ts'
+import { dataUrl } from '../shared/data-url.ts'
+import { type Losses, loseAll, roleAt } from '../shared/losses.ts'
+import { fromBase64, isTextType, standardBase64, typeOf } from '../shared/media.ts'
+import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from './ids.ts'
-import { isPlan } from './plan.ts'
+import { isPlan } from './tool-plan.ts'
 
 export type Conversation = {
   readonly messages: readonly JsonObject[]

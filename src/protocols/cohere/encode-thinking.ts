@@ -1,7 +1,7 @@
 /** Whether and how long the model shall think. */
 import type { ChatRequest, Extra } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import type { Losses } from '../losses.ts'
+import type { Losses } from '../shared/losses.ts'
 import type { Family } from './family.ts'
 
 export type Thinking = {

@@ -1,9 +1,9 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import { asFunctions, type Declare } from '../carry.ts'
-import type { Losses } from '../losses.ts'
-import { allowsStrict } from '../openai-responses/strict.ts'
+import type { Losses } from '../shared/losses.ts'
+import { asFunctions, type Declare } from '../shared/setting-encoders.ts'
+import { allowsStrict } from '../shared/strict-schema.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
 import { fieldsIn, fitSchema } from './schema.ts'

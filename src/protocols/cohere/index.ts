@@ -1,8 +1,8 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { restoring } from '../restore.ts'
-import { decodeAnswer, decodeStream } from './decode.ts'
+import { restoring } from '../shared/restore-tool-names.ts'
+import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
-import { decodeFailure } from './failure.ts'
+import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
 /** Cohere's chat, version 2. */

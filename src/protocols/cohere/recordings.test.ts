@@ -11,8 +11,8 @@ import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
+import { sseFrames } from '../framing/sse.ts'
 import { sharedProtocols } from '../index.ts'
-import { sseFrames } from '../sse.ts'
 import { cohere } from './index.ts'
 
 const recordings = evidenceOf('cohere')

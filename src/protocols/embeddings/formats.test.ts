@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EmbeddingsRequest } from '../../core/embeddings.ts'
 import type { Json } from '../../core/json.ts'
+import { decodeRequest } from './decode-request.ts'
 import { embeddingsProtocols } from './index.ts'
 import { encodeAnswer, isReadable } from './openai.ts'
-import { decodeRequest } from './request.ts'
 
 const request = (more: object = {}): EmbeddingsRequest => {
   const read = decodeRequest({ model: 'm', input: ['a', 'b'], ...more })

@@ -3,9 +3,9 @@ import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest, Purpose }
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { type Json, list, number, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
-import { newLosses } from '../losses.ts'
-import { failureIn } from '../openai-chat/said.ts'
-import { decodeOpenaiFailure } from '../openai-error.ts'
+import { decodeOpenaiFailure } from '../errors/openai-error.ts'
+import { newLosses } from '../shared/losses.ts'
+import { failureIn } from '../shared/openai-finish-and-usage.ts'
 import { readVector } from './vectors.ts'
 
 /** TaskType of the Gemini API. Without one the model's own default holds. */

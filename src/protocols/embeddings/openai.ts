@@ -5,8 +5,8 @@
 import type { EmbeddingsAnswer, EmbeddingsProtocol, Encoding } from '../../core/embeddings.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { failureIn } from '../openai-chat/said.ts'
-import { decodeOpenaiFailure } from '../openai-error.ts'
+import { decodeOpenaiFailure } from '../errors/openai-error.ts'
+import { failureIn } from '../shared/openai-finish-and-usage.ts'
 import { fromDoubles, inForm, isDoubles, readVector } from './vectors.ts'
 
 const malformed = (message: string): Outcome<EmbeddingsAnswer> => bad(fail('malformed', message))

@@ -4,8 +4,8 @@ import { describe, test } from 'node:test'
 import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { isObject, list, object } from '../../core/json.ts'
+import { decodeRequest } from './decode-request.ts'
 import { isReadable, openaiEmbeddings } from './openai.ts'
-import { decodeRequest } from './request.ts'
 import { inForm, isDoubles, lengthOf } from './vectors.ts'
 
 recordingsAreHere()

@@ -1,5 +1,5 @@
 import type { UpstreamChoices } from '../../core/protocol.ts'
-import { splitList } from '../choices.ts'
+import { splitList } from '../shared/choices.ts'
 
 /**
  * `candidateCount`: 1 to 8, and with `generateContent` only (Vertex AI, reference of the inference API, 2026-11-23). All

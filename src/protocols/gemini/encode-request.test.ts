@@ -5,7 +5,7 @@ import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
-import { UNNAMED_FORMAT } from '../carry.ts'
+import { UNNAMED_FORMAT } from '../shared/setting-encoders.ts'
 import { gemini } from './index.ts'
 
 const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>

@@ -1,7 +1,7 @@
 /** Whether and how the model shall think. */
 import type { Effort, Settings } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { Losses } from '../losses.ts'
+import type { Losses } from '../shared/losses.ts'
 import type { Family } from './family.ts'
 
 /** Tokens to think with, as Google's own compatible endpoint translates an effort. The last two have no like here. */

@@ -1,9 +1,9 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { asFunctions, type Declare, permitted } from '../carry.ts'
-import type { Losses } from '../losses.ts'
-import { allowsStrict } from '../openai-responses/strict.ts'
+import type { Losses } from '../shared/losses.ts'
+import { asFunctions, type Declare, permitted } from '../shared/setting-encoders.ts'
+import { allowsStrict } from '../shared/strict-schema.ts'
 import { toolName } from './ids.ts'
 
 export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly config?: JsonObject }

@@ -1,9 +1,9 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { restoring } from '../restore.ts'
+import { restoring } from '../shared/restore-tool-names.ts'
 import { choices } from './choices.ts'
-import { decodeAnswer, decodeStream } from './decode.ts'
+import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
-import { decodeFailure } from './failure.ts'
+import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
 /** Google's generateContent, as the Gemini Developer API has it. */

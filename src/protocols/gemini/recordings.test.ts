@@ -11,8 +11,8 @@ import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
-import { retryAfter } from '../../policy/wait.ts'
-import { sseFrames } from '../sse.ts'
+import { retryAfter } from '../../policy/retry/retry-after.ts'
+import { sseFrames } from '../framing/sse.ts'
 import { gemini } from './index.ts'
 
 const recordings = evidenceOf('gemini')

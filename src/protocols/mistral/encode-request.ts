@@ -5,8 +5,8 @@
 import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { type Carriers, carryAll, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../shared/losses.ts'
+import { type Carriers, carryAll, rootOf } from '../shared/setting-encoders.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 

@@ -1,10 +1,10 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, ToolChoice } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
-import { asFunctions, type Declare, permitted } from '../carry.ts'
-import type { Losses } from '../losses.ts'
-import { toolName } from '../openai-responses/names.ts'
-import { allowsStrict } from '../openai-responses/strict.ts'
+import type { Losses } from '../shared/losses.ts'
+import { asFunctions, type Declare, permitted } from '../shared/setting-encoders.ts'
+import { allowsStrict } from '../shared/strict-schema.ts'
+import { toolName } from '../shared/tool-names.ts'
 
 export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly choice?: Json }
 

@@ -1,10 +1,10 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { splitList } from '../choices.ts'
+import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { decodeAnswer } from '../openai-chat/answer.ts'
-import { decodeStream } from '../openai-chat/stream-decode.ts'
-import { decodeOpenaiFailure } from '../openai-error.ts'
+import { decodeStream } from '../openai-chat/decode-stream.ts'
+import { splitList } from '../shared/choices.ts'
+import { restore } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
-import { restore } from './restore.ts'
 
 /**
  * Mistral's chat completions. Its questions have a schema of their own; its answers are OpenAI's with lists for content

@@ -2,8 +2,8 @@
 import type { ChatRequest, Effort, Extra, Setting, Settings } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { type Carriers, carryAll, labelled, rootOf } from '../carry.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../losses.ts'
+import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../shared/losses.ts'
+import { type Carriers, carryAll, labelled, rootOf } from '../shared/setting-encoders.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 

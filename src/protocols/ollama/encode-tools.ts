@@ -1,9 +1,9 @@
 /** The tools a model may call. How freely cannot be said here: only by what is offered. */
 import type { ChatRequest } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { asFunctions, type Declare, permitted } from '../carry.ts'
-import type { Losses } from '../losses.ts'
-import { allowsStrict } from '../openai-responses/strict.ts'
+import type { Losses } from '../shared/losses.ts'
+import { asFunctions, type Declare, permitted } from '../shared/setting-encoders.ts'
+import { allowsStrict } from '../shared/strict-schema.ts'
 
 export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): readonly JsonObject[] => {
   const { toolChoice, parallelToolCalls } = settings

@@ -1,9 +1,9 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { ndjson } from '../ndjson.ts'
-import { restoring } from '../restore.ts'
-import { decodeAnswer, decodeStream } from './decode.ts'
+import { ndjson } from '../framing/ndjson.ts'
+import { restoring } from '../shared/restore-tool-names.ts'
+import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
-import { decodeFailure } from './failure.ts'
+import { decodeFailure } from './errors.ts'
 
 /** Ollama's own chat API, a line of JSON for each piece of a stream. */
 export const ollama: UpstreamProtocol = {

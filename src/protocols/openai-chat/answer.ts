@@ -2,11 +2,7 @@ import type { AnswerBlock, Block, ChatAnswer, ChatEvent, Citation, Finish, Reaso
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { decodeImages, encodeImages, type ForeignBlock, reportLost } from '../output.ts'
-import { aList, aName, aNumber, anObject, aText, either, type Shape, someArguments } from '../shape.ts'
-import { append, madeId } from '../shared.ts'
-import { detailsOf, readDetails, reasoningText, writeDetails } from './reasoning.ts'
-import { thinkingText } from './request-decode.ts'
+import { append, madeId } from '../shared/helpers.ts'
 import {
   decodeCitation,
   decodeUsage,
@@ -18,7 +14,11 @@ import {
   hasAddress,
   isFiltered,
   reasonOf,
-} from './said.ts'
+} from '../shared/openai-finish-and-usage.ts'
+import { decodeImages, encodeImages, type ForeignBlock, reportLost } from '../shared/output-media.ts'
+import { detailsOf, readDetails, reasoningText, writeDetails } from '../shared/reasoning-members.ts'
+import { aList, aName, aNumber, anObject, aText, either, type Shape, someArguments } from '../shared/type-checks.ts'
+import { thinkingText } from './decode-request.ts'
 
 const malformed = (what: string): ChatEvent[] => [failed(fail('malformed', `The provider's answer ${what}.`))]
 

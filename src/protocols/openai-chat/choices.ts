@@ -2,9 +2,9 @@
 import { type ChatEvent, isContent } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { AnswerContext, ClientChoices, Passing, StreamWriter } from '../../core/protocol.ts'
-import { choicesOf } from '../choices.ts'
+import { choicesOf } from '../shared/choices.ts'
 import { encodeAnswer } from './answer.ts'
-import { choiceWriter, PING, writeFailure } from './stream-encode.ts'
+import { choiceWriter, PING, writeFailure } from './encode-stream.ts'
 
 const whole: ClientChoices['whole'] = (answers, context) => {
   const [first, ...others] = answers.map((answer) => encodeAnswer(answer, context))

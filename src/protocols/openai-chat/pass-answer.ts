@@ -1,7 +1,7 @@
 import { isObject, list, object, readJson } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { lacksReasoningContent, withBothNames } from './both-names.ts'
-import { lacksMessage, withMessages } from './filtered.ts'
+import { lacksMessage, withMessages } from './content-filter.ts'
+import { lacksReasoningContent, withBothNames } from './reasoning-aliases.ts'
 
 /**
  * Returns a whole answer of this format as it came, except that a filtered choice gets its message, and reasoning gets

@@ -14,7 +14,7 @@ import { type ChatAnswer, type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject } from '../../core/json.ts'
 import type { Frame, Passing } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
-import { sseFrames } from '../sse.ts'
+import { sseFrames } from '../framing/sse.ts'
 import { openaiChat } from './index.ts'
 
 const recordings = evidenceOf('openai-chat')

@@ -1,10 +1,10 @@
 import type { Protocol } from '../../core/protocol.ts'
-import { decodeOpenaiFailure, encodeOpenaiFailure } from '../openai-error.ts'
-import { encodeAnswer } from './answer-write.ts'
-import { gather } from './gather.ts'
-import { restore } from './names.ts'
-import { decodeRequest } from './request-decode.ts'
-import { adaptRequest, encodeRequest, leftOut } from './request-encode.ts'
+import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
+import { restore } from '../shared/tool-names.ts'
+import { gather } from './assemble-answer.ts'
+import { decodeRequest } from './decode-request.ts'
+import { encodeAnswer } from './encode-answer.ts'
+import { adaptRequest, encodeRequest, leftOut } from './encode-request.ts'
 import { decodeAnswer, decodeStream, encodeStream, passAnswer, passStream } from './stream.ts'
 
 /** OpenAI's Responses API, and Open Responses, which follows it. */

@@ -10,7 +10,7 @@ import { type ChatEvent, type ChatRequest, fold, isContent } from '../../core/ch
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
-import { sseFrames, writeFrame } from '../sse.ts'
+import { sseFrames, writeFrame } from '../framing/sse.ts'
 import { openaiResponses as codec } from './index.ts'
 
 const recordings = evidenceOf('openai-responses')

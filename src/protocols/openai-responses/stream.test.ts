@@ -7,7 +7,7 @@ import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
 import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
 import { chain, run } from '../../core/stage.ts'
-import { sseFrames, writeFrame } from '../sse.ts'
+import { sseFrames, writeFrame } from '../framing/sse.ts'
 import { openaiResponses as codec } from './index.ts'
 
 const context = (body: JsonObject = {}): AnswerContext => {

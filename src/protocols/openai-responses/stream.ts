@@ -3,12 +3,12 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, Passing, StreamDecoder, StreamWriter } from '../../core/protocol.ts'
-import { Repetition, type TextOf } from '../repetition.ts'
-import { NAMED, passFrame, writeFrame } from '../sse.ts'
-import { lettersIn, textIn } from '../text.ts'
-import { answerReader, malformed } from './answer-read.ts'
-import { answerWriter, failureEvents, type WireEvent } from './answer-write.ts'
-import { eventAsKept, isKept, responseAsKept } from './kept.ts'
+import { Repetition, type TextOf } from '../framing/delta-template.ts'
+import { NAMED, passFrame, writeFrame } from '../framing/sse.ts'
+import { lettersIn, textIn } from '../framing/utf8.ts'
+import { answerReader, malformed } from './decode-answer.ts'
+import { answerWriter, failureEvents, type WireEvent } from './encode-answer.ts'
+import { eventAsKept, isKept, responseAsKept } from './stored-response.ts'
 
 /** Open Responses ends every stream with it, however the answer ended; both official SDKs take it. */
 const DONE = writeFrame(undefined, '[DONE]')

@@ -1,7 +1,8 @@
 /** Requests that Claude refuses in its own format, at every provider that serves it. */
-import { mapped, without } from '../../core/bodies.ts'
+
+import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { answersUnthought, MESSAGES_BLOCKS } from '../../core/thought.ts'
+import { mapped, without } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Context edits that are refused without thinking (platform.claude.com, context editing, 2026-11-21). */

@@ -1,6 +1,7 @@
 /** Changes to messages of chat completions, shared by several providers. */
-import { mapped, without } from '../../core/bodies.ts'
+
 import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
+import { mapped, without } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
 const partsOf = (content: Json | undefined): readonly Json[] =>

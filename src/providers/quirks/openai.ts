@@ -1,7 +1,7 @@
 /** Combinations of members that OpenAI and Azure OpenAI refuse. */
 import type { Accepts } from '../../core/accepts.ts'
-import { mapped, without } from '../../core/bodies.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
+import { mapped, without } from '../../core/json-edit.ts'
 import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
 
 /**

@@ -1,6 +1,7 @@
 /** Changes to request bodies, shared by several providers, and functions to combine them. */
-import { mapped, without } from '../../core/bodies.ts'
+
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
+import { mapped, without } from '../../core/json-edit.ts'
 import type { Quirks } from '../../core/provider.ts'
 
 /** A change to a request body, as named in a provider file. */

@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fail } from './failure.ts'
+import type { Exchange, Fact, SkippedTarget } from './trace.ts'
+import { attemptsOf, summarize, trail } from './trace-summary.ts'
+
+const received: Fact = { type: 'received', at: 100, id: 'req_abc', style: 'chat', model: 'fast', stream: true }
+const attempt = (at: number, provider: string, key: string): Fact => ({
+  type: 'attempt',
+  at,
+  provider,
+  model: `${provider}-model`,
+  key,
+})
+
+const trails: readonly (readonly [string, Exchange, string])[] = [
+  ['nothing tried', [received], ''],
+  [
+    'status, timeout, success',
+    [
+      received,
+      attempt(101, 'openai', 'a1f3'),
+      { type: 'failed', at: 110, attempt: 0, failure: fail('status', 'bad', { status: 503 }) },
+      attempt(111, 'groq', '09be'),
+      { type: 'failed', at: 400, attempt: 1, failure: fail('timeout', 'slow') },
+      attempt(401, 'anthropic', '77c0'),
+      { type: 'committed', at: 450, attempt: 2, status: 200 },
+    ],
+    'openai#a1f3:503, groq#09be:timeout, anthropic#77c0:200',
+  ],
+  [
+    'a limit is told by its status',
+    [
+      received,
+      attempt(1, 'a', '0001'),
+      { type: 'failed', at: 2, attempt: 0, failure: fail('rate_limited', '', { status: 429 }) },
+    ],
+    'a#0001:429',
+  ],
+  [
+    'an error behind a 200 is told by its word',
+    [
+      received,
+      attempt(1, 'a', '0001'),
+      { type: 'failed', at: 2, attempt: 0, failure: fail('error_in_stream', '', { status: 200 }) },
+    ],
+    'a#0001:error_in_stream',
+  ],
+  [
+    'every timeout is a timeout',
+    [received, attempt(1, 'a', '1'), { type: 'failed', at: 2, attempt: 0, failure: fail('connect_timeout', '') }],
+    'a#1:timeout',
+  ],
+  ['still under way', [received, attempt(1, 'a', '1')], 'a#1:pending'],
+  [
+    'the client left during an attempt',
+    [received, attempt(1, 'a', '1'), { type: 'ended', at: 5, how: 'client_gone', status: 499 }],
+    'a#1:client_gone',
+  ],
+  [
+    'broken after its first content',
+    [
+      received,
+      attempt(1, 'a', '1'),
+      { type: 'committed', at: 2, attempt: 0, status: 200 },
+      { type: 'ended', at: 9, how: 'interrupted', status: 200, failure: fail('truncated', 'cut') },
+    ],
+    'a#1:truncated',
+  ],
+  [
+    'another was quicker',
+    [
+      received,
+      attempt(1, 'a', '1'),
+      { type: 'attempt', at: 5, provider: 'b', model: 'b-model', key: '2', hedge: true },
+      { type: 'committed', at: 9, attempt: 1, status: 200 },
+      { type: 'abandoned', at: 9, attempt: 0 },
+    ],
+    'a#1:abandoned, b#2:200',
+  ],
+]
+for (const [name, exchange, expected] of trails) test(`trail: ${name}`, () => assert.equal(trail(exchange), expected))
+
+const whole: Exchange = [
+  received,
+  attempt(103, 'openai', 'a1f3'),
+  { type: 'failed', at: 153, attempt: 0, failure: fail('status', 'bad', { status: 500 }) },
+  attempt(155, 'groq', '09be'),
+  { type: 'committed', at: 196, attempt: 1, status: 200 },
+  { type: 'dropped', paths: ['logprobs'] },
+  { type: 'dropped', paths: ['tools[2]'] },
+  { type: 'usage', usage: { input: 1, output: 1 } },
+  { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4 } },
+  { type: 'ended', at: 512, how: 'answered', status: 200 },
+]
+
+test('summarize: what answered, when, and what it took', () => {
+  const summary = summarize(whole)
+  assert.deepEqual(
+    { ...summary, attempts: summary.attempts.length },
+    {
+      id: 'req_abc',
+      style: 'chat',
+      model: 'fast',
+      stream: true,
+      client: undefined,
+      provider: 'groq',
+      upstreamModel: 'groq-model',
+      key: '09be',
+      status: 200,
+      outcome: 'answered',
+      attempts: 2,
+      committed: true,
+      firstContentMs: 96,
+      totalMs: 412,
+      overheadMs: 5,
+      usage: { input: 9, output: 58, cacheRead: 4 },
+      estimated: undefined,
+      failure: undefined,
+      dropped: ['logprobs', 'tools[2]'],
+      droppedEvents: 0,
+      hedge: undefined,
+      skipped: [],
+      moreSkipped: 0,
+      shared: undefined,
+      trail: 'openai#a1f3:500, groq#09be:200',
+    },
+  )
+})
+
+test('attemptsOf: a line for each attempt', () => {
+  assert.deepEqual(attemptsOf(whole), [
+    { provider: 'openai', model: 'openai-model', key: 'a1f3', status: 500, kind: 'status', ms: 50 },
+    { provider: 'groq', model: 'groq-model', key: '09be', status: 200, kind: 'ok', ms: 41 },
+  ])
+  assert.deepEqual(
+    attemptsOf([received, attempt(1, 'a', '1'), { type: 'ended', at: 5, how: 'client_gone', status: 499 }]),
+    [{ provider: 'a', model: 'a-model', key: '1', status: null, kind: 'client_gone', ms: 4 }],
+  )
+})
+
+const two: Exchange = [
+  received,
+  attempt(101, 'a', '1'),
+  { type: 'attempt', at: 150, provider: 'b', model: 'b-model', key: '2', hedge: true },
+]
+const end: Fact = { type: 'ended', at: 300, how: 'answered', status: 200 }
+const [chose, left] = [
+  (number: number): Fact => ({ type: 'committed', at: 200, attempt: number, status: 200 }),
+  (number: number): Fact => ({ type: 'abandoned', at: 200, attempt: number }),
+]
+const failed = (at: number, number: number): Fact => ({
+  type: 'failed',
+  at,
+  attempt: number,
+  failure: fail('status', ''),
+})
+
+const hedges: readonly (readonly [string, Exchange, string | undefined, overhead: number])[] = [
+  ['none', whole, undefined, 5],
+  ['the second was quicker', [...two, chose(1), left(0), end], 'won', 1],
+  ['the first was quicker', [...two, chose(0), left(1), end], 'lost', 1],
+  ['the second failed', [...two, failed(160, 1), chose(0), end], 'lost', 1],
+  ['the first failed, and the second answered', [...two, failed(160, 0), chose(1), end], 'won', 1],
+  // A pause of 20 ms between what was under way together and the next.
+  ['both failed', [...two, failed(160, 1), failed(180, 0), attempt(200, 'c', '3'), chose(2), end], 'lost', 21],
+  [
+    'both failed, the other way round',
+    [...two, failed(160, 0), failed(180, 1), attempt(200, 'c', '3'), chose(2), end],
+    'lost',
+    21,
+  ],
+  ['under way still', [...two, end], 'lost', 1],
+]
+for (const [name, exchange, hedge, overhead] of hedges)
+  test(`summarize: a hedge: ${name}`, () => {
+    const summary = summarize(exchange)
+    assert.equal(summary.hedge, hedge)
+    // Time with two attempts under way is not counted twice.
+    assert.equal(summary.overheadMs, overhead)
+  })
+
+test('attemptsOf: one let go has the time until then', () => {
+  const [first, second] = attemptsOf([...two, chose(1), left(0), end])
+  assert.deepEqual([first?.kind, first?.status, first?.ms], ['abandoned', null, 99])
+  assert.deepEqual([second?.kind, second?.status, second?.ms], ['ok', 200, 50])
+})
+
+test('summarize: skipped targets are in the trail in order, and are no attempts', () => {
+  const skip = (provider: string, why: string): SkippedTarget => ({ provider, model: 'm', key: 'k1', why })
+  const [received, ...rest] = whole
+  assert.ok(received)
+  const exchange: Exchange = [
+    received,
+    { type: 'skipped', targets: [skip('mistral', 'circuit'), skip('cohere', 'unfit')], more: 37 },
+    ...rest,
+    { type: 'skipped', targets: [skip('groq', 'budget')], more: 0 },
+  ]
+  const summary = summarize(exchange)
+  const expected = 'mistral#k1:circuit, cohere#k1:unfit, +37 skipped, openai#a1f3:500, groq#09be:200, groq#k1:budget'
+  assert.equal(summary.trail, expected)
+  assert.equal(trail(exchange), expected)
+  assert.deepEqual(
+    summary.skipped.map(({ why }) => why),
+    ['circuit', 'unfit', 'budget'],
+  )
+  assert.equal(summary.moreSkipped, 37)
+  assert.equal(summary.attempts.length, 2)
+  assert.deepEqual(attemptsOf(exchange), attemptsOf(whole))
+})
+
+test('summarize: every prefix of an exchange has a summary', () => {
+  for (let length = 0; length <= whole.length; length++) {
+    const summary = summarize(whole.slice(0, length))
+    assert.ok(summary.totalMs >= 0 && summary.overheadMs >= 0)
+    assert.equal(summary.outcome, length === whole.length ? 'answered' : 'open')
+  }
+})

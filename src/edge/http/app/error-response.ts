@@ -1,0 +1,25 @@
+import type { Failure } from '../../../core/failure.ts'
+import { type Refusal, refusalOf as refusalIn } from '../../../gateway/call/error-response.ts'
+import { protocols } from '../../../protocols/index.ts'
+import { statusLine } from '../server/status-line.ts'
+import { protocolAt } from './routes.ts'
+
+/** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
+export const refusalOf = (failure: Failure, requestId: string, path: string): Refusal => {
+  const refusal = refusalIn(protocols[protocolAt(path)], failure, { requestId, soonest: 0 })
+  return { ...refusal, headers: { ...refusal.headers, ...idHeaders(path, requestId) } }
+}
+
+/** The headers that carry a request's id. Anthropic's clients look for it under a name of their own. */
+export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> =>
+  protocolAt(path) === 'anthropic-messages'
+    ? { 'x-request-id': requestId, 'request-id': requestId }
+    : { 'x-request-id': requestId }
+
+/** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
+export const refusalText = ({ status, headers, body }: Refusal): string => {
+  const date = new Date().toUTCString()
+  const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), date, connection: 'close' }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `${statusLine(status)}${lines.join('')}\r\n${body}`
+}

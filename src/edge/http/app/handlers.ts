@@ -1,0 +1,152 @@
+/** From a route to what answers it. */
+
+import type { ClientProtocolName } from '../../../core/chat.ts'
+import { fail } from '../../../core/failure.ts'
+import type { Received, Reply } from '../../../core/http-exchange.ts'
+import type { JsonObject } from '../../../core/json.ts'
+import { nearest } from '../../../core/nearest.ts'
+import { type Gateway, handle } from '../../../gateway/chat/serve-chat.ts'
+import { count } from '../../../gateway/endpoints/count-tokens.ts'
+import { EMBEDDINGS, embed } from '../../../gateway/endpoints/embeddings.ts'
+import { explain } from '../../../gateway/endpoints/explain.ts'
+import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../../../gateway/endpoints/pages.ts'
+import { compact } from '../../../gateway/responses/compact.ts'
+import { respond } from '../../../gateway/responses/create-response.ts'
+import {
+  cancelResponse,
+  deleteResponse,
+  listInput,
+  showResponse,
+} from '../../../gateway/responses/retrieve-response.ts'
+import { repeatableChat, repeatableEmbeddings, sharing } from '../../../gateway/sharing/idempotency.ts'
+import { listModels } from '../../../policy/routing/models.ts'
+import { protocols } from '../../../protocols/index.ts'
+import { METRICS_TYPE } from '../../observe/metrics.ts'
+import { fingerprint } from './client-keys.ts'
+import { refusalOf } from './error-response.ts'
+import { openapi } from './openapi.ts'
+import { type Handlers, ROUTES } from './routes.ts'
+
+/** What the log calls a conversation made shorter, where it is told of at all: its own call is one of the responses style. */
+const COMPACT = 'compact'
+
+export type Home = {
+  readonly gateway: Gateway
+  readonly version: string
+  /** s since 1970. */
+  readonly started: number
+  readonly uptime: () => number
+  readonly draining: () => boolean
+  /** What does not work at the moment, for `/health`. */
+  readonly problems: () => readonly HealthProblem[]
+  /** The page; null: it could not be had at the moment. */
+  readonly metrics: () => string | Promise<string | null>
+  /** Which of several processes this is, and what it can have the others do. */
+  readonly worker?: Worker | undefined
+}
+
+type Worker = {
+  /** From 1. */
+  readonly number: number
+  readonly of: number
+  /** Has the others let go of a response that one of them may be answering in the background. */
+  readonly cancel: (response: string, owner: string) => Promise<void>
+}
+
+export const handlersFor = (home: Home): Handlers => {
+  const { gateway, version, started } = home
+  const share = sharing(gateway, fingerprint)
+  const call = (name: ClientProtocolName) => {
+    const protocol = protocols[name]
+    const { style } = protocol
+    const repeatable = repeatableChat(protocol, false)
+    return (received: Received, reply: Reply) =>
+      share({ protocol, style, received, reply, repeatable }, (shared, to) => handle(shared, protocol, received, to))
+  }
+  const turns = protocols[ROUTES.responses.protocol]
+  const repeatableTurn = repeatableChat(turns, true)
+  const errors = protocols[ROUTES.embeddings.protocol]
+  const ready = (reply: Reply) =>
+    json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
+  const { worker } = home
+  const who = worker && { worker: { number: worker.number, of: worker.of } }
+  /** Where another process may be answering it: what that has kept of it then says so. */
+  const letGo = async (id: string, { client }: Received): Promise<void> => {
+    if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
+  }
+  return {
+    chat: call(ROUTES.chat.protocol),
+    responses: (received, reply) =>
+      share({ protocol: turns, style: turns.style, received, reply, repeatable: repeatableTurn }, (shared, to) =>
+        respond(shared, received, to),
+      ),
+    compact: (received, reply) =>
+      share({ protocol: turns, style: COMPACT, received, reply, repeatable: () => null }, (shared, to) =>
+        compact(shared, received, to),
+      ),
+    response: (received, reply, id) => showResponse(gateway, received, reply, id),
+    deleteResponse: async (received, reply, id) => {
+      await letGo(id, received)
+      await deleteResponse(gateway, received, reply, id)
+    },
+    responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
+    cancelResponse: async (received, reply, id) => {
+      await letGo(id, received)
+      await cancelResponse(gateway, received, reply, id)
+    },
+    messages: call(ROUTES.messages.protocol),
+    completions: call(ROUTES.completions.protocol),
+    embeddings: (received, reply) =>
+      share({ protocol: errors, style: EMBEDDINGS, received, reply, repeatable: repeatableEmbeddings }, (shared, to) =>
+        embed(shared, received, to),
+      ),
+    countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
+    explain: (received, reply) => {
+      const answer = explain(gateway, received)
+      if (answer.ok) return json(reply, 200, answer.value)
+      refuse(reply, answer.failure, received)
+    },
+    models: (_received, reply) => json(reply, 200, modelsPage(gateway, started)),
+    model: (received, reply, id) => {
+      const entry = modelPage(gateway, id, started)
+      if (entry) return json(reply, 200, entry)
+      const names = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) => model.id)
+      const [near] = nearest(id, names.slice(0, 2_000))
+      const hint = near === undefined ? 'GET /v1/models lists those there are.' : `Did you mean "${near}"?`
+      refuse(
+        reply,
+        fail('unknown_model', `There is no model of that name in the list. ${hint}`, { param: 'model' }),
+        received,
+      )
+    },
+    health: (_received, reply) => {
+      const draining = home.draining()
+      json(reply, draining ? 503 : 200, {
+        ...healthPage(gateway, { version, uptime: home.uptime(), draining, problems: home.problems() }),
+        ...who,
+      })
+    },
+    live: (_received, reply) => json(reply, 200, { status: 'ok' }),
+    ready: (_received, reply) => ready(reply),
+    providersStatus: (_received, reply) => json(reply, 200, { ...statusPage(gateway), ...who }),
+    metrics: async (received, reply) => {
+      const page = await home.metrics()
+      if (page === null)
+        return refuse(reply, fail('busy', 'The figures of all workers could not be gathered. Ask again.'), received)
+      reply.head(200, { 'content-type': METRICS_TYPE })
+      reply.end(page)
+    },
+    openapi: (_received, reply) => json(reply, 200, openapi(version)),
+  }
+}
+
+const json = (reply: Reply, status: number, body: JsonObject): void => {
+  reply.head(status, { 'content-type': 'application/json' })
+  reply.end(JSON.stringify(body))
+}
+
+const refuse = (reply: Reply, failure: Parameters<typeof refusalOf>[0], { id, path }: Received): void => {
+  const { status, headers, body } = refusalOf(failure, id, path)
+  reply.head(status, headers)
+  reply.end(body)
+}

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { stillWorld } from '../../../test/support/still-world.ts'
+import type { Failure } from '../../core/failure.ts'
+import { Live, Stop } from './cancellation.ts'
+
+/** Requests with their limits (ms), all begun now, and what stopped each. */
+const begun = (limits: readonly number[]) => {
+  const world = stillWorld()
+  const live = new Live()
+  const stopped: (readonly [number, Failure['kind']])[] = []
+  const stops = limits.map((limit) => {
+    const stop = new Stop()
+    live.add(stop)
+    live.within(world, stop, limit)
+    stop.means((reason) => stopped.push([limit, reason.kind]))
+    return stop
+  })
+  return { world, live, stops, stopped }
+}
+
+test('live: each is stopped in its time, by one timer', async () => {
+  const { world, stopped } = begun([30, 10, 20, 0, 10])
+  assert.equal(world.timers(), 1)
+  await world.pass(9)
+  assert.equal(stopped.length, 0)
+  await world.pass(1)
+  assert.deepEqual(stopped, [
+    [10, 'deadline'],
+    [10, 'deadline'],
+  ])
+  await world.pass(100)
+  assert.deepEqual(
+    stopped.map(([limit]) => limit),
+    [10, 10, 20, 30],
+  )
+  assert.equal(world.timers(), 0)
+})
+
+test('live: who has ended is not stopped, and with the last one the timer goes', async () => {
+  const { world, live, stops, stopped } = begun([10, 20])
+  const [first, second] = stops
+  assert.ok(first && second)
+  live.delete(first)
+  await world.pass(15)
+  assert.equal(stopped.length, 0)
+  assert.equal(world.timers(), 1)
+  live.delete(second)
+  assert.equal(world.timers(), 0)
+})
+
+test('live: one that cannot be stopped keeps no other from it', async () => {
+  const { world, stops, stopped } = begun([10, 10, 10, 20])
+  stops[1]?.means(() => {
+    throw new Error('a bug')
+  })
+  let errors = 0
+  for (let turn = 0; turn < 3; turn++) await world.pass(10).catch(() => errors++)
+  assert.equal(errors, 1)
+  assert.deepEqual(
+    stopped.map(([limit]) => limit),
+    [10, 10, 20],
+  )
+  assert.equal(world.timers(), 0)
+})

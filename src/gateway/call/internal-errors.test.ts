@@ -1,0 +1,206 @@
+/** A bug of ours in the middle of an answer: whatever was claimed is given back, and no hole is left in what the client reads. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Bench, bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { ClientProtocol } from '../../core/protocol.ts'
+import { protocols } from '../../protocols/index.ts'
+import { handle } from '../chat/serve-chat.ts'
+
+const bug = (): never => {
+  throw new Error('a bug')
+}
+
+const broken = {
+  'writing a whole answer': { encodeAnswer: bug },
+  'beginning a stream': { encodeStream: bug },
+  'writing to a stream': { encodeStream: () => ({ push: bug, end: () => [], keepAlive: () => '' }) },
+} as const satisfies Record<string, Partial<ClientProtocol>>
+
+const put = (
+  { gateway }: Bench,
+  protocol: ClientProtocol,
+  stream: boolean,
+  reply = new CapturedReply(),
+  model = 'a/m',
+): CapturedReply => {
+  const body = JSON.stringify({ model, input: 'hello', stream })
+  const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
+  reply.done = handle(gateway, protocol, { ...received, local: true, client: '' }, reply)
+  return reply
+}
+
+/** The one call upstream, in the middle of its stream. */
+const midStream = async ({ world }: Bench): Promise<Asked> => {
+  await world.settle()
+  const [asked] = world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.stream('one').replace(said.done, ''))
+  await world.settle()
+  return asked
+}
+
+for (const [what, fault] of Object.entries(broken))
+  test(`a bug while ${what}: the attempt is over for circuits, keys and the upstream`, async () => {
+    const a = instance('a')
+    const here = bench([a], (asked) => {
+      const stream = asked.headers.accept === 'text/event-stream'
+      asked.head(200, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
+      asked.send(stream ? `${said.role()}${said.chunk({ content: 'Hello' })}` : said.chat('Hello'))
+      if (!stream) asked.end()
+    })
+    const reply = put(here, { ...protocols['openai-responses'], ...fault }, !('encodeAnswer' in fault))
+    await here.world.settle()
+    await reply.done
+    const { board } = here.gateway
+    assert.equal(a.keys[0] && board.inFlight(a, a.keys[0]), 0)
+    assert.deepEqual(
+      here.world.calls.map(({ aborted }) => aborted),
+      [true],
+    )
+    assert.equal(here.gateway.live.size, 0)
+    assert.equal(here.world.timers(), 0)
+    assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
+  })
+
+/** Its streams cannot be written where this is said. */
+const stumbles = (text: string): ClientProtocol => {
+  const { 'openai-responses': whole } = protocols
+  return {
+    ...whole,
+    encodeStream: (context) => {
+      const writer = whole.encodeStream(context)
+      return {
+        push: (passing) =>
+          passing.events.some((event) => event.type === 'delta' && event.text === text) ? bug() : writer.push(passing),
+        end: () => writer.end(),
+        keepAlive: () => writer.keepAlive(),
+      }
+    },
+  }
+}
+
+test('a bug at one piece of a stream: it breaks off there, and what comes later does not follow as if nothing were missing', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  const reply = put(here, stumbles('two'), true)
+  await here.world.settle()
+  const [asked] = here.world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
+  await here.world.settle()
+  // The edge hears of it, and says so in the log.
+  assert.throws(() => asked.send(said.chunk({ content: 'two' })), /a bug/)
+  asked.send(`${said.chunk({ content: 'three' })}${said.chunk({}, 'stop')}${said.done}`)
+  asked.end()
+  await here.world.settle()
+  await reply.done
+  assert.match(reply.text, /one/)
+  assert.doesNotMatch(reply.text, /three|response\.completed/)
+  assert.match(reply.text, /event: response\.failed/)
+  assert.equal(asked.aborted, true)
+  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+})
+
+test('a bug at the last words of a stream: the connection is cut, which no client takes for an end', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  const { 'openai-responses': whole } = protocols
+  const protocol: ClientProtocol = {
+    ...whole,
+    encodeStream: (context) => {
+      const writer = whole.encodeStream(context)
+      return { push: (passing) => writer.push(passing), end: bug, keepAlive: () => writer.keepAlive() }
+    },
+  }
+  const reply = put(here, protocol, true)
+  const asked = await midStream(here)
+  assert.throws(() => asked.end(), /a bug/)
+  await reply.done
+  assert.equal(reply.over, 'cut')
+  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+  assert.equal(here.world.timers(), 0)
+})
+
+test('a bug where the last words of a stream are taken: it is over all the same', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  class Broken extends CapturedReply {
+    override end = bug
+  }
+  const reply = put(here, protocols['openai-responses'], true, new Broken())
+  const asked = await midStream(here)
+  assert.throws(() => asked.end(), /a bug/)
+  await here.world.settle()
+  assert.equal(reply.over, 'cut')
+  assert.equal(here.gateway.live.size, 0)
+  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+})
+
+test('a bug where another goes on with a stream: it breaks off there, and nobody but us is charged', async () => {
+  const takesPrefill = { protocol: 'openai-chat', body: (body: JsonObject) => body } as const
+  const [a, b] = [instance('a'), instance('b', ['k1'], { takesPrefill })]
+  const play2 = (asked: Asked) => {
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.role() + said.chunk({ content: asked.url.startsWith('http://b.') ? 'two' : 'one' }))
+    if (asked.url.startsWith('http://a.')) asked.end()
+  }
+  const here = bench([a, b], play2, { stream: { continue: true } })
+  const reply = put(here, stumbles('two'), true, new CapturedReply(), 'anything')
+  await here.world.settle()
+  assert.match(reply.text, /event: response\.failed/)
+  assert.equal(reply.over, 'ended')
+  assert.deepEqual(
+    here.world.calls.map(({ aborted }) => aborted),
+    [true, true],
+  )
+  const { board, live } = here.gateway
+  assert.equal(live.size, 0)
+  assert.equal(b.keys[0] && board.inFlight(b, b.keys[0]), 0)
+  assert.equal(board.counts('b k1 m', here.gateway.config().settings).failures, 0)
+  assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
+  assert.equal(here.world.timers(), 0)
+})
+
+test('who leaves as the words before a break are written is no mistake of ours', async () => {
+  const a = instance('a')
+  const here = bench([a], () => {})
+  class Leaving extends CapturedReply {
+    override write(text: string): boolean {
+      const room = super.write(text)
+      if (text.includes('two')) this.leave()
+      return room
+    }
+  }
+  const reply = put(here, protocols['openai-responses'], true, new Leaving())
+  await here.world.settle()
+  const [asked] = here.world.calls
+  assert.ok(asked)
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
+  await here.world.settle()
+  asked.send(`${said.chunk({ content: 'two' })}data: {"error":{"message":"no more","type":"server_error"}}\n\n`)
+  await reply.done
+  assert.equal(reply.over, 'cut')
+  assert.deepEqual(
+    here.news.map(({ event }) => event),
+    ['request'],
+  )
+})
+
+test('a bug while an answer is read, before anything of it has gone out: another is asked', async () => {
+  const here = bench([instance('a'), instance('b')], (asked) => {
+    if (asked.url.startsWith('http://b.')) return play.json(asked, 200, said.chat('Hello'))
+    // The next thing the reader asks of these bytes throws, as a decoder with a bug would.
+    asked.head(200, { 'content-type': 'application/json' })
+    const nonsense = { length: 1 } as unknown as Uint8Array
+    assert.throws(() => asked.listener.bytes(nonsense))
+  })
+  const reply = put(here, protocols['openai-responses'], false)
+  await reply.done
+  assert.equal(reply.status, 200)
+  assert.match(String(reply.headers['x-headgate-trail']), /^a#k1:malformed, b#k1:200$/)
+})

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import { fail } from '../../core/failure.ts'
+import { summarize } from '../../core/trace-summary.ts'
+
+const WORDS = Array.from({ length: 400 }, (_, at) => `word${at % 7} `)
+/** What the text is by the estimate's own measure, give or take. */
+const ABOUT = 400 * 1.9
+const begun = (asked: Asked) => {
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.role() + WORDS.map((content) => said.chunk({ content })).join(''))
+}
+const counted = `data: ${JSON.stringify({ id: 'c', choices: [], usage: { prompt_tokens: 7, completion_tokens: 9 } })}\n\n`
+const end = said.chunk({}, 'stop')
+
+const cases: readonly (readonly [
+  string,
+  boolean,
+  (asked: Asked, reply: () => CapturedReply) => void,
+  { readonly outcome: string; readonly estimated: boolean },
+])[] = [
+  [
+    'counted',
+    true,
+    (asked) => {
+      begun(asked)
+      asked.send(end + counted + said.done)
+      asked.end()
+    },
+    { outcome: 'answered', estimated: false },
+  ],
+  [
+    'not counted',
+    true,
+    (asked) => {
+      begun(asked)
+      asked.send(end + said.done)
+      asked.end()
+    },
+    { outcome: 'answered', estimated: true },
+  ],
+  [
+    'whole, not counted',
+    false,
+    (asked) => play.json(asked, 200, said.chat(WORDS.join(''), { usage: null })),
+    { outcome: 'answered', estimated: true },
+  ],
+  [
+    'broken off',
+    true,
+    (asked) => {
+      begun(asked)
+      asked.fail(fail('reset', 'reset'))
+    },
+    { outcome: 'interrupted', estimated: true },
+  ],
+  [
+    'left by its client',
+    true,
+    (asked, reply) => {
+      begun(asked)
+      reply().leave()
+    },
+    { outcome: 'client_gone', estimated: true },
+  ],
+  [
+    'left by its client at once',
+    true,
+    (asked, reply) => {
+      begun(asked)
+      queueMicrotask(() => reply().leave())
+    },
+    { outcome: 'client_gone', estimated: true },
+  ],
+]
+
+for (const [name, stream, plays, expected] of cases)
+  test(`usage: an answer ${name}`, async () => {
+    let reply: CapturedReply | undefined
+    const { ask, world, news } = bench([instance('a')], (asked) =>
+      plays(asked, () => reply ?? assert.fail('no reply yet')),
+    )
+    reply = ask({
+      model: 'm',
+      messages: [{ role: 'user', content: 'hello' }],
+      stream,
+      stream_options: { include_usage: true },
+    })
+    await world.pass(3_000)
+    const line = news.find(({ event }) => event === 'request')
+    assert.ok(line?.event === 'request')
+    const { outcome, usage, estimated = false } = summarize(line.exchange)
+    assert.deepEqual({ outcome, estimated }, expected)
+    assert.ok(usage)
+    if (!estimated) return assert.deepEqual([usage.input, usage.output], [7, 9])
+    assert.ok(usage.input > 3 && usage.input < 20, `${usage.input}`)
+    assert.ok(usage.output > ABOUT / 2 && usage.output < ABOUT * 2, `${usage.output}`)
+    assert.doesNotMatch(reply.text, /_tokens/, 'the client is told nothing that nobody counted')
+  })

@@ -1,0 +1,325 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { ClientProtocolName } from '../../core/chat.ts'
+import { fail } from '../../core/failure.ts'
+import type { Instance } from '../../core/provider.ts'
+
+const aggregating = (id: string, speaks: Instance['speaks'] = [{ protocol: 'openai-chat' }]): Instance => ({
+  ...instance(id, ['k1'], { speaks }),
+  aggregate: true,
+})
+
+const question = (more: object = {}) => ({
+  model: 'anything',
+  messages: [{ role: 'user', content: 'hello' }],
+  max_tokens: 100,
+  ...more,
+})
+
+const bodyOf = ({ body }: Asked) => JSON.parse(body ?? '{}')
+const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
+const sse = (events: readonly object[]) =>
+  events.map((event) => `event: ${(event as { type?: string }).type}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+const chunk = (choices: readonly object[], more: object = {}) =>
+  `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 7, model: 'm-1', system_fingerprint: 'fp', service_tier: 'default', choices, ...more })}\n\n`
+const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 }
+
+// ── What is put together ──────────────────────────────────────────────────────────────────────────────────────────
+
+test('aggregate: the upstream is asked for a stream with its usage, in the words the client chose', async () => {
+  const { ask, world } = bench([aggregating('a')], (asked) => play.stream(asked, said.stream('Hel', 'lo')))
+  const reply = ask('{ "model":"x", "seed":9007199254740993, "messages":[{"role":"user","content":"hi"}] }')
+  await world.pass(0)
+  const [asked] = world.calls
+  assert.ok(asked)
+  assert.equal(asked.headers.accept, 'text/event-stream')
+  assert.match(asked.body ?? '', /"seed":9007199254740993/)
+  assert.equal(bodyOf(asked).stream, true)
+  assert.equal(asked.collected, true)
+  assert.deepEqual(bodyOf(asked).stream_options, { include_usage: true })
+  assert.equal(reply.headers['content-type'], 'application/json')
+  assert.equal(reply.json.choices[0].message.content, 'Hello')
+})
+
+test('aggregate: of chat nothing is lost: several choices, calls side by side, logprobs, refusals, who answered', async () => {
+  const logprobs = (token: string) => ({
+    content: [{ token, logprob: -1, bytes: null, top_logprobs: [] }],
+    refusal: null,
+  })
+  const call = (index: number, more: object) => ({ tool_calls: [{ index, ...more }] })
+  const stream = [
+    chunk([
+      { index: 0, delta: { role: 'assistant', content: '', refusal: null }, logprobs: null, finish_reason: null },
+    ]),
+    chunk([{ index: 1, delta: { role: 'assistant', content: 'B' }, logprobs: logprobs('B'), finish_reason: null }]),
+    chunk([{ index: 0, delta: { content: 'A' }, logprobs: logprobs('A'), finish_reason: null }]),
+    chunk([{ index: 0, delta: { content: 'a' }, logprobs: logprobs('a'), finish_reason: null }]),
+    chunk([
+      {
+        index: 2,
+        delta: call(0, { id: 'x', type: 'function', function: { name: 'f', arguments: '' } }),
+        finish_reason: null,
+      },
+    ]),
+    chunk([
+      {
+        index: 2,
+        delta: call(1, { id: 'y', type: 'function', function: { name: 'g', arguments: '{"b"' } }),
+        finish_reason: null,
+      },
+    ]),
+    chunk([{ index: 2, delta: call(0, { function: { arguments: '{"n":9007199254740993}' } }), finish_reason: null }]),
+    chunk([{ index: 2, delta: call(1, { function: { arguments: ':2}' } }), finish_reason: null }]),
+    chunk([{ index: 3, delta: { role: 'assistant', content: '', refusal: 'No.' }, finish_reason: null }]),
+    chunk([{ index: 1, delta: {}, finish_reason: 'length' }]),
+    chunk([{ index: 0, delta: {}, finish_reason: 'stop' }]),
+    chunk([{ index: 2, delta: {}, finish_reason: 'tool_calls' }]),
+    chunk([{ index: 3, delta: {}, finish_reason: 'stop' }]),
+    chunk([], { usage }),
+    'data: [DONE]\n\n',
+  ].join('')
+  const { ask, world } = bench([aggregating('a')], (asked) => play.stream(asked, stream))
+  const reply = ask(question({ n: 4, logprobs: true }))
+  await world.pass(0)
+  const token = (name: string) => ({ token: name, logprob: -1, bytes: null, top_logprobs: [] })
+  assert.deepEqual(reply.json, {
+    id: 'c1',
+    object: 'chat.completion',
+    created: 7,
+    model: 'm-1',
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content: 'Aa', refusal: null },
+        logprobs: { content: [token('A'), token('a')], refusal: null },
+        finish_reason: 'stop',
+      },
+      {
+        index: 1,
+        message: { role: 'assistant', content: 'B', refusal: null },
+        logprobs: { content: [token('B')], refusal: null },
+        finish_reason: 'length',
+      },
+      {
+        index: 2,
+        message: {
+          role: 'assistant',
+          content: null,
+          refusal: null,
+          tool_calls: [
+            { id: 'x', type: 'function', function: { name: 'f', arguments: '{"n":9007199254740993}' } },
+            { id: 'y', type: 'function', function: { name: 'g', arguments: '{"b":2}' } },
+          ],
+        },
+        logprobs: null,
+        finish_reason: 'tool_calls',
+      },
+      {
+        index: 3,
+        message: { role: 'assistant', content: null, refusal: 'No.' },
+        logprobs: null,
+        finish_reason: 'stop',
+      },
+    ],
+    system_fingerprint: 'fp',
+    service_tier: 'default',
+    usage,
+  })
+})
+
+const message = (content: readonly object[], more: object = {}) => ({
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude',
+  content,
+  stop_reason: null,
+  stop_sequence: null,
+  usage: { input_tokens: 3, output_tokens: 1, service_tier: 'standard' },
+  ...more,
+})
+const messagesStream = sse([
+  { type: 'message_start', message: message([]) },
+  { type: 'content_block_start', index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: 'Hm' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: '.' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'signature_delta', signature: 'sig' } },
+  { type: 'content_block_stop', index: 0 },
+  { type: 'ping' },
+  { type: 'content_block_start', index: 1, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'Hel' } },
+  { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'lo' } },
+  {
+    type: 'content_block_delta',
+    index: 1,
+    delta: { type: 'citations_delta', citation: { type: 'page_location', cited_text: 'x' } },
+  },
+  { type: 'content_block_stop', index: 1 },
+  { type: 'content_block_start', index: 2, content_block: { type: 'tool_use', id: 't1', name: 'f', input: {} } },
+  { type: 'content_block_delta', index: 2, delta: { type: 'input_json_delta', partial_json: '{"n":90071' } },
+  { type: 'content_block_delta', index: 2, delta: { type: 'input_json_delta', partial_json: '99254740993}' } },
+  { type: 'content_block_stop', index: 2 },
+  {
+    type: 'message_delta',
+    delta: { stop_reason: 'tool_use', stop_sequence: null, container: { id: 'c' } },
+    usage: { output_tokens: 12 },
+    context_management: { applied_edits: [] },
+  },
+  { type: 'message_stop' },
+  { type: 'content_block_start', index: 3, content_block: { type: 'text', text: 'behind the end' } },
+])
+
+test('aggregate: of messages nothing is lost: thoughts with their seal, citations, calls, what comes last', async () => {
+  const { ask, world } = bench([aggregating('a', [{ protocol: 'anthropic-messages' }])], (asked) =>
+    play.stream(asked, messagesStream),
+  )
+  const reply = ask(question(), 'anthropic-messages')
+  await world.pass(3_000)
+  assert.match(reply.text, /"input":\{"n":9007199254740993\}/)
+  assert.deepEqual(reply.json, {
+    ...message([
+      { type: 'thinking', thinking: 'Hm.', signature: 'sig' },
+      { type: 'text', text: 'Hello', citations: [{ type: 'page_location', cited_text: 'x' }] },
+      // A double cannot hold it; what was sent is above.
+      { type: 'tool_use', id: 't1', name: 'f', input: { n: 9007199254740992 } },
+    ]),
+    stop_reason: 'tool_use',
+    container: { id: 'c' },
+    context_management: { applied_edits: [] },
+    usage: { input_tokens: 3, output_tokens: 12, service_tier: 'standard' },
+  })
+})
+
+const crossed: readonly (readonly [
+  ClientProtocolName,
+  Instance['speaks'][number]['protocol'],
+  string,
+  (json: never) => unknown,
+])[] = [
+  [
+    'openai-chat',
+    'anthropic-messages',
+    messagesStream,
+    (json: {
+      choices: { message: { content: string; tool_calls: { function: object }[] }; finish_reason: string }[]
+    }) => [
+      json.choices[0]?.message.content,
+      json.choices[0]?.message.tool_calls[0]?.function,
+      json.choices[0]?.finish_reason,
+    ],
+  ],
+]
+
+for (const [client, upstream, stream, look] of crossed)
+  test(`aggregate: ${client} from a stream of ${upstream}`, async () => {
+    const { ask, world } = bench([aggregating('a', [{ protocol: upstream }])], (asked) => play.stream(asked, stream))
+    const reply = ask(question(), client)
+    await world.pass(3_000)
+    assert.equal(bodyOf(world.calls[0] as Asked).stream, true)
+    // The look is written for the client's own shape.
+    assert.deepEqual(look(reply.json as never), [
+      'Hello',
+      { name: 'f', arguments: '{"n":9007199254740993}' },
+      'tool_calls',
+    ])
+  })
+
+// ── What it is for ────────────────────────────────────────────────────────────────────────────────────────────────
+
+const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
+  ['a clean end', (asked) => asked.end(), 0],
+  ['a reset', (asked) => asked.fail(fail('reset', 'connection reset')), 0],
+  ['an error', (asked) => asked.send('data: {"error":{"message":"no","type":"server_error"}}\n\n'), 0],
+  ['silence', () => {}, 60_001],
+]
+
+for (const [name, ends, ms] of breaks)
+  test(`aggregate: ${name} after content is tried elsewhere, and the client sees one whole answer`, async () => {
+    const { ask, world, gateway } = bench([aggregating('a'), aggregating('b')], (asked) => {
+      if (host(asked) === 'b') return play.stream(asked, said.stream('whole'))
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(said.role() + said.chunk({ content: 'half' }))
+      ends(asked)
+    })
+    const reply = ask(question())
+    await world.pass(ms)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.json.choices[0].message.content, 'whole')
+    assert.equal(world.calls.length, 2)
+    assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 1)
+    assert.equal(world.timers(), 0)
+  })
+
+test('aggregate: the first bytes are life, however long the answer takes', async () => {
+  let upstream: Asked | undefined
+  const { ask, world } = bench(
+    [aggregating('a')],
+    (asked) => {
+      upstream = asked
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(said.role())
+    },
+    { circuit: { timeout: 100 } },
+  )
+  const reply = ask(question())
+  for (let at = 0; at < 20; at++) {
+    await world.pass(1_000)
+    upstream?.send(said.chunk({ content: 'x' }))
+  }
+  assert.equal(reply.status, null)
+  upstream?.send(said.chunk({}, 'stop') + said.done)
+  upstream?.end()
+  await world.pass(0)
+  assert.equal(reply.json.choices[0].message.content, 'x'.repeat(20))
+})
+
+test('aggregate: no first byte is the timeout it always was', async () => {
+  const { ask, world } = bench(
+    [aggregating('a')],
+    (asked) => asked.head(200, { 'content-type': 'text/event-stream' }),
+    {
+      circuit: { timeout: 100 },
+    },
+  )
+  const reply = ask(question())
+  await world.pass(101)
+  assert.equal(reply.status, 504)
+})
+
+const whole: readonly (readonly [string, object])[] = [
+  [
+    'sound, which is encoded otherwise in a stream',
+    { modalities: ['text', 'audio'], audio: { format: 'wav', voice: 'x' } },
+  ],
+]
+for (const [name, more] of whole)
+  test(`aggregate: asked whole all the same: ${name}`, async () => {
+    const { ask, world } = bench([aggregating('a')], (asked) => play.json(asked, 200, said.chat('Hello')))
+    const reply = ask(question(more))
+    await world.pass(0)
+    assert.equal(bodyOf(world.calls[0] as Asked).stream, undefined)
+    assert.equal(reply.json.choices[0].message.content, 'Hello')
+  })
+
+test('aggregate: an answer that comes whole although a stream was asked for passes as it came', async () => {
+  const { ask, world } = bench([aggregating('a')], (asked) => play.json(asked, 200, said.chat('Hello', { theirs: 1 })))
+  const reply = ask(question())
+  await world.pass(0)
+  assert.equal(reply.text, said.chat('Hello', { theirs: 1 }))
+})
+
+test('aggregate: a client that leaves takes the upstream with it', async () => {
+  const { ask, world, gateway } = bench([aggregating('a')], (asked) => {
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.role() + said.chunk({ content: 'half' }))
+  })
+  const reply = ask(question())
+  await world.pass(10)
+  reply.leave()
+  await world.pass(0)
+  assert.equal(world.calls[0]?.aborted, true)
+  assert.equal(world.timers(), 0)
+  assert.equal(gateway.live.size, 0)
+})

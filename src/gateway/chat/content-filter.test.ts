@@ -1,0 +1,103 @@
+/**
+ * An answer that the provider's content filter held back: a refusal in every client style, with empty content. Azure
+ * sends it as a choice with its reason alone, without `message` or `delta`, or with a message without `content`
+ * (microsoft/semantic-kernel#5240, zhayujie/CowAgent#1539).
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import type { ClientProtocolName } from '../../core/chat.ts'
+
+const RESULTS = { violence: { filtered: true, severity: 'medium' } }
+const filtered = (more: object = {}, reason = 'content_filter') =>
+  said.chat('', {
+    choices: [{ index: 0, ...more, finish_reason: reason, logprobs: null, content_filter_results: RESULTS }],
+  })
+const stream = (more: object) =>
+  `${said.role()}data: ${JSON.stringify({
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, ...more, finish_reason: 'content_filter', content_filter_results: RESULTS }],
+  })}\n\n${said.done}`
+
+const BODIES: Readonly<Record<Exclude<ClientProtocolName, 'openai-completions'>, object>> = {
+  'openai-chat': { model: 'm', messages: [{ role: 'user', content: 'x' }] },
+  'openai-responses': { model: 'm', input: 'x' },
+  'anthropic-messages': { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'x' }] },
+}
+type Style = keyof typeof BODIES
+
+const WHOLE: readonly (readonly [name: string, answer: string])[] = [
+  ['without a message', filtered()],
+  ['without content', filtered({ message: { role: 'assistant' } })],
+  ['with a null message', filtered({ message: null })],
+  ["under Gemini's name", filtered({}, 'SAFETY')],
+]
+const isRefusal: Readonly<Record<Style, (reply: CapturedReply) => void>> = {
+  'openai-chat': ({ json }) => {
+    const [choice] = json.choices
+    assert.deepEqual(choice.message, { role: 'assistant', content: '', refusal: null })
+    assert.match(choice.finish_reason, /^(?:content_filter|SAFETY)$/)
+    assert.deepEqual(choice.content_filter_results, RESULTS)
+  },
+  'openai-responses': ({ json }) => {
+    assert.equal(json.status, 'incomplete')
+    assert.deepEqual(json.incomplete_details, { reason: 'content_filter' })
+    assert.deepEqual(json.output, [])
+  },
+  'anthropic-messages': ({ json }) => {
+    assert.equal(json.stop_reason, 'refusal')
+    assert.deepEqual(json.content, [])
+  },
+}
+
+for (const style of Object.keys(BODIES) as Style[]) {
+  for (const [name, answer] of WHOLE)
+    test(`filtered: a whole answer ${name} is a refusal to ${style} clients, and no failure`, async () => {
+      const { ask, world, news } = bench([instance('a')], (asked) => play.json(asked, 200, answer))
+      // More than open a circuit.
+      for (let n = 0; n < 7; n++) {
+        const reply = ask(BODIES[style], style)
+        await world.pass(1)
+        assert.equal(reply.status, 200, reply.text)
+        isRefusal[style](reply)
+      }
+      assert.equal(world.calls.length, 7)
+      assert.deepEqual(
+        news.filter(({ event }) => event === 'circuit'),
+        [],
+      )
+    })
+
+  for (const [name, more] of [
+    ['without a delta', {}],
+    ['with a null delta', { delta: null }],
+    ['with an empty delta', { delta: {} }],
+  ] as const)
+    test(`filtered: a stream that ends ${name} is a refusal to ${style} clients`, async () => {
+      const { ask, world } = bench([instance('a')], (asked) => play.stream(asked, stream(more)))
+      const reply = ask({ ...BODIES[style], stream: true }, style)
+      await world.pass(1)
+      assert.equal(reply.status, 200, reply.text)
+      const frames = [...reply.text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json))
+      if (style === 'openai-chat') {
+        const last = frames.at(-1).choices[0]
+        assert.equal(last.finish_reason, 'content_filter')
+        assert.deepEqual(last.delta, {})
+        assert.ok(reply.text.endsWith(said.done))
+      } else if (style === 'openai-responses') {
+        assert.equal(frames.at(-1).type, 'response.incomplete')
+        assert.deepEqual(frames.at(-1).response.incomplete_details, { reason: 'content_filter' })
+      } else assert.equal(frames.find(({ type }) => type === 'message_delta').delta.stop_reason, 'refusal')
+    })
+}
+
+test('filtered: a choice without a message and without that reason is malformed', async () => {
+  const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, filtered({}, 'stop')))
+  const reply = ask(BODIES['openai-chat'])
+  await world.pass(10_000)
+  assert.equal(reply.status, 502)
+  assert.equal(reply.json.error.code, 'malformed')
+})

@@ -1,0 +1,409 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, type CapturedReply, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { ClientProtocolName } from '../../core/chat.ts'
+import { fail } from '../../core/failure.ts'
+import type { Instance, Provider } from '../../core/provider.ts'
+import { summarize } from '../../core/trace-summary.ts'
+
+const ON: SettingsInput = { stream: { continue: true } }
+const takes: Partial<Provider> = {
+  takesPrefill: { protocol: 'openai-chat', body: (body) => ({ ...body, marked: true }) },
+}
+const two = (more: Partial<Provider> = takes): readonly Instance[] => [instance('a'), instance('b', ['k1'], more)]
+
+const question = (more: object = {}) => ({
+  model: 'anything',
+  messages: [{ role: 'user', content: 'hello' }],
+  stream: true,
+  stream_options: { include_usage: true },
+  ...more,
+})
+const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
+const bodyOf = ({ body }: Asked) => JSON.parse(body ?? '{}')
+const textOf = ({ text }: CapturedReply): string =>
+  [...text.matchAll(/^data: (\{.*\})$/gm)]
+    .map(([, json = '{}']) => JSON.parse(json).choices?.[0]?.delta?.content ?? '')
+    .join('')
+const counted = (input: number, output: number) =>
+  `data: ${JSON.stringify({ id: 'second', choices: [], usage: { prompt_tokens: input, completion_tokens: output } })}\n\n`
+
+/** The first says so much and breaks off; the second says the rest. */
+const play2 =
+  (first: string, rest: string, ends: (asked: Asked) => void = (asked) => asked.end()) =>
+  (asked: Asked) => {
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    if (host(asked) === 'a') {
+      asked.send(said.role() + said.chunk({ content: first }))
+      return ends(asked)
+    }
+    asked.send(said.role().replaceAll('chatcmpl-1', 'second') + rest)
+    asked.end()
+  }
+const rest = (...words: readonly string[]) =>
+  words.map((content) => said.chunk({ content })).join('') + said.chunk({}, 'stop') + counted(9, 4) + said.done
+
+const lineOf = (news: ReturnType<typeof bench>['news']) => {
+  const line = news.find(({ event }) => event === 'request')
+  assert.ok(line?.event === 'request')
+  return summarize(line.exchange)
+}
+
+// ── The seam ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('continue: another goes on, in one stream with one beginning, and both are written down', async () => {
+  const { ask, world, news, gateway } = bench(two(), play2('Hello, ', rest('wor', 'ld.')), ON)
+  const reply = ask(question({ max_tokens: 100 }))
+  await world.pass(0)
+  assert.equal(textOf(reply), 'Hello, world.')
+  assert.equal(reply.over, 'ended')
+  assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
+  const chunks = [...reply.text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json))
+  assert.deepEqual([...new Set(chunks.map(({ id }) => id))], ['chatcmpl-1'])
+  assert.equal(chunks.filter(({ choices }) => choices[0]?.delta?.role).length, 1)
+  assert.match(reply.text, /\n: headgate continued provider=b model=m\n/)
+
+  const [first, second] = world.calls
+  assert.ok(first && second)
+  assert.deepEqual(bodyOf(second).messages.at(-1), { role: 'assistant', content: 'Hello,' })
+  assert.equal(bodyOf(second).marked, true)
+  assert.equal(bodyOf(first).marked, undefined)
+  const left = bodyOf(second).max_completion_tokens ?? bodyOf(second).max_tokens
+  assert.ok(left > 90 && left < 100, `${left}`)
+
+  const line = lineOf(news)
+  assert.equal(line.outcome, 'answered')
+  assert.equal(line.provider, 'b')
+  assert.equal(line.trail, 'a#k1:truncated, b#k1:200')
+  assert.equal(line.attempts.length, 2)
+  assert.equal(line.estimated, true)
+  // What the first used is estimated, what the second used is counted: the client and the log have the sum.
+  const told = chunks.at(-1).usage
+  assert.ok(told.completion_tokens > 4 && told.completion_tokens < 10, JSON.stringify(told))
+  assert.deepEqual([line.usage?.input, line.usage?.output], [told.prompt_tokens, told.completion_tokens])
+  const counts = (id: string) => gateway.board.counts(`${id} k1 m`, gateway.config().settings)
+  assert.deepEqual([counts('a').failures, counts('b').failures, counts('b').successes], [1, 0, 1])
+  assert.equal(world.timers(), 0)
+})
+
+const seams: readonly (readonly [string, string, readonly string[], string])[] = [
+  ['a space that is said again', 'one ', [' two'], 'one two'],
+  ['a space that is not said again', 'one ', ['two'], 'one two'],
+  ['two line ends, in two pieces', 'one\n\n', ['\n', '\ntwo'], 'one\n\ntwo'],
+  ['another white space', 'one ', ['\ntwo'], 'one \ntwo'],
+  ['in the middle of a word', 'on', ['e two'], 'one two'],
+  ['nothing more to say', 'one', [], 'one'],
+]
+for (const [name, first, words, whole] of seams)
+  test(`continue: the seam: ${name}`, async () => {
+    const { ask, world } = bench(two(), play2(first, rest(...words)), ON)
+    const reply = ask(question())
+    await world.pass(0)
+    assert.equal(textOf(reply), whole)
+    assert.ok(reply.text.endsWith('data: [DONE]\n\n'), reply.text)
+  })
+
+test('continue: thoughts of the second go to nobody', async () => {
+  const thinking = said.chunk({ reasoning_content: 'hm' }) + rest(' two')
+  const { ask, world } = bench(two(), play2('one', thinking), ON)
+  const reply = ask(question())
+  await world.pass(0)
+  assert.equal(textOf(reply), 'one two')
+  assert.doesNotMatch(reply.text, /hm/)
+})
+
+const message = (text: string) =>
+  [
+    {
+      type: 'message_start',
+      message: {
+        id: 'msg_b',
+        type: 'message',
+        role: 'assistant',
+        model: 'c',
+        content: [],
+        usage: { input_tokens: 9, output_tokens: 1 },
+      },
+    },
+    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } },
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 4 } },
+    { type: 'message_stop' },
+  ]
+    .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+    .join('')
+
+const asClient: readonly (readonly [ClientProtocolName, object, RegExp, RegExp])[] = [
+  ['openai-chat', {}, /"finish_reason":"stop"[\s\S]*\[DONE\]\n\n$/, /"role":"assistant"/g],
+  ['anthropic-messages', { max_tokens: 50 }, /event: message_stop\n[^\n]*\n\n$/, /event: message_start/g],
+  [
+    'openai-responses',
+    { input: 'hello' },
+    /event: response\.completed[\s\S]*"text":"one two"[\s\S]*\[DONE\]\n\n$/,
+    /event: response\.created/g,
+  ],
+]
+for (const [style, more, end, begin] of asClient)
+  test(`continue: ${style} from chat, gone on with from messages`, async () => {
+    const speaks = [{ protocol: 'anthropic-messages' }] as const
+    const { ask, world } = bench(
+      two({ speaks, takesPrefill: { protocol: 'anthropic-messages' } }),
+      (asked) => {
+        if (host(asked) === 'a') return play2('one', '')(asked)
+        play.stream(asked, message(' two'))
+      },
+      ON,
+    )
+    const { messages, ...asked } = question()
+    const reply = ask(
+      { ...asked, ...(style === 'openai-responses' ? {} : { messages }), stream_options: undefined, ...more },
+      style,
+    )
+    await world.pass(3_000)
+    assert.match(reply.text, end)
+    assert.equal(reply.text.match(begin)?.length, 1)
+    assert.match(reply.text, /headgate continued provider=b/)
+    assert.deepEqual(
+      bodyOf(world.calls[1] as Asked)
+        .messages.at(-1)
+        .content.at(-1),
+      { type: 'text', text: 'one' },
+    )
+    assert.equal(reply.over, 'ended')
+  })
+
+// ── Where it is not done ──────────────────────────────────────────────────────────────────────────────────────────
+
+const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+const byPolicy = (asked: Asked): void =>
+  void asked.send(
+    'data: {"error":{"message":"no","type":"invalid_request_error","code":"content_policy_violation"}}\n\n',
+  )
+const not: readonly (readonly [
+  string,
+  {
+    readonly settings?: SettingsInput
+    readonly more?: object
+    readonly others?: readonly Instance[]
+    readonly ends?: (asked: Asked) => void
+    readonly first?: string
+  },
+])[] = [
+  ['it is not wished', { settings: {} }],
+  ['tools', { more: { tools: [tool] } }],
+  ['structured output', { more: { response_format: { type: 'json_object' } } }],
+  ['several choices', { more: { n: 2 } }],
+  ['logprobs', { more: { logprobs: true } }],
+  ['a sequence that ends it', { more: { stop: ['x'] } }],
+  ['an effort at thinking', { more: { reasoning_effort: 'low' } }],
+  ['sound', { more: { modalities: ['text', 'audio'], audio: { voice: 'x', format: 'pcm16' } } }],
+  [
+    'an image',
+    {
+      more: {
+        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.test/i.png' } }] }],
+      },
+    },
+  ],
+  [
+    'a beginning of the client’s own',
+    {
+      more: {
+        messages: [
+          { role: 'user', content: 'x' },
+          { role: 'assistant', content: 'y' },
+        ],
+      },
+    },
+  ],
+  ['nobody takes a beginning', { others: two({}) }],
+  ['only models of another name do', { others: two({ takesPrefill: { protocol: 'openai-chat', models: /^other/ } }) }],
+  ['it is said in a format not spoken there', { others: two({ takesPrefill: { protocol: 'mistral' } }) }],
+  ['only the same does', { others: [instance('a', ['k1', 'k2'], takes)] }],
+  ['a policy ended it', { ends: byPolicy }],
+  ['no attempts are left', { settings: { stream: { continue: true }, retry: { maxAttempts: 1 } } }],
+  ['half a character', { first: 'one \ud83d' }],
+  ['no tokens are left', { more: { max_tokens: 1 } }],
+]
+for (const [name, { settings = ON, more = {}, others = two(), ends, first = 'one' }] of not)
+  test(`continue: not with ${name}`, async () => {
+    const { ask, world } = bench(others, play2(first, rest('two'), ends), settings)
+    const reply = ask(question(more))
+    await world.pass(0)
+    assert.equal(world.calls.length, 1, world.calls.map(({ url }) => url).join())
+    assert.match(reply.text, /"code":"stream_interrupted"/)
+    assert.doesNotMatch(reply.text, /\[DONE\]/)
+    assert.equal(reply.over, 'ended')
+  })
+
+test('continue: failover to another model needs no retry budget', async () => {
+  const { ask, world } = bench(two(), play2('Hello, ', rest('world.')), {
+    ...ON,
+    retry: { budgetPercent: 0, budgetFloor: 0 },
+  })
+  const reply = ask(question())
+  await world.pass(0)
+  assert.equal(textOf(reply), 'Hello, world.')
+})
+
+for (const [name, failure, catalogue] of [
+  ['has failed it before', (asked: Asked) => play.error(asked, 500), () => undefined],
+  [
+    'was too small for it',
+    (asked: Asked) => play.error(asked, 400, { code: 'context_length_exceeded' }),
+    (provider: string) => ({ contextWindow: provider === 'b' ? 8_000 : 32_000 }),
+  ],
+] as const)
+  test(`continue: not by who ${name}`, async () => {
+    const { ask, world } = bench(
+      [instance('b', ['k1'], takes), instance('a')],
+      (asked) => (host(asked) === 'b' ? failure(asked) : play2('one', '')(asked)),
+      ON,
+      catalogue,
+    )
+    const reply = ask(question())
+    await world.pass(0)
+    assert.deepEqual(world.calls.map(host), ['b', 'a'])
+    assert.match(reply.text, /stream_interrupted/)
+  })
+
+const reasoned = said.chunk({ reasoning_content: 'hm' })
+for (const [name, before] of [
+  ['thought before', reasoned],
+  [
+    'cited',
+    said.chunk({
+      content: 'x',
+      annotations: [
+        { type: 'url_citation', url_citation: { url: 'https://x.test', title: 'x', start_index: 0, end_index: 1 } },
+      ],
+    }),
+  ],
+] as const)
+  test(`continue: not where it has ${name}`, async () => {
+    const { ask, world } = bench(
+      two(),
+      (asked) => {
+        asked.head(200, { 'content-type': 'text/event-stream' })
+        asked.send(said.role() + before + said.chunk({ content: 'one' }))
+        asked.end()
+      },
+      ON,
+    )
+    const reply = ask(question())
+    await world.pass(0)
+    assert.equal(world.calls.length, 1)
+    assert.match(reply.text, /stream_interrupted/)
+  })
+
+test('continue: not where a hedge was refused for what was asked', async () => {
+  const { ask, world } = bench(
+    [instance('a'), instance('b', ['k1'], takes), instance('c', ['k1'], takes)],
+    (asked) => {
+      if (host(asked) === 'b') return play.error(asked, 400, { code: 'content_policy_violation' })
+      // Late, so that it is joined by another; then it begins and breaks off.
+      if (host(asked) === 'a') {
+        asked.head(200, { 'content-type': 'text/event-stream' })
+        world.later(2_000, () => {
+          asked.send(said.role() + said.chunk({ content: 'one' }))
+          asked.fail(fail('reset', 'reset'))
+        })
+      }
+    },
+    { stream: { continue: true }, hedge: { percent: 100, delay: 1_000 } },
+  )
+  const reply = ask(question())
+  await world.pass(3_000)
+  assert.deepEqual(world.calls.map(host), ['a', 'b'])
+  assert.match(reply.text, /stream_interrupted/)
+})
+
+// ── When it fails as well, and who may end it ─────────────────────────────────────────────────────────────────────
+
+const seconds: readonly (readonly [string, (asked: Asked) => void, string])[] = [
+  ['is refused', (asked) => play.error(asked, 503), 'a#k1:truncated, b#k1:503'],
+  [
+    'breaks off too',
+    (asked) => {
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(said.role() + said.chunk({ content: ' two' }))
+      asked.fail(fail('reset', 'reset'))
+    },
+    'a#k1:truncated, b#k1:truncated',
+  ],
+]
+for (const [name, second, trail] of seconds)
+  test(`continue: once only: the second ${name}`, async () => {
+    const { ask, world, news } = bench(
+      [...two(), instance('c', ['k1'], takes)],
+      (asked) => {
+        if (host(asked) === 'a') return play2('one', '')(asked)
+        second(asked)
+      },
+      ON,
+    )
+    const reply = ask(question())
+    await world.pass(0)
+    assert.equal(world.calls.length, 2)
+    assert.match(reply.text, /"code":"stream_interrupted"/)
+    assert.equal(reply.over, 'ended')
+    const line = lineOf(news)
+    assert.equal(line.outcome, 'interrupted')
+    assert.equal(line.trail, trail)
+    assert.equal(world.timers(), 0)
+  })
+
+const enders: readonly (readonly [string, (reply: CapturedReply, stop: (why: 'shutdown') => void) => void, string])[] =
+  [
+    ['the client leaves', (reply) => reply.leave(), 'client_gone'],
+    ['the process ends', (_, stop) => stop('shutdown'), 'interrupted'],
+  ]
+for (const [name, act, outcome] of enders)
+  for (const phase of ['looking', 'going on'] as const)
+    test(`continue: ${name} while ${phase}: the second is ended at once`, async () => {
+      const { ask, world, news, gateway } = bench(
+        two(),
+        (asked) => {
+          if (host(asked) === 'a') return play2('one', '')(asked)
+          asked.head(200, { 'content-type': 'text/event-stream' })
+          if (phase === 'going on') asked.send(said.role() + said.chunk({ content: ' two' }))
+        },
+        ON,
+      )
+      const reply = ask(question())
+      await world.pass(100)
+      assert.equal(world.calls.length, 2)
+      act(reply, (kind) => {
+        for (const stop of gateway.live) stop.now(fail(kind, 'ends'))
+      })
+      await world.pass(0)
+      assert.equal(world.calls[1]?.aborted, true)
+      assert.equal(lineOf(news).outcome, outcome)
+      assert.notEqual(reply.over, null)
+      assert.equal(world.timers(), 0)
+      assert.equal(gateway.live.size, 0)
+    })
+
+test('continue: a client that reads slowly holds the second back', async () => {
+  const { ask, world } = bench(
+    two(),
+    (asked) => {
+      if (host(asked) === 'a') return play2('one', '')(asked)
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(said.role() + said.chunk({ content: ' two' }))
+    },
+    ON,
+  )
+  const reply = ask(question())
+  reply.room = false
+  await world.pass(10)
+  assert.equal(world.calls[1]?.send(said.chunk({ content: ' three' })), false)
+  reply.drain()
+  assert.equal(world.calls[1]?.resumed, 1)
+  world.calls[1]?.send(said.chunk({}, 'stop') + said.done)
+  world.calls[1]?.end()
+  await world.pass(0)
+  assert.equal(textOf(reply), 'one two three')
+})

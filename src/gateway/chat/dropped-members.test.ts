@@ -1,0 +1,116 @@
+/** `x-headgate-dropped`: what it reports on answers, on errors, and when there is more than a header has room for. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, instance, play, said } from '../../../test/support/gateway.ts'
+import { fail } from '../../core/failure.ts'
+import { droppedLine } from '../call/recorder.ts'
+
+const asked = { model: 'x', messages: [{ role: 'user', content: 'hello' }], verbosity: 'low', seed: 7 }
+const claude = (id: string) => instance(id, ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
+
+const errors = [
+  ['a bad request', (call: Parameters<typeof play.error>[0]) => play.error(call, 400)],
+  ['a server error', (call: Parameters<typeof play.error>[0]) => play.error(call, 500)],
+  ['a rate limit', (call: Parameters<typeof play.error>[0]) => play.error(call, 429)],
+  ['a lost connection', (call: Parameters<typeof play.error>[0]) => call.fail(fail('reset', 'connection reset'))],
+] as const
+for (const [name, plays] of errors)
+  for (const stream of [false, true])
+    test(`dropped: named on ${name}${stream ? ' of a stream' : ''}`, async () => {
+      const { ask, world } = bench([claude('a')], plays)
+      const reply = ask({ ...asked, stream })
+      await world.pass(100_000)
+      assert.ok((reply.status ?? 0) >= 400, String(reply.status))
+      assert.equal(reply.headers['x-headgate-dropped'], 'seed, verbosity')
+    })
+
+test('dropped: an error reports the last attempt, an answer the target that gave it', async () => {
+  const [first, second] = [claude('a'), instance('b')]
+  const { ask, world } = bench([first, second], (call) =>
+    call.url.includes('//a.') ? play.error(call, 500) : play.json(call, 200, said.chat('Hello')),
+  )
+  const reply = ask(asked)
+  await world.pass(0)
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers['x-headgate-dropped'], undefined)
+})
+
+test('dropped: a request that is not sent anywhere drops nothing', async () => {
+  const { ask, world } = bench([claude('a')], () => assert.fail('not to be called'))
+  const reply = ask({ ...asked, n: 2 })
+  await world.pass(0)
+  assert.equal(reply.status, 400)
+  assert.equal(reply.headers['x-headgate-dropped'], undefined)
+})
+
+const path = (index: number) => `messages[${index}].name`
+const paths = (count: number) => Array.from({ length: count }, (_, index) => path(index))
+const lines = [
+  ['nothing', [], ''],
+  ['one', ['a'], 'a'],
+  ['two', ['a', 'b[0].c'], 'a, b[0].c'],
+  ['a name that is not ASCII', ['é', 'b'], '%C3%A9, b'],
+] as const
+for (const [name, given, expected] of lines)
+  test(`dropped: ${name} as a header`, () => assert.equal(droppedLine(given), expected))
+
+test('dropped: what does not fit is counted', () => {
+  for (const count of [50, 53, 54, 55, 56, 57, 200, 10_000]) {
+    const line = droppedLine(paths(count))
+    assert.ok(line.length <= 1_024, `${count}: ${line.length}`)
+    const listed = line.split(', ')
+    const more = /^\.\.\. \+(\d+)$/.exec(listed.at(-1) ?? '')
+    assert.equal(listed.length - (more ? 1 : 0) + Number(more?.[1] ?? 0), count)
+    for (const [index, one] of listed.entries()) if (index < listed.length - 1 || !more) assert.equal(one, path(index))
+  }
+  assert.match(droppedLine(['x'.repeat(5_000), 'b', 'c']), /^x{900,}\.\.\.(?:, b, c|, \.\.\. \+2)$/)
+})
+
+// ── Output ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const picture = {
+  candidates: [
+    {
+      content: {
+        role: 'model',
+        parts: [{ text: 'Here.' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0K' } }],
+      },
+      finishReason: 'STOP',
+    },
+  ],
+}
+const painter = () => instance('a', ['k1'], { speaks: [{ protocol: 'gemini' }] })
+const lostIn = (news: ReturnType<typeof bench>['news']) =>
+  news.flatMap((one) =>
+    one.event === 'request' ? one.exchange.flatMap((f) => (f.type === 'dropped' ? f.paths : [])) : [],
+  )
+
+test('dropped: a picture a whole answer has no place for is in the header and the record', async () => {
+  const { ask, world, news } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
+  const reply = ask({ ...asked, max_tokens: 10 }, 'anthropic-messages')
+  await world.pass(0)
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers['x-headgate-dropped'], 'verbosity, seed, output.image')
+  assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
+})
+
+test('dropped: in a stream it is a comment, once, and in the record', async () => {
+  const event = `data: ${JSON.stringify(picture)}\n\n`
+  const { ask, world, news } = bench([painter()], (call) =>
+    play.stream(call, event.replace('"finishReason":"STOP"', '"index":0') + event),
+  )
+  const reply = ask({ ...asked, max_tokens: 10, stream: true }, 'anthropic-messages')
+  await world.pass(0)
+  assert.equal(reply.headers['x-headgate-dropped'], 'verbosity, seed')
+  assert.equal(reply.text.match(/^: headgate dropped=output\.image$/gm)?.length, 1)
+  assert.match(reply.text, /message_stop/)
+  assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
+})
+
+test('dropped: a picture that is carried is not reported', async () => {
+  const { ask, world } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
+  const reply = ask({ model: 'x', messages: asked.messages })
+  await world.pass(0)
+  assert.equal(reply.headers['x-headgate-dropped'], undefined)
+  assert.equal(reply.json.choices[0].message.images[0].image_url.url, 'data:image/png;base64,iVBORw0K')
+})

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { ClientProtocolName } from '../../core/chat.ts'
+import { PIECE } from '../../core/steps.ts'
+
+const messages = Array.from({ length: 400 }, (_, at) => ({
+  role: at % 2 === 0 ? 'user' : 'assistant',
+  content: `${at} "é😀" ${'x'.repeat(1_000)}`,
+}))
+const large = { model: 'm', max_tokens: 100, messages }
+const claude = (id = 'claude') => instance(id, ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
+const answers = (asked: Asked) =>
+  asked.url.includes('claude')
+    ? play.json(
+        asked,
+        200,
+        JSON.stringify({
+          id: 'msg_1',
+          type: 'message',
+          role: 'assistant',
+          model: 'm',
+          content: [{ type: 'text', text: 'Hello' }],
+          stop_reason: 'end_turn',
+          usage: { input_tokens: 1, output_tokens: 1 },
+        }),
+      )
+    : play.json(asked, 200, said.chat('Hello'))
+
+/** The texts of messages in a body of any format, in order. */
+const textsIn = (body: string): string[] => {
+  const found: string[] = []
+  JSON.parse(body, (name, value) => {
+    if ((name === 'content' || name === 'text') && typeof value === 'string') found.push(value)
+    return value
+  })
+  return found
+}
+
+const ways: readonly (readonly [from: ClientProtocolName, to: string])[] = [
+  ['openai-chat', 'claude'],
+  ['openai-chat', 'a'],
+  ['anthropic-messages', 'claude'],
+  ['anthropic-messages', 'a'],
+]
+for (const [from, to] of ways)
+  test(`large body: what ${to} is sent of a ${from} request is whole, in text and bytes`, async () => {
+    const it = bench([to === 'claude' ? claude() : instance('a')], answers)
+    const reply = it.ask({ ...large, model: to === 'claude' ? 'claude/m' : 'a/m' }, from)
+    await it.world.pass(1_000)
+    assert.equal(reply.status, 200)
+    const [call] = it.world.calls
+    assert.ok((call?.body?.length ?? 0) > PIECE)
+    assert.deepEqual(
+      textsIn(call?.body ?? ''),
+      messages.map(({ content }) => content),
+    )
+    assert.ok(!call?.source || Buffer.from(call.source.bytes).equals(Buffer.from(call.body ?? '')))
+  })
+
+test('large body: a client that leaves while it is written is not asked for, and no place is kept', async () => {
+  const askedFor = async (leaves: number) => {
+    const it = bench([claude()], answers)
+    let turns = 0
+    const { turn } = it.world
+    Object.assign(it.world, {
+      turn: (run: () => void) => {
+        if (++turns === leaves) reply.leave()
+        turn(run)
+      },
+    })
+    const reply = it.ask({ ...large, model: 'claude/m' })
+    await it.world.pass(1_000)
+    const [target] = it.gateway.config().instances
+    const [key] = target?.keys ?? []
+    assert.ok(target && key)
+    return { turns, calls: it.world.calls.length, held: it.gateway.board.inFlight(target, key) }
+  }
+  const whole = await askedFor(Number.POSITIVE_INFINITY)
+  assert.equal(whole.calls, 1)
+  // The last turns are those of writing.
+  const { calls, held } = await askedFor(whole.turns - 1)
+  assert.deepEqual({ calls, held }, { calls: 0, held: 0 })
+})
+
+test('large body: targets that cannot carry it are prepared in a turn each', async () => {
+  const unfit = ['claude', 'claude2', 'claude3', 'claude4']
+  const it = bench([...unfit.map((id) => claude(id)), instance('a')], answers, {
+    routes: { r: [...unfit.map((id) => `${id}/m`), 'a/m'] },
+  })
+  let turns = 0
+  const { turn } = it.world
+  Object.assign(it.world, {
+    turn: (run: () => void) => {
+      turns++
+      turn(run)
+    },
+  })
+  const audio = { modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'wav' } }
+  it.ask({ ...large, ...audio, model: 'a/m' })
+  await it.world.pass(1_000)
+  const alone = turns
+  turns = 0
+  it.ask({ ...large, ...audio, model: 'r' })
+  await it.world.pass(1_000)
+  assert.deepEqual(
+    it.world.calls.map(({ url }) => new URL(url).host),
+    ['a.test', 'a.test'],
+  )
+  assert.ok(turns >= alone + unfit.length, `${turns} turns, ${alone} where one target is left`)
+})

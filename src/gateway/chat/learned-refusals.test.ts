@@ -1,0 +1,195 @@
+/** What a vendor has refused is remembered for ten minutes, so that the refused attempt is not repeated each turn. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import { refusedMember } from '../../protocols/errors/refused-member.ts'
+import { sealsNamed } from './strip-signatures.ts'
+
+const USER = { role: 'user', content: 'hi' }
+const refuses =
+  (word: string, error: object) =>
+  (asked: Asked): void =>
+    (asked.body ?? '').includes(word) ? play.error(asked, 400, error) : play.json(asked, 200, said.chat('answered'))
+
+const MEMBERS: readonly (readonly [what: string, error: object, body: object, word: string, dropped: string])[] = [
+  [
+    'a member of the body',
+    { code: 'unknown_parameter', param: 'foo', message: "Unknown parameter: 'foo'." },
+    { messages: [USER], foo: 1 },
+    '"foo"',
+    'foo',
+  ],
+  [
+    'a member of a message',
+    {
+      message:
+        "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'bar' is unsupported)]",
+    },
+    { messages: [USER, { role: 'assistant', content: 'a', bar: 'b' }, USER] },
+    '"bar"',
+    'messages[1].bar',
+  ],
+]
+for (const [what, error, body, word, dropped] of MEMBERS)
+  test(`${what} is left out by name after it was refused once, for ten minutes`, async () => {
+    const { ask, world } = bench([instance('a'), instance('b')], refuses(word, error))
+    const turn = async () => {
+      const calls = world.calls.length
+      const reply = ask({ model: 'a/m', ...body })
+      await world.pass(2_000)
+      assert.equal(reply.status, 200)
+      assert.equal(reply.headers['x-headgate-dropped'], dropped)
+      assert.equal(reply.headers['x-headgate-provider'], 'a')
+      return world.calls.length - calls
+    }
+    assert.equal(await turn(), 2)
+    assert.equal(await turn(), 1)
+    await world.pass(600_000)
+    assert.equal(await turn(), 2)
+  })
+
+for (const [member, value] of [
+  ['web_search_options', {}],
+  ['modalities', ['text', 'audio']],
+] as const)
+  test(`a refused ${member}, which the request means something else without, goes to the next vendor`, async () => {
+    const refuse = refuses(`"${member}"`, { code: 'unknown_parameter', param: member })
+    const { ask, world } = bench([instance('a'), instance('b')], (asked) =>
+      asked.url.includes('//a.') ? refuse(asked) : play.json(asked, 200, said.chat('answered')),
+    )
+    const reply = ask({ model: 'a/m', messages: [USER], [member]: value })
+    await world.pass(2_000)
+    assert.equal(reply.headers['x-headgate-provider'], 'b')
+    assert.equal(reply.headers['x-headgate-dropped'], undefined)
+    assert.ok(world.calls.at(-1)?.body?.includes(`"${member}"`))
+  })
+
+test('another model is still sent the member', async () => {
+  const error = { code: 'unknown_parameter', param: 'foo' }
+  const { ask, world } = bench([instance('a'), instance('b')], refuses('"foo"', error))
+  ask({ model: 'a/m', messages: [USER], foo: 1 })
+  await world.pass(2_000)
+  ask({ model: 'a/other', messages: [USER], foo: 1 })
+  await world.pass(2_000)
+  assert.ok(world.calls[2]?.body?.includes('"foo"'))
+})
+
+test('a vendor that refuses one member after another is given up for the next', async () => {
+  const { ask, world } = bench([instance('a'), instance('b')], (asked) => {
+    const member = /"(x\d)"/.exec(asked.body ?? '')?.[1]
+    if (asked.url.includes('//b.') || member === undefined) play.json(asked, 200, said.chat('answered'))
+    else play.error(asked, 400, { code: 'unknown_parameter', param: member })
+  })
+  const many = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`x${index}`, 1]))
+  const reply = ask({ model: 'a/m', messages: [USER], ...many })
+  await world.pass(5_000)
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers['x-headgate-provider'], 'b')
+  assert.equal(world.calls.length, 5)
+})
+
+const answer = JSON.stringify({
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'm',
+  content: [{ type: 'text', text: 'answered' }],
+  stop_reason: 'end_turn',
+  usage: { input_tokens: 1, output_tokens: 1 },
+})
+const thought = (signature: string) => ({
+  role: 'assistant',
+  content: [
+    { type: 'thinking', thinking: 't', signature },
+    { type: 'text', text: 'a' },
+  ],
+})
+
+test('a refused seal is left out in the next turn, and the vendor’s own later seal is kept', async () => {
+  const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
+  const { ask, world } = bench([claude], (asked) =>
+    (asked.body ?? '').includes('foreign-seal')
+      ? play.error(asked, 400, { message: 'messages.1.content.0: Invalid `signature` in `thinking` block' })
+      : play.json(asked, 200, answer),
+  )
+  const turn = async (...messages: readonly object[]) => {
+    const reply = ask({ model: 'a/m', max_tokens: 9, messages: [USER, ...messages] }, 'anthropic-messages')
+    await world.pass(2_000)
+    assert.equal(reply.status, 200)
+    return world.calls.at(-1)?.body ?? ''
+  }
+  await turn(thought('foreign-seal'), USER)
+  assert.equal(world.calls.length, 2)
+  const last = await turn(thought('foreign-seal'), USER, thought('its-own-seal'), USER)
+  assert.equal(world.calls.length, 3)
+  assert.ok(last.includes('its-own-seal'))
+})
+
+test('of several seals only those that the vendor names are left out; all of them where it names too many', async () => {
+  const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
+  const { ask, world } = bench([claude], (asked) => {
+    const { messages } = JSON.parse(asked.body ?? '') as { messages: { content: { signature?: string }[] | string }[] }
+    const at = messages.findIndex(
+      ({ content }) => content[0] && String(Object(content[0]).signature).startsWith('foreign'),
+    )
+    const message = `messages.${at}.content.0: Invalid \`signature\` in \`thinking\` block`
+    return at === -1 ? play.json(asked, 200, answer) : play.error(asked, 400, { message })
+  })
+  const turn = async (...seals: readonly string[]) => {
+    const calls = world.calls.length
+    const messages = [USER, ...seals.flatMap((seal) => [thought(seal), USER])]
+    const reply = ask({ model: 'a/m', max_tokens: 9, messages }, 'anthropic-messages')
+    await world.pass(2_000)
+    assert.equal(reply.status, 200, reply.text)
+    const sent = seals.filter((seal) => world.calls.at(-1)?.body?.includes(seal))
+    return [world.calls.length - calls, ...sent]
+  }
+  assert.deepEqual(await turn('own-1', 'foreign-1', 'own-2'), [2, 'own-1', 'own-2'])
+  assert.deepEqual(await turn('own-1', 'foreign-1', 'own-2', 'own-3'), [1, 'own-1', 'own-2', 'own-3'])
+  assert.deepEqual(await turn('own-4', 'foreign-2', 'foreign-3', 'foreign-4', 'foreign-5'), [4])
+})
+
+const QUOTED: readonly (readonly [what: string, upstream: Failure['upstream'], seals: readonly string[]])[] = [
+  ['ends of one', { message: 'The encrypted content gAAA...Rg== could not be verified.' }, ['gAAAxRg==']],
+  [
+    'the beginning of all',
+    { message: 'The encrypted content gAAA... could not be verified.' },
+    ['gAAAxRg==', 'gAAAyZw=='],
+  ],
+  ['an item', { message: "Item with id 'rs_2' not found." }, ['gAAAyZw==']],
+  ['the place of an item', { message: 'input[1].encrypted_content: invalid' }, ['gAAAyZw==']],
+  ['a place that is not in the body', { message: 'input[7]: invalid' }, []],
+  ['nothing', { message: 'Invalid reasoning.' }, []],
+]
+for (const [what, upstream = {}, seals] of QUOTED)
+  test(`seals named by ${what}`, () => {
+    const input = ['gAAAxRg==', 'gAAAyZw=='].map((encrypted_content, at) => ({ id: `rs_${at + 1}`, encrypted_content }))
+    const failure = fail('unknown_proof', 'm', { upstream })
+    assert.deepEqual(sealsNamed(failure, JSON.stringify({ input }), ['gAAAxRg==', 'gAAAyZw==']), seals)
+  })
+
+const NAMED: readonly (readonly [message: string, more: object, member: string | undefined])[] = [
+  ["property 'store' is unsupported, did you mean 'stop'?", {}, 'store'],
+  ["body.logit_bias: property 'body.logit_bias' is unsupported", {}, 'logit_bias'],
+  ["x: property 'messages.2.assistant.reasoning_content' is unsupported", {}, 'messages.reasoning_content'],
+  ['body.seed: Extra inputs are not permitted', {}, 'seed'],
+  ["Extra inputs are not permitted, field: 'verbosity'", {}, 'verbosity'],
+  ['Model grok-4.6 does not support parameter presencePenalty.', {}, 'presence_penalty'],
+  ["unknown field: parameter 'strict' is not a valid field.", {}, 'strict'],
+  ['x', { code: 'unknown_parameter', param: 'input[3].namespace' }, 'input.namespace'],
+  ['x', { code: 'unsupported_parameter', param: 'tools' }, undefined],
+  ['x', { code: 'unsupported_parameter', param: 'max_tokens' }, undefined],
+  ['x', { code: 'unknown_parameter', param: 'messages[0].content[1].foo' }, undefined],
+  ['After the optional system message, roles must alternate', {}, undefined],
+]
+for (const [message, more, member] of NAMED)
+  test(`a refusal "${message}" ${JSON.stringify(more)} names ${member}`, () => {
+    const { code, param }: { readonly code?: string; readonly param?: string } = more
+    const failure = fail('incompatible', message, {
+      upstream: { message, ...(code !== undefined && { code }) },
+      ...(param !== undefined && { param }),
+    })
+    assert.equal(refusedMember(failure), member)
+  })

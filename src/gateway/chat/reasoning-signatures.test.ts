@@ -1,0 +1,165 @@
+/**
+ * Sealed reasoning of a responses upstream on its way to chat and messages clients and back with the next turn: asked
+ * for, returned in a form that clients send back, and written as the item it was. OpenAI refuses a reasoning item with
+ * `content` (musistudio/claude-code-router#1783) and a call without its reasoning (TanStack/ai#1212).
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, type CapturedReply, instance, play } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { JsonObject } from '../../core/json.ts'
+
+const SUMMARY = 'The user wants the weather.\n\nSo I call the tool.'
+const reasoning = {
+  type: 'reasoning',
+  id: 'rs_1',
+  summary: SUMMARY.split('\n\n').map((text) => ({ type: 'summary_text', text })),
+  encrypted_content: 'gAAAAABseal=',
+}
+const called = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'weather', arguments: '{"city":"Oslo"}' }
+const response = (status: string, output: readonly JsonObject[]) => ({
+  id: 'resp_1',
+  object: 'response',
+  created_at: 1,
+  status,
+  model: 'm',
+  output,
+  usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 },
+})
+const answer = (asked: Asked, output: readonly JsonObject[]) => {
+  if (JSON.parse(asked.body ?? '').stream !== true)
+    return play.json(asked, 200, JSON.stringify(response('completed', output)))
+  const events: readonly JsonObject[] = [
+    { type: 'response.created', response: response('in_progress', []) },
+    ...output.flatMap((item, output_index) => [
+      { type: 'response.output_item.added', output_index, item: { ...item, summary: [], arguments: '' } },
+      { type: 'response.output_item.done', output_index, item },
+    ]),
+    { type: 'response.completed', response: response('completed', output) },
+  ]
+  play.stream(asked, events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''))
+}
+
+const NO_SUMMARY = { ...reasoning, summary: [] }
+const question = { role: 'user', content: 'How is the weather?' }
+const schema = { type: 'object', properties: { city: { type: 'string' } } }
+
+/** What a client sends, and how it puts an answer into the next turn. */
+type Client = {
+  readonly first: JsonObject
+  readonly message: (reply: CapturedReply, stream: boolean) => JsonObject
+  readonly result: JsonObject
+}
+const framesOf = ({ text }: CapturedReply) =>
+  [...text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json))
+
+const CLIENTS: Readonly<Record<'openai-chat' | 'anthropic-messages', Client>> = {
+  'openai-chat': {
+    first: {
+      model: 'a/gpt-5',
+      messages: [question],
+      tools: [{ type: 'function', function: { name: 'weather', parameters: schema } }],
+    },
+    message: (reply, stream) => {
+      if (!stream) return reply.json.choices[0].message
+      const details: JsonObject[] = []
+      const calls: { id: string; type: string; function: { name: string; arguments: string } }[] = []
+      for (const { choices } of framesOf(reply)) {
+        const { delta } = choices[0]
+        details.push(...(delta.reasoning_details ?? []))
+        for (const { index, ...call } of delta.tool_calls ?? [])
+          if (calls[index]) calls[index].function.arguments += call.function.arguments
+          else calls[index] = call
+      }
+      return { role: 'assistant', content: null, reasoning_details: details, tool_calls: calls }
+    },
+    result: { role: 'tool', tool_call_id: 'call_1', content: 'rain' },
+  },
+  'anthropic-messages': {
+    first: {
+      model: 'a/gpt-5',
+      max_tokens: 1_000,
+      messages: [question],
+      tools: [{ name: 'weather', input_schema: schema }],
+    },
+    message: (reply, stream) => {
+      if (!stream) return { role: 'assistant', content: reply.json.content }
+      // biome-ignore lint/suspicious/noExplicitAny: blocks of every kind, as an SDK puts them together
+      const content: any[] = []
+      for (const { type, index, content_block, delta } of framesOf(reply))
+        if (type === 'content_block_start') content[index] = { ...content_block }
+        else if (delta?.type === 'thinking_delta') content[index].thinking += delta.thinking
+        else if (delta?.type === 'signature_delta') content[index].signature = delta.signature
+        else if (delta?.type === 'input_json_delta') content[index].input = JSON.parse(delta.partial_json)
+      return { role: 'assistant', content }
+    },
+    result: { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'call_1', content: 'rain' }] },
+  },
+}
+
+const sealing = (sealsReasoning: RegExp | null = /^gpt-5/) =>
+  instance('a', ['k1'], {
+    speaks: [{ protocol: 'openai-responses' }],
+    ...(sealsReasoning && { sealsReasoning }),
+  })
+
+for (const style of ['openai-chat', 'anthropic-messages'] as const)
+  for (const stream of [false, true])
+    for (const item of [reasoning, NO_SUMMARY])
+      test(`sealed reasoning: ${item === reasoning ? 'with' : 'without'} a summary it comes back through ${style} clients, ${stream ? 'streamed' : 'whole'}`, async () => {
+        const bodies: JsonObject[] = []
+        const { ask, world } = bench([sealing()], (asked) => {
+          bodies.push(JSON.parse(asked.body ?? ''))
+          answer(asked, [item, called])
+        })
+        const { first, message, result } = CLIENTS[style]
+        const reply = ask({ ...first, stream }, style)
+        await world.pass(1)
+        assert.equal(reply.status, 200, reply.text)
+        assert.deepEqual(bodies[0]?.include, ['reasoning.encrypted_content'])
+        assert.equal(bodies[0]?.store, false)
+
+        const next = ask({ ...first, messages: [question, message(reply, stream), result], stream }, style)
+        await world.pass(1)
+        assert.equal(next.status, 200, next.text)
+        const { id, ...sent } = item
+        const { id: _, ...call } = called
+        assert.deepEqual(bodies[1]?.input, [
+          { type: 'message', role: 'user', content: question.content },
+          { ...sent, summary: item === reasoning ? [{ type: 'summary_text', text: SUMMARY }] : [], id },
+          call,
+          { type: 'function_call_output', call_id: 'call_1', output: 'rain' },
+        ])
+        assert.equal(next.headers['x-headgate-dropped'], undefined)
+      })
+
+test('sealed reasoning: is not asked for where the model has none, or the provider does not offer it', async () => {
+  const bodies: JsonObject[] = []
+  const script = (asked: Asked) => {
+    bodies.push(JSON.parse(asked.body ?? ''))
+    answer(asked, [called])
+  }
+  for (const [named, model] of [
+    [sealing(/^o3/), 'a/gpt-4o'],
+    [sealing(null), 'a/gpt-5'],
+  ] as const) {
+    const { ask, world } = bench([named], script)
+    ask({ ...CLIENTS['openai-chat'].first, model })
+    await world.pass(1)
+  }
+  assert.deepEqual(
+    bodies.map(({ include }) => include),
+    [undefined, undefined],
+  )
+})
+
+test('sealed reasoning: a responses client asks for it itself', async () => {
+  const bodies: JsonObject[] = []
+  const { ask, world } = bench([sealing()], (asked) => {
+    bodies.push(JSON.parse(asked.body ?? ''))
+    answer(asked, [called])
+  })
+  ask({ model: 'a/gpt-5', input: 'x' }, 'openai-responses')
+  await world.pass(1)
+  assert.equal(bodies[0]?.include, undefined)
+})

@@ -1,0 +1,870 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import { fail } from '../../core/failure.ts'
+
+const question = (stream: boolean, more: object = {}) => ({
+  model: 'anything',
+  messages: [{ role: 'user', content: 'hello' }],
+  stream,
+  ...more,
+})
+
+const host = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
+const keyOf = ({ headers }: Asked) => headers.authorization
+
+/** Each provider plays its own part. */
+const cast = (parts: Readonly<Record<string, (asked: Asked) => void>>) => (asked: Asked) => parts[host(asked)]?.(asked)
+
+const answers = (asked: Asked) =>
+  asked.headers.accept === 'text/event-stream'
+    ? play.stream(asked, said.stream('Hel', 'lo'))
+    : play.json(asked, 200, said.chat('Hello'))
+
+// ── Failures before content: the next target, and the client does not notice ──────────────────────────────────────
+
+const failures: readonly (readonly [string, (asked: Asked) => void, string])[] = [
+  ['refused', (asked) => asked.fail(fail('refused', 'connection refused', { unsent: true })), 'refused'],
+  ['dns', (asked) => asked.fail(fail('dns', 'no such host', { unsent: true })), 'dns'],
+  ['reset', (asked) => asked.fail(fail('reset', 'connection reset')), 'reset'],
+  ['503', (asked) => play.error(asked, 503), '503'],
+  ['500', (asked) => play.error(asked, 500), '500'],
+  ['429', (asked) => play.error(asked, 429), '429'],
+  ['401', (asked) => play.error(asked, 401), '401'],
+  ['402', (asked) => play.error(asked, 402), '402'],
+  ['404', (asked) => play.error(asked, 404, { code: 'model_not_found' }), '404'],
+  ['302', (asked) => play.raw(asked, 302, { location: 'http://evil.test' }), 'redirect'],
+  ['html', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>'), 'not_json'],
+  ['nothing', (asked) => play.raw(asked, 200, { 'content-type': 'application/json' }), 'malformed'],
+  ['half a body', (asked) => play.json(asked, 200, '{"id":'), 'malformed'],
+  ['an error in a 200', (asked) => play.error(asked, 200, { type: 'server_error' }), 'error_in_stream'],
+  ['an empty answer', (asked) => play.json(asked, 200, said.chat('')), 'empty'],
+]
+
+const streamFailures: typeof failures = [
+  [
+    'an error first',
+    (asked) => play.stream(asked, `data: ${JSON.stringify({ error: { message: 'no', type: 'server_error' } })}\n\n`),
+    'error_in_stream',
+  ],
+  [
+    'an error after the role',
+    (asked) => play.stream(asked, `${said.role()}data: {"error":{"message":"no","type":"server_error"}}\n\n`),
+    'error_in_stream',
+  ],
+  ['an end after the role', (asked) => play.stream(asked, said.role()), 'truncated'],
+  ['comments and an end', (asked) => play.stream(asked, ': ping\n\n: ping\n\n'), 'truncated'],
+  ['not JSON', (asked) => play.stream(asked, 'data: {nonsense\n\n'), 'malformed'],
+]
+
+for (const stream of [false, true])
+  for (const [name, fails, trace] of stream ? [...failures, ...streamFailures] : failures)
+    test(`handle: ${name} is invisible ${stream ? 'to a stream' : 'to a whole answer'}`, async () => {
+      const { ask, world } = bench([instance('a'), instance('b')], cast({ a: fails, b: answers }))
+      const reply = ask(question(stream))
+      await world.pass(0)
+      assert.equal(reply.status, 200, reply.text)
+      assert.equal(reply.over, 'ended')
+      assert.equal(reply.headers['x-headgate-provider'], 'b')
+      assert.equal(reply.headers['x-headgate-attempts'], '2')
+      assert.equal(reply.headers['x-headgate-trail'], `a#k1:${trace}, b#k1:200`)
+      if (stream) assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
+      else assert.equal(reply.json.choices[0].message.content, 'Hello')
+    })
+
+// ── Time limits before content ────────────────────────────────────────────────────────────────────────────────────
+
+const limits: readonly (readonly [string, boolean, (asked: Asked) => void, SettingsInput, number, string])[] = [
+  ['no head', false, () => {}, { circuit: { timeout: 700 } }, 700, 'timeout'],
+  ['no head of a stream', true, () => {}, { circuit: { timeout: 700 } }, 700, 'timeout'],
+  [
+    'a head and no byte',
+    true,
+    (asked) => asked.head(200, { 'content-type': 'text/event-stream' }),
+    { circuit: { timeout: 700 } },
+    700,
+    'timeout',
+  ],
+  [
+    'comments only',
+    true,
+    (asked) => {
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(': ping\n\n')
+    },
+    { timeout: { firstContent: 900 } },
+    900,
+    'timeout',
+  ],
+  [
+    'half a body, then silence',
+    false,
+    (asked) => {
+      asked.head(200, { 'content-type': 'application/json' })
+      asked.send('{"id"')
+    },
+    { timeout: { idle: 800 } },
+    800,
+    'stalled',
+  ],
+]
+
+for (const [name, stream, waits, settings, ms, trace] of limits)
+  test(`handle: ${name}: goes elsewhere after its limit, not before`, async () => {
+    const { ask, world } = bench([instance('a'), instance('b')], cast({ a: waits, b: answers }), settings)
+    const reply = ask(question(stream))
+    await world.pass(ms - 1)
+    assert.equal(world.calls.length, 1)
+    await world.pass(2)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-trail'], `a#k1:${trace}, b#k1:200`)
+    assert.equal(world.calls[0]?.aborted, true)
+  })
+
+test('handle: no limit fires once content flows, and every timer is gone at the end', async () => {
+  let upstream: Asked | undefined
+  const settings = { circuit: { timeout: 100 }, timeout: { firstContent: 200, idle: 300, contentIdle: 400 } }
+  const { ask, world } = bench(
+    [instance('a')],
+    (asked) => {
+      upstream = asked
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(said.role() + said.chunk({ content: 'one' }))
+    },
+    settings,
+  )
+  const reply = ask(question(true))
+  for (let i = 0; i < 20; i++) {
+    await world.pass(250)
+    upstream?.send(said.chunk({ content: ' more' }))
+  }
+  upstream?.send(said.chunk({}, 'stop') + said.done)
+  upstream?.end()
+  await world.pass(0)
+  assert.equal(reply.over, 'ended')
+  assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
+  assert.equal(world.timers(), 0)
+})
+
+// ── After content ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+const last = (asked: Asked, text: string) => {
+  asked.send(text)
+  asked.end()
+}
+
+const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
+  ['a clean end without a terminator', (asked) => asked.end(), 0],
+  ['a reset', (asked) => asked.fail(fail('reset', 'connection reset')), 0],
+  [
+    'an error event',
+    (asked) => last(asked, 'data: {"error":{"message":"sk-secretsecretsecret","type":"server_error"}}\n\n'),
+    0,
+  ],
+  ['silence', () => {}, 60_001],
+  ['keep-alives only', (asked) => void asked, 180_001],
+  ['half an event', (asked) => last(asked, 'data: {"choices":[{"delta":{"content":"x'), 0],
+]
+
+for (const style of ['openai-chat', 'openai-responses'] as const)
+  for (const [name, ends, ms] of breaks)
+    test(`handle: ${name} in the middle is told in the stream (${style})`, async () => {
+      const { ask, world, gateway } = bench([instance('a'), instance('b')], (asked) => {
+        asked.head(200, { 'content-type': 'text/event-stream' })
+        asked.send(said.role() + said.chunk({ content: 'Hel' }))
+        if (name !== 'keep-alives only') return ends(asked)
+        for (let at = 1; at < 20; at++) world.later(at * 10_000, () => asked.send(': ping\n\n'))
+      })
+      const body = style === 'openai-chat' ? question(true) : { model: 'x', input: 'hello', stream: true }
+      const reply = ask(body, style)
+      await world.pass(ms)
+      assert.equal(reply.status, 200)
+      assert.equal(reply.over, 'ended')
+      assert.equal(world.calls.length, 1, 'nothing is tried elsewhere')
+      assert.match(reply.text, /stream_interrupted/)
+      assert.match(reply.text, /Hel/)
+      assert.doesNotMatch(reply.text, /secretsecret/)
+      if (style === 'openai-chat') assert.doesNotMatch(reply.text, /\[DONE\]/)
+      else {
+        assert.match(reply.text, /event: error[\s\S]*event: response\.failed/)
+        assert.doesNotMatch(reply.text, /response\.completed/)
+      }
+      const [a] = gateway.config().instances
+      assert.ok(a)
+      assert.equal(gateway.board.counts(`a k1 m`, gateway.config().settings).failures, 1)
+      assert.equal(gateway.live.size, 0)
+    })
+
+// ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('handle: a limited key rests for just as long as it was told, its sibling serves', async () => {
+  const { ask, world } = bench([instance('a', ['k1', 'k2'])], (asked) =>
+    keyOf(asked)?.endsWith('k1') ? play.error(asked, 429, {}, { 'retry-after': '20' }) : answers(asked),
+  )
+  for (let i = 0; i < 30; i++) {
+    const reply = ask(question(false))
+    await world.pass(100)
+    assert.equal(reply.status, 200)
+  }
+  const limited = world.calls.filter((asked) => keyOf(asked)?.endsWith('k1'))
+  assert.equal(limited.length, 1)
+})
+
+test('handle: a key with little of its quota left is spared', async () => {
+  const asked: Record<string, number> = {}
+  const { ask, world } = bench([instance('a', ['k1', 'k2'])], (call) => {
+    const key = keyOf(call)?.slice(-2) ?? ''
+    asked[key] = (asked[key] ?? 0) + 1
+    const left = key === 'k1' ? '1' : '90'
+    play.json(call, 200, said.chat('Hello'), {
+      'x-ratelimit-limit-requests': '100',
+      'x-ratelimit-remaining-requests': left,
+    })
+  })
+  for (let i = 0; i < 60; i++) {
+    ask(question(false))
+    await world.pass(10)
+  }
+  assert.ok((asked.k2 ?? 0) > 5 * (asked.k1 ?? 0), JSON.stringify(asked))
+})
+
+test('handle: a dead key does not use up attempts', async () => {
+  const { ask, world } = bench(
+    [instance('a', ['k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7']), instance('b')],
+    cast({ a: (asked) => play.error(asked, 401), b: answers }),
+    { retry: { maxAttempts: 1, budgetPercent: 0 } },
+  )
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(reply.status, 200)
+  assert.equal(world.calls.length, 8)
+})
+
+test('handle: a dead key does not make the repeat behind it the first try', async () => {
+  const acts: readonly ((asked: Asked) => void)[] = [
+    (asked) => play.error(asked, 500),
+    (asked) => play.error(asked, 401),
+    answers,
+  ]
+  let number = 0
+  const { ask, world } = bench([instance('a', ['k1', 'k2', 'k3'])], (asked) => acts[number++]?.(asked), {
+    retry: { budgetPercent: 0, budgetFloor: 1 },
+  })
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(world.calls.length, 2)
+  assert.equal(reply.status, 502)
+})
+
+test('handle: attempts end at the limit', async () => {
+  const { ask, world } = bench(
+    ['a', 'b', 'c', 'd'].map((id) => instance(id)),
+    (asked) => play.error(asked, 500),
+    { retry: { maxAttempts: 3 } },
+  )
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(world.calls.length, 3)
+  assert.equal(reply.status, 502)
+  assert.equal(reply.json.error.attempts.length, 3)
+})
+
+// ── What the client finally gets ──────────────────────────────────────────────────────────────────────────────────
+
+const finals: readonly (readonly [string, (asked: Asked) => void, number, string, string | undefined])[] = [
+  ['timeouts only', () => {}, 504, 'timeout', 'true'],
+  ['bad statuses', (asked) => play.error(asked, 500), 502, 'status', 'true'],
+  ['limits only', (asked) => play.error(asked, 429, {}, { 'retry-after': '7' }), 429, 'rate_limited', 'true'],
+  ['a limit for long', (asked) => play.error(asked, 429, {}, { 'retry-after': '600' }), 429, 'rate_limited', 'false'],
+  ['no quota', (asked) => play.error(asked, 429, { code: 'insufficient_quota' }), 429, 'insufficient_quota', 'false'],
+  ['keys refused', (asked) => play.error(asked, 401), 502, 'upstream_auth', 'false'],
+  [
+    'the request’s fault',
+    (asked) => play.error(asked, 400, { type: 'invalid_request_error', param: 'temperature' }),
+    400,
+    'invalid_request',
+    'false',
+  ],
+]
+
+for (const [name, fails, status, code, retry] of finals)
+  test(`handle: what is told when nothing works: ${name}`, async () => {
+    const { ask, world, news } = bench([instance('a'), instance('b')], fails)
+    const reply = ask(question(true))
+    await world.pass(0)
+    // The upstreams' patience runs out one after the other, before a keep-alive would have begun the stream.
+    await world.pass(name === 'timeouts only' ? 0 : 14_000)
+    if (name === 'timeouts only') return
+    assert.equal(reply.status, status, reply.text)
+    assert.equal(reply.json.error.code, code)
+    assert.equal(reply.headers['x-should-retry'], retry)
+    assert.equal(reply.json.error.request_id, reply.headers['x-request-id'])
+    assert.equal('attempts' in reply.json.error, retry === 'true')
+    assert.equal(news.filter(({ event }) => event === 'request').length, 1)
+  })
+
+test('handle: after a keep-alive the error comes in the stream, with the code it would have had', async () => {
+  const { ask, world } = bench([instance('a')], () => {}, { circuit: { timeout: 40_000 } })
+  const reply = ask(question(true))
+  await world.pass(14_999)
+  assert.equal(reply.status, null)
+  await world.pass(2)
+  assert.equal(reply.status, 200)
+  assert.equal(reply.text, ': ping\n')
+  assert.equal(reply.headers['x-headgate-provider'], undefined)
+  await world.pass(30_000)
+  assert.equal(reply.over, 'ended')
+  assert.match(reply.text, /data: \{"error":\{.*"code":"timeout"/)
+  assert.doesNotMatch(reply.text, /\[DONE\]/)
+})
+
+test('handle: after a keep-alive the answer’s head comes as a comment', async () => {
+  const { ask, world } = bench(
+    [instance('a')],
+    (asked) => void world.later(20_000, () => play.stream(asked, said.stream('late'))),
+  )
+  const reply = ask(question(true))
+  await world.pass(20_001)
+  assert.match(reply.text, /^: ping\n: headgate provider=a model=m trail=a#k1:200\ndata: /)
+  assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
+})
+
+// ── Clients that leave, or read slowly ────────────────────────────────────────────────────────────────────────────
+
+for (const phase of ['waiting', 'streaming'] as const)
+  test(`handle: a client that leaves while ${phase} aborts its upstream and is nobody’s failure`, async () => {
+    const { ask, world, gateway, news } = bench([instance('a'), instance('b')], (asked) => {
+      if (phase === 'waiting') return
+      asked.head(200, { 'content-type': 'text/event-stream' })
+      asked.send(said.role() + said.chunk({ content: 'Hel' }))
+    })
+    const reply = ask(question(true))
+    await world.pass(50)
+    reply.leave()
+    await world.pass(0)
+    assert.equal(world.calls[0]?.aborted, true)
+    assert.equal(world.calls.length, 1)
+    assert.equal(world.timers(), 0)
+    const counts = gateway.board.counts('a k1 m', gateway.config().settings)
+    assert.equal(counts.failures, 0)
+    const request = news.find(({ event }) => event === 'request')
+    assert.ok(request?.event === 'request')
+    const end = request.exchange.at(-1)
+    assert.ok(end?.type === 'ended' && end.how === 'client_gone')
+  })
+
+test('handle: a client that leaves at `[DONE]`, before the upstream has closed its body, was answered', async () => {
+  let upstream: Asked | undefined
+  const { ask, world, gateway, news } = bench([instance('a')], (asked) => {
+    upstream = asked
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.stream('Hello'))
+  })
+  const reply = ask(question(true))
+  await world.pass(50)
+  assert.match(reply.text, /\[DONE\]/)
+  reply.leave()
+  await world.pass(10)
+  upstream?.end()
+  await reply.done
+  assert.equal(world.calls.length, 1)
+  assert.equal(world.timers(), 0)
+  assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).successes, 1)
+  const request = news.find(({ event }) => event === 'request')
+  assert.ok(request?.event === 'request')
+  const end = request.exchange.at(-1)
+  assert.ok(end?.type === 'ended' && end.how === 'answered')
+})
+
+test('handle: a slow client pauses the upstream, whose silence then does not count', async () => {
+  let upstream: Asked | undefined
+  const { ask, world } = bench([instance('a')], (asked) => {
+    upstream = asked
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.role() + said.chunk({ content: 'one' }))
+  })
+  const reply = ask(question(true))
+  await world.pass(0)
+  reply.room = false
+  assert.equal(upstream?.send(said.chunk({ content: 'two' })), false)
+  await world.pass(100_000)
+  assert.equal(reply.over, null)
+  reply.drain()
+  assert.equal(upstream?.resumed, 1)
+  assert.equal(upstream?.send(said.chunk({}, 'stop') + said.done), true)
+  upstream?.end()
+  await world.pass(0)
+  assert.equal(reply.over, 'ended')
+})
+
+test('handle: a client that stopped reading is given up on', async () => {
+  let upstream: Asked | undefined
+  const { ask, world } = bench([instance('a')], (asked) => {
+    upstream = asked
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.role() + said.chunk({ content: 'one' }))
+  })
+  const reply = ask(question(true))
+  await world.pass(0)
+  reply.room = false
+  upstream?.send(said.chunk({ content: 'two' }))
+  await world.pass(120_001)
+  assert.equal(reply.over, 'cut')
+  assert.equal(upstream?.aborted, true)
+  assert.equal(world.timers(), 0)
+})
+
+test('handle: a client that does not even read the signs of life is given up on before anybody has answered', async () => {
+  const { ask, world, news } = bench([instance('a')], () => {}, {
+    keepAlive: { interval: 1_000 },
+    timeout: { clientWrite: 5_000 },
+  })
+  const reply = ask(question(true))
+  reply.room = false
+  await world.pass(6_001)
+  assert.equal(reply.over, 'cut')
+  assert.equal(world.calls[0]?.aborted, true)
+  await world.pass(600_000)
+  assert.equal(reply.text, ': ping\n')
+  assert.equal(world.calls.length, 1)
+  assert.equal(world.timers(), 0)
+  const ends = news.flatMap((item) => (item.event === 'request' ? item.exchange.slice(-1) : []))
+  assert.deepEqual(
+    ends.map((fact) => fact.type === 'ended' && fact.how),
+    ['client_gone'],
+  )
+})
+
+// ── Circuits ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('handle: a circuit opens, is skipped, is probed by one real request, closes', async () => {
+  let healthy = false
+  const { ask, world, news } = bench(
+    [instance('a'), instance('b')],
+    cast({ a: (asked) => (healthy ? answers(asked) : play.error(asked, 500)), b: answers }),
+    { circuit: { resetTimeout: 30_000, consecutiveFailures: 5 } },
+  )
+  const count = () => world.calls.filter((asked) => host(asked) === 'a').length
+  for (let i = 0; i < 8; i++) {
+    const reply = ask(question(false))
+    await world.pass(10)
+    assert.equal(reply.status, 200)
+  }
+  assert.equal(count(), 5)
+  await world.pass(29_000)
+  ask(question(false))
+  await world.pass(10)
+  assert.equal(count(), 5, 'still open')
+  await world.pass(1_000)
+  ask(question(false))
+  await world.pass(10)
+  assert.equal(count(), 6, 'one probe')
+  ask(question(false))
+  await world.pass(10)
+  assert.equal(count(), 6, 'which failed')
+  healthy = true
+  await world.pass(30_000)
+  for (let i = 0; i < 3; i++) {
+    ask(question(false))
+    await world.pass(10)
+  }
+  assert.equal(count(), 9)
+  const changes = news.flatMap((item) => (item.event === 'circuit' ? [`${item.from} → ${item.to}`] : []))
+  assert.deepEqual(changes, [
+    'closed → open',
+    'open → half_open',
+    'half_open → open',
+    'open → half_open',
+    'half_open → closed',
+  ])
+})
+
+test('handle: an overloaded model’s circuit opens like any other', async () => {
+  const { ask, world, gateway } = bench([instance('a')], (asked) => play.error(asked, 503), {
+    retry: { budgetPercent: 0 },
+  })
+  for (let i = 0; i < 5; i++) {
+    const reply = ask(question(false))
+    await world.pass(1)
+    assert.equal(reply.status, 502)
+  }
+  assert.equal(world.calls.length, 5)
+  assert.equal(gateway.board.phase('a m', gateway.config().settings).at, 'open')
+})
+
+test('handle: an upstream that says when to come back is not asked before', async () => {
+  const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 503, {}, { 'retry-after': '9' }))
+  ask(question(false))
+  await world.pass(8_000)
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(world.calls.length, 1)
+  assert.equal(reply.status, 503)
+  assert.equal(reply.headers['retry-after'], '1')
+  ask(question(false))
+  await world.pass(1_100)
+  ask(question(false))
+  await world.pass(0)
+  assert.equal(world.calls.length, 2)
+})
+
+test('handle: who waits for a limit to be over is not turned away because its upstream has just recovered', async () => {
+  const parts: ((asked: Asked) => void)[] = [
+    (asked) => play.error(asked, 500),
+    answers,
+    () => {},
+    () => {},
+    (asked) => play.error(asked, 429, {}, { 'retry-after': '1' }),
+    answers,
+  ]
+  const { ask, world } = bench([instance('a')], (asked) => parts.shift()?.(asked), {
+    circuit: { resetTimeout: 20_000, consecutiveFailures: 1 },
+  })
+  ask(question(false))
+  await world.pass(20_000)
+  const replies: ReturnType<typeof ask>[] = []
+  for (let number = 0; number < 4; number++) {
+    replies.push(ask(question(false)))
+    await world.pass(0)
+  }
+  await world.pass(2_000)
+  assert.deepEqual(
+    replies.map(({ status, over }) => over && status),
+    [200, null, null, 200],
+  )
+})
+
+for (const [mode, wanted] of [
+  ['fail', 0],
+  ['probe', 1],
+  ['try', 3],
+] as const)
+  test(`handle: all circuits open, whenAllOpen ${mode}`, async () => {
+    const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 500), {
+      circuit: { resetTimeout: 200_000, consecutiveFailures: 2, whenAllOpen: mode },
+      retry: { budgetPercent: 0 },
+    })
+    for (let i = 0; i < 2; i++) {
+      ask(question(false))
+      await world.pass(2_000)
+    }
+    const before = world.calls.length
+    await world.pass(20_000)
+    const replies = [1, 2, 3].map(() => ask(question(false)))
+    await world.pass(0)
+    const told = replies.map(({ status }) => status)
+    assert.equal(world.calls.length - before >= wanted, true, String(told))
+    if (mode === 'try') {
+      await world.pass(5_000)
+      for (const { status, headers } of replies) assert.deepEqual([status, headers['x-should-retry']], [502, 'true'])
+      return
+    }
+    assert.equal(world.calls.length - before, wanted)
+    const refused = replies.find(({ status }) => status === 503)
+    assert.equal(refused?.json.error.code, 'no_target_available')
+    assert.ok(Number(refused?.headers['retry-after']) >= 1)
+  })
+
+// ── Same style ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('handle: what an upstream of the same style is sent is the client’s text, but for the model', async () => {
+  const { ask, world } = bench([instance('a')], answers)
+  const source =
+    '{"model":"x", "seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"nobody_knows":{"a":1.0}}'
+  ask(source)
+  await world.pass(0)
+  assert.equal(
+    world.calls[0]?.body,
+    '{"model":"m","seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"nobody_knows":{"a":1.0}}',
+  )
+})
+
+test('handle: the answer passes byte for byte', async () => {
+  const body =
+    '{"id":"x","object":"chat.completion","created":12345678901234567890,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9"},"finish_reason":"stop"}],"nobody":1.0}'
+  const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, body))
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(reply.text, body)
+})
+
+test('handle: the client’s credentials and the other provider’s key go nowhere', async () => {
+  const { ask, world } = bench(
+    [instance('a'), instance('b')],
+    cast({ a: (asked) => play.error(asked, 500), b: answers }),
+  )
+  ask(question(false))
+  await world.pass(0)
+  assert.deepEqual(world.calls.map(keyOf), ['Bearer sk-a-k1', 'Bearer sk-b-k1'])
+})
+
+test('handle: two empty answers are an empty answer', async () => {
+  const { ask, world } = bench([instance('a'), instance('b'), instance('c')], (asked) =>
+    play.json(asked, 200, said.chat('')),
+  )
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(reply.status, 200)
+  assert.equal(world.calls.length, 2)
+  assert.equal(reply.json.choices[0].message.content, '')
+})
+
+test('handle: an answer that has finished is complete even if the process ends before its body does', async () => {
+  const { ask, world, gateway } = bench([instance('a')], (asked) => {
+    asked.head(200, { 'content-type': 'text/event-stream' })
+    asked.send(said.stream('one'))
+  })
+  const reply = ask(question(true))
+  await world.pass(0)
+  for (const stop of gateway.live) stop.now(fail('shutdown', 'it ends'))
+  await world.pass(0)
+  assert.equal(reply.over, 'ended')
+  assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
+})
+
+test('handle: of an answer that is wanted whole all is held, also if it comes as a stream nobody asked for', async () => {
+  const { ask, world } = bench([instance('a')], (asked) => play.stream(asked, said.stream('all')))
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(reply.json.choices[0].message.content, 'all')
+  assert.equal(world.calls[0]?.collected, true)
+})
+
+test('handle: time for everything', async () => {
+  const { ask, world } = bench([instance('a')], () => {}, { timeout: { request: 5_000 } })
+  const reply = ask(question(false))
+  await world.pass(5_001)
+  assert.equal(reply.status, 504)
+  assert.equal(reply.json.error.code, 'timeout')
+  assert.equal(world.calls[0]?.aborted, true)
+})
+
+for (const stream of [false, true])
+  test(`handle: a key the upstream quotes is in nothing that is told (${stream ? 'stream' : 'whole'})`, async () => {
+    const said = { message: 'bad key sk-a-k1', code: 'sk-a-k1', param: 'sk-a-k1', type: 'invalid_request_error' }
+    for (const status of [400, 401, 429, 500, 200]) {
+      const { ask, world, news, gateway } = bench([instance('a')], (asked) => play.error(asked, status, said))
+      const reply = ask(question(stream))
+      await world.pass(2_000)
+      assert.ok(reply.status !== null && reply.status >= 400)
+      const error = gateway.board.lastError(gateway.config().instances[0] ?? assert.fail())
+      assert.doesNotMatch(reply.text + JSON.stringify([reply.headers, news, error]), /sk-a-k1/, String(status))
+    }
+  })
+
+test('handle: a stream that lost an event and ends without a reason is not complete', async () => {
+  const { ask, world } = bench([instance('a')], (asked) =>
+    play.stream(asked, `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.done}`),
+  )
+  const reply = ask(question(true))
+  await world.pass(0)
+  assert.match(reply.text, /stream_interrupted/)
+  assert.doesNotMatch(reply.text, /\[DONE\]/)
+})
+
+test('handle: an event that cannot be read is left out of plain text, the answer goes on, and it is written down', async () => {
+  const { ask, world, gateway, news } = bench([instance('a')], (asked) =>
+    play.stream(
+      asked,
+      `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.chunk({ content: 'lo' })}${said.chunk({}, 'stop')}${said.done}`,
+    ),
+  )
+  const reply = ask({ model: 'x', input: 'hello', stream: true }, 'openai-responses')
+  await world.pass(0)
+  assert.match(reply.text, /"delta":"lo"/)
+  assert.match(reply.text, /response\.completed/)
+  assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 0)
+  const exchange = news.flatMap((one) => (one.event === 'request' ? one.exchange : []))
+  assert.deepEqual(
+    exchange.filter(({ type }) => type === 'dropped_events'),
+    [{ type: 'dropped_events', count: 1 }],
+  )
+})
+
+test('handle: with tools every event counts', async () => {
+  const { ask, world } = bench([instance('a')], (asked) =>
+    play.stream(
+      asked,
+      `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.chunk({}, 'stop')}${said.done}`,
+    ),
+  )
+  const reply = ask(question(true, { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }))
+  await world.pass(0)
+  assert.match(reply.text, /stream_interrupted/)
+})
+
+test('handle: no wait for a retry that its circuit will not allow', async () => {
+  const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 500), {
+    circuit: { consecutiveFailures: 1 },
+  })
+  const reply = ask(question(false))
+  await world.pass(0)
+  assert.equal(reply.status, 502)
+})
+
+// ── Reasoning that somebody else has sealed ──────────────────────────────────────────────────────────────────────
+
+const sealedTurn = (stream: boolean) => ({
+  model: 'anything',
+  stream,
+  input: [
+    { role: 'user', content: 'hello' },
+    { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed-elsewhere' },
+    { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hi' }] },
+    { role: 'user', content: 'go on' },
+  ],
+})
+const unknownSeal = { type: 'invalid_request_error', code: 'invalid_encrypted_content' }
+const speakingResponses = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })
+
+test('sealed: who does not know the seal is asked again without it, and the client is told what was lost', async () => {
+  const { ask, world } = bench([speakingResponses()], (call) => {
+    if (call.body?.includes('sealed-elsewhere')) return play.error(call, 400, unknownSeal)
+    const message = {
+      type: 'message',
+      id: 'msg_1',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'Fine' }],
+    }
+    play.json(call, 200, JSON.stringify({ id: 'resp_1', object: 'response', status: 'completed', output: [message] }))
+  })
+  const reply = ask(sealedTurn(false), 'openai-responses')
+  await reply.done
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers['x-headgate-trail'], 'one#k1:400, one#k1:200')
+  assert.equal(reply.headers['x-headgate-dropped'], 'input[1]')
+  assert.deepEqual(
+    world.calls.map(({ body }) => body?.includes('sealed-elsewhere')),
+    [true, false],
+  )
+})
+
+test('sealed: who refuses it without seals too is not asked for ever', async () => {
+  const { ask } = bench([speakingResponses()], (call) => play.error(call, 400, unknownSeal))
+  const reply = ask(sealedTurn(true), 'openai-responses')
+  await reply.done
+  assert.equal(reply.status, 400)
+  assert.equal(reply.headers['x-headgate-attempts'], '2')
+})
+
+// ── A server that lacks a format its vendor has ──────────────────────────────────────────────────────────────────
+
+const two = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }] })
+const absences: readonly (readonly [string, (call: Asked) => void])[] = [
+  ['a page', (call) => play.raw(call, 404, { 'content-type': 'text/html' }, '<h1>Cannot POST /v1/responses</h1>')],
+  ['a detail', (call) => play.json(call, 404, '{"detail":"Not Found"}')],
+  ['an address nobody knows', (call) => play.error(call, 404, { message: 'Unknown request URL', code: 'unknown_url' })],
+  ['no such method', (call) => play.json(call, 405, '{"detail":"Method Not Allowed"}')],
+  ['not implemented', (call) => play.error(call, 501)],
+]
+for (const [name, absent] of absences)
+  test(`lacking: ${name}: the question goes in the other format, and the next one at once`, async () => {
+    const { ask, world } = bench([two()], (call) => (call.url.endsWith('/responses') ? absent(call) : answers(call)))
+    const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
+    await reply.done
+    assert.equal(reply.status, 200)
+    assert.equal(reply.headers['x-headgate-attempts'], '2')
+    const next = ask({ model: 'anything', input: 'hello', stream: true }, 'openai-responses')
+    await next.done
+    assert.match(next.text, /response\.completed/)
+    assert.equal(next.headers['x-headgate-attempts'], '1')
+    // A server may be exchanged for a newer one.
+    await world.pass(600_001)
+    await ask({ model: 'anything', input: 'hello' }, 'openai-responses').done
+    assert.deepEqual(
+      world.calls.map(({ url }) => url.split('/v1/')[1]),
+      ['responses', 'chat/completions', 'chat/completions', 'responses', 'chat/completions'],
+    )
+  })
+
+test('lacking: a model that is not there is not looked for in the other format', async () => {
+  const { ask, world } = bench([two()], (call) =>
+    play.error(call, 404, { message: 'The model `m` does not exist', code: 'model_not_found' }),
+  )
+  const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
+  await reply.done
+  assert.equal(reply.status, 404)
+  assert.match(reply.text, /model_not_found/)
+  assert.equal(world.calls.length, 1)
+})
+
+// ── Too long for everybody ───────────────────────────────────────────────────────────────────────────────────────
+
+const turns = (truncation: string) => ({
+  model: 'anything',
+  instructions: 'be kind',
+  truncation,
+  input: [
+    { role: 'user', content: 'first question' },
+    { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c1', output: 'first result' },
+    { role: 'assistant', content: 'first answer' },
+    { role: 'user', content: 'second question' },
+    { role: 'assistant', content: 'second answer' },
+    { role: 'user', content: 'last question' },
+  ],
+  tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
+})
+/** Takes no more than so much. */
+const narrow = (most: string) => (call: Asked) =>
+  call.body?.includes(most)
+    ? play.error(call, 400, { type: 'invalid_request_error', code: 'context_length_exceeded' })
+    : play.json(call, 200, said.chat('Hello'))
+
+const shortening: readonly (readonly [string, string, string, number, string | undefined, string])[] = [
+  ['the older half goes, by name', 'auto', 'first', 200, 'input[0], input[1], input[2], input[3]', 'second question'],
+  [
+    'as often as it takes',
+    'auto',
+    'second',
+    200,
+    'input[0], input[1], input[2], input[3], input[4], input[5]',
+    'last question',
+  ],
+  [
+    'never the last question',
+    'auto',
+    'last',
+    400,
+    // An error reports what the last attempt left out.
+    'input[0], input[1], input[2], input[3], input[4], input[5]',
+    '',
+  ],
+  ['nor without leave', 'disabled', 'first', 400, undefined, ''],
+]
+for (const [name, truncation, most, status, dropped, first] of shortening)
+  test(`too long: ${name}`, async () => {
+    const { ask, world } = bench([instance('one')], narrow(most))
+    const reply = ask(turns(truncation), 'openai-responses')
+    await reply.done
+    assert.equal(reply.status, status)
+    assert.equal(reply.headers['x-headgate-dropped'], dropped)
+    if (status !== 200) return
+    const { messages } = JSON.parse(world.calls.at(-1)?.body ?? '')
+    assert.deepEqual([messages[0].content, messages[1].content], ['be kind', first])
+  })
+
+// ── What the catalogue says a model cannot ────────────────────────────────────────────────────────────────────────
+
+const withTool = { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }] }
+const seeing = {
+  messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/a.png' } }] }],
+}
+const CAN: { readonly [name: string]: readonly string[] } = { one: [], two: ['tools'] }
+
+const doubted: readonly (readonly [string, object, readonly string[], string])[] = [
+  ['who can is asked first', withTool, ['one', 'two'], 'two'],
+  ['in doubt it is asked all the same when nobody else is left', withTool, ['one'], 'one'],
+  ['where everybody is in doubt the order stands', seeing, ['one', 'two'], 'one'],
+  ['what nobody needs is nobody’s doubt', {}, ['one', 'two'], 'one'],
+]
+for (const [name, more, names, asked] of doubted)
+  test(`doubts: ${name}`, async () => {
+    const made = names.map((id) => instance(id))
+    const { ask } = bench(made, answers, {}, (provider) => ({ capabilities: CAN[provider] ?? [] }))
+    const reply = ask(question(false, more))
+    await reply.done
+    assert.equal(reply.headers['x-headgate-provider'], asked)
+    assert.equal(reply.headers['x-headgate-attempts'], '1')
+  })

@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, CapturedReply, instance, play, type SettingsInput } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { Received } from '../../core/http-exchange.ts'
+import type { Provider } from '../../core/provider.ts'
+import { anthropicMessages } from '../../protocols/anthropic-messages/index.ts'
+import { count } from './count-tokens.ts'
+import { explain } from './explain.ts'
+
+const MESSAGES: Partial<Provider> = { speaks: [{ protocol: 'anthropic-messages' }], auth: { header: 'x-api-key' } }
+const first = instance('first', ['k1', 'k2'], MESSAGES)
+const second = instance('second', ['k1'], MESSAGES)
+const chatty = instance('chatty')
+
+const QUESTION = {
+  model: 'm',
+  messages: [{ role: 'user', content: 'How long is this?' }],
+  unknown_member: 12345678901234567890n,
+}
+/** JSON.stringify takes no numbers this large. */
+const BODY = JSON.stringify(QUESTION, (_, value) => (typeof value === 'bigint' ? '#' : value)).replace(
+  '"#"',
+  '12345678901234567890',
+)
+
+const received = (body: string, headers: Readonly<Record<string, string>> = {}, query = ''): Received => ({
+  id: 'req_test',
+  method: 'POST',
+  path: '/v1/messages/count_tokens',
+  query,
+  headers: (name) => headers[name],
+  body,
+  local: true,
+  client: '',
+})
+
+const counting = async (
+  instances: Parameters<typeof bench>[0],
+  script: (asked: Asked) => void,
+  {
+    settings = {},
+    body = BODY,
+    headers = {},
+    query = '',
+  }: { settings?: SettingsInput; body?: string; headers?: Record<string, string>; query?: string } = {},
+) => {
+  const made = bench(instances, script, settings)
+  const reply = new CapturedReply()
+  const done = count(made.gateway, anthropicMessages, received(body, headers, query), reply)
+  await made.world.pass(100_000)
+  await done
+  return { ...made, reply, called: made.world.calls }
+}
+
+const anthropicError = (asked: Asked, status: number, type: string, message = 'no') =>
+  play.json(asked, status, JSON.stringify({ type: 'error', error: { type, message } }))
+const seven = (asked: Asked) => play.json(asked, 200, '{"input_tokens": 7, "more": 1}')
+
+test('count: asked of the upstream in its own words, and its answer as it came', async () => {
+  const { reply, called, news } = await counting([first, chatty], seven, {
+    headers: {
+      'anthropic-beta': 'a-1,b-2',
+      'anthropic-version': '2023-06-01',
+      cookie: 'x',
+      authorization: 'Bearer mine',
+    },
+    query: 'beta=true&url=http://evil.example',
+  })
+  assert.equal(reply.status, 200)
+  assert.equal(reply.text, '{"input_tokens": 7, "more": 1}')
+  assert.equal(reply.headers['x-headgate-provider'], 'first')
+  assert.equal(reply.headers['x-headgate-estimated'], undefined)
+  assert.equal(called.length, 1)
+  assert.equal(called[0]?.url, 'http://first.test/v1/messages/count_tokens?beta=true')
+  assert.equal(called[0]?.body, BODY)
+  assert.match(called[0]?.headers['x-api-key'] ?? '', /^sk-first-k/)
+  assert.equal(called[0]?.headers['anthropic-beta'], 'a-1,b-2')
+  assert.equal(called[0]?.headers['anthropic-version'], '2023-06-01')
+  assert.equal(called[0]?.headers.cookie, undefined)
+  assert.equal(called[0]?.headers.authorization, undefined)
+  assert.ok(news.some((item) => item.event === 'request'))
+})
+
+for (const version of ['2023-01-01', 'x', '2023-06-01\tx', ''])
+  test(`count: the version ${JSON.stringify(version)} goes nowhere`, async () => {
+    const { called } = await counting([first], seven, { headers: { 'anthropic-version': version } })
+    assert.notEqual(called[0]?.headers['anthropic-version'], version)
+  })
+
+const failing: readonly (readonly [string, (asked: Asked) => void])[] = [
+  ['no such path', (asked) => play.raw(asked, 404, { 'content-type': 'text/plain' }, 'Not Found')],
+  ['no such method', (asked) => anthropicError(asked, 405, 'invalid_request_error')],
+  ['a limit', (asked) => anthropicError(asked, 429, 'rate_limit_error')],
+  ['overload', (asked) => anthropicError(asked, 529, 'overloaded_error')],
+  ['a refused key', (asked) => anthropicError(asked, 401, 'authentication_error')],
+  ['a page', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>')],
+  ['something else', (asked) => play.json(asked, 200, '{"tokens":7}')],
+  ['an error behind a 200', (asked) => anthropicError(asked, 200, 'overloaded_error')],
+  ['half of it', (asked) => play.json(asked, 200, '{"input_tok')],
+  ['nothing, for ever', () => {}],
+]
+for (const [name, script] of failing) {
+  test(`count: ${name}: the next who counts is asked, and nobody's state is touched`, async () => {
+    const { reply, gateway, news } = await counting([first, chatty, second], (asked) =>
+      asked.url.includes('second') ? seven(asked) : script(asked),
+    )
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.json.input_tokens, 7)
+    assert.equal(reply.headers['x-headgate-provider'], 'second')
+    assert.match(reply.headers['x-headgate-trail'] ?? '', /^first#.*second#k1:200$/)
+    const { settings } = gateway.config()
+    const candidate = { instance: first, model: 'm', because: '', weight: 1 }
+    for (const key of first.keys) assert.equal(gateway.board.peek({ candidate, key }, settings), null)
+    assert.deepEqual(
+      news.filter(({ event }) => event === 'circuit' || event === 'key'),
+      [],
+    )
+  })
+  test(`count: ${name}, everywhere: an estimate that says so`, async () => {
+    const { reply } = await counting([first], script)
+    assert.equal(reply.status, 200, reply.text)
+    assert.ok(reply.json.input_tokens > 5 && reply.json.input_tokens < 20, reply.text)
+    assert.equal(reply.headers['x-headgate-estimated'], 'true')
+    assert.match(reply.headers['x-headgate-trail'] ?? '', /^first#k/)
+    assert.equal(reply.headers['x-headgate-provider'], undefined)
+  })
+}
+
+test('count: nobody is asked if the first would be asked in another format', async () => {
+  const { reply, called } = await counting([chatty, first], seven)
+  assert.equal(called.length, 0)
+  assert.equal(reply.headers['x-headgate-estimated'], 'true')
+  assert.equal(reply.headers['x-headgate-provider'], undefined)
+})
+
+test("count: the question's own fault is told as it is, without the key if it is quoted", async () => {
+  const { reply, called } = await counting([first, second], (asked) =>
+    anthropicError(asked, 400, 'invalid_request_error', `messages.0: wrong, says ${asked.headers['x-api-key']}`),
+  )
+  assert.equal(called.length, 1)
+  assert.equal(reply.status, 400)
+  assert.equal(reply.json.error.type, 'invalid_request_error')
+  assert.match(reply.json.error.message, /messages\.0: wrong/)
+  assert.doesNotMatch(reply.text, /sk-first/)
+})
+
+const wrong: readonly (readonly [string, string])[] = [
+  ['no JSON', '{'],
+  ['no model', '{"messages":[{"role":"user","content":"x"}]}'],
+  ['no messages', '{"model":"m"}'],
+]
+for (const [name, body] of wrong)
+  test(`count: ${name}`, async () => {
+    const { reply, called } = await counting([first], seven, { body })
+    assert.equal(reply.status, 400)
+    assert.deepEqual([reply.json.type, reply.json.error.type], ['error', 'invalid_request_error'])
+    assert.equal(called.length, 0)
+  })
+
+test('count: a client that leaves ends the call upstream', async () => {
+  const { gateway, world } = bench([first], () => {})
+  const reply = new CapturedReply()
+  const done = count(gateway, anthropicMessages, received(BODY), reply)
+  await world.settle()
+  reply.leave()
+  await done
+  assert.equal(world.calls[0]?.aborted, true)
+  assert.equal(reply.over, 'cut')
+  assert.equal(world.timers(), 0)
+  assert.equal(gateway.live.size, 0)
+})
+
+// ── Which style a body is, for POST /v1/route ────────────────────────────────────────────────────────────────────
+
+const turn = (content: unknown) => ({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content }] })
+const bodies: readonly (readonly [string, object, Parameters<typeof received>[2], string])[] = [
+  ['what could be either', turn('hello'), '', 'chat'],
+  ['the query says so', turn('hello'), 'style=messages', 'messages'],
+  ['the query says so, against the body', { ...turn('hello'), stop_sequences: ['x'] }, 'style=chat', 'chat'],
+  ['a system prompt', { ...turn('hello'), system: 'Be brief.' }, '', 'messages'],
+  ['stop sequences', { ...turn('hello'), stop_sequences: ['x'] }, '', 'messages'],
+  ['a tool', { ...turn('hello'), tools: [{ name: 'f', input_schema: { type: 'object' } }] }, '', 'messages'],
+  ['a block', turn([{ type: 'image', source: { type: 'url', url: 'https://x.example' } }]), '', 'messages'],
+  ['parts of chat', turn([{ type: 'text', text: 'hello' }]), '', 'chat'],
+  ['input', { model: 'm', input: 'hello' }, '', 'responses'],
+]
+for (const [name, body, query, style] of bodies)
+  test(`explain: ${name} is ${style}`, () => {
+    const answer = explain(bench([chatty], () => {}).gateway, received(JSON.stringify(body), {}, query))
+    assert.ok(answer.ok, JSON.stringify(answer))
+    assert.equal(answer.value.style, style)
+  })
+
+test('explain: Anthropic’s clients are known by their header; a style nobody has is refused', () => {
+  const { gateway } = bench([chatty], () => {})
+  const body = JSON.stringify(turn('hello'))
+  const known = explain(gateway, received(body, { 'anthropic-version': '2023-06-01' }))
+  assert.equal(known.ok && known.value.style, 'messages')
+  const unknown = explain(gateway, received(body, {}, 'style=gemini'))
+  assert.equal(unknown.ok ? '' : unknown.failure.param, 'style')
+})

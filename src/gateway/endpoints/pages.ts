@@ -1,0 +1,105 @@
+/** The bodies of what is asked about the gateway itself. */
+import type { ModelFacts } from '../../core/config.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { Instance } from '../../core/provider.ts'
+import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
+import type { Gateway } from '../chat/serve-chat.ts'
+import { providersStatus, standing } from './status.ts'
+
+/** The models a provider's status speaks of: the configured ones, its default, and whatever it has been asked for. */
+const modelsOf =
+  (gateway: Gateway) =>
+  (instance: Instance): readonly string[] => {
+    const usual = defaultModel(
+      { config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue },
+      instance,
+    )
+    return [
+      ...new Set([...instance.models, ...(usual === undefined ? [] : [usual]), ...gateway.board.models(instance)]),
+    ]
+  }
+
+export const statusPage = (gateway: Gateway): JsonObject =>
+  providersStatus(gateway.board, gateway.config(), modelsOf(gateway))
+
+export type HealthFacts = {
+  readonly version: string
+  /** ms. */
+  readonly uptime: number
+  readonly draining: boolean
+  readonly problems: readonly HealthProblem[]
+}
+
+/** What does not work at the moment. The page is open to anyone, so `reason` contains no path and no value of a setting. */
+export type HealthProblem = {
+  readonly component: 'store' | 'config'
+  readonly reason: string
+  /** ms since 1970. */
+  readonly since: number
+}
+
+/** The body of `/health`. 200 while the process serves, 503 while it drains. `problems` is left out when there are none. */
+export const healthPage = (gateway: Gateway, { version, uptime, draining, problems }: HealthFacts): JsonObject => {
+  const config = gateway.config()
+  const configured = config.instances.length
+  const { closed, available } = standing(gateway.board, config, modelsOf(gateway))
+  const degraded = closed < configured || problems.length > 0
+  return {
+    status: draining ? 'draining' : configured === 0 ? 'unconfigured' : degraded ? 'degraded' : 'ok',
+    version,
+    uptime_ms: Math.round(uptime),
+    auth: config.settings.auth.keys.length > 0 ? 'keys' : 'open',
+    providers: { configured, available },
+    ...(problems.length > 0 && {
+      problems: problems.map(({ since, ...problem }) => ({ ...problem, since: new Date(since).toISOString() })),
+    }),
+  }
+}
+
+/** One body for every reader of the list: OpenAI's members, Anthropic's, and the empty `models` that Codex looks for. `started`: s since 1970. */
+export const modelsPage = (gateway: Gateway, started: number): JsonObject => {
+  const data = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) =>
+    modelEntry(model, started),
+  )
+  return {
+    object: 'list',
+    data,
+    has_more: false,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    models: [],
+  }
+}
+
+export const modelPage = (gateway: Gateway, id: string, started: number): JsonObject | undefined => {
+  const model = listModels(gateway.config(), gateway.lists(), gateway.catalogue).find((one) => one.id === id)
+  return model && modelEntry(model, started)
+}
+
+const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
+  id,
+  object: 'model',
+  created: started,
+  owned_by: owner,
+  type: 'model',
+  display_name: id,
+  created_at: new Date(started * 1000).toISOString(),
+  ...(facts && known(facts)),
+})
+
+/** What the catalogue knows. Prices in US dollars for a million tokens, as vendors state them. */
+const known = (facts: ModelFacts): JsonObject => {
+  const dollars = (nano: number | undefined) => (nano === undefined ? undefined : nano / 1000)
+  const prices = {
+    input: dollars(facts.inputPrice),
+    output: dollars(facts.outputPrice),
+    cache_read: dollars(facts.cacheReadPrice),
+    cache_write: dollars(facts.cacheWritePrice),
+  }
+  return {
+    context_window: facts.contextWindow,
+    max_output_tokens: facts.maxOutputTokens,
+    capabilities: facts.capabilities,
+    pricing: facts.inputPrice === undefined ? undefined : { currency: 'USD', per: '1M tokens', ...prices },
+  }
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import { stillWorld } from '../../../test/support/still-world.ts'
+import { fail } from '../../core/failure.ts'
+import type { Instance } from '../../core/provider.ts'
+import type { Target } from '../../core/target.ts'
+import { Remembered } from './bounded-map.ts'
+import { Board } from './upstream-health.ts'
+
+const MOST = 10_000
+
+test('remembered: what has not been set longest is forgotten first, save what matters', () => {
+  const kept = new Remembered<string>((value) => value === 'matters')
+  kept.set('first', 'matters')
+  for (let n = 0; n < 3 * MOST; n++) kept.set(`name ${n}`, 'x')
+  assert.equal(kept.get('first'), 'matters')
+  assert.equal(kept.get('name 0'), undefined)
+  assert.equal(kept.get(`name ${3 * MOST - 1}`), 'x')
+})
+
+test('remembered: where everything matters the oldest is forgotten all the same', () => {
+  const kept = new Remembered<number>(() => true)
+  for (let n = 0; n < MOST + 500; n++) kept.set(`name ${n}`, n)
+  const left = Array.from({ length: MOST + 500 }, (_, n) => n).filter((n) => kept.get(`name ${n}`) !== undefined)
+  assert.ok(left.length >= MOST / 2 && left.length <= MOST, `${left.length} are left`)
+  assert.equal(left[0], MOST + 500 - left.length)
+})
+
+for (const [what, matters] of [
+  ['that matter', true],
+  ['that do not', false],
+] as const)
+  test(`remembered: of names ${what} as long as a request no more than a few are kept`, () => {
+    const kept = new Remembered<number>(() => matters)
+    const long = (n: number) => `${n}${'x'.repeat(100_000)}`
+    for (let n = 0; n < 500; n++) {
+      kept.set(long(n), n)
+      assert.equal(kept.get(long(n)), n)
+    }
+    const left = Array.from({ length: 500 }, (_, n) => n).filter((n) => kept.get(long(n)) !== undefined)
+    assert.ok(left.length <= 30, `${left.length} are left`)
+    kept.set('short', 1)
+    for (let n = 0; n < 9; n++) kept.delete(long(499 - n))
+    assert.equal(kept.get('short'), 1)
+    const longest = 'x'.repeat(3_000_000)
+    kept.set(longest, 2)
+    assert.equal(kept.get(longest), 2)
+  })
+
+const instanceOf = (id: string): Instance => ({
+  id,
+  provider: { name: id, title: id, order: 1, speaks: [{ protocol: 'openai-chat' }], auth: 'none' },
+  baseUrl: `https://${id}.example/v1`,
+  keys: [{ id: 'k', secret: null, weight: 1 }],
+  models: ['m'],
+  speaks: [{ protocol: 'openai-chat' }],
+  variables: {},
+})
+const at = (id: string, model = 'm'): Target => {
+  const instance = instanceOf(id)
+  const [key = assert.fail()] = instance.keys
+  return { candidate: { instance, model, because: '', weight: 1 }, key }
+}
+
+/** [what, how the target came to be out, how each of many calls of other names ends] */
+const cases = [
+  ['an open circuit', 'timeout', null],
+  ['a key that was refused', 'auth', 'model_missing'],
+  ['a key without credit', 'quota', 'model_missing'],
+] as const
+
+for (const [what, kind, others] of cases)
+  test(`board: ${what} is not forgotten for the many names clients think of`, () => {
+    const board = new Board(stillWorld(), () => {})
+    const out = at('a')
+    const attempt = (target: Target, failure: Parameters<typeof fail>[0] | null) => {
+      const ticket = board.admit(target, defaultSettings, 'normal')
+      if ('why' in ticket) return
+      if (failure) ticket.failed(fail(failure, 'x'))
+      else ticket.done()
+    }
+    for (let n = 0; n < 5; n++) attempt(out, kind)
+    const before = board.peek(out, defaultSettings)
+    assert.ok(before)
+    for (let n = 0; n < MOST + 100; n++) attempt(at('b', `name ${n}`), others)
+    assert.deepEqual(board.peek(out, defaultSettings), before)
+  })

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import type { JsonObject } from '../../core/json.ts'
+import { writeFrame } from '../../protocols/framing/sse.ts'
+import { Job } from './background-response.ts'
+
+const event = (type: string, sequence_number: number, more: object = {}) =>
+  writeFrame(type, JSON.stringify({ type, sequence_number, ...more }))
+const body = (status: string, more: object = {}) => ({ object: 'response', id: 'resp_1', status, output: [], ...more })
+const created = event('response.created', 0, { response: body('in_progress') })
+const completed = event('response.completed', 2, { response: body('completed') })
+const DONE = writeFrame(undefined, '[DONE]')
+
+type Kept = { readonly status: string; readonly response: JsonObject; readonly events: number }
+
+/** `gate`: the store confirms a write when this is resolved. */
+const given = (room = () => true, gate = Promise.resolve()) => {
+  const kept: Kept[] = []
+  let gone = 0
+  const job = new Job({
+    owner: 'me',
+    queued: body('queued'),
+    failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
+    room,
+    keep: async (response, status, events) => {
+      kept.push({ status, response, events: events.length })
+      await gate
+    },
+  })
+  job.onGone(() => gone++)
+  return { job, kept, gone: () => gone }
+}
+
+const cases: readonly (readonly [string, (job: Job) => void, readonly string[], readonly string[]])[] = [
+  ['nothing yet', () => {}, [], []],
+  ['begun', (job) => job.write(created), ['in_progress'], ['response.created']],
+  [
+    'to its end',
+    (job) => {
+      job.write(created)
+      job.write(event('response.output_text.delta', 1))
+      job.end(completed + DONE)
+    },
+    ['in_progress', 'completed'],
+    ['response.created', 'response.output_text.delta', 'response.completed'],
+  ],
+  [
+    'all at once',
+    (job) => job.end(created + completed + DONE),
+    ['in_progress', 'completed'],
+    ['response.created', 'response.completed'],
+  ],
+  [
+    'into its limit',
+    (job) => job.end(created + event('response.incomplete', 1, { response: body('incomplete') })),
+    ['in_progress', 'incomplete'],
+    ['response.created', 'response.incomplete'],
+  ],
+  [
+    'it broke off, and said so',
+    (job) => job.end(created + event('error', 1) + event('response.failed', 2, { response: body('failed') }) + DONE),
+    ['in_progress', 'failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'nobody could answer',
+    (job) => {
+      job.head()
+      job.end('{"error":{"code":"status","message":"It broke.","type":"upstream_error"}}')
+    },
+    ['failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'cut in the middle',
+    (job) => {
+      job.write(created)
+      job.cut()
+    },
+    ['in_progress', 'failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'an end without an end',
+    (job) => {
+      job.write(created)
+      job.end()
+    },
+    ['in_progress', 'failed'],
+    ['response.created', 'error', 'response.failed'],
+  ],
+  [
+    'cancelled',
+    (job) => {
+      job.write(created)
+      job.cancel()
+      job.cancel()
+      job.write(event('response.output_text.delta', 1))
+      job.end(completed)
+      job.cut()
+    },
+    ['in_progress', 'cancelled'],
+    ['response.created'],
+  ],
+  [
+    'cancelled too late',
+    (job) => {
+      job.end(created + completed)
+      job.cancel()
+      job.cut()
+    },
+    ['in_progress', 'completed'],
+    ['response.created', 'response.completed'],
+  ],
+  ['signs of life say nothing', (job) => job.write(': ping\n'), [], []],
+]
+for (const [name, run, states, types] of cases)
+  test(`job: ${name}`, async () => {
+    const { job, kept } = given()
+    run(job)
+    await setImmediate()
+    assert.deepEqual(
+      kept.map(({ status }) => status),
+      states,
+    )
+    assert.deepEqual(
+      job.events.map(({ type }) => type),
+      types,
+    )
+    const numbers = job.events.map(({ number }) => number)
+    assert.deepEqual(
+      numbers,
+      [...new Set(numbers)].sort((a, b) => a - b),
+    )
+    for (const { number, type, data } of job.events)
+      assert.partialDeepStrictEqual(JSON.parse(data), { type, sequence_number: number })
+    assert.equal(job.response.status, states.at(-1) ?? 'queued')
+    assert.equal(job.over, !['queued', 'in_progress'].includes(String(job.response.status)))
+    // What is kept at its end is what it says then, with every event.
+    if (job.over) assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
+  })
+
+test('job: a call that no target answered fails with the reason of its error', async () => {
+  const { job } = given()
+  job.end('{"error":{"code":"no_target_available","message":"Nobody.","type":"upstream_error"}}')
+  await setImmediate()
+  assert.partialDeepStrictEqual(job.response, { error: { code: 'no_target_available', message: 'Nobody.' } })
+  assert.partialDeepStrictEqual(JSON.parse(job.events[1]?.data ?? ''), { error: { code: 'no_target_available' } })
+})
+
+test('job: cancelling aborts the upstream call at once, and resolves when it is stored', async () => {
+  const gate = Promise.withResolvers<void>()
+  const { job, gone } = given(undefined, gate.promise)
+  job.write(created)
+  let resolved = 0
+  const cancelled = [job.cancel(), job.cancel()].map((one) => one.then(() => resolved++))
+  assert.equal(gone(), 1)
+  await setImmediate()
+  assert.deepEqual([resolved, job.over], [0, false])
+  gate.resolve()
+  await Promise.all(cancelled)
+  assert.deepEqual([job.over, job.response.status], [true, 'cancelled'])
+})
+
+test('job: its end is published when it is stored, and nothing after it counts', async () => {
+  const gate = Promise.withResolvers<void>()
+  const { job, kept } = given(undefined, gate.promise)
+  let seen = 0
+  job.watch(() => {
+    seen = job.events.length
+  })
+  job.write(created)
+  job.write(completed)
+  job.write(event('response.failed', 3, { response: body('failed') }))
+  job.cut()
+  await setImmediate()
+  assert.deepEqual(
+    kept.map(({ status, events }) => [status, events]),
+    [
+      ['in_progress', 1],
+      ['completed', 2],
+    ],
+  )
+  assert.deepEqual([seen, job.over, job.response.status], [1, false, 'in_progress'])
+  gate.resolve()
+  await setImmediate()
+  assert.deepEqual([seen, job.over, job.response.status], [2, true, 'completed'])
+})
+
+test('job: above the memory limit of all jobs it fails, unless its own part is small', async () => {
+  let asked = 0
+  const { job, gone } = given(() => ++asked < 3)
+  const words = event('response.output_text.delta', 1, { delta: 'x'.repeat(30_000) })
+  job.write(created + words + words)
+  assert.equal(asked, 0)
+  for (let more = 0; more < 6; more++) job.write(words)
+  assert.deepEqual([asked, job.over, gone()], [2, false, 0])
+  for (let more = 0; more < 6; more++) job.write(words)
+  await setImmediate()
+  assert.partialDeepStrictEqual(job.response, { status: 'failed', error: { code: 'busy' } })
+  assert.deepEqual([asked, gone()], [3, 1])
+})
+
+test('job: who watches no more is told no more', () => {
+  const { job } = given()
+  let told = 0
+  const leave = job.watch(() => told++)
+  job.write(created)
+  leave()
+  job.end(completed)
+  assert.equal(told > 0, true)
+  const then = told
+  job.cut()
+  assert.equal(told, then)
+})

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Received } from '../../core/http-exchange.ts'
+import { compact } from './compact.ts'
+
+const received: Received = {
+  id: 'req_a',
+  method: 'POST',
+  path: '/v1/responses/compact',
+  query: '',
+  headers: () => undefined,
+  body: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }),
+  local: true,
+  client: '',
+}
+
+/** What comes of a summary that ends for this reason. */
+const compacted = async (finish: string) => {
+  const answer = JSON.parse(said.chat('We talked about'))
+  const choices = answer.choices.map((choice: object) => ({ ...choice, finish_reason: finish }))
+  const { gateway, world } = bench([instance('a')], (asked) =>
+    play.json(asked, 200, JSON.stringify({ ...answer, choices })),
+  )
+  const reply = new CapturedReply()
+  void compact(gateway, received, reply)
+  await world.pass(0)
+  return reply
+}
+
+test('compact: what the user said, and a summary of the rest', async () => {
+  const { status, json } = await compacted('stop')
+  assert.equal(status, 200)
+  assert.deepEqual(
+    json.output.map(({ type }: { type: string }) => type),
+    ['message', 'compaction'],
+  )
+})
+
+test('compact: half a summary is none, or what it leaves out would be forgotten in silence', async () => {
+  const { status, json } = await compacted('length')
+  assert.deepEqual([status, json.error?.code], [502, 'truncated'])
+})

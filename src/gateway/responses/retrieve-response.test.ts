@@ -1,0 +1,292 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, CapturedReply, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import { bad, fail } from '../../core/failure.ts'
+import type { Received } from '../../core/http-exchange.ts'
+import { respond } from './create-response.ts'
+import { eventsIn } from './recording-writer.ts'
+import { cancelResponse, deleteResponse, listInput, showResponse } from './retrieve-response.ts'
+
+const received = (more: Partial<Received> = {}): Received => ({
+  id: 'req_test',
+  method: 'POST',
+  path: '/v1/responses',
+  query: '',
+  headers: () => undefined,
+  body: '',
+  local: true,
+  client: '',
+  ...more,
+})
+
+/** A gateway whose one upstream says what the script says, and ways to ask it. */
+const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => {
+  const { gateway, world, store } = bench([instance('one')], script, settings)
+  const ask = async (body: object, client = ''): Promise<CapturedReply> => {
+    const reply = new CapturedReply()
+    reply.done = respond(
+      gateway,
+      received({ body: JSON.stringify({ model: 'm', input: 'hi', ...body }), client }),
+      reply,
+    )
+    await world.settle()
+    return reply
+  }
+  const page = async (show: typeof showResponse, id: string, query = '', client = ''): Promise<CapturedReply> => {
+    const reply = new CapturedReply()
+    const shown = show(gateway, received({ method: 'GET', query, client }), reply, id)
+    await world.settle()
+    reply.done = shown
+    return reply
+  }
+  return { gateway, world, store, ask, page }
+}
+
+const answers = (asked: Asked) =>
+  asked.headers.accept === 'text/event-stream'
+    ? play.stream(asked, said.stream('Hel', 'lo'))
+    : play.json(asked, 200, said.chat('Hello'))
+
+/** Begins, says a word, and waits. */
+const slow = (asked: Asked) => {
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.role() + said.chunk({ content: 'Hel' }))
+}
+
+test('stored: an answer is shown as it was given', async () => {
+  const { ask, page } = given(answers)
+  const { json } = await ask({})
+  assert.deepEqual((await page(showResponse, json.id)).json, json)
+  assert.equal((await page(showResponse, json.id, '', 'another')).status, 404)
+  assert.equal((await page(showResponse, 'resp_hgno')).status, 404)
+})
+
+test('stored: the stream it is told again in is the one it came in, but for the ids of what it is made of', async () => {
+  const { ask, page } = given(answers)
+  const came = eventsIn((await ask({ stream: true })).text)
+  const response = came.at(-1)?.response
+  assert.ok(response && typeof response === 'object' && 'id' in response)
+  const again = eventsIn((await page(showResponse, String(response.id), 'stream=true')).text)
+  assert.deepEqual(
+    again.map(({ type }) => type).filter((type) => type !== 'response.output_text.delta'),
+    came.map(({ type }) => type).filter((type) => type !== 'response.output_text.delta'),
+  )
+  assert.deepEqual(again.at(-1)?.response, response)
+})
+
+const queries: readonly (readonly [string, number])[] = [
+  ['stream=true&starting_after=0', 200],
+  ['stream=true&starting_after=999999', 200],
+  ['stream=true&starting_after=-1', 400],
+  ['stream=true&starting_after=x', 400],
+  ['stream=true&starting_after=9999999999999999', 400],
+  ['starting_after=x', 200],
+]
+for (const [query, status] of queries)
+  test(`stored: ${query} is ${status}`, async () => {
+    const { ask, page } = given(answers)
+    const { json } = await ask({})
+    assert.equal((await page(showResponse, json.id, query)).status, status)
+  })
+
+test('stored: who watches one under way is told what comes, pinged meanwhile, and not waited for once it is over', async () => {
+  const { ask, page, world } = given(slow, { keepAlive: { interval: 1_000 } })
+  const { json } = await ask({ background: true })
+  const watcher = await page(showResponse, json.id, 'stream=true')
+  assert.ok(eventsIn(watcher.text).some(({ type }) => type === 'response.output_text.delta'))
+  await world.pass(2_500)
+  // The road's own signs of life are events of the response: pings come where there are none.
+  assert.ok((watcher.text.match(/: ping\n|event: response\.in_progress\n/g)?.length ?? 0) >= 3, watcher.text)
+  const [asked] = world.calls
+  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+  asked?.end()
+  await world.settle()
+  assert.equal(watcher.over, 'ended')
+  const events = eventsIn(watcher.text)
+  assert.equal(events.at(-1)?.type, 'response.completed')
+  assert.ok(watcher.text.endsWith('data: [DONE]\n\n'))
+  assert.equal(world.timers(), 0)
+})
+
+test('stored: who reads slowly is waited for, and gets every event once', async () => {
+  const { ask, page, world } = given(slow)
+  const { json } = await ask({ background: true })
+  const reply = await page(showResponse, json.id, 'stream=true')
+  reply.room = false
+  const [asked] = world.calls
+  asked?.send(said.chunk({ content: 'l' }) + said.chunk({ content: 'o' }))
+  await world.settle()
+  const before = eventsIn(reply.text).length
+  asked?.send(said.chunk({ content: '!' }) + said.chunk({}, 'stop') + said.done)
+  asked?.end()
+  await world.settle()
+  assert.equal(eventsIn(reply.text).length, before)
+  assert.equal(reply.over, null)
+  reply.drain()
+  const numbers = eventsIn(reply.text).map(({ sequence_number }) => sequence_number)
+  assert.deepEqual(
+    numbers,
+    numbers.map((_, at) => at),
+  )
+  assert.equal(reply.over, 'ended')
+})
+
+test('stored: who reads nothing any more is given up on', async () => {
+  const { ask, page, world } = given(slow, {
+    timeout: { clientWrite: 5_000, contentIdle: 0, idle: 0 },
+    circuit: { timeout: 0 },
+  })
+  const { json } = await ask({ background: true })
+  const reply = await page(showResponse, json.id, 'stream=true')
+  reply.room = false
+  world.calls[0]?.send(said.chunk({ content: 'lo' }))
+  await world.pass(4_900)
+  assert.equal(reply.over, null)
+  await world.pass(200)
+  assert.equal(reply.over, 'cut')
+})
+
+test('stored: who watches and leaves is told nothing more, and what is answered goes on', async () => {
+  const { ask, page, world, gateway } = given(slow)
+  const { json } = await ask({ background: true })
+  const reply = await page(showResponse, json.id, 'stream=true')
+  reply.leave()
+  const before = reply.text
+  await world.settle()
+  assert.equal(world.calls[0]?.aborted, false)
+  const [asked] = world.calls
+  asked?.send(said.chunk({}, 'stop') + said.done)
+  asked?.end()
+  await world.settle()
+  assert.equal(reply.text, before)
+  assert.equal((await page(showResponse, json.id)).json.status, 'completed')
+  assert.equal(gateway.jobs.size, 0)
+})
+
+test('stored: cancelled, the upstream is let go; deleted, it is gone', async () => {
+  for (const show of [cancelResponse, deleteResponse]) {
+    const { ask, page, world, gateway } = given(slow)
+    const { json } = await ask({ background: true })
+    assert.equal((await await page(show, json.id, '', 'another')).status, 404)
+    assert.equal(world.calls[0]?.aborted, false)
+    assert.equal((await await page(show, json.id)).status, 200)
+    await world.settle()
+    assert.equal(world.calls[0]?.aborted, true)
+    assert.equal(gateway.jobs.size, 0)
+    const then = await page(showResponse, json.id)
+    assert.deepEqual(
+      show === cancelResponse ? [then.status, then.json.status] : [then.status],
+      show === cancelResponse ? [200, 'cancelled'] : [404],
+    )
+  }
+})
+
+test('stored: an answer in the background that cannot be stored is shown, and stored when the disk works again', async () => {
+  const { ask, page, world, gateway, store } = given(slow)
+  const { json } = await ask({ background: true })
+  store.failure = fail('storage', 'the disk is full', { retryAfter: 5_000 })
+  const [asked] = world.calls
+  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+  asked?.end()
+  await world.settle()
+  assert.equal((await page(showResponse, json.id)).json.status, 'completed')
+  assert.equal(store.memory.get(json.id, '')?.status, 'in_progress')
+  await world.pass(1_000)
+  assert.equal(store.memory.get(json.id, '')?.status, 'in_progress')
+  store.failure = null
+  await world.pass(2_000)
+  assert.equal(store.memory.get(json.id, '')?.status, 'completed')
+  assert.equal(gateway.jobs.size, 0)
+
+  store.failure = fail('storage', 'the disk is full', { retryAfter: 5_000 })
+  const second = await ask({ background: true })
+  assert.deepEqual([second.status, second.json.error.code], [503, 'storage_unavailable'])
+  assert.equal(second.headers['x-should-retry'], 'true')
+  assert.equal(gateway.jobs.size, 0)
+  assert.equal(world.timers(), 0)
+})
+
+test('stored: what the disk never takes is given up after some time', async () => {
+  const { ask, world, gateway, store } = given(answers)
+  const { json } = await ask({ background: true })
+  assert.equal(gateway.jobs.size, 0)
+  assert.equal(store.memory.get(json.id, '')?.status, 'completed')
+  const gate = Promise.withResolvers<void>()
+  store.gate = gate.promise
+  const waiting = ask({ background: true })
+  await world.settle()
+  store.gate = null
+  gate.resolve()
+  await waiting
+  store.failure = fail('storage', 'the disk is full')
+  await world.pass(1_000_000)
+  assert.deepEqual([gateway.jobs.size, world.timers()], [0, 0])
+})
+
+for (const stream of [false, true])
+  test(`stored: an answer that cannot be stored says so${stream ? ' in the last event of its stream' : ''}`, async () => {
+    const { ask, page, store } = given(answers)
+    store.failure = fail('storage', 'the disk is full')
+    const reply = await ask({ stream })
+    const answer = stream ? eventsIn(reply.text).at(-1)?.response : reply.json
+    assert.deepEqual([reply.status, reply.over, answer.store], [200, 'ended', false])
+    assert.equal((await page(showResponse, answer.id)).status, 404)
+  })
+
+test('stored: a response that cannot be read or deleted is not an unknown one', async () => {
+  const { gateway, ask, page } = given(answers)
+  const { json } = await ask({})
+  const failure = fail('storage', 'the disk does not answer', { retryAfter: 5_000 })
+  const broken = async () => bad(failure)
+  Object.assign(gateway.responses, { get: broken, turns: broken, delete: broken })
+  for (const show of [showResponse, listInput, cancelResponse, deleteResponse])
+    assert.equal((await page(show, json.id)).status, 503)
+})
+
+const items = Array.from({ length: 5 }, (_, at) => ({ role: 'user', content: `item ${at}` }))
+const pages: readonly (readonly [string, readonly number[], boolean])[] = [
+  ['', [4, 3, 2, 1, 0], false],
+  ['order=asc', [0, 1, 2, 3, 4], false],
+  ['order=asc&limit=2', [0, 1], true],
+  ['limit=2', [4, 3], true],
+  ['order=asc&after=1', [2, 3, 4], false],
+  ['order=asc&after=1&limit=2', [2, 3], true],
+  ['order=asc&before=3', [0, 1, 2], false],
+  ['order=asc&after=0&before=4&limit=2', [1, 2], true],
+  ['order=asc&after=4', [], false],
+]
+for (const [query, found, more] of pages)
+  test(`stored: its input in pages: ${query || 'as it is'}`, async () => {
+    const { ask, page } = given(answers)
+    const { json } = await ask({ input: items })
+    const all: { id: string; content: { text: string }[] }[] = (await page(listInput, json.id, 'order=asc')).json.data
+    const wanted = query.replace(/(after|before)=(\d)/g, (_, name, at) => `${name}=${all[Number(at)]?.id}`)
+    const body = (await page(listInput, json.id, wanted)).json
+    assert.deepEqual(
+      body.data.map((item: { content: { text: string }[] }) => Number(item.content[0]?.text.slice(5))),
+      found,
+    )
+    assert.equal(body.has_more, more)
+    assert.equal(body.first_id, body.data[0]?.id ?? '')
+    assert.equal(body.last_id, body.data.at(-1)?.id ?? '')
+  })
+
+test('stored: a missing model is asked for once, also after a vendor has refused something', async () => {
+  const { ask, world } = given((asked) => {
+    const { model, temperature } = JSON.parse(asked.body ?? '{}')
+    if (temperature !== undefined) play.error(asked, 400, { code: 'unsupported_parameter', param: 'temperature' })
+    else if (model.startsWith('gone'))
+      play.error(asked, 404, { code: 'model_not_found', message: 'The model does not exist' })
+    else answers(asked)
+  })
+  const calls = async (body: object): Promise<number> => {
+    const before = world.calls.length
+    await ask({ model: 'one/m', ...body })
+    await world.pass(5_000)
+    return world.calls.length - before
+  }
+  assert.equal(await calls({ model: 'one/gone' }), 1)
+  assert.equal(await calls({ temperature: 0.5 }), 2)
+  assert.equal(await calls({ model: 'one/gone-too' }), 1)
+})

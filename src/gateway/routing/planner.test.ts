@@ -1,0 +1,280 @@
+/** Sticky keys through the whole path: each turn of a conversation goes to the key that has its beginning. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
+import { draft } from '../../policy/routing/plan.ts'
+import { respond } from '../responses/create-response.ts'
+import { planFor } from './planner.ts'
+
+const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
+const keyOf = ({ headers }: Asked) => (headers.authorization ?? '').split('-').at(-1) ?? ''
+
+const response = (text: string) =>
+  JSON.stringify({
+    id: 'resp_1',
+    object: 'response',
+    status: 'completed',
+    model: 'm',
+    output: [{ type: 'message', id: 'msg_1', role: 'assistant', content: [{ type: 'output_text', text }] }],
+  })
+
+const sticky = (speaks: UpstreamProtocolName = 'openai-chat') =>
+  bench(
+    [instance('a', KEYS, { speaks: [{ protocol: speaks }] })],
+    (asked) => play.json(asked, 200, speaks === 'openai-responses' ? response('yes') : said.chat('yes')),
+    { keyStrategy: 'sticky' },
+  )
+
+const TOOL = { name: 'f', description: 'f', input_schema: { type: 'object' } }
+
+/** The turns of a conversation about `topic`, as clients send them. */
+const styles: readonly (readonly [style: ClientProtocolName, turns: (topic: string) => readonly object[]])[] = [
+  [
+    'openai-chat',
+    (topic) => {
+      const first = [
+        { role: 'system', content: 'be kind' },
+        { role: 'user', content: topic },
+      ]
+      const more = [
+        { role: 'assistant', content: 'yes' },
+        { role: 'user', content: 'more' },
+      ]
+      return [first, [...first, ...more], [...first, ...more, ...more]].map((messages) => ({ model: 'm', messages }))
+    },
+  ],
+  [
+    'anthropic-messages',
+    (topic) => {
+      const first = [{ role: 'user', content: topic }]
+      const more = [
+        { role: 'assistant', content: [{ type: 'text', text: 'yes' }] },
+        { role: 'user', content: [{ type: 'text', text: 'more', cache_control: { type: 'ephemeral' } }] },
+      ]
+      return [first, [...first, ...more], [...first, ...more, ...more]].map((messages) => ({
+        model: 'm',
+        max_tokens: 9,
+        system: 'be kind',
+        tools: [TOOL],
+        messages,
+      }))
+    },
+  ],
+  [
+    'openai-responses',
+    (topic) => {
+      const first = [{ role: 'user', content: topic }]
+      const more = [
+        { role: 'assistant', content: 'yes' },
+        { role: 'user', content: 'more' },
+      ]
+      return [topic, [...first, ...more], [...first, ...more, ...more]].map((input) => ({
+        model: 'm',
+        instructions: 'be kind',
+        input,
+      }))
+    },
+  ],
+]
+
+for (const [style, turns] of styles)
+  test(`sticky: every turn of a conversation goes to one key, conversations to all (${style})`, async () => {
+    const { ask, world } = sticky()
+    const seen = new Set<string>()
+    for (let n = 0; n < 30; n++) {
+      world.calls.length = 0
+      for (const body of turns(`question ${n}`)) {
+        const reply = ask(body, style)
+        await world.pass(10)
+        assert.equal(reply.status, 200, reply.text)
+      }
+      const keys = new Set(world.calls.map(keyOf))
+      assert.equal(keys.size, 1, `conversation ${n}: ${[...keys]}`)
+      seen.add([...keys].join())
+    }
+    assert.equal(seen.size, KEYS.length)
+  })
+
+for (const speaks of ['openai-chat', 'openai-responses'] as const)
+  test(`sticky: a turn that only names the one before goes to the same key (${speaks})`, async () => {
+    const { gateway, world } = sticky(speaks)
+    const ask = (body: object) => {
+      const reply = new CapturedReply()
+      const received = {
+        id: 'req_test',
+        method: 'POST',
+        path: '/v1/responses',
+        query: '',
+        headers: () => undefined,
+        body: JSON.stringify(body),
+        local: true,
+        client: '',
+      }
+      reply.done = respond(gateway, received, reply)
+      return reply
+    }
+    for (let n = 0; n < 10; n++) {
+      world.calls.length = 0
+      let previous: string | undefined
+      for (const input of [`question ${n}`, 'more', 'and more']) {
+        const reply = ask({ model: 'm', input, previous_response_id: previous })
+        await world.pass(10)
+        assert.equal(reply.status, 200, reply.text)
+        previous = reply.json.id
+      }
+      assert.equal(world.calls.length, 3)
+      assert.equal(new Set(world.calls.map(keyOf)).size, 1, `conversation ${n}`)
+    }
+  })
+
+test('sticky: a favourite that is resting is passed over, and has its conversations back afterwards', async () => {
+  const { ask, world } = bench(
+    [instance('a', KEYS)],
+    (asked) => {
+      if (limited === keyOf(asked)) play.error(asked, 429, {}, { 'retry-after': '20' })
+      else play.json(asked, 200, said.chat('yes'))
+    },
+    { keyStrategy: 'sticky' },
+  )
+  let limited = ''
+  const by = async () => {
+    const reply = ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+    await world.pass(10)
+    assert.equal(reply.status, 200)
+    return keyOf(world.calls.at(-1) ?? assert.fail())
+  }
+  const first = await by()
+  limited = first
+  const second = await by()
+  assert.notEqual(second, first)
+  assert.equal(await by(), second)
+  limited = ''
+  assert.equal(await by(), second)
+  await world.pass(20_000)
+  assert.equal(await by(), first)
+})
+
+test('sticky: what is hot goes to its next favourites while it lasts', async () => {
+  const { ask, world } = bench([instance('a', KEYS)], () => {}, { keyStrategy: 'sticky' })
+  const hot = (count: number) => {
+    for (let n = 0; n < count; n++) ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+  }
+  hot(5)
+  await world.pass(0)
+  assert.equal(new Set(world.calls.map(keyOf)).size, 1)
+  for (let n = 0; n < 95; n++) {
+    hot(1)
+    await world.pass(0)
+  }
+  const loads = Map.groupBy(world.calls, keyOf)
+  // 4 + 1.25 × 100 ⁄ 5, and the one that goes above it.
+  for (const [key, calls] of loads) assert.ok(calls.length <= 30, `${key} has ${calls.length}`)
+  assert.ok(loads.size >= 4)
+})
+
+test('spread: a key with nothing left is passed over until its reset, without a refusal', async () => {
+  const left = new Map<string, string>()
+  const { ask, world, gateway } = bench([instance('a', ['k1', 'k2'])], (asked) =>
+    play.json(asked, 200, said.chat('yes'), {
+      'x-ratelimit-limit-requests': '100',
+      'x-ratelimit-remaining-requests': left.get(keyOf(asked)) ?? '99',
+      'x-ratelimit-reset-requests': '30s',
+    }),
+  )
+  left.set('k1', '0')
+  const asks = async (count: number) => {
+    world.calls.length = 0
+    for (let n = 0; n < count; n++) {
+      ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+      await world.pass(10)
+    }
+    return world.calls.map(keyOf)
+  }
+  const before = await asks(40)
+  assert.equal(before.filter((key) => key === 'k1').length, 1)
+  const one = gateway.config().instances[0] ?? assert.fail()
+  const target = {
+    candidate: { instance: one, model: 'm', because: '', weight: 1 },
+    key: one.keys[0] ?? assert.fail(),
+  }
+  assert.equal(gateway.board.peek(target, gateway.config().settings), null)
+  await world.pass(30_000)
+  left.set('k1', '99')
+  const after = await asks(40)
+  assert.ok(after.includes('k1') && after.includes('k2'))
+})
+
+// ── However many names there are ─────────────────────────────────────────────────────────────────────────────────
+
+const routesNamed = (count: number, strategy: 'priority' | 'weighted') => {
+  const names = Array.from({ length: count }, (_, n) => `route-${n}`)
+  const targets = ['a', 'b'].map((provider) => ({ provider, model: 'm', weight: 1 }))
+  return {
+    instances: [instance('a', ['k1']), instance('b', ['k1'])],
+    routes: new Map(names.map((name) => [name, { name, strategy, targets, fallback: [] }])),
+    settings: defaultSettings,
+  }
+}
+
+/** What is known of the providers' own lists is the same until they are fetched again. */
+const planner = () => {
+  const lists = new Map<string, readonly string[]>()
+  return { ...bench([], () => {}).gateway, lists: () => lists }
+}
+
+for (const strategy of ['priority', 'weighted'] as const)
+  test(`planning: each of 5,000 routes is thought through once (${strategy})`, () => {
+    const gateway = planner()
+    const config = routesNamed(5_000, strategy)
+    let drafts = 0
+    const counted: typeof draft = (wanted) => {
+      drafts++
+      return draft(wanted)
+    }
+    const plans = [1, 2, 3].map(() => [...config.routes.keys()].map((name) => planFor(gateway, config, name, counted)))
+    assert.equal(drafts, 5_000)
+    for (const made of plans.flat()) assert.ok(made.ok && made.value.candidates.length === 2)
+    // The states of what is asked are found by the candidate: it has to be the same one each time.
+    const candidates = plans.map(([first]) => (first?.ok ? new Set(first.value.candidates) : assert.fail()))
+    assert.deepEqual(candidates[0]?.symmetricDifference(candidates[2] ?? new Set()), new Set())
+  })
+
+test('planning: of the names that clients think of the newest are remembered, and few of them', () => {
+  const gateway = planner()
+  const config = routesNamed(1, 'priority')
+  let drafts = 0
+  const counted: typeof draft = (wanted) => {
+    drafts++
+    return draft(wanted)
+  }
+  const ask = (name: string) => {
+    const before = drafts
+    planFor(gateway, config, name, counted)
+    return drafts === before ? 'known' : 'new'
+  }
+  for (let n = 0; n < 3_000; n++) assert.equal(ask(`name-${n}`), 'new')
+  assert.equal(ask('name-2999'), 'known')
+  assert.equal(ask('name-2001'), 'known')
+  assert.equal(ask('name-1999'), 'new')
+  assert.deepEqual([ask('x'.repeat(201)), ask('x'.repeat(201))], ['new', 'new'])
+  assert.deepEqual([ask('route-0'), ask('route-0')], ['new', 'known'])
+})
+
+test('planning: the more providers there are, the fewer names of clients are remembered', () => {
+  const gateway = planner()
+  // Each of them stands in every plan as a last resort.
+  const instances = Array.from({ length: 1_000 }, (_, n) => instance(`p${n}`, ['k1']))
+  const config = { ...routesNamed(1, 'priority'), instances }
+  const plans = (from: number, until: number) =>
+    Array.from({ length: until - from }, (_, n) => {
+      const made = planFor(gateway, config, `name-${from + n}`)
+      return made.ok ? made.value : assert.fail()
+    })
+  const first = plans(0, 300)
+  const again = plans(299, 300)
+  assert.equal(again[0], first[299], 'the newest is remembered')
+  assert.notEqual(plans(0, 1)[0], first[0], 'the oldest is not')
+})

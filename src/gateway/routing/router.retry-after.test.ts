@@ -1,0 +1,111 @@
+/** Everybody at a limit for a moment: whoever is first to be below it again is waited for (RELIABILITY F18). */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+
+const question = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
+const keyOf = ({ headers }: Asked) => (headers.authorization ?? '').replace('Bearer sk-', '')
+
+/** Each key says in turn what is written for it: ms of a limit, `limit` without a word of how long, a status, or `ok`. The last again and again. */
+type Says = Readonly<Record<string, readonly (number | 'limit' | '500' | 'ok')[]>>
+
+const given = (says: Says, settings = {}) => {
+  const names = Map.groupBy(Object.keys(says), (name) => name.split('-')[0] ?? '')
+  const instances = [...names].map(([id, keys]) =>
+    instance(
+      id,
+      keys.map((name) => name.split('-')[1] ?? ''),
+    ),
+  )
+  const asked = new Map<string, number>()
+  return bench(
+    instances,
+    (call) => {
+      const key = keyOf(call)
+      const nth = asked.get(key) ?? 0
+      asked.set(key, nth + 1)
+      const lines = says[key] ?? []
+      const line = lines[Math.min(nth, lines.length - 1)]
+      if (line === 'ok') play.json(call, 200, said.chat('yes'))
+      else if (line === '500') play.error(call, 500)
+      else play.error(call, 429, {}, typeof line === 'number' ? { 'retry-after-ms': String(line) } : {})
+    },
+    { keyStrategy: 'round-robin', ...settings },
+  )
+}
+
+/** [case, what the keys say, settings, status, the calls with when they came (ms)] */
+const cases: readonly (readonly [string, Says, object, number, readonly string[]])[] = [
+  ['the only key', { 'a-1': [300, 'ok'] }, {}, 200, ['a-1 0', 'a-1 300']],
+  ['two keys: the sooner', { 'a-1': [500], 'a-2': [300, 'ok'] }, {}, 200, ['a-1 0', 'a-2 0', 'a-2 300']],
+  ['two keys: the sooner is the first', { 'a-1': [200, 'ok'], 'a-2': [300] }, {}, 200, ['a-1 0', 'a-2 0', 'a-1 200']],
+  ['two providers', { 'a-1': [700], 'b-1': [400, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 400']],
+  ['one within reach, one not', { 'a-1': [9_000], 'b-1': [1_900, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 1900']],
+  ['one says how long, one does not', { 'a-1': ['limit'], 'b-1': [800, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 800']],
+  ['only once', { 'a-1': [300], 'a-2': [310] }, {}, 429, ['a-1 0', 'a-2 0', 'a-1 300']],
+  ['longer than two seconds', { 'a-1': [2_001], 'a-2': [2_500] }, {}, 429, ['a-1 0', 'a-2 0']],
+  ['just two seconds', { 'a-1': [2_000, 'ok'], 'a-2': [2_500] }, {}, 200, ['a-1 0', 'a-2 0', 'a-1 2000']],
+  ['nobody says how long', { 'a-1': ['limit'], 'a-2': ['limit'] }, {}, 429, ['a-1 0', 'a-2 0']],
+  [
+    'a quarter of the time left',
+    { 'a-1': [300], 'a-2': [400] },
+    { timeout: { request: 1_199 } },
+    429,
+    ['a-1 0', 'a-2 0'],
+  ],
+  [
+    'within a quarter of the time left',
+    { 'a-1': [300, 'ok'], 'a-2': [400] },
+    { timeout: { request: 1_200 } },
+    200,
+    ['a-1 0', 'a-2 0', 'a-1 300'],
+  ],
+  ['one failed otherwise', { 'a-1': ['500'], 'b-1': [300, 'ok'] }, {}, 502, ['a-1 0', 'b-1 0']],
+  [
+    'no attempt is left for it',
+    { 'a-1': [300, 'ok'], 'a-2': [300, 'ok'] },
+    { retry: { maxAttempts: 2 } },
+    429,
+    ['a-1 0', 'a-2 0'],
+  ],
+]
+for (const [name, says, settings, status, calls] of cases)
+  test(`at a limit: ${name}`, async () => {
+    const { ask, world } = given(says, settings)
+    const start = world.now()
+    const reply = ask(question)
+    await world.pass(5_000)
+    const told = world.calls.map((call) => `${keyOf(call)} ${call.at - start}`)
+    // Which of a provider's keys is first does not matter.
+    assert.deepEqual([...told.slice(0, 2).sort(), ...told.slice(2)], calls)
+    assert.equal(reply.status, status, reply.text)
+  })
+
+test('at a limit: who comes while all are at it waits for the soonest, and asks nobody before', async () => {
+  const { ask, world } = given({ 'a-1': [1_500, 'ok'], 'a-2': [1_800] })
+  const start = world.now()
+  const first = ask(question)
+  await world.pass(1_000)
+  first.leave()
+  const reply = ask(question)
+  await world.pass(499)
+  assert.equal(world.calls.length, 2)
+  await world.pass(2_000)
+  assert.equal(reply.status, 200, reply.text)
+  assert.deepEqual(
+    world.calls.slice(2).map((call) => `${keyOf(call)} ${call.at - start}`),
+    ['a-1 1500'],
+  )
+  assert.equal(reply.headers['x-headgate-attempts'], '1')
+})
+
+test('at a limit: a client that leaves while waiting is not asked for', async () => {
+  const { ask, world } = given({ 'a-1': [1_000, 'ok'], 'a-2': [1_500] })
+  const reply = ask(question)
+  await world.pass(500)
+  reply.leave()
+  await world.pass(5_000)
+  assert.equal(world.calls.length, 2)
+  assert.equal(world.timers(), 0)
+})

@@ -1,0 +1,633 @@
+/** Two attempts at once, and what repeating may cost. Everything else about trying is in `handle.test.ts`. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Bench, bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import { fail } from '../../core/failure.ts'
+import type { Exchange } from '../../core/trace.ts'
+import { type Summary, summarize } from '../../core/trace-summary.ts'
+
+const question = (stream: boolean, more: object = {}) => ({
+  model: 'm',
+  messages: [{ role: 'user', content: 'hello' }],
+  stream,
+  ...more,
+})
+
+/** Settings by section. */
+type Sections = Readonly<Record<string, unknown>>
+type Part = (asked: Asked) => void
+const host = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
+const cast = (parts: Readonly<Record<string, Part>>) => (asked: Asked) => parts[host(asked)]?.(asked)
+const isStream = ({ headers }: Asked) => headers.accept === 'text/event-stream'
+
+const answers: Part = (asked) =>
+  isStream(asked)
+    ? play.stream(asked, said.stream(`by ${host(asked)}`))
+    : play.json(asked, 200, said.chat(`by ${host(asked)}`))
+const nothing: Part = (asked) => play.json(asked, 200, said.chat(''))
+const says =
+  (status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}): Part =>
+  (asked) =>
+    play.error(asked, status, error, headers)
+const hangs: Part = () => {}
+/** A stream that begins and then says no more; of a whole answer, its head. */
+const begins: Part = (asked) => {
+  asked.head(200, { 'content-type': isStream(asked) ? 'text/event-stream' : 'application/json' })
+  if (isStream(asked)) asked.send(said.role())
+}
+
+const hedged: Sections = { hedge: { percent: 100, delay: 1_000 }, strategy: 'priority' }
+
+const abc = () => [instance('a'), instance('b'), instance('c')]
+const hosts = ({ world }: Bench) => world.calls.map(host).join('')
+const said_ = (reply: CapturedReply, stream: boolean): string =>
+  stream
+    ? [...reply.text.matchAll(/"content":"([^"]+)"/g)].map(([, text]) => text).join('')
+    : reply.json.choices[0].message.content
+const lastOf = ({ news }: Bench): Summary => {
+  const told = news.flatMap((item): Exchange[] => (item.event === 'request' ? [item.exchange] : []))
+  return summarize(told.at(-1) ?? [])
+}
+/** Nothing of the request is left: no timer, no claim. */
+const isOver = ({ gateway, world }: Bench) => {
+  assert.equal(world.timers(), 0, 'a timer is left')
+  for (const one of gateway.config().instances)
+    for (const key of one.keys)
+      assert.equal(gateway.board.inFlight(one, key), 0, `${one.id} is taken to be asked still`)
+}
+const callTo = ({ world }: Bench, id: string): Asked => {
+  const call = world.calls.findLast((asked) => host(asked) === id)
+  assert.ok(call, `${id} was not asked`)
+  return call
+}
+
+type Case = {
+  readonly name: string
+  readonly parts: Readonly<Record<string, Part>>
+  /** Once the hedge has begun, and 500 ms after that, what these do. */
+  readonly next?: readonly (readonly [string, Part])[]
+  readonly settings?: Sections
+  readonly hosts: string
+  readonly trail: string
+  readonly by?: string
+  readonly status?: number
+  readonly code?: string
+  readonly hedge: Summary['hedge']
+}
+
+const cases: readonly Case[] = [
+  {
+    name: 'the second is quicker',
+    parts: { a: hangs, b: answers },
+    hosts: 'ab',
+    trail: 'a:abandoned, b:200',
+    by: 'b',
+    hedge: 'won',
+  },
+  {
+    name: 'the first had begun',
+    parts: { a: begins, b: answers },
+    hosts: 'ab',
+    trail: 'a:abandoned, b:200',
+    by: 'b',
+    hedge: 'won',
+  },
+  {
+    name: 'the first is quicker after all',
+    parts: { a: hangs, b: begins },
+    next: [['a', answers]],
+    hosts: 'ab',
+    trail: 'a:200, b:abandoned',
+    by: 'a',
+    hedge: 'lost',
+  },
+  {
+    name: 'the first fails, and the second is the attempt',
+    parts: { a: hangs, b: hangs },
+    next: [
+      ['a', says(500)],
+      ['b', answers],
+    ],
+    hosts: 'ab',
+    trail: 'a:500, b:200',
+    by: 'b',
+    hedge: 'won',
+  },
+  {
+    name: 'the second fails, and the first is waited for',
+    parts: { a: hangs, b: says(500) },
+    next: [['a', answers]],
+    hosts: 'ab',
+    trail: 'a:200, b:500',
+    by: 'a',
+    hedge: 'lost',
+  },
+  {
+    name: 'both fail, and a third answers',
+    parts: { a: hangs, b: hangs, c: answers },
+    next: [
+      ['b', says(500)],
+      ['a', says(503)],
+    ],
+    hosts: 'abc',
+    trail: 'a:503, b:500, c:200',
+    by: 'c',
+    hedge: 'lost',
+  },
+  {
+    name: 'both count as attempts',
+    parts: { a: hangs, b: hangs, c: answers },
+    next: [
+      ['a', says(500)],
+      ['b', says(500)],
+    ],
+    settings: { retry: { maxAttempts: 2 } },
+    hosts: 'ab',
+    trail: 'a:500, b:500',
+    status: 502,
+    code: 'status',
+    hedge: 'lost',
+  },
+  {
+    name: 'there is no attempt left',
+    parts: { a: hangs, b: answers },
+    next: [['a', says(500)]],
+    settings: { retry: { maxAttempts: 1 } },
+    hosts: 'a',
+    trail: 'a:500',
+    status: 502,
+    code: 'status',
+    hedge: undefined,
+  },
+  {
+    name: 'one dead key is no attempt',
+    parts: { a: hangs, b: says(401), c: answers },
+    next: [['a', says(500)]],
+    settings: { retry: { maxAttempts: 2 } },
+    hosts: 'abc',
+    trail: 'a:500, b:401, c:200',
+    by: 'c',
+    hedge: 'lost',
+  },
+  {
+    name: 'what the first refuses for its content is not had from the second',
+    parts: { a: hangs, b: begins },
+    next: [
+      ['a', says(400, { code: 'content_policy_violation' })],
+      ['b', answers],
+    ],
+    hosts: 'ab',
+    trail: 'a:400, b:abandoned',
+    status: 400,
+    code: 'content_policy_violation',
+    hedge: 'lost',
+  },
+  {
+    name: 'nor what it finds wrong with the request',
+    parts: { a: hangs, b: begins },
+    next: [['a', says(400, { type: 'invalid_request_error' })]],
+    hosts: 'ab',
+    trail: 'a:400, b:abandoned',
+    status: 400,
+    hedge: 'lost',
+  },
+  {
+    name: 'what the second finds wrong, the first may answer',
+    parts: { a: hangs, b: says(400, { type: 'invalid_request_error' }) },
+    next: [['a', answers]],
+    hosts: 'ab',
+    trail: 'a:200, b:400',
+    by: 'a',
+    hedge: 'lost',
+  },
+  {
+    name: 'and if it cannot, that is told, and nobody else asked',
+    parts: { a: hangs, b: says(400, { code: 'content_policy_violation' }), c: answers },
+    next: [['a', says(503)]],
+    hosts: 'ab',
+    trail: 'a:503, b:400',
+    status: 400,
+    code: 'content_policy_violation',
+    hedge: 'lost',
+  },
+  {
+    name: 'nothing, twice',
+    parts: { a: hangs, b: nothing, c: answers },
+    next: [['a', nothing]],
+    hosts: 'ab',
+    trail: 'a:empty, b:empty',
+    by: 'a',
+    hedge: 'lost',
+  },
+]
+
+for (const stream of [false, true])
+  for (const { name, parts, next = [], settings, hedge, trail, by, status = 200, code, ...one } of cases)
+    test(`hedge: ${name}: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
+      const it = bench(abc(), cast(parts), { ...hedged, ...settings })
+      const reply = it.ask(question(stream))
+      await it.world.pass(999)
+      assert.equal(hosts(it), 'a')
+      await it.world.pass(1)
+      for (const [who, acts] of next) {
+        await it.world.pass(500)
+        const call = it.world.calls.findLast((asked) => host(asked) === who)
+        if (call && !call.aborted) acts(call)
+        await it.world.settle()
+      }
+      assert.equal(hosts(it), one.hosts)
+      assert.equal(reply.over, 'ended', reply.text)
+      assert.equal(reply.status, status, reply.text)
+      assert.equal(reply.headers['x-headgate-trail'], trail.replaceAll(/([abc]):/g, '$1#k1:'))
+      assert.equal(reply.headers['x-headgate-attempts'], String(one.hosts.length))
+      if (by) assert.equal(reply.headers['x-headgate-provider'], by)
+      if (by && !trail.includes('empty')) assert.equal(said_(reply, stream), `by ${by}`)
+      if (code) assert.equal(reply.json.error.code, code)
+      const summary = lastOf(it)
+      assert.equal(summary.hedge, hedge)
+      assert.ok(summary.overheadMs < 1, `${summary.overheadMs}`)
+      for (const [index, attempt] of summary.attempts.entries())
+        if (attempt.end === 'abandoned') assert.equal(it.world.calls[index]?.aborted, true, 'the loser’s call goes on')
+      isOver(it)
+    })
+
+test('hedge: that it takes over from a first that failed is told as a fallback, and nothing else is', async () => {
+  const told = ({ news }: Bench) =>
+    news.flatMap((item) => (item.event === 'fallback' ? [`${item.from} ${item.to} ${item.kind}`] : []))
+  for (const [first, second, expected] of [
+    [says(500), answers, ['a#k1/m b#k1/m status']],
+    [answers, says(500), []],
+  ] as const) {
+    const it = bench(abc(), cast({ a: hangs, b: hangs, c: answers }), hedged)
+    it.ask(question(false))
+    await it.world.pass(1_000)
+    // The one that fails does so first.
+    for (const [who, acts] of expected.length > 0
+      ? ([
+          ['a', first],
+          ['b', second],
+        ] as const)
+      : ([
+          ['b', second],
+          ['a', first],
+        ] as const)) {
+      acts(callTo(it, who))
+      await it.world.settle()
+    }
+    assert.deepEqual(told(it), expected)
+  }
+})
+
+test('hedge: whoever may not be asked at once is passed over', async () => {
+  const limited = says(429, {}, { 'retry-after': '60' })
+  const it = bench(abc(), cast({ a: hangs, b: limited, c: answers }), hedged)
+  // A request for b finds it limited.
+  const first = it.ask({ ...question(false), model: 'b/m' })
+  await it.world.pass(0)
+  answers(callTo(it, 'a'))
+  await it.world.settle()
+  assert.equal(first.headers['x-headgate-trail'], 'b#k1:429, a#k1:200')
+  it.ask(question(false))
+  await it.world.pass(1_000)
+  assert.equal(hosts(it), 'baac')
+  isOver(it)
+})
+
+// ── When there is none ────────────────────────────────────────────────────────────────────────────────────────────
+
+const chatTool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+
+/** [why not, instances, settings, what else is asked] */
+const none: readonly (readonly [string, ReturnType<typeof abc>, Sections, object])[] = [
+  ['nothing is said about it', abc(), {}, {}],
+  ['its share is 0', abc(), { hedge: { percent: 0, delay: 0 } }, {}],
+  ['another key is no other provider', [instance('a', ['k1', 'k2'])], hedged, {}],
+  [
+    'nobody else is fit',
+    [instance('a'), instance('b', ['k1'], { speaks: [{ protocol: 'ollama' }] })],
+    hedged,
+    { n: 2 },
+  ],
+  ['the answer is to be kept there', abc(), hedged, { store: true }],
+  ['a tool runs there', abc(), hedged, { web_search_options: {} }],
+  ['the budget of repeats is spent', abc(), { ...hedged, retry: { budgetPercent: 0, budgetFloor: 0 } }, {}],
+  ['not enough has been saved up', abc(), { hedge: { percent: 99, delay: 1_000 } }, {}],
+]
+for (const stream of [false, true])
+  for (const [why, instances, settings, more] of none)
+    test(`hedge: none where ${why}: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
+      const it = bench(instances, hangs, { ...settings, circuit: { timeout: 0 }, timeout: { firstContent: 0 } })
+      const reply = it.ask(question(stream, more))
+      await it.world.pass(60_000)
+      assert.equal(hosts(it), 'a')
+      answers(callTo(it, 'a'))
+      await it.world.settle()
+      assert.equal(reply.status, 200, reply.text)
+      assert.equal(lastOf(it).hedge, undefined)
+      isOver(it)
+    })
+
+test('hedge: functions the client runs are no reason against one', async () => {
+  const it = bench(abc(), hangs, hedged)
+  it.ask(question(false, { tools: [chatTool], store: false }))
+  await it.world.pass(1_000)
+  assert.equal(hosts(it), 'ab')
+})
+
+test('hedge: once a request, whatever becomes of it', async () => {
+  const it = bench(abc(), cast({ a: hangs, b: says(500), c: hangs }), { ...hedged, circuit: { timeout: 0 } })
+  it.ask(question(false))
+  await it.world.pass(30_000)
+  assert.equal(hosts(it), 'ab')
+})
+
+test('hedge: half of the requests, if so many are allowed', async () => {
+  const it = bench(abc(), cast({ a: hangs, b: answers }), {
+    hedge: { percent: 50, delay: 1_000 },
+    circuit: { timeout: 0 },
+  })
+  const trails: string[] = []
+  for (let n = 0; n < 6; n++) {
+    const reply = it.ask(question(false))
+    await it.world.pass(1_500)
+    if (!reply.over) answers(callTo(it, 'a'))
+    await it.world.settle()
+    trails.push(reply.headers['x-headgate-provider'] ?? '')
+  }
+  assert.equal(trails.join(''), 'ababab')
+})
+
+test('hedge: a first that is always slow is given the time it needs, streamed and whole apart', async () => {
+  for (const stream of [false, true]) {
+    const it = bench(abc(), hangs, { ...hedged, hedge: { percent: 1, delay: 1_000 } })
+    for (let n = 0; n < 99; n++) {
+      it.ask(question(stream))
+      await it.world.pass(n < 94 ? 2_500 : 4_000)
+      answers(callTo(it, 'a'))
+      await it.world.settle()
+    }
+    assert.equal(hosts(it), 'a'.repeat(99))
+    // 89 of the last 94 answers within five minutes took 2.5 s, which is the 95th percentile still.
+    it.ask(question(stream))
+    await it.world.pass(2_499)
+    assert.equal(it.world.calls.length, 99 + 1)
+    await it.world.pass(1_501)
+    assert.equal(hosts(it).slice(99), 'ab')
+  }
+})
+
+test('hedge: the first is charged nothing for having been let go', async () => {
+  const it = bench(abc(), cast({ a: hangs, b: answers }), { ...hedged, circuit: { consecutiveFailures: 1 } })
+  for (let n = 0; n < 3; n++) {
+    it.ask(question(n % 2 === 0))
+    await it.world.pass(1_000)
+  }
+  assert.equal(hosts(it), 'ababab')
+  assert.deepEqual(
+    it.news.filter(({ event }) => event !== 'request'),
+    [],
+  )
+})
+
+// ── Stopped while two are under way ───────────────────────────────────────────────────────────────────────────────
+
+const stops: readonly (readonly [string, (it: Bench, reply: CapturedReply) => Promise<void> | void, string])[] = [
+  ['the client leaves', (_, reply) => reply.leave(), 'client_gone'],
+  ['its time is over', (it) => it.world.pass(10_000), 'deadline'],
+  [
+    'the process ends',
+    ({ gateway }) => {
+      for (const stop of gateway.live) stop.now(fail('shutdown', 'the process ends'))
+    },
+    'shutdown',
+  ],
+]
+for (const stream of [false, true])
+  for (const [name, stop, kind] of stops)
+    test(`hedge: ${name}: both are ended, and nobody else is asked: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
+      const it = bench(abc(), begins, { ...hedged, timeout: { request: 5_000 } })
+      const reply = it.ask(question(stream))
+      await it.world.pass(1_000)
+      assert.equal(hosts(it), 'ab')
+      await stop(it, reply)
+      await it.world.settle()
+      assert.equal(hosts(it), 'ab')
+      assert.deepEqual(
+        it.world.calls.map(({ aborted }) => aborted),
+        [true, true],
+      )
+      assert.equal(reply.over, kind === 'client_gone' ? 'cut' : 'ended')
+      assert.equal(lastOf(it).failure?.kind, kind)
+      isOver(it)
+    })
+
+test('hedge: what is being stopped begins none', async () => {
+  const it = bench(abc(), hangs, { ...hedged, timeout: { request: 1_000 } })
+  const reply = it.ask(question(false))
+  await it.world.pass(5_000)
+  assert.equal(hosts(it), 'a')
+  assert.equal(reply.status, 504)
+  isOver(it)
+})
+
+// ── The budget of repeats ─────────────────────────────────────────────────────────────────────────────────────────
+
+test('budget: a key skipped for the budget alone is in the trail and the log, and the last error is returned', async () => {
+  const settings: Sections = { retry: { budgetPercent: 0, budgetFloor: 1 }, circuit: { consecutiveFailures: 0 } }
+  const it = bench([instance('a', ['k1', 'k2'])], says(500, { message: 'it broke' }), settings)
+  const seen: (readonly [attempts: string | undefined, trail: string | undefined, skipped: readonly string[]])[] = []
+  for (let n = 0; n < 2; n++) {
+    const reply = it.ask(question(false))
+    await it.world.pass(0)
+    assert.equal(reply.status, 502)
+    assert.match(reply.json.error.message, /it broke/)
+    const { 'x-headgate-attempts': attempts, 'x-headgate-trail': trail } = reply.headers
+    assert.equal(reply.json.error.attempts.length, Number(attempts), 'only attempts are listed as such')
+    seen.push([attempts, trail?.replaceAll(/k[12]/g, 'k'), lastOf(it).skipped.map(({ why }) => why)])
+  }
+  assert.deepEqual(seen, [
+    ['2', 'a#k:500, a#k:500', []],
+    ['1', 'a#k:500, a#k:budget', ['budget']],
+  ])
+})
+
+test('budget: failover to another model of the same provider is never refused', async () => {
+  const settings: Sections = {
+    retry: { budgetPercent: 0, budgetFloor: 0 },
+    circuit: { consecutiveFailures: 0, minRequests: 1_000 },
+    routes: { pair: ['a/big', 'a/small'] },
+  }
+  const bigFails: Part = (asked) => (asked.body?.includes('"big"') ? says(500)(asked) : answers(asked))
+  const it = bench([instance('a')], bigFails, settings)
+  for (let n = 0; n < 20; n++) {
+    const reply = it.ask({ ...question(n % 2 === 0), model: 'pair' })
+    await it.world.pass(0)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-model'], 'small')
+    assert.equal(reply.headers['x-headgate-trail'], 'a#k1:500, a#k1:200')
+  }
+})
+
+test('budget: each model of a provider has its own', async () => {
+  const settings: Sections = {
+    retry: { budgetPercent: 0, budgetFloor: 1 },
+    circuit: { consecutiveFailures: 0, minRequests: 1_000 },
+    fallback: 'none',
+  }
+  const it = bench([instance('a', ['k1', 'k2'])], says(500), settings)
+  const attempts: string[] = []
+  for (const model of ['a/one', 'a/one', 'a/two', 'a/two']) {
+    const reply = it.ask({ ...question(false), model })
+    await it.world.pass(0)
+    attempts.push(reply.headers['x-headgate-attempts'] ?? '')
+  }
+  assert.deepEqual(attempts, ['2', '1', '2', '1'])
+})
+
+test('budget: one client’s failing requests leave the others theirs', async () => {
+  const settings: Sections = {
+    retry: { budgetPercent: 0, budgetFloor: 4 },
+    circuit: { consecutiveFailures: 0, minRequests: 1_000 },
+  }
+  const it = bench([instance('a', ['k1', 'k2'])], says(500), settings)
+  const attempts: string[] = []
+  for (const client of ['x', 'x', 'x', 'x', 'y', 'y', 'y', 'z']) {
+    const reply = it.ask(question(false), 'openai-chat', client)
+    await it.world.pass(0)
+    attempts.push(`${client}${reply.headers['x-headgate-attempts']}`)
+  }
+  assert.deepEqual(attempts, ['x2', 'x2', 'x1', 'x1', 'y2', 'y2', 'y1', 'z1'])
+})
+
+test('budget: the only target is not asked again for what may have had effects', async () => {
+  const tool = { type: 'mcp', server_label: 'mail', server_url: 'https://mail.example' }
+  const responses = () => [instance('a', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })]
+  for (const [tools, calls] of [
+    [[], 2],
+    [[tool], 1],
+  ] as const) {
+    const it = bench(responses(), says(500), {})
+    it.ask({ model: 'm', input: 'hello', tools }, 'openai-responses')
+    await it.world.pass(5_000)
+    assert.equal(it.world.calls.length, calls)
+    // Nor on the way there, where a connection that has died is made anew unseen.
+    assert.equal(it.world.calls[0]?.once === true, calls === 1)
+  }
+})
+
+/** 60 providers of which each counts how often something was written for it. */
+const counting = (parts: (id: string) => Part, more: object = {}) => {
+  const written: string[] = []
+  const ids = Array.from({ length: 60 }, (_, n) => `p${n}`)
+  const instances = ids.map((id) =>
+    instance(id, ['k1'], {
+      quirks: {
+        requestBody: (body) => {
+          written.push(id)
+          return body
+        },
+      },
+    }),
+  )
+  const circuit = { consecutiveFailures: 1, slowStart: 0, whenAllOpen: 'fail' }
+  const it = bench(instances, (asked) => parts(host(asked))(asked), { circuit, retry: { maxAttempts: 100 }, ...more })
+  return { it, written }
+}
+const refuses: Part = (asked) => asked.fail(fail('refused', 'refused'))
+
+test('open circuits: who is passed over is written nothing for', async () => {
+  const { it, written } = counting((id) => (id === 'p59' ? answers : refuses))
+  for (const wanted of [60, 1, 1]) {
+    written.length = 0
+    const reply = it.ask(question(false))
+    for (let n = 0; n < 60 && reply.status === null; n++) await it.world.pass(10)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(written.length, wanted)
+  }
+})
+
+test('open circuits: where nobody is left, what nobody could carry is said rather than that they are out', async () => {
+  // What no other format has, and the answer needs.
+  const foreign = { tools: [{ type: 'local_shell' }] }
+  const it = bench([instance('a'), instance('b')], refuses, {
+    circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
+  })
+  it.ask(question(false))
+  await it.world.pass(5_000)
+  assert.equal(it.world.calls.length, 2)
+  const out = it.ask(question(false))
+  const unfit = it.ask({ model: 'm', input: 'hello', ...foreign }, 'openai-responses')
+  await it.world.pass(5_000)
+  assert.deepEqual([out.status, unfit.status], [503, 400])
+  assert.equal(it.world.calls.length, 2)
+})
+
+// ── Skipped targets ───────────────────────────────────────────────────────────────────────────────────────────────
+
+test('skipped: an open circuit, a limited key and an unfit model are in the trail and the log, and are no attempts', async () => {
+  const parts = {
+    a: refuses,
+    b: says(429, {}, { 'retry-after': '60' }),
+    d: answers,
+  }
+  // Two keys of an unfit model are one skip, under either key.
+  const unfit = instance('c', ['k1', 'k2'], { speaks: [{ protocol: 'ollama' }] })
+  const oneKey = (text = '') => text.replaceAll('c#k2', 'c#k1')
+  const it = bench([instance('a'), instance('b'), unfit, instance('d')], cast(parts), {
+    circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
+  })
+  const first = it.ask(question(false, { n: 2 }))
+  await it.world.pass(0)
+  assert.equal(oneKey(first.headers['x-headgate-trail']), 'a#k1:refused, b#k1:429, c#k1:unfit, d#k1:200')
+  for (const stream of [false, true]) {
+    const reply = it.ask(question(stream, { n: 2 }))
+    await it.world.pass(0)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(oneKey(reply.headers['x-headgate-trail']), 'a#k1:circuit, b#k1:rate_limited, c#k1:unfit, d#k1:200')
+    assert.equal(reply.headers['x-headgate-attempts'], '1')
+    const { skipped, attempts } = lastOf(it)
+    assert.deepEqual(
+      skipped.map(({ provider, model, key, why }) => oneKey(`${provider}#${key}/${model}:${why}`)),
+      ['a#k1/m:circuit', 'b#k1/m:rate_limited', 'c#k1/m:unfit'],
+    )
+    assert.equal(attempts.length, 1)
+  }
+})
+
+test('skipped: a target that stays out is listed once, however many attempts follow', async () => {
+  // A conflict is charged to no circuit.
+  const it = bench(abc(), cast({ a: refuses, b: says(409), c: answers }), {
+    circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
+  })
+  const trails: (string | undefined)[] = []
+  for (let n = 0; n < 2; n++) {
+    const reply = it.ask(question(false))
+    await it.world.pass(0)
+    trails.push(reply.headers['x-headgate-trail'])
+  }
+  assert.deepEqual(trails, ['a#k1:refused, b#k1:409, c#k1:200', 'a#k1:circuit, b#k1:409, c#k1:200'])
+})
+
+test('skipped: a model with a window no larger than one that was too small', async () => {
+  const tooLong = says(400, { code: 'context_length_exceeded' })
+  const windows: Readonly<Record<string, number>> = { a: 8_000, b: 4_000, c: 32_000 }
+  const it = bench(abc(), cast({ a: tooLong, c: answers }), {}, (provider) => ({
+    contextWindow: windows[provider] ?? 0,
+  }))
+  const reply = it.ask(question(false))
+  await it.world.pass(0)
+  assert.equal(reply.headers['x-headgate-trail'], 'a#k1:400, b#k1:window, c#k1:200')
+})
+
+test('skipped: twelve are listed and the others counted, so that the trail still ends with the answer', async () => {
+  const { it } = counting((id) => (id === 'p59' ? answers : refuses))
+  for (let n = 0; n < 2; n++) {
+    const reply = it.ask(question(false))
+    for (let tries = 0; tries < 60 && reply.status === null; tries++) await it.world.pass(10)
+    if (n === 0) continue
+    const trail = reply.headers['x-headgate-trail'] ?? ''
+    assert.equal(trail.split(', ').length, 14)
+    assert.match(trail, /^p0#k1:circuit, p1#k1:circuit, .*p11#k1:circuit, \+47 skipped, p59#k1:200$/)
+  }
+})

@@ -1,0 +1,564 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import type { Asked } from '../../../test/support/still-world.ts'
+import type { Received } from '../../core/http-exchange.ts'
+import { summarize } from '../../core/trace-summary.ts'
+import { protocols } from '../../protocols/index.ts'
+import { handle } from '../chat/serve-chat.ts'
+import { repeatableChat, sharing } from './idempotency.ts'
+
+const protocol = protocols['openai-chat']
+
+const question = (more: object = {}) => ({
+  model: 'm',
+  messages: [{ role: 'user', content: 'hello' }],
+  stream: true,
+  ...more,
+})
+
+type Wish = { readonly key?: string; readonly client?: string; readonly headers?: Readonly<Record<string, string>> }
+
+/** A gateway with its answers shared; digests are the texts themselves. */
+const shared = (script: (asked: Asked) => void, settings: object = {}) => {
+  const made = bench([instance('a')], script, { keepAlive: { interval: 0 }, ...settings })
+  let config = made.gateway.config()
+  const gateway = { ...made.gateway, config: () => config }
+  const share = sharing(gateway, (text) => text)
+  let number = 0
+  const ask = (body: object | string, { key, client = '', headers = {} }: Wish = {}) => {
+    const reply = new CapturedReply()
+    const received: Received = {
+      id: `req_${String.fromCharCode(97 + number++)}`,
+      method: 'POST',
+      path: '/v1/chat/completions',
+      query: '',
+      headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      local: true,
+      client,
+    }
+    reply.done = share(
+      { protocol, style: 'chat', received, reply, repeatable: repeatableChat(protocol, false) },
+      (gateway, to) => handle(gateway, protocol, received, to),
+    )
+    return reply
+  }
+  /** Another configuration, with the same in it. */
+  const reload = () => {
+    config = { ...config }
+  }
+  const lines = () => made.news.flatMap((news) => (news.event === 'request' ? [summarize(news.exchange)] : []))
+  return { ...made, ask, share, reload, lines, calls: made.world.calls }
+}
+
+/** Answers what it was asked for, at once. */
+const answers = (asked: Asked) =>
+  asked.headers.accept === 'text/event-stream'
+    ? play.stream(asked, said.stream('Hel', 'lo'))
+    : play.json(asked, 200, said.chat('Hello'))
+
+/** Begins to answer, and leaves the rest to the test. */
+const begins = (asked: Asked) => {
+  asked.head(200, { 'content-type': 'text/event-stream' })
+  asked.send(said.role() + said.chunk({ content: 'Hel' }))
+}
+const ends = (asked: Asked | undefined) => {
+  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+  asked?.end()
+}
+
+// ── Idempotency-Key ──────────────────────────────────────────────────────────────────────────────────────────────
+
+for (const stream of [true, false])
+  test(`idempotency: the same key gets the stored answer, ${stream ? 'streamed' : 'whole'}`, async () => {
+    const { ask, world, calls, lines } = shared(answers)
+    const first = ask(question({ stream }), { key: 'k' })
+    await world.settle()
+    const again = ask(question({ stream }), { key: 'k' })
+    await world.settle()
+    assert.equal(calls.length, 1)
+    assert.deepEqual([again.status, again.text, again.over], [200, first.text, 'ended'])
+    assert.equal(first.headers['x-headgate-idempotent'], undefined)
+    assert.equal(again.headers['x-headgate-idempotent'], 'stored')
+    assert.deepEqual([first.headers['x-request-id'], again.headers['x-request-id']], ['req_a', 'req_b'])
+    const [one, two] = lines()
+    assert.deepEqual([one?.shared, two?.shared], [undefined, { how: 'stored', with: 'req_a' }])
+    assert.ok(one?.usage)
+    assert.equal(two?.usage, undefined)
+    assert.deepEqual([two?.outcome, two?.model, two?.stream, two?.attempts.length], ['answered', 'm', stream, 0])
+  })
+
+test('idempotency: who comes while it runs gets it from the beginning, then live', async () => {
+  const { ask, world, calls, lines } = shared(begins)
+  const first = ask(question(), { key: 'k' })
+  await world.settle()
+  const second = ask(question(), { key: 'k' })
+  assert.equal(second.text, first.text)
+  assert.match(second.text, /Hel/)
+  ends(calls[0])
+  await world.settle()
+  assert.deepEqual([calls.length, second.text, second.over], [1, first.text, 'ended'])
+  assert.equal(second.headers['x-headgate-idempotent'], 'joined')
+  assert.deepEqual(
+    lines().map((line) => [line.id, line.shared?.how, line.outcome]),
+    [
+      ['req_a', undefined, 'answered'],
+      ['req_b', 'joined', 'answered'],
+    ],
+  )
+})
+
+test('idempotency: the client leaves, the answer goes on, and the client comes back for it', async () => {
+  const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 30_000 } })
+  const first = ask(question(), { key: 'k' })
+  await world.settle()
+  first.leave()
+  await world.pass(20_000)
+  assert.equal(calls[0]?.aborted, false)
+  const second = ask(question(), { key: 'k' })
+  await world.pass(35_000)
+  ends(calls[0])
+  await world.settle()
+  assert.equal(calls.length, 1)
+  assert.match(second.text, /Hel[\s\S]*lo[\s\S]*DONE/)
+  assert.deepEqual(
+    lines().map(({ id, outcome, shared: how }) => [id, outcome, how?.how]),
+    [
+      ['req_a', 'answered', 'left'],
+      ['req_b', 'answered', 'joined'],
+    ],
+  )
+})
+
+test('idempotency: it goes on for as long as configured, and who comes then asks anew', async () => {
+  const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 5_000 } })
+  ask(question(), { key: 'k' })
+  await world.settle()
+  ask(question(), { key: 'other' }).leave()
+  await world.settle()
+  const [, second] = calls
+  await world.pass(4_999)
+  assert.equal(second?.aborted, false)
+  await world.pass(2)
+  assert.equal(second?.aborted, true)
+  assert.equal(calls[0]?.aborted, false)
+  ask(question(), { key: 'other' })
+  await world.settle()
+  assert.equal(calls.length, 3)
+  assert.equal(lines()[0]?.outcome, 'client_gone')
+})
+
+for (const [name, settings] of [
+  ['finish is 0', { idempotency: { finish: 0 } }],
+  ['nothing is kept', { idempotency: { keep: 0 } }],
+] as const)
+  test(`idempotency: ${name}, and a client that leaves ends its call at once`, async () => {
+    const { ask, world, calls } = shared(begins, settings)
+    const first = ask(question(), { key: 'k' })
+    await world.settle()
+    first.leave()
+    assert.equal(calls[0]?.aborted, true)
+  })
+
+test('idempotency: without a key nothing is shared', async () => {
+  const { ask, world, calls } = shared(answers)
+  ask(question())
+  const second = ask(question())
+  await world.settle()
+  assert.equal(calls.length, 2)
+  assert.equal(second.headers['x-headgate-idempotent'], undefined)
+})
+
+const refusals: readonly (readonly [string, object, Wish, number, string])[] = [
+  ['another body', question({ user: 'x' }), { key: 'k' }, 422, 'idempotency_key_reused'],
+  ['a key that is none', question(), { key: 'a b' }, 400, 'invalid_value'],
+  ['an empty key', question(), { key: '' }, 400, 'invalid_value'],
+]
+for (const [name, body, wish, status, code] of refusals)
+  test(`idempotency: ${name} is refused`, async () => {
+    const { ask, world, calls, lines } = shared(answers)
+    ask(question(), { key: 'k' })
+    await world.settle()
+    const second = ask(body, wish)
+    await world.settle()
+    assert.deepEqual(
+      [second.status, second.json.error.code, second.json.error.param],
+      [status, code, 'Idempotency-Key'],
+    )
+    assert.equal(second.headers['x-should-retry'], 'false')
+    assert.equal(second.headers['x-headgate-attempts'], '0')
+    assert.equal(calls.length, 1)
+    assert.deepEqual([lines().at(-1)?.outcome, lines().at(-1)?.status], ['refused', status])
+  })
+
+test('idempotency: the same key of another client is another key', async () => {
+  const { ask, world, calls } = shared(answers)
+  ask(question({ user: 'one' }), { key: 'k', client: 'one' })
+  await world.settle()
+  const other = ask(question({ user: 'two' }), { key: 'k', client: 'two' })
+  await world.settle()
+  assert.deepEqual([calls.length, other.status, other.headers['x-headgate-idempotent']], [2, 200, undefined])
+})
+
+const failing: readonly (readonly [string, (asked: Asked) => void, boolean])[] = [
+  ['an error', (asked) => play.error(asked, 400), false],
+  ['an error of the provider', (asked) => play.error(asked, 500), true],
+  ['a stream that breaks off', (asked) => play.stream(asked, said.role() + said.chunk({ content: 'Hel' })), true],
+  [
+    'a stream that breaks off by its own word',
+    (asked) =>
+      play.stream(asked, `${said.role()}${said.chunk({ content: 'Hel' })}data: {"error":{"message":"no"}}\n\n`),
+    true,
+  ],
+]
+for (const [name, script, stream] of failing)
+  test(`idempotency: ${name} is not stored, another try really tries`, async () => {
+    let good = false
+    const { ask, world, calls } = shared((asked) => (good ? answers(asked) : script(asked)))
+    ask(question({ stream }), { key: 'k' })
+    await world.pass(10_000)
+    const before = calls.length
+    good = true
+    const second = ask(question({ stream }), { key: 'k' })
+    await world.pass(10_000)
+    assert.deepEqual([second.status, second.over], [200, 'ended'])
+    assert.equal(second.headers['x-headgate-idempotent'], undefined)
+    assert.equal(calls.length, before + 1)
+    // The key stands for nothing yet where nothing came of it: another body may take it then.
+  })
+
+test('idempotency: an answer is forgotten in its time, asked for or not', async () => {
+  const { ask, world, calls } = shared(answers, { idempotency: { keep: 10_000 } })
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.equal(world.timers(), 1)
+  await world.pass(9_000)
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.equal(calls.length, 1)
+  await world.pass(1_001)
+  assert.equal(world.timers(), 0)
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('idempotency: the oldest answers make room for new ones', async () => {
+  const long = 'x'.repeat(150_000)
+  const { ask, world, calls } = shared((asked) => play.json(asked, 200, said.chat(long)), {
+    idempotency: { maxMegabytes: 1 },
+  })
+  const body = question({ stream: false })
+  for (let at = 0; at < 10; at++) {
+    ask(body, { key: `k${at}` })
+    await world.settle()
+  }
+  assert.equal(calls.length, 10)
+  ask(body, { key: 'k9' })
+  ask(body, { key: 'k4' })
+  await world.settle()
+  assert.equal(calls.length, 10)
+  ask(body, { key: 'k0' })
+  await world.settle()
+  assert.equal(calls.length, 11)
+})
+
+test('idempotency: an answer too long to keep goes on for its client; who comes meanwhile is told when to come back', async () => {
+  const { ask, world, calls } = shared(begins, { idempotency: { maxMegabytes: 1 } })
+  const first = ask(question(), { key: 'k' })
+  await world.settle()
+  const long = 'x'.repeat(300_000)
+  calls[0]?.send(said.chunk({ content: long }))
+  await world.settle()
+  const second = ask(question(), { key: 'k' })
+  assert.deepEqual([second.status, second.json.error.code], [409, 'idempotency_key_in_use'])
+  assert.deepEqual([second.headers['x-should-retry'], second.headers['retry-after']], ['true', '5'])
+  ends(calls[0])
+  await world.settle()
+  assert.ok(first.text.length > 300_000 && first.text.endsWith(said.done))
+  assert.equal(calls.length, 1)
+  // It was not kept: then the key asks anew.
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('idempotency: an answer too long to keep that nobody reads is ended', async () => {
+  const { ask, world, calls } = shared(begins, { idempotency: { maxMegabytes: 1 } })
+  ask(question(), { key: 'k' }).leave()
+  await world.settle()
+  assert.equal(calls[0]?.aborted, false)
+  calls[0]?.send(said.chunk({ content: 'x'.repeat(300_000) }))
+  await world.settle()
+  assert.equal(calls[0]?.aborted, true)
+})
+
+test('idempotency: a shutdown is told to all, and nothing of it is stored', async () => {
+  const { ask, world, gateway, calls } = shared(begins)
+  const first = ask(question(), { key: 'k' })
+  await world.settle()
+  const second = ask(question(), { key: 'k' })
+  for (const stop of gateway.live) stop.now({ kind: 'shutdown', message: 'over' })
+  await world.settle()
+  for (const reply of [first, second]) {
+    assert.match(reply.text, /server_shutdown/)
+    assert.equal(reply.over, 'ended')
+  }
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('idempotency: as many go on without a client as may be under way, and no more', async () => {
+  const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
+  const [one, two] = [ask(question(), { key: 'one' }), ask(question(), { key: 'two' })]
+  await world.settle()
+  one.leave()
+  two.leave()
+  assert.deepEqual(
+    calls.map(({ aborted }) => aborted),
+    [false, true],
+  )
+})
+
+test('idempotency: what somebody has come back for, and what is over, leaves room for another to go on', async () => {
+  const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
+  const [one, two, three] = ['one', 'two', 'three'].map((key) => ask(question(), { key }))
+  await world.settle()
+  one?.leave()
+  ask(question(), { key: 'one' })
+  two?.leave()
+  await world.settle()
+  assert.deepEqual([calls[0]?.aborted, calls[1]?.aborted], [false, false])
+  ends(calls[1])
+  await world.settle()
+  three?.leave()
+  assert.equal(calls[2]?.aborted, false)
+})
+
+test('idempotency: whoever comes back the moment it was given up asks anew', async () => {
+  const { ask, world, calls } = shared(begins, { idempotency: { finish: 0 } })
+  const first = ask(question(), { key: 'k' })
+  await world.settle()
+  first.leave()
+  const second = ask(question(), { key: 'k' })
+  await world.settle()
+  assert.deepEqual([calls.length, second.over], [2, null])
+  assert.match(second.text, /Hel/)
+})
+
+test('idempotency: a refusal that nobody recorded is not stored either', async () => {
+  const { share, world } = shared(answers)
+  let asked = 0
+  const body = JSON.stringify(question())
+  const headers = (name: string) => (name === 'idempotency-key' ? 'k' : undefined)
+  const received = { id: 'r', method: 'POST', path: '/', query: '', headers, body, local: true, client: '' }
+  for (let time = 0; time < 2; time++) {
+    const reply = new CapturedReply()
+    await share({ protocol, style: 'chat', received, reply, repeatable: () => null }, async (_, to) => {
+      asked++
+      to.head(400, {})
+      to.end('no')
+    })
+    await world.settle()
+    assert.equal(reply.text, 'no')
+  }
+  assert.equal(asked, 2)
+})
+
+// ── Coalescing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+const still = (more: object = {}) => question({ temperature: 0, ...more })
+const COALESCE = { coalesce: true }
+
+test('coalescing: many who say the same are one call upstream, each with a line of its own, paid once', async () => {
+  const { ask, world, calls, lines } = shared(begins, COALESCE)
+  const first = ask(still())
+  const others = Array.from({ length: 20 }, () => ask(still()))
+  await world.settle()
+  const late = ask(JSON.stringify(still(), null, 2))
+  calls[0]?.send(said.chunk({ content: 'lo' }))
+  calls[0]?.send(said.chunk({}, 'stop'))
+  calls[0]?.send(`data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n${said.done}`)
+  calls[0]?.end()
+  await world.settle()
+  assert.equal(calls.length, 1)
+  for (const reply of [...others, late]) {
+    assert.equal(reply.text, first.text)
+    assert.equal(reply.headers['x-headgate-coalesced'], 'true')
+  }
+  assert.equal(first.headers['x-headgate-coalesced'], undefined)
+  assert.equal(lines().length, 22)
+  assert.equal(lines().filter(({ usage }) => usage).length, 1)
+  assert.equal(lines().filter(({ shared: how }) => how?.how === 'coalesced').length, 21)
+  assert.ok(lines().every(({ overheadMs, outcome }) => overheadMs === 0 && outcome === 'answered'))
+})
+
+const apart: readonly (readonly [string, object, Wish, object, Wish])[] = [
+  ['not asked for by temperature or seed', question(), {}, question(), {}],
+  ['another body', still(), {}, still({ user: 'x' }), {}],
+  ['a member nobody knows', still({ new_thing: 1 }), {}, still({ new_thing: 2 }), {}],
+  ['streamed and whole', still(), {}, still({ stream: false }), {}],
+  ['another client', still(), { client: 'one' }, still(), { client: 'two' }],
+  ['another version asked for', still(), {}, still(), { headers: { 'openai-beta': 'x=1' } }],
+  ['no-store', still(), {}, still(), { headers: { 'cache-control': 'no-store' } }],
+]
+for (const [name, one, its, other, others] of apart)
+  test(`coalescing: ${name}: two calls`, async () => {
+    const { ask, world, calls } = shared(begins, COALESCE)
+    ask(one, its)
+    ask(other, others)
+    await world.settle()
+    assert.equal(calls.length, 2)
+  })
+
+test('coalescing: a body that gives a member twice is read differently by each: it is asked by itself', async () => {
+  const { ask, world, calls } = shared(begins, COALESCE)
+  for (const [from, to] of [
+    ['{', '{'],
+    ['{', '{"temperature":1,'],
+    ['"role"', '"role":"system","role"'],
+    ['"role"', '"role":"system","role"'],
+  ] as const)
+    ask(JSON.stringify(still()).replace(from, to))
+  await world.settle()
+  assert.equal(calls.length, 4)
+})
+
+test('coalescing: bodies of more than a million characters are not compared', async () => {
+  const { ask, world, calls } = shared(begins, COALESCE)
+  for (const [length, made] of [
+    [900_000, 1],
+    [1_100_000, 3],
+  ] as const) {
+    ask(still({ user: 'x'.repeat(length) }))
+    ask(still({ user: 'x'.repeat(length) }))
+    // Large bodies are processed in several turns of the event loop.
+    await world.pass(100)
+    assert.equal(calls.length, made)
+  }
+})
+
+test('coalescing: off unless asked for', async () => {
+  const { ask, world, calls } = shared(begins)
+  ask(still())
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('coalescing: nothing is kept: who comes when it is over asks anew', async () => {
+  const { ask, world, calls } = shared(answers, COALESCE)
+  ask(still())
+  await world.settle()
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+  assert.equal(world.timers(), 0)
+})
+
+test('coalescing: the first leaves and the others go on; the last leaves and the call is ended', async () => {
+  const { ask, world, calls, lines } = shared(begins, COALESCE)
+  const first = ask(still())
+  const second = ask(still())
+  await world.settle()
+  first.leave()
+  await world.settle()
+  assert.equal(calls[0]?.aborted, false)
+  calls[0]?.send(said.chunk({ content: 'more' }))
+  assert.match(second.text, /more/)
+  assert.doesNotMatch(first.text, /more/)
+  second.leave()
+  assert.equal(calls[0]?.aborted, true)
+  await world.settle()
+  assert.deepEqual(
+    lines()
+      .map(({ id, outcome }) => [id, outcome])
+      .sort(),
+    [
+      ['req_a', 'client_gone'],
+      ['req_b', 'client_gone'],
+    ],
+  )
+  // Who comes then is not given what was let go.
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('coalescing: those who wait share an error; the next is asked anew', async () => {
+  let fail = true
+  const { ask, world, calls } = shared((asked) => (fail ? play.error(asked, 400) : answers(asked)), COALESCE)
+  const body = still({ stream: false })
+  const [one, two] = [ask(body), ask(body)]
+  await world.settle()
+  assert.deepEqual([one.status, two.status, two.text, calls.length], [400, 400, one.text, 1])
+  assert.equal(two.headers['x-request-id'], 'req_b')
+  fail = false
+  const three = ask(body)
+  await world.settle()
+  assert.equal(three.status, 200)
+})
+
+test('coalescing: what is kept for a key is for that key alone', async () => {
+  const { ask, world, calls } = shared(answers, COALESCE)
+  ask(still(), { key: 'k' })
+  await world.settle()
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('coalescing: under another configuration it is another question', async () => {
+  const { ask, world, calls, reload } = shared(begins, COALESCE)
+  ask(still())
+  reload()
+  ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+})
+
+test('coalescing: where one answer has grown too long to join, the next is one that can be', async () => {
+  const { ask, world, calls } = shared(begins, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
+  ask(still())
+  await world.settle()
+  calls[0]?.send(said.chunk({ content: 'x'.repeat(300_000) }))
+  const second = ask(still())
+  await world.settle()
+  assert.equal(calls.length, 2)
+  ends(calls[0])
+  await world.settle()
+  const third = ask(still())
+  ends(calls[1])
+  await world.settle()
+  assert.deepEqual([calls.length, third.text], [2, second.text])
+})
+
+test('sharing: what is over leaves nothing behind that takes room', async () => {
+  const { ask, world, calls } = shared(answers, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
+  for (let time = 0; time < 600; time++) {
+    ask(still())
+    if (time % 50 === 0) await world.settle()
+    else await world.pass(0)
+  }
+  const before = calls.length
+  ask(question(), { key: 'k' })
+  await world.settle()
+  ask(question(), { key: 'k' })
+  await world.settle()
+  assert.deepEqual([before, calls.length], [600, 601])
+})
+
+test('coalescing: what a key joined is stored for the key', async () => {
+  const { ask, world, calls } = shared(begins, COALESCE)
+  ask(still())
+  await world.settle()
+  const second = ask(still(), { key: 'k' })
+  ends(calls[0])
+  await world.settle()
+  const again = ask(still(), { key: 'k' })
+  await world.settle()
+  assert.deepEqual([calls.length, again.text], [1, second.text])
+  assert.equal(again.headers['x-headgate-idempotent'], 'stored')
+})

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fold } from '../../core/chat.ts'
+import { run } from '../../core/stage.ts'
+import { oneByOne } from '../../protocols/framing/sse.ts'
+import { openaiChat } from '../../protocols/openai-chat/index.ts'
+import { type Reader, readerFor } from './answer-reader.ts'
+
+const whole = JSON.stringify({
+  choices: [{ index: 0, message: { role: 'assistant', content: 'héllo' }, finish_reason: 'stop' }],
+})
+const chunk = (delta: object, reason: string | null = null) =>
+  `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`
+const said = (content: string) => chunk({ content })
+const stream = `${chunk({ role: 'assistant', content: 'hé' })}${chunk({ content: 'llo' }, 'stop')}data: [DONE]\n\n`
+const page = '<!doctype html><title>Sign in to the network</title>'
+
+/** What an upstream says under which type and status, and what it is taken for: the text, or the kind of the failure. */
+const cases: readonly (readonly [
+  name: string,
+  status: number,
+  type: string,
+  body: string,
+  streamed: string,
+  asOne: string,
+])[] = [
+  ['a stream', 200, 'text/event-stream; charset=utf-8', stream, 'héllo', 'héllo'],
+  ['an answer', 200, 'application/json', whole, 'héllo', 'héllo'],
+  [
+    'an answer behind blanks that keep the connection alive',
+    200,
+    'application/json',
+    `\n \n${whole}`,
+    'héllo',
+    'héllo',
+  ],
+  ['a stream that calls itself JSON', 200, 'application/json', stream, 'héllo', 'malformed'],
+  ['one that begins with a comment', 200, 'application/json', `: hi\n\n${stream}`, 'héllo', 'malformed'],
+  ['a stream without a type', 200, '', stream, 'héllo', 'malformed'],
+  ['an answer without a type', 200, '', whole, 'héllo', 'héllo'],
+  ['blanks and nothing else', 200, 'application/json', ' \n', 'malformed', 'malformed'],
+  ['half an answer', 200, 'application/json', whole.slice(0, 40), 'malformed', 'malformed'],
+  ['a page', 200, 'text/html', page, 'not_json', 'not_json'],
+  ['a page that calls itself JSON', 200, 'application/json', page, 'not_json', 'not_json'],
+  ['a redirect', 302, 'text/html', '', 'redirect', 'redirect'],
+  ['an error', 429, 'application/json', '{"error":{"message":"slow down"}}', 'rate_limited', 'rate_limited'],
+  ['an error under the type of a stream', 503, 'text/event-stream', '{"error":{}}', 'overloaded', 'overloaded'],
+]
+
+const reading = (status: number, type: string, stream: boolean): Reader => {
+  const headers = (name: string) => (name === 'content-type' && type !== '' ? type : undefined)
+  return readerFor({ status, headers }, { protocol: openaiChat, quirks: undefined, translated: null, stream, date: 0 })
+}
+
+const read = (status: number, type: string, pieces: readonly Uint8Array[], stream: boolean): string => {
+  const reader = reading(status, type, stream)
+  const { blocks, failure } = fold(run(reader, pieces).flatMap(({ events }) => events))
+  return failure?.kind ?? blocks.map(({ text }) => text).join('')
+}
+
+for (const [name, status, type, body, streamed, asOne] of cases)
+  test(`reader: ${name}`, () => {
+    const bytes = new TextEncoder().encode(body)
+    for (const [stream, taken] of [
+      [true, streamed],
+      [false, asOne],
+    ] as const) {
+      assert.equal(read(status, type, [bytes], stream), taken)
+      for (let cut = 0; cut <= bytes.length; cut++)
+        assert.equal(read(status, type, [bytes.subarray(0, cut), bytes.subarray(cut)], stream), taken, `cut at ${cut}`)
+    }
+  })
+
+// ── Frames in a row ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The first text opens its block, the second says no more than that it goes on. */
+const begun = said('1') + said('2')
+
+/** A stream in two reads, and what each step of the second is: how many frames known by their bytes, or one that was read. */
+const rows: readonly (readonly [name: string, before: string, then: string, steps: readonly (number | 'read')[]])[] = [
+  ['one alone', begun, said('b'), [1]],
+  ['several', begun, said('b') + said('c ✓') + said('d\n"e"'), [3]],
+  ['behind half a one', begun + said('b').slice(0, 20), said('b').slice(20) + said('see') + said('d'), ['read', 2]],
+  ['before half a one', begun, said('b') + said('see') + said('d').slice(0, 20), [2]],
+  [
+    'with another between',
+    begun,
+    said('b') + chunk({ tool_calls: [] }) + said('see') + said('d'),
+    [1, 'read', 'read', 1],
+  ],
+  [
+    'the first ones of all',
+    '',
+    chunk({ role: 'assistant', content: '' }) + begun + said('b'),
+    ['read', 'read', 'read', 1],
+  ],
+  ['with the end', begun, `${said('b')}${chunk({}, 'stop')}data: [DONE]\n\n`, [1, 'read', 'read']],
+]
+
+for (const [name, before, then, steps] of rows)
+  test(`reader: frames in a row: ${name}`, () => {
+    const read = (bytesOf: (text: string) => Uint8Array) => {
+      const reader = reading(200, 'text/event-stream', true)
+      return [before, then].map((text) => reader.push(bytesOf(text)))
+    }
+    const [, second = []] = read(Buffer.from)
+    assert.deepEqual(
+      second.map(({ bytes, events }) => (bytes ? events.length : 'read')),
+      steps,
+    )
+    // The same as where every frame is read by itself.
+    const slow = read((text) => new TextEncoder().encode(text))
+    assert.ok(slow.flat().every(({ bytes }) => !bytes))
+    assert.deepEqual(read(Buffer.from).flat().flatMap(oneByOne), slow.flat())
+  })
+
+test('reader: where nothing is like the last, a read is taken apart a few times and no more', () => {
+  const reader = reading(200, 'text/event-stream', true)
+  const all = Array.from({ length: 50 }, (_, at) => chunk({ content: `${at}`, [`m${at}`]: at })).join('')
+  const steps = reader.push(Buffer.from(all))
+  assert.equal(steps.length, 50)
+  assert.deepEqual(steps.map(({ frame }) => frame?.raw).join(''), all)
+})

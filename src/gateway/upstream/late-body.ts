@@ -1,0 +1,31 @@
+import type { Source } from '../../core/http-exchange.ts'
+import { atOnce, inTurns, type Turn } from '../../core/steps.ts'
+
+/** A large body that is written in pieces, once it is to be sent. */
+export class LateBody {
+  readonly #write: () => Generator<undefined, Source, undefined>
+  #source: Source | null = null
+
+  constructor(write: () => Generator<undefined, Source, undefined>) {
+    this.#write = write
+  }
+
+  get isWritten(): boolean {
+    return this.#source !== null
+  }
+
+  /** Writes it in pieces. */
+  *steps(): Generator<undefined, void, undefined> {
+    this.#source = yield* this.#write()
+  }
+
+  /** Writes it at once if that is not done yet. */
+  get source(): Source {
+    this.#source ??= atOnce(this.#write())
+    return this.#source
+  }
+}
+
+/** Writes it in turns of the event loop; null: there is nothing to write. */
+export const writeInTurns = (late: LateBody | undefined, turn: Turn): Promise<void> | null =>
+  late && !late.isWritten ? inTurns(late.steps(), turn) : null

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { Instance, Provider, Wire } from '../../core/provider.ts'
+import { byStyle } from '../../protocols/index.ts'
+import { type Fitness, prepare } from './outbound-request.ts'
+import { ask } from './parse-request.ts'
+
+/** A vendor that gives up whatever it is told to, by its own names. */
+const givesUp = (...paths: readonly string[]): Provider => ({
+  name: 'strict',
+  title: 'Strict',
+  order: 1,
+  speaks: [{ protocol: 'anthropic-messages' }],
+  auth: 'none',
+  quirks: {
+    requestBody(body, _model, lost) {
+      for (const path of paths) lost(path)
+      return body
+    },
+  },
+})
+
+const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): readonly string[] =>
+  preparedFor(givesUp(...paths), style, body).dropped
+
+const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
+  const protocol = byStyle.get(style)
+  assert.ok(protocol)
+  const question = ask(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  assert.ok(question.ok)
+  const instance: Instance = {
+    id: 'strict',
+    provider,
+    baseUrl: 'https://strict.example/v1',
+    keys: [{ id: '0000', secret: null, weight: 1 }],
+    models: [],
+    speaks: provider.speaks,
+    variables: {},
+  }
+  const prepared = prepare(
+    question.value,
+    { instance, model: 'm', because: 'asked', weight: 1 },
+    { maxOutputTokens: 4_096 },
+  )
+  assert.ok(prepared)
+  return prepared
+}
+
+const hello = { model: 'any', input: 'hello' }
+const format = {
+  type: 'json_schema',
+  name: 'n',
+  schema: { type: 'object', properties: {}, additionalProperties: false },
+}
+const cases: readonly (readonly [name: string, style: string, body: JsonObject, gives: string[], told: string[]])[] = [
+  [
+    'by the same name',
+    'messages',
+    { model: 'any', max_tokens: 9, messages: [{ role: 'user', content: 'x' }], top_k: 3 },
+    ['top_k'],
+    ['top_k'],
+  ],
+  ['by the name it came from', 'responses', { ...hello, temperature: 1 }, ['temperature'], ['temperature']],
+  ['by another name', 'responses', { ...hello, max_output_tokens: 99 }, ['max_tokens'], ['max_output_tokens']],
+  ['below a list', 'responses', hello, ['messages[0].content'], ['input[0].content']],
+  [
+    'inside another, each by its own',
+    'responses',
+    { ...hello, reasoning: { effort: 'low', summary: 'auto' }, text: { format } },
+    ['output_config.effort', 'output_config.format.schema', 'thinking.display'],
+    ['reasoning.effort', 'text.format.schema', 'reasoning.summary'],
+  ],
+  ['that came from nowhere, as it is', 'responses', hello, ['speed'], ['speed']],
+]
+for (const [name, style, body, gives, told] of cases)
+  test(`prepare: what a provider gives up is named ${name}`, () =>
+    assert.deepEqual(dropped(style, body, ...gives), told))
+
+// ── In which format, and where ───────────────────────────────────────────────────────────────────────────────────
+
+/** Speaks two formats, the second with nothing that is called `held`. */
+const two = (more: Partial<Wire> = {}): Provider => ({
+  name: 'two',
+  title: 'Two',
+  order: 1,
+  speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses', ...more }],
+  auth: 'none',
+  quirks: {
+    requestBody: (body, _model, lost, protocol) => {
+      if (protocol === 'openai-responses' && body.instructions === 'held') lost('instructions', true)
+      return body
+    },
+  },
+})
+const search = { type: 'web_search' }
+
+const ways: readonly (readonly [
+  what: string,
+  style: string,
+  body: JsonObject,
+  more: Partial<Wire>,
+  path: string,
+  fitness: Partial<Fitness>,
+])[] = [
+  ['the client’s own', 'responses', hello, {}, '/v1/responses', {}],
+  [
+    'the client’s own',
+    'chat',
+    { model: 'any', messages: [{ role: 'user', content: 'x' }] },
+    {},
+    '/v1/chat/completions',
+    {},
+  ],
+  ['the other, which carries it', 'responses', { ...hello, instructions: 'held' }, {}, '/v1/chat/completions', {}],
+  [
+    'the other, which carries all but what may be left out',
+    'responses',
+    { ...hello, instructions: 'held', tools: [search] },
+    {},
+    '/v1/chat/completions',
+    { onlyWithout: ['tools[0]'] },
+  ],
+  ['its own path at the host', 'responses', hello, { path: '/api/r', atHost: true }, '/api/r', {}],
+  [
+    'who keeps is asked to',
+    'responses',
+    { ...hello, previous_response_id: 'resp_1', store: true },
+    {},
+    '/v1/responses',
+    {},
+  ],
+  [
+    'who keeps nothing is not asked to',
+    'responses',
+    { ...hello, store: true },
+    { keepsNothing: true },
+    '/v1/responses',
+    {},
+  ],
+  [
+    'what only others may know makes it unfit',
+    'responses',
+    { ...hello, previous_response_id: 'resp_1' },
+    { keepsNothing: true },
+    '/v1/responses',
+    { unfit: ['previous_response_id'] },
+  ],
+]
+for (const [what, style, body, more, path, fitness] of ways)
+  test(`prepare: ${what} (${style} to ${path})`, () => {
+    const { url, dropped, unfit, onlyWithout, body: sent } = preparedFor(two(more), style, body)
+    assert.equal(url, `https://strict.example${path}`)
+    assert.deepEqual({ dropped, unfit, onlyWithout }, { dropped: [], unfit: [], onlyWithout: [], ...fitness })
+    const { store, previous_response_id } = JSON.parse(sent)
+    const keeps = more.keepsNothing ? {} : { store: body.store, previous_response_id: body.previous_response_id }
+    if (path === '/v1/responses')
+      assert.deepEqual({ store, previous_response_id }, { store: undefined, previous_response_id: undefined, ...keeps })
+  })
+
+// ── Reasoning of other vendors, in the client's own format ───────────────────────────────────────────────────────
+
+/** A path in the body that is sent is one of the list without what was left out. */
+test('dropped: foreign reasoning in messages, and what is dropped after it, by the client’s own paths', () => {
+  const thought = { type: 'thinking', thinking: 'hm', signature: '' }
+  const body = {
+    model: 'm',
+    max_tokens: 5,
+    messages: [
+      { role: 'user', content: 'hello' },
+      { role: 'assistant', content: [thought, { type: 'text', text: 'hi' }] },
+      { role: 'user', content: 'again' },
+      { role: 'assistant', content: [thought] },
+      { role: 'user', content: 'and again' },
+    ],
+  }
+  assert.deepEqual(dropped('messages', body, 'messages[1].content[0]', 'messages[3]'), [
+    'messages[1].content[0]',
+    'messages[3]',
+    'messages[1].content[1]',
+    'messages[4]',
+  ])
+})
+
+test('dropped: foreign reasoning among the items of responses, and what is dropped after it', () => {
+  const reasoning = { type: 'reasoning', id: 'rs_hg_1', summary: [{ type: 'summary_text', text: 'hm' }] }
+  const said = { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'hi' }] }
+  const asked = { role: 'user', content: 'hello' }
+  const provider = { ...givesUp('input[3].content'), speaks: [{ protocol: 'openai-responses' }] } as const
+  const body = { model: 'm', input: [asked, reasoning, said, asked, reasoning, said] }
+  assert.deepEqual(preparedFor(provider, 'responses', body).dropped, ['input[1]', 'input[4]', 'input[5].content'])
+})

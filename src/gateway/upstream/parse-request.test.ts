@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import { openaiChat } from '../../protocols/openai-chat/index.ts'
+import { ask, askInTurns } from './parse-request.ts'
+
+const user = { role: 'user', content: 'x' }
+const large = 'x'.repeat(300_000)
+const bodies: readonly (readonly [name: string, source: string])[] = [
+  ['a good one', JSON.stringify({ model: 'm', messages: [{ role: 'user', content: large }] })],
+  [
+    'one with long numbers',
+    `{"model":"m","seed":12345678901234567890,"messages":[{"role":"user","content":"${large}"}]}`,
+  ],
+  ['no JSON', `{"model":"m","messages":["${large}`],
+  ['no JSON, behind line feeds', `{"model":"m",${'\n'.repeat(300_000)}"messages":x}`],
+  ['no object', `["${large}"]`],
+  ['blanks alone', ' '.repeat(300_000)],
+  ['too many messages', JSON.stringify({ model: 'm', messages: Array(10_001).fill(user) })],
+  ['a member given twice', `{"model":"m","model":"n","messages":[],"user":"${large}"}`],
+  ['a number beyond a double', `{"model":"m","messages":[],"user":"${large}","n":1e999}`],
+  ['a member of the wrong type', JSON.stringify({ model: 'm', messages: large })],
+]
+for (const [name, source] of bodies)
+  test(`question: read in turns of the event loop it is the same: ${name}`, async () => {
+    const headers = () => undefined
+    let turns = 0
+    const turn = (run: () => void) => {
+      turns++
+      queueMicrotask(run)
+    }
+    const { limit } = defaultSettings
+    const inTurns = await askInTurns(openaiChat, { body: source, headers }, limit, turn)
+    assert.deepEqual(inTurns, ask(openaiChat, source, headers, limit))
+    assert.ok(turns > 1)
+  })
+
+test('question: a small body is read at once', async () => {
+  const { limit } = defaultSettings
+  const body = JSON.stringify({ model: 'm', messages: [user] })
+  const asked = await askInTurns(openaiChat, { body, headers: () => undefined }, limit, () => assert.fail('a turn'))
+  assert.equal(asked.ok, true)
+})

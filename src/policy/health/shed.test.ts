@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import { type Load, neighbourhood, shedding, turnedAway } from './shed.ts'
+
+const limit = { ...defaultSettings.limit, concurrent: 10, bufferedMegabytes: 1, eventLoopDelay: 200 }
+const calm: Load = { calls: 0, held: 0, delays: [0, 0, 0, 0, 0], heap: 0.1 }
+
+const cases = [
+  ['nothing to do', {}, null],
+  ['one place left', { calls: 9 }, null],
+  ['no place left', { calls: 10 }, 'concurrent'],
+  ['a byte of room', { held: 1_048_575 }, null],
+  ['no room', { held: 1_048_576 }, 'buffered'],
+  ['late for four seconds', { delays: [0, 300, 300, 300, 300] }, null],
+  ['late for five', { delays: [201, 300, 300, 300, 300] }, 'event_loop'],
+  ['late for all there are, which is not five', { delays: [300, 300, 300, 300] }, null],
+  ['exactly as late as may be', { delays: [200, 300, 300, 300, 300] }, null],
+  ['nearly out of memory', { heap: 0.951 }, 'heap'],
+  ['much memory used', { heap: 0.95 }, null],
+] as const
+
+for (const [name, load, why] of cases)
+  test(`shed: ${name} is ${why ?? 'no reason'}`, () => {
+    assert.equal(shedding({ ...calm, ...load }, limit), why)
+  })
+
+test('shed: a delay of 0 is off', () => {
+  assert.equal(shedding({ ...calm, delays: Array(5).fill(1e6) }, { ...limit, eventLoopDelay: 0 }), null)
+})
+
+const told = [
+  ['concurrent', 'The gateway is at its limit of requests under way (limit.concurrent).'],
+  ['connections', 'The gateway is at its limit of connections (limit.connections).'],
+  ['address', 'Too many connections come from this address (limit.connectionsPerAddress).'],
+  ['buffered', 'Requests and answers under way take all the memory they may (limit.bufferedMegabytes).'],
+  ['event_loop', 'The gateway cannot keep up with the requests it has (limit.eventLoopDelay).'],
+  ['heap', 'The gateway has no memory left for further requests.'],
+] as const
+for (const [why, sentence] of told)
+  test(`shed: whoever is turned away for ${why} is told so and may come back in a second`, () => {
+    const { kind, message, retryAfter } = turnedAway(why)
+    assert.deepEqual([kind, message, retryAfter], ['busy', sentence, 1_000])
+  })
+
+const addresses = [
+  ['203.0.113.9', '203.0.113.9'],
+  ['::ffff:203.0.113.9', '203.0.113.9'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+  ['2001:db8:1:2::9', '2001:db8:1:2'],
+  ['2001:DB8:1:2::', '2001:db8:1:2'],
+  ['2001:db8::1', '2001:db8:0:0'],
+  ['::1', '0:0:0:0'],
+  ['fe80::1%eth0', 'fe80:0:0:0'],
+  ['FE80:1:2:3:4:5:6:7%eth0', 'fe80:1:2:3'],
+  ['::', '0:0:0:0'],
+  ['1::2:3:4:5:6:7', '1:0:2:3'],
+  ['1:2:3::5:6:7:8', '1:2:3:0'],
+  ['64:ff9b::ffff:1.2.3.4', '64:ff9b:0:0'],
+] as const
+
+for (const [address, whose] of addresses)
+  test(`shed: ${address} is of ${whose}`, () => {
+    assert.equal(neighbourhood(address), whose)
+  })

@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
+import { comeBack, type LeftOut, statusOf, verdict } from './final-error.ts'
+
+const of = (...kinds: FailureKind[]): Failure[] =>
+  kinds.map((kind) => fail(kind, `it was ${kind.replaceAll('_', ' ')}`))
+
+const cases: readonly (readonly [string, readonly Failure[], readonly LeftOut[], number, string])[] = [
+  ['one timeout', of('timeout'), [], 504, 'timeout'],
+  ['timeouts of every kind', of('timeout', 'no_first_content', 'connect_timeout', 'stalled'), [], 504, 'timeout'],
+  ['a timeout and a bad status', of('timeout', 'status'), [], 502, 'status'],
+  ['a bad status and a timeout', of('status', 'timeout'), [], 502, 'timeout'],
+  ['rate limits', of('rate_limited', 'rate_limited'), [], 429, 'rate_limited'],
+  ['a rate limit, and one resting', of('rate_limited'), [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
+  ['all resting', [], [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
+  ['quota everywhere', of('quota', 'quota'), [], 429, 'insufficient_quota'],
+  ['quota remembered', [], [{ why: 'quota_exhausted', wait: 900_000 }], 429, 'insufficient_quota'],
+  ['quota here, a limit there', of('quota', 'rate_limited'), [], 429, 'rate_limited'],
+  ['a rate limit and a bad status', of('rate_limited', 'status'), [], 502, 'status'],
+  ['keys refused', of('auth', 'auth'), [], 502, 'upstream_auth'],
+  ['keys resting', [], [{ why: 'suspended', wait: 60_000 }], 502, 'upstream_auth'],
+  ['circuits open', [], [{ why: 'circuit', wait: 20_000 }], 503, 'no_target_available'],
+  [
+    'circuits and limits',
+    [],
+    [
+      { why: 'circuit', wait: 20_000 },
+      { why: 'rate_limited', wait: 3_000 },
+    ],
+    503,
+    'no_target_available',
+  ],
+  ['the request’s own fault', of('status', 'invalid_request'), [], 400, 'invalid_request'],
+  [
+    'the request’s own fault, found by the second of two at once',
+    of('invalid_request', 'status'),
+    [],
+    400,
+    'invalid_request',
+  ],
+  ['refused for content, then nobody else could', of('content_policy', 'timeout'), [], 400, 'content_policy_violation'],
+  ['no model anywhere', of('model_missing', 'model_missing'), [], 404, 'model_not_found'],
+  ['no model anywhere, remembered', [], [{ why: 'model_missing', wait: 60_000 }], 404, 'model_not_found'],
+  ['refused for content', of('content_policy'), [], 400, 'content_policy_violation'],
+  ['nothing can carry it', [], [{ why: 'unfit', paths: ['n'] }], 400, 'unsupported_parameter'],
+  ['one cannot carry it, one failed', of('status'), [{ why: 'unfit', paths: ['n'] }], 502, 'status'],
+  ['refused by every vendor', of('incompatible', 'incompatible'), [], 400, 'invalid_request'],
+  [
+    'refused by one, another cannot carry it',
+    of('incompatible'),
+    [{ why: 'unfit', paths: ['n'] }],
+    400,
+    'invalid_request',
+  ],
+  ['refused by one, another failed', of('status', 'incompatible'), [], 502, 'status'],
+  ['refused by one, another timed out', of('incompatible', 'timeout'), [], 504, 'timeout'],
+  ['a feature missing at one, another failed', of('incapable', 'status'), [], 502, 'status'],
+  [
+    'refused by one, another at its limit',
+    of('incompatible'),
+    [{ why: 'rate_limited', wait: 9_000 }],
+    429,
+    'rate_limited',
+  ],
+  ['refused by one, another open', of('incompatible'), [{ why: 'circuit', wait: 9_000 }], 503, 'no_target_available'],
+  ['time is over', of('deadline'), [], 504, 'timeout'],
+]
+
+for (const [name, failures, leftOut, status, code] of cases)
+  test(`verdict: ${name}`, () => {
+    const failure = verdict(failures, leftOut)
+    assert.equal(statusOf(failure), status)
+    assert.equal(KINDS[failure.kind].code, code)
+  })
+
+test('verdict: the wait is the soonest', () => {
+  assert.equal(
+    verdict([fail('rate_limited', '', { retryAfter: 9_000 })], [{ why: 'rate_limited', wait: 4_000 }]).retryAfter,
+    4_000,
+  )
+})
+
+test('verdict: what cannot be carried is named', () => {
+  const failure = verdict([], [{ why: 'unfit', paths: ['tools[1]', 'n'] }])
+  assert.equal(failure.param, 'tools[1]')
+  assert.match(failure.message, /tools\[1\], n/)
+})
+
+const returns: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
+  ['the request’s fault', fail('invalid_request', ''), 0, false, null],
+  ['a limit for 3 s', fail('rate_limited', '', { retryAfter: 2_400 }), 0, true, 3],
+  ['a limit for an hour', fail('rate_limited', '', { retryAfter: 3_600_000 }), 0, false, 3_600],
+  ['a limit for just 60 s', fail('rate_limited', '', { retryAfter: 60_000 }), 0, true, 60],
+  ['a limit of unknown length', fail('rate_limited', ''), 0, true, 1],
+  ['a limit that others have been told is longer', fail('rate_limited', '', { retryAfter: 2_400 }), 7_100, true, 8],
+  ['a limit of unknown length, of which a guess is known', fail('rate_limited', ''), 7_121, true, 8],
+  ['a limit behind an open circuit', fail('rate_limited', '', { retryAfter: 2_400 }), 300_000, false, 300],
+  ['quota', fail('quota', ''), 0, false, null],
+  ['upstream auth', fail('auth', ''), 0, false, null],
+  ['unconfigured', fail('unconfigured', ''), null, false, null],
+  ['a bad gateway, another try is possible', fail('status', ''), 0, true, null],
+  ['a bad gateway, everything is out for long', fail('status', ''), 300_000, false, null],
+  ['a timeout', fail('timeout', ''), 0, true, null],
+  ['circuits for 5 s', fail('no_target', '', { retryAfter: 5_000 }), 5_000, true, 5],
+  ['circuits for 5.001 s', fail('no_target', '', { retryAfter: 5_001 }), 5_001, false, 6],
+  ['circuits for 20 s', fail('no_target', '', { retryAfter: 20_000 }), 20_000, false, 20],
+  ['circuits for an unknown time, the next probe in 6 s', fail('no_target', ''), 6_000, false, 6],
+  ['circuits that may be probed now', fail('no_target', ''), 0, true, 1],
+  ['circuits for 5 min', fail('no_target', '', { retryAfter: 300_000 }), 300_000, false, 300],
+  ['too busy', fail('busy', '', { retryAfter: 1_000 }), 0, true, 1],
+  ['conflict', fail('conflict', ''), 0, true, null],
+]
+
+for (const [name, failure, soonest, retry, after] of returns)
+  test(`come back: ${name}`, () => {
+    assert.deepEqual(comeBack(failure, soonest), { retry, after })
+  })
+
+test('come back: never a wait above 60 s with a yes, never a yes to another 4xx', () => {
+  for (const kind of Object.keys(KINDS) as FailureKind[])
+    for (const retryAfter of [undefined, 0, 59_000, 61_000, 4_000_000])
+      for (const soonest of [null, 0, 1_000, 70_000]) {
+        const failure = fail(kind, '', retryAfter === undefined ? {} : { retryAfter })
+        const { retry, after } = comeBack(failure, soonest)
+        const status = statusOf(failure)
+        if (after !== null && after > 60) assert.equal(retry, false, kind)
+        if (status < 500 && ![408, 409, 429].includes(status)) assert.equal(retry, false, kind)
+      }
+})
+
+/** What a person reads, word for word. */
+const sentences: readonly (readonly [Failure[], readonly LeftOut[], string])[] = [
+  [of('quota'), [], 'No key has credit or quota left. Last: it was quota'],
+  [[], [{ why: 'quota', wait: null }], 'No key has credit or quota left.'],
+  [of('rate_limited'), [], 'Every upstream is at its limit for now. Last: it was rate limited'],
+  [[], [{ why: 'token_rate', wait: 1_000 }], 'Every upstream is at its limit for now.'],
+  [
+    of('rate_limited'),
+    [{ why: 'budget', wait: 1_000 }],
+    'Every upstream asked is at its limit for now; others were not asked, as the retry budget is spent (retry.budgetPercent). Last: it was rate limited',
+  ],
+  [of('model_missing'), [], 'No provider has this model. Last: it was model missing'],
+  [of('connect_timeout'), [], 'No upstream answered in time. Last: it was connect timeout'],
+  [of('status'), [], 'The upstream could not answer. Last: it was status'],
+  [of('reset', 'status'), [], 'Two attempts failed. Last: it was status'],
+  [of('status', 'context_length'), [], 'it was context length'],
+  [[], [{ why: 'model_missing', wait: 1_000 }], 'No provider has this model; it was asked for a short while ago.'],
+  [
+    [],
+    [{ why: 'circuit', wait: null }],
+    'No upstream may be tried at the moment: circuits are open or keys are resting. See /providers/status.',
+  ],
+  [
+    [],
+    [
+      { why: 'unfit', paths: ['n', 'tools', 'n'] },
+      { why: 'unfit', paths: [] },
+    ],
+    'No configured provider can carry n, tools. Leave it out, or add a provider that speaks this style.',
+  ],
+]
+for (const [failures, leftOut, message] of sentences)
+  test(`verdict: says “${message}”`, () => assert.equal(verdict(failures, leftOut).message, message))
+
+test('verdict: how many failed is said in words, whose digits nobody takes for a status', () => {
+  const words = ['Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Many', 'Many']
+  for (const [at, word] of words.entries())
+    assert.match(
+      verdict(Array(at + 2).fill(fail('status', 'x')), []).message,
+      new RegExp(`^${word} attempts failed\\.`),
+    )
+})
+
+test('verdict: a key that is refused beside one without quota is no more worth a wait than either alone', () => {
+  const resting = [
+    { why: 'suspended', wait: 60_000 },
+    { why: 'quota_exhausted', wait: 900_000 },
+  ]
+  const first = verdict(of('auth', 'quota'), [])
+  const next = verdict([], resting)
+  assert.deepEqual([statusOf(first), comeBack(first, 60_000).retry], [502, false])
+  assert.deepEqual([statusOf(next), comeBack(next, 60_000).retry], [502, false])
+  assert.equal(
+    next.message,
+    'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
+  )
+  assert.equal(verdict([], [...resting, { why: 'rate_limited', wait: 3_000 }]).kind, 'no_target')
+})
+
+for (const why of ['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
+  test(`verdict: every key is ${why}`, () => {
+    const { kind, message, retryAfter } = verdict([], [{ why, wait: 7_000 }])
+    assert.deepEqual([kind, retryAfter], ['auth', 7_000])
+    assert.equal(message, 'No key of the configured providers is accepted at the moment. Check the keys.')
+  })
+
+test('verdict: what the upstream said is kept where its kind is', () => {
+  const upstream = { code: 'theirs' }
+  for (const kind of ['quota', 'rate_limited', 'model_missing'] as const) {
+    assert.deepEqual(verdict([fail(kind, 'x', { upstream })], []).upstream, upstream)
+    assert.equal('upstream' in verdict([fail(kind, 'x')], []), false)
+  }
+  assert.equal(verdict(of('model_missing'), []).param, 'model')
+  assert.equal(verdict([], [{ why: 'model_missing', wait: 1 }]).param, 'model')
+})
+
+test('verdict: a model that one has not is no missing model, and a mixture is told as one', () => {
+  assert.deepEqual(
+    [verdict(of('timeout', 'model_missing'), []), verdict(of('status', 'status'), [])].map(({ kind, mixed }) => [
+      kind,
+      mixed === true,
+    ]),
+    [
+      ['status', true],
+      ['status', false],
+    ],
+  )
+})
+
+test('verdict: what was left out decides only beside what was tried of its own sort', () => {
+  // A resting key of another sort says nothing about a request that was tried and failed.
+  assert.equal(verdict(of('status'), [{ why: 'suspended', wait: 1_000 }]).mixed, undefined)
+  assert.equal(verdict(of('status'), [{ why: 'rate_limited', wait: 1_000 }]).mixed, true)
+  assert.equal(verdict(of('rate_limited'), [{ why: 'circuit', wait: 1_000 }]).kind, 'rate_limited')
+  assert.equal(
+    verdict(
+      [],
+      [
+        { why: 'unfit', paths: ['n'] },
+        { why: 'circuit', wait: 1_000 },
+      ],
+    ).kind,
+    'no_target',
+  )
+  assert.equal(
+    verdict(
+      [],
+      [
+        { why: 'unfit', paths: ['n'] },
+        { why: 'suspended', wait: 1_000 },
+      ],
+    ).kind,
+    'auth',
+  )
+})
+
+test('verdict: a wait that nobody told is none, and one that is over is over', () => {
+  assert.equal('retryAfter' in verdict([], [{ why: 'circuit', wait: null }]), false)
+  assert.equal(verdict([], [{ why: 'circuit', wait: -5 }]).retryAfter, 0)
+  assert.equal(
+    verdict(
+      [],
+      [
+        { why: 'circuit', wait: null },
+        { why: 'budget', wait: 3 },
+      ],
+    ).retryAfter,
+    3,
+  )
+})
+
+const told: readonly (readonly [FailureKind, number | undefined, number])[] = [
+  ['invalid_request', undefined, 400],
+  ['invalid_request', 399, 400],
+  ['invalid_request', 400, 400],
+  ['invalid_request', 422, 422],
+  ['invalid_request', 499, 499],
+  ['invalid_request', 500, 400],
+  // Of the gateway's own key, which the client can do nothing about.
+  ['invalid_request', 401, 400],
+  ['invalid_request', 403, 400],
+  ['status', 422, 502],
+]
+for (const [kind, status, expected] of told)
+  test(`status: ${kind} with ${status} is ${expected}`, () =>
+    assert.equal(statusOf(fail(kind, '', status === undefined ? {} : { status })), expected))
+
+const edges: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
+  ['a key in use', fail('idempotency_key_in_use', '', { retryAfter: 1_500 }), 0, true, 2],
+  ['a model that is not allowed', fail('permission', ''), 0, false, null],
+  ['an event that is too large', fail('too_large', ''), 0, false, null],
+  ['an event that is too large, after other failures', fail('too_large', '', { mixed: true }), 0, true, null],
+  ['a bad gateway with a wait', fail('status', '', { retryAfter: 5_000 }), 0, true, null],
+  ['a bad gateway, everything is out for a minute', fail('status', ''), 60_000, true, null],
+  ['a bad gateway, everything is out for more', fail('status', ''), 60_001, false, null],
+  ['a bad gateway, and nobody ever', fail('status', ''), null, false, null],
+  ['a wait of nothing', fail('rate_limited', '', { retryAfter: 0 }), 0, true, 1],
+  ['the request’s fault with a wait', fail('invalid_request', '', { retryAfter: 5_000 }), 0, false, null],
+]
+for (const [name, failure, soonest, retry, after] of edges)
+  test(`come back: ${name}`, () => assert.deepEqual(comeBack(failure, soonest), { retry, after }))
+
+test('verdict: of ten thousand things that cannot be carried ten are named', () => {
+  const paths = Array.from({ length: 10_000 }, (_, at) => `tools[${at}]`)
+  const { message, param } = verdict([], [{ why: 'unfit', paths }])
+  assert.match(message, /^No configured provider can carry tools\[0\], .*, tools\[9\] and more\. Leave it out/)
+  assert.equal(param, 'tools[0]')
+  const ten = verdict([], [{ why: 'unfit', paths: paths.slice(0, 10) }])
+  assert.match(ten.message, /tools\[9\]\. Leave/)
+})

@@ -1,0 +1,328 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Json } from '../../core/json.ts'
+import type { LimitHeaders } from './limit-headers.ts'
+import { parseDuration, resetIn, retryAfter } from './retry-after.ts'
+
+const NOW = Date.UTC(2026, 10, 21, 12, 0, 0)
+const HOUR = 3_600_000
+
+const headersOf = (headers: Record<string, string>) => {
+  const byName = new Map(Object.entries(headers))
+  return (name: string) => byName.get(name)
+}
+
+const headerCases: readonly [string, Record<string, string>, number | undefined][] = [
+  ['nothing', {}, undefined],
+  ['seconds', { 'retry-after': '20' }, 20_000],
+  ['with spaces', { 'retry-after': ' 20 ' }, 20_000],
+  ['a fraction', { 'retry-after': '0.5' }, 500],
+  ['zero', { 'retry-after': '0' }, 0],
+  ['negative', { 'retry-after': '-1' }, undefined],
+  ['a day is an hour', { 'retry-after': '86400' }, HOUR],
+  ['beyond any timer', { 'retry-after': '99999999999999999999' }, HOUR],
+  ['an exponent is garbage', { 'retry-after': '1e3' }, undefined],
+  ['hexadecimal is garbage', { 'retry-after': '0x10' }, undefined],
+  ['Infinity is garbage', { 'retry-after': 'Infinity' }, undefined],
+  ['NaN is garbage', { 'retry-after': 'NaN' }, undefined],
+  ['empty', { 'retry-after': '' }, undefined],
+  ['a word', { 'retry-after': 'soon' }, undefined],
+  ['two values', { 'retry-after': '1, 2' }, undefined],
+  ['a duration', { 'retry-after': '30s' }, 30_000],
+  ['a date', { 'retry-after': 'Sat, 21 Nov 2026 12:00:30 GMT' }, 30_000],
+  ['the older date', { 'retry-after': 'Saturday, 21-Nov-26 12:00:30 GMT' }, 30_000],
+  ['the oldest date, in UTC without saying so', { 'retry-after': 'Sat Nov 21 12:00:30 2026' }, 30_000],
+  ['this very moment', { 'retry-after': 'Sat, 21 Nov 2026 12:00:00 GMT' }, 0],
+  ['a date that has passed', { 'retry-after': 'Sat, 21 Nov 2026 11:59:30 GMT' }, undefined],
+  ['a far date', { 'retry-after': 'Sat, 21 Nov 2037 11:59:30 GMT' }, HOUR],
+  ['a date of no calendar', { 'retry-after': 'Sat, 41 Nov 2026 12:00:30 GMT' }, undefined],
+  ['a date in a time zone nobody gave', { 'retry-after': 'Sat, 21 Nov 2026 12:00:30' }, undefined],
+  ['RFC 3339', { 'retry-after': '2026-11-21T12:00:30Z' }, 30_000],
+  ['milliseconds', { 'retry-after-ms': '1250.5' }, 1250.5],
+  ['milliseconds, the other name', { 'x-ms-retry-after-ms': '700' }, 700],
+  ['milliseconds are more exact', { 'retry-after-ms': '1250', 'retry-after': '2' }, 1_250],
+  ['zero milliseconds beside a second (Azure)', { 'retry-after-ms': '0', 'retry-after': '1' }, 1_000],
+  ['zero milliseconds alone', { 'retry-after-ms': '0' }, 0],
+  ['garbage in milliseconds', { 'retry-after-ms': 'x', 'retry-after': '2' }, 2_000],
+
+  [
+    'a limit that is exhausted',
+    { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' },
+    360_000,
+  ],
+  ['a limit that is not', { 'x-ratelimit-remaining-requests': '7', 'x-ratelimit-reset-requests': '6m0s' }, undefined],
+  ['a limit that says nothing of what remains', { 'x-ratelimit-reset-tokens': '12ms' }, 12],
+  [
+    'only the exhausted one of two',
+    {
+      'x-ratelimit-remaining-requests': '99',
+      'x-ratelimit-reset-requests': '1h',
+      'x-ratelimit-remaining-tokens': '0',
+      'x-ratelimit-reset-tokens': '7.66s',
+    },
+    7_660,
+  ],
+  [
+    'both exhausted: the longer',
+    {
+      'x-ratelimit-remaining-requests': '0',
+      'x-ratelimit-reset-requests': '2s',
+      'x-ratelimit-remaining-tokens': '0',
+      'x-ratelimit-reset-tokens': '1s',
+    },
+    2_000,
+  ],
+  ['seconds since 1970', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW / 1000 + 42) }, 42_000],
+  ['milliseconds since 1970', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW + 42) }, 42],
+  ['a moment that has passed', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1700000000' }, undefined],
+  ['plain seconds', { 'x-ratelimit-remaining-tokens': '0', 'x-ratelimit-reset-tokens': '11.38' }, 11_380],
+  ['by the day', { 'x-ratelimit-remaining-requests-day': '0', 'x-ratelimit-reset-requests-day': '60.5' }, 60_500],
+  ['the draft standard', { 'ratelimit-remaining': '0', 'ratelimit-reset': '50' }, 50_000],
+  [
+    'Anthropic',
+    {
+      'anthropic-ratelimit-input-tokens-remaining': '0',
+      'anthropic-ratelimit-input-tokens-reset': '2026-11-21T12:00:13Z',
+      'anthropic-ratelimit-requests-remaining': '3999',
+      'anthropic-ratelimit-requests-reset': '2026-11-21T12:09:00Z',
+    },
+    13_000,
+  ],
+  [
+    'what is said plainly wins over a limit',
+    { 'retry-after': '2', 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' },
+    2_000,
+  ],
+  [
+    'values that were masked',
+    { 'x-ratelimit-remaining-tokens': 'X-REMAINING', 'x-ratelimit-reset-tokens': 'X-RESET' },
+    undefined,
+  ],
+]
+for (const [name, headers, expected] of headerCases)
+  test(`wait: ${name}`, () => assert.equal(retryAfter(headersOf(headers), undefined, NOW), expected))
+
+const retryInfo = (retryDelay: Json): Json => ({
+  error: {
+    code: 429,
+    status: 'RESOURCE_EXHAUSTED',
+    details: [
+      { '@type': 'type.googleapis.com/google.rpc.QuotaFailure', violations: [] },
+      { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay },
+    ],
+  },
+})
+
+const bodyCases: readonly [string, Json | undefined, number | undefined][] = [
+  ['no body', undefined, undefined],
+  ['a text', 'retry in 5 s', undefined],
+  ['null', null, undefined],
+  ['RetryInfo', retryInfo('34.4s'), 34_400],
+  ['RetryInfo in a list', [retryInfo('48s')], 48_000],
+  ['RetryInfo as an object', retryInfo({ seconds: 3, nanos: 500_000_000 }), 3_500],
+  ['RetryInfo, no seconds', retryInfo({ seconds: 0 }), 0],
+  ['RetryInfo, garbage', retryInfo('later'), undefined],
+  ['RetryInfo, negative', retryInfo('-3s'), undefined],
+  ['RetryInfo, negative seconds', retryInfo({ seconds: -3 }), undefined],
+  ['RetryInfo, too long', retryInfo('86400s'), HOUR],
+  ['details that are no list', { error: { details: { retryDelay: '3s' } } }, undefined],
+  ['details of a bare status', { details: [{ retryDelay: '3s' }] }, 3_000],
+  ['an empty list', [], undefined],
+  ['OpenRouter quotes numbers', { error: { metadata: { headers: { 'Retry-After': 7 } } } }, 7_000],
+  [
+    'quoted headers that are no texts',
+    { error: { metadata: { headers: { 'Retry-After': [7], a: null } } } },
+    undefined,
+  ],
+  [
+    'OpenRouter quotes headers',
+    { error: { metadata: { headers: { 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(NOW + 9_000) } } } },
+    9_000,
+  ],
+]
+for (const [name, body, expected] of bodyCases)
+  test(`wait: in the body: ${name}`, () =>
+    assert.equal(
+      retryAfter(() => undefined, body, NOW),
+      expected,
+    ))
+
+test('wait: the header wins over the body', () =>
+  assert.equal(retryAfter(headersOf({ 'retry-after': '1' }), retryInfo('9s'), NOW), 1_000))
+
+const durations: readonly [string, number | undefined][] = [
+  ['6m0s', 360_000],
+  ['12ms', 12],
+  ['0s', 0],
+  ['9s', 9_000],
+  ['48.939935699s', 48_939.935699],
+  ['34.07s', 34_070],
+  ['1h2m3.5s', 3_723_500],
+  ['2d', 172_800_000],
+  ['250us', 0.25],
+  ['250µs', 0.25],
+  ['5ns', 0.000005],
+  [' 5s ', 5_000],
+  ['', undefined],
+  ['5', undefined],
+  ['s', undefined],
+  ['5 s', undefined],
+  ['-5s', undefined],
+  ['+5s', undefined],
+  ['5x', undefined],
+  ['5S', undefined],
+  ['5s3', undefined],
+  ['.5s', undefined],
+  ['5.s', undefined],
+  ['1.2.3s', undefined],
+  ['constructor', undefined],
+  ['1constructor', undefined],
+  ['1__proto__', undefined],
+]
+for (const [value, expected] of durations)
+  test(`wait: duration ${JSON.stringify(value)}`, () => {
+    const seen = parseDuration(value)
+    if (expected === undefined || seen === undefined) assert.equal(seen, expected)
+    else assert.ok(Math.abs(seen - expected) < 1e-9 * Math.max(1, expected), `${seen} is not ${expected}`)
+  })
+
+test('wait: whatever is sent, the answer is absent or between nothing and an hour', () => {
+  const names = [
+    'retry-after',
+    'retry-after-ms',
+    'x-ratelimit-reset',
+    'x-ratelimit-reset-requests',
+    'x-ratelimit-remaining-requests',
+    'anthropic-ratelimit-tokens-reset',
+  ]
+  const value = fc.oneof(
+    fc.string(),
+    fc.double().map(String),
+    fc.bigInt().map(String),
+    fc.nat(10_000).map(String),
+    fc.date({ noInvalidDate: true }).map((date) => date.toUTCString()),
+    fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+    fc.stringMatching(/^[0-9.hmsun]{1,20}$/),
+  )
+  const body = fc.oneof(
+    fc.jsonValue(),
+    value.map(retryInfo),
+    fc.jsonValue().map((delay) => retryInfo(delay as Json)),
+  )
+  let found = 0
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom(...names), value), body, (headers, sent) => {
+      const wait = retryAfter(headersOf(headers), sent as Json, NOW)
+      if (wait === undefined) return
+      found++
+      assert.ok(wait >= 0 && wait <= HOUR, `${wait}`)
+    }),
+    { numRuns: 3_000, seed: 11 },
+  )
+  assert.ok(found > 300, `only ${found} of them said anything`)
+})
+
+test('wait: a megabyte of anything is read in no time', () => {
+  const long = 1_000_000
+  const hostile = [
+    'a'.repeat(long),
+    '1'.repeat(long),
+    `${'1'.repeat(long)}s`,
+    '1.'.repeat(long / 2),
+    '1h'.repeat(long / 2),
+    ' '.repeat(long),
+    `Mon, ${' '.repeat(long)}GMT`,
+    `2026-11-21T${'1:'.repeat(long / 2)}Z`,
+  ]
+  const began = process.threadCpuUsage()
+  for (const value of hostile) {
+    parseDuration(value)
+    for (const name of ['retry-after', 'retry-after-ms', 'x-ratelimit-reset'])
+      assert.equal(retryAfter(headersOf({ [name]: value }), retryInfo(value), NOW), undefined)
+  }
+  retryAfter(() => undefined, { error: { details: Array.from({ length: 200_000 }, () => ({ retryDelay: 'x' })) } }, NOW)
+  const { user, system } = process.threadCpuUsage(began)
+  // What goes back over a megabyte needs minutes. µs of this thread: others' work does not count.
+  assert.ok(user + system < 500_000)
+})
+
+const row: LimitHeaders = { left: 'left', whole: 'whole', reset: 'reset', period: 'period' }
+const resets: readonly (readonly [string, Record<string, string>, number | undefined, LimitHeaders?])[] = [
+  ['nothing said', {}, undefined],
+  ['seconds', { reset: '5' }, 5_000],
+  // Azure's: `reset` in s or in ms, told apart by the window.
+  ['a figure within its window', { reset: '60', period: '60' }, 60_000],
+  ['a figure beyond its window is of ms', { reset: '61', period: '60' }, 61],
+  ['a window nobody can read', { reset: '61', period: 'x' }, 61_000],
+  ['a window, and a duration', { reset: '2m0s', period: '60' }, 120_000],
+  ['a window of another name is not asked for', { reset: '61', '': '60' }, 61_000, { ...row, period: '' }],
+  ['a moment beyond its window is a moment', { reset: '1795262530', period: '60' }, 1_795_262_530_000 - NOW],
+  ['just before it is one', { reset: '999999999' }, 999_999_999_000],
+  ['as soon as it is one', { reset: '1000000000' }, 1e12 - NOW],
+  ['the last moment in seconds', { reset: '99999999999' }, 99_999_999_999_000 - NOW],
+  ['the first in milliseconds', { reset: '100000000000' }, 1e11 - NOW],
+  ['the window of a moment', { reset: '1000000000', period: '60' }, 1e12 - NOW],
+]
+for (const [name, headers, expected, limit = row] of resets)
+  test(`reset: ${name}`, () => assert.equal(resetIn(limit, headersOf(headers), NOW), expected))
+
+const dates: readonly (readonly [string, number | undefined])[] = [
+  ['Sat, 21 Nov 2026 12:00:30 GMT', 30_000],
+  ['Sat, 21 Nov 2026 12:00:30 UTC', 30_000],
+  ['x Sat, 21 Nov 2026 12:00:30 GMT', undefined],
+  ['Sat, 21 Nov 2026 12:00:30 GMT x', undefined],
+  ['21 Nov 2026 12:00:30 GMT', undefined],
+  ['2026-11-21T12:00:30+00:00', 30_000],
+  ['2026-11-21T13:00:30+01:00', 30_000],
+  ['2026-11-21T11:00:30-01:00', 30_000],
+  ['2026-11-21t12:00:30z', 30_000],
+  ['2026-11-21T12:00:30', undefined],
+  ['2026-11-21', undefined],
+  ['x2026-11-21T12:00:30Z', undefined],
+  ['2026-11-21T12:00:30Zx', undefined],
+  ['02026-11-21T12:00:30Z', undefined],
+]
+for (const [value, expected] of dates)
+  test(`wait until ${value}`, () =>
+    assert.equal(retryAfter(headersOf({ 'retry-after': value }), undefined, NOW), expected))
+
+test('wait: only so many details, and so many quoted headers, are looked at', () => {
+  const detail = (at: number): Json => ({
+    error: { details: Array.from({ length: 40 }, (_, index) => (index === at ? { retryDelay: '3s' } : {})) },
+  })
+  const quoted = (at: number): Json => ({
+    error: {
+      metadata: {
+        headers: Object.fromEntries(
+          Array.from({ length: 40 }, (_, index) => [index === at ? 'retry-after' : `x-${index}`, '3']),
+        ),
+      },
+    },
+  })
+  for (const make of [detail, quoted])
+    assert.deepEqual(
+      [31, 32].map((at) => retryAfter(() => undefined, make(at), NOW)),
+      [3_000, undefined],
+    )
+})
+
+test('wait: what is no object among the details is passed over, and a figure longer than any honest one', () => {
+  const odd = { error: { details: [null, 'x', 3, [], { retryDelay: '3s' }] } }
+  assert.equal(
+    retryAfter(() => undefined, odd, NOW),
+    3_000,
+  )
+  for (const [length, expected] of [
+    [64, 5_000],
+    [65, undefined],
+  ] as const) {
+    const figure = '5'.padStart(length, '0')
+    assert.equal(retryAfter(headersOf({ 'retry-after': figure }), undefined, NOW), expected)
+    const quoted = { error: { metadata: { headers: { 'retry-after': figure } } } }
+    assert.equal(
+      retryAfter(() => undefined, quoted, NOW),
+      expected,
+    )
+  }
+})

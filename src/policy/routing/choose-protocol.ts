@@ -1,0 +1,43 @@
+import type { ProtocolName } from '../../core/chat.ts'
+import type { Instance, Wire } from '../../core/provider.ts'
+
+/**
+ * The formats a request can be put in there for this model, the best for it first: the client's own, whose bytes pass, then
+ * the others as the upstream prefers them. What does not fit into one may fit into the next.
+ * `lacking`: formats it was found not to have at this address; the last that is left is asked for all the same.
+ */
+export const wiresFor = (
+  client: ProtocolName,
+  { speaks }: Instance,
+  model: string,
+  lacking: ReadonlySet<ProtocolName> = NONE,
+): readonly Wire[] => {
+  const { wires, byModel } = ownFirst(client, speaks)
+  if (!byModel && lacking.size === 0) return wires
+  const named = wires.filter(({ models }) => models?.test(model))
+  const known = named.length > 0 ? named : wires.filter(({ models }) => models === undefined)
+  const there = known.filter(({ protocol }) => !lacking.has(protocol))
+  return there.length > 0 ? there : known
+}
+
+const NONE: ReadonlySet<ProtocolName> = new Set()
+
+/** `byModel`: not every model is spoken of in each. */
+type Ordered = { readonly wires: readonly Wire[]; readonly byModel: boolean }
+
+/** What an instance speaks stays the same, and every attempt asks. */
+const ownFirst = (client: ProtocolName, speaks: readonly Wire[]): Ordered => {
+  const known = ordered.get(speaks) ?? new Map<ProtocolName, Ordered>()
+  const before = known.get(client)
+  if (before) return before
+  const isOwn = ({ protocol }: Wire): boolean => protocol === client
+  const wires = [...speaks.filter(isOwn), ...speaks.filter((wire) => !isOwn(wire))]
+  const made = { wires, byModel: speaks.some(({ models }) => models !== undefined) }
+  ordered.set(speaks, known.set(client, made))
+  return made
+}
+const ordered = new WeakMap<readonly Wire[], Map<ProtocolName, Ordered>>()
+
+/** Whether what it has answered can be continued there, by its own memory. */
+export const keepsResponses = ({ speaks }: Instance): boolean =>
+  speaks.some(({ protocol, keepsNothing }) => protocol === 'openai-responses' && !keepsNothing)

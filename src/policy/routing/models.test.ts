@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import type { Catalogue, Config } from '../../core/config.ts'
+import type { Instance, Provider } from '../../core/provider.ts'
+import { has, isNamed } from './models.ts'
+
+const provider: Provider = {
+  name: 'openai',
+  title: 'OpenAI',
+  order: 1,
+  speaks: [],
+  auth: 'none',
+  defaultModel: 'by-default',
+  listed: ['built-in'],
+}
+const instance: Instance = {
+  id: 'east',
+  provider,
+  baseUrl: 'https://east.example/v1',
+  keys: [],
+  models: ['configured'],
+  speaks: [],
+  variables: {},
+}
+const to = (model: string) => ({ provider: 'east', model, weight: 1 })
+const config: Config = {
+  settings: defaultSettings,
+  instances: [instance],
+  routes: new Map([['fast', { name: 'fast', targets: [to('in-a-route')], fallback: [to('in-a-fallback')] }]]),
+}
+/** As the real one: facts of any variant, an entry for one name. */
+const catalogue: Catalogue = Object.assign(
+  (_provider: string, model: string) => (model.startsWith('gpt-x') ? {} : undefined),
+  { lists: (name: string, model: string) => name === 'openai' && model === 'gpt-x' },
+)
+const knowledge = { config, lists: new Map([['east', ['fetched']]]), catalogue }
+
+for (const model of ['configured', 'by-default', 'built-in', 'fetched', 'in-a-route', 'in-a-fallback', 'gpt-x'])
+  test(`models: ${model} is named`, () => assert.equal(isNamed(knowledge, 'east', model), true))
+
+for (const model of ['invented', 'fast', '', 'gpt-x:invented', 'gpt-x-2031-01-01'])
+  test(`models: ${JSON.stringify(model)} is not named`, () => assert.equal(isNamed(knowledge, 'east', model), false))
+
+test('models: a variant of a known model may be requested, but is not named', () =>
+  assert.equal(has(knowledge, instance, 'gpt-x:invented'), true))
+
+test('models: no model of an unknown instance is named', () =>
+  assert.equal(isNamed(knowledge, 'west', 'configured'), false))

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type FailureKind, fail } from '../../core/failure.ts'
+import type { Instance, ProviderKey } from '../../core/provider.ts'
+import type { Candidate, Plan, Target } from '../../core/target.ts'
+import { isSoon, isTooSmall, met, nothingMet, onceMore, remaining } from './next-target.ts'
+
+const key = (id: string): ProviderKey => ({ id, secret: null, weight: 1 })
+const instance = (id: string, keys: readonly string[]): Instance => ({
+  id,
+  provider: { name: id, title: id, order: 1, speaks: [], auth: 'none' },
+  baseUrl: `http://${id}.example`,
+  keys: keys.map(key),
+  models: [],
+  speaks: [],
+  variables: {},
+})
+const at = (where: Instance, model: string): Candidate => ({ instance: where, model, because: '', weight: 1 })
+
+const a = instance('a', ['1', '2'])
+const b = instance('b', ['3'])
+const plan: Plan = { by: 'default', candidates: [at(a, 'm'), at(a, 'n'), at(b, 'm')], skipped: [] }
+const windows: Record<string, number> = { 'a m': 8_000, 'a n': 32_000, 'b m': 8_000 }
+const windowOf = ({ instance: { id }, model }: Candidate) => windows[`${id} ${model}`]
+const names = (targets: Iterable<Target>) =>
+  [...targets].map(({ candidate, key: { id } }) => `${candidate.instance.id}${id}/${candidate.model}`)
+const left = (...failed: readonly (readonly [number, string, FailureKind])[]) => {
+  let history = nothingMet
+  for (const [index, id, kind] of failed) {
+    const candidate = plan.candidates[index]
+    assert.ok(candidate)
+    history = met(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
+  }
+  const found = remaining(plan, history, ({ instance: { keys } }) => keys)
+  return names([...found].filter(({ candidate }) => !isTooSmall(history, windowOf(candidate))))
+}
+
+const cases: readonly (readonly [string, ReturnType<typeof left>, readonly string[]])[] = [
+  ['everything, in the plan’s order', left(), ['a1/m', 'a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  ['a bad status: elsewhere first, its other key last', left([0, '1', 'status']), ['a1/n', 'a2/n', 'b3/m', 'a2/m']],
+  ['a rate limit: the other key first', left([0, '1', 'rate_limited']), ['a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  ['nobody signs it in: not for another model either', left([0, '1', 'sign_in']), ['a2/n', 'b3/m', 'a2/m']],
+  ['a dead key: not for another model either', left([0, '1', 'auth']), ['a2/m', 'a2/n', 'b3/m']],
+  ['overload: no other key of the model', left([0, '1', 'overloaded']), ['a1/n', 'a2/n', 'b3/m']],
+  ['the endpoint is down: nothing of it', left([0, '1', 'refused']), ['b3/m']],
+  ['the request’s fault: nothing at all', left([0, '1', 'invalid_request']), []],
+  ['content policy: nothing at all', left([0, '1', 'content_policy']), []],
+  ['too long: only where there is more room', left([0, '1', 'context_length']), ['a1/n', 'a2/n']],
+  ['too long even there', left([0, '1', 'context_length'], [1, '1', 'context_length']), []],
+  ['one after another', left([0, '1', 'status'], [2, '3', 'timeout']), ['a1/n', 'a2/n', 'a2/m']],
+]
+
+for (const [name, found, wanted] of cases)
+  test(`next: ${name}`, () => {
+    assert.deepEqual(found, wanted)
+  })
+
+test('next: a window is too small if it is not known to be larger than one that was', () => {
+  assert.equal(isTooSmall(nothingMet, undefined), false)
+  const history = { ...nothingMet, largerThan: 8_000 }
+  for (const [window, expected] of [
+    [8_000, true],
+    [8_001, false],
+    [undefined, true],
+  ] as const)
+    assert.equal(isTooSmall(history, window), expected)
+})
+
+test('next: nothing failed is tried again, however they fail', () => {
+  const kinds: FailureKind[] = ['status', 'timeout', 'rate_limited', 'truncated', 'empty', 'malformed', 'permission']
+  for (const kind of kinds) assert.ok(!left([0, '1', kind]).includes('a1/m'), kind)
+})
+
+test('next: once more only what may be over in a moment, and only if time is left', () => {
+  const half = () => 0.5
+  assert.deepEqual(onceMore(fail('status', ''), 60_000, half), { wait: 625 })
+  assert.equal(onceMore(fail('status', ''), 1_000, half), null)
+  assert.deepEqual(onceMore(fail('rate_limited', '', { retryAfter: 1_500 }), 60_000, half), { wait: 1_500 })
+  assert.equal(onceMore(fail('rate_limited', '', { retryAfter: 2_500 }), 60_000, half), null)
+  assert.equal(onceMore(fail('rate_limited', ''), 60_000, half), null)
+  assert.equal(onceMore(fail('timeout', ''), 60_000, half), null)
+  assert.deepEqual(onceMore(fail('sign_in', ''), 60_000, half), { wait: 625 })
+})
+
+test('next: a limit is soon over within two seconds and a quarter of the time left', () => {
+  assert.equal(isSoon(2_000, 8_000), true)
+  assert.equal(isSoon(2_001, 60_000), false)
+  assert.equal(isSoon(300, 1_200), true)
+  assert.equal(isSoon(300, 1_199), false)
+  assert.equal(isSoon(0, 0), true)
+})
+
+test('next: a name server that could not be asked is asked once more, soon; one that knows no such name is not', () => {
+  const half = () => 0.5
+  const dns = (code?: string) => fail('dns', '', code === undefined ? {} : { upstream: { code } })
+  assert.deepEqual(onceMore(dns('EAI_AGAIN'), 60_000, half), { wait: 150 })
+  assert.deepEqual(onceMore(dns('EAI_AGAIN'), 600, half), { wait: 150 })
+  assert.equal(onceMore(dns('EAI_AGAIN'), 599, half), null)
+  assert.equal(onceMore(dns('ENOTFOUND'), 60_000, half), null)
+  assert.equal(onceMore(dns(), 60_000, half), null)
+  assert.deepEqual(onceMore(fail('conflict', ''), 60_000, half), { wait: 625 })
+  // A quarter of the time, and no more.
+  assert.deepEqual(onceMore(fail('conflict', ''), 2_500, half), { wait: 625 })
+  assert.equal(onceMore(fail('conflict', ''), 2_499, half), null)
+})
+
+test('next: of hundreds of targets no more is found out than is gone through', () => {
+  const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
+  let asked = 0
+  const found = remaining({ by: 'route', candidates: many, skipped: [] }, nothingMet, ({ instance: { keys } }) => {
+    asked++
+    return keys
+  })
+  const [first, second] = found
+  assert.deepEqual(names([first, second].flatMap((one) => one ?? [])), ['p01/m', 'p11/m'])
+  assert.equal(asked, 2)
+})

@@ -1,0 +1,139 @@
+/**
+ * Where a request for embeddings may go. Vectors of two models have nothing to do with each other, and whoever stores
+ * them does not see which came from which: so another key or provider may stand in, and never another model. Only a
+ * route says otherwise, since its targets are the operator's word.
+ */
+import type { Route, RouteTarget } from '../../core/config.ts'
+import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { nearest } from '../../core/nearest.ts'
+import type { Instance } from '../../core/provider.ts'
+import type { Candidate, Plan, Skipped } from '../../core/target.ts'
+import { has, headOf, instancesNamed, type Knowledge, usable } from './models.ts'
+import { AUTO, candidate, type Draft, drafted, leadsNowhere, quoted, unconfigured, type Wanted } from './plan.ts'
+
+export const draftEmbeddings = (input: Wanted): Outcome<Draft> => {
+  const { config, model } = input
+  const all = usable(config)
+  if (all.length === 0) return bad(unconfigured())
+  const able = all.filter(({ provider }) => provider.embeds)
+  const skipped = all.filter(({ provider }) => !provider.embeds).map((instance) => skip(instance, model, UNABLE))
+  const route = config.routes.get(model)
+  if (route) return byRoute(input, all, route)
+
+  const head = headOf(model)
+  const named = head === undefined ? [] : instancesNamed(all, head)
+  if (head !== undefined && named.length > 0) {
+    const rest = model.slice(head.length + 1)
+    const own = named
+      .filter(({ provider }) => provider.embeds)
+      .flatMap((instance) =>
+        candidates(instance, rest || usual(input, instance), `the model's name begins with "${head}/"`),
+      )
+    if (own.length === 0)
+      return bad(
+        fail('unsupported', `The provider ${quoted(head)} makes no embeddings, or none whose model is known. ${ADD}`, {
+          param: 'model',
+        }),
+      )
+    const names = rest === '' ? own.map((one) => one.model) : [rest, model]
+    return good(planned(input, 'provider', own, having(input, able, names), skipped))
+  }
+  if (able.length === 0)
+    return bad(fail('unsupported', `No configured provider makes embeddings. ${ADD}`, { param: 'model' }))
+
+  if (model === AUTO) return byDefault(input, able, skipped)
+  const listing = having(input, able, [model])
+  if (listing.length > 0) return good(planned(input, 'listed', listing, [], skipped))
+  // What is built in only shows how things work: its vectors mean nothing, whatever they are asked of.
+  if (able.every(({ provider }) => provider.builtin)) return byDefault(input, able, skipped)
+  if (config.settings.unknownModel === 'reject') return bad(unknown(input, able))
+  // Lists are of models that write, so a name nobody is known to have may well be right: it is asked for as it is.
+  const asNamed = able.map((instance) => candidate(instance, model, 'no list has it: asked for by its name'))
+  return good(planned(input, 'default', asNamed, [], skipped))
+}
+
+const UNABLE = 'it makes no embeddings'
+const ADD =
+  'Add one that does, such as OPENAI_API_KEY, MISTRAL_API_KEY, GEMINI_API_KEY, COHERE_API_KEY or OLLAMA_BASE_URL.'
+
+const skip = ({ id }: Instance, model: string, why: string): Skipped => ({ provider: id, model, why })
+
+const candidates = (instance: Instance, model: string | undefined, because: string): readonly Candidate[] =>
+  model === undefined ? [] : [candidate(instance, model, because)]
+
+/** A model by whose name one knows what it is for. */
+const saysSo = (model: string): boolean => /embed/i.test(model)
+
+/** What an instance is asked for when the request names no model: the operator's own word first, if one can be told by its name. */
+const usual = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
+  models.find(saysSo) ?? provider.embeds?.models[0] ?? lists.get(id)?.find(saysSo)
+
+const hasEmbeddings = (input: Wanted, instance: Instance, model: string): boolean =>
+  (instance.provider.embeds?.models.includes(model) ?? false) || has(input, instance, model)
+
+/** Those that have one of these, each under its first name there. */
+const having = (input: Wanted, instances: readonly Instance[], names: readonly string[]): readonly Candidate[] =>
+  instances.flatMap((instance) =>
+    candidates(
+      instance,
+      names.find((name) => hasEmbeddings(input, instance, name)),
+      `${instance.id} has it`,
+    ),
+  )
+
+/** The usual model of whoever comes first: it stays that one, since the next request's vectors have to go with these. */
+const byDefault = (input: Wanted, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<Draft> => {
+  const first = able.flatMap((instance) => candidates(instance, usual(input, instance), 'default route'))[0]
+  if (!first)
+    return bad(
+      fail('unknown_model', 'No model for embeddings is known here. Name one that a configured provider has.', {
+        param: 'model',
+      }),
+    )
+  return good(planned(input, 'default', [first], having(input, able, [first.model]), skipped))
+}
+
+const planned = (
+  { config }: Wanted,
+  by: Plan['by'],
+  own: readonly Candidate[],
+  others: readonly Candidate[],
+  skipped: readonly Skipped[],
+): Draft => {
+  const { strategy } = config.settings
+  const groups = [own, others].map((candidates) => ({ candidates, strategy }))
+  return drafted(config, by, groups, skipped)
+}
+
+const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Outcome<Draft> => {
+  const skipped: Skipped[] = []
+  const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
+    const found = instancesNamed(instances, target.provider)
+    const out = (why: string) => skipped.push({ provider: target.provider, model: target.model ?? '', why })
+    if (found.length === 0) out('this provider is not configured')
+    return found.flatMap((instance) => {
+      if (!instance.provider.embeds) out(UNABLE)
+      const model = instance.provider.embeds && (target.model ?? usual(input, instance))
+      return model === undefined ? [] : [candidate(instance, model, because, target.weight)]
+    })
+  }
+  const { strategy = input.config.settings.strategy } = route
+  const first = route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`))
+  const then = route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`))
+  if (first.length + then.length === 0) return bad(leadsNowhere(route.name))
+  const groups = [
+    { candidates: first, strategy },
+    { candidates: then, strategy: 'priority' as const },
+  ]
+  // What a route names is the operator's word, whatever the setting says of others.
+  return good({ ...drafted(input.config, 'route', groups, skipped), onlyFirst: false })
+}
+
+const unknown = ({ model }: Wanted, able: readonly Instance[]) => {
+  const names = able.flatMap(({ id, provider, models }) =>
+    [...(provider.embeds?.models ?? []), ...models].flatMap((name) => [name, `${id}/${name}`]),
+  )
+  const near = nearest(model, names, 3).map(quoted)
+  const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'Write `provider/model` to ask one for it.'
+  return fail('unknown_model', `The model ${quoted(model)} is not known here. ${hint}`, { param: 'model' })
+}

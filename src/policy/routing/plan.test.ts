@@ -1,0 +1,447 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { planOf } from '../../../test/support/plan.ts'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import type { Catalogue, Config, ModelFacts, Route, RouteTarget } from '../../core/config.ts'
+import type { Instance, Provider } from '../../core/provider.ts'
+import type { Settings } from '../../core/settings.ts'
+import type { Candidate } from '../../core/target.ts'
+import { listModels } from './models.ts'
+import { explain } from './plan.ts'
+
+const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
+  name,
+  title: name,
+  order: 0,
+  speaks: [],
+  auth: 'none',
+  ...more,
+})
+const instance = (id: string, models: readonly string[] = [], kind = provider(id)): Instance => ({
+  id,
+  provider: kind,
+  baseUrl: `http://${id}.example`,
+  keys: [],
+  models,
+  speaks: [],
+  variables: {},
+})
+
+const openai = instance('openai', [], provider('openai', { defaultModel: 'gpt-5-mini' }))
+const east = instance('openai-east', ['gpt-east'], provider('openai', { defaultModel: 'gpt-5-mini' }))
+const gemini = instance('gemini', [], provider('gemini', { aliases: ['google'], defaultModel: 'gemini-flash' }))
+const router = instance('openrouter', [], provider('openrouter', { defaultModel: 'openrouter/best' }))
+const local = instance('my-llm', [], provider('openai-compatible', { generic: true }))
+const demo = instance('demo', ['echo', 'flaky'], provider('demo', { builtin: true }))
+
+const prices: Record<string, ModelFacts> = {
+  'openai gpt-5-mini': { inputPrice: 250, outputPrice: 2_000, contextWindow: 400_000 },
+  'gemini gemini-flash': { inputPrice: 100, outputPrice: 400 },
+  'openai gpt-5': { inputPrice: 1_250, outputPrice: 10_000 },
+}
+const catalogue: Catalogue = (name, model) =>
+  Object.hasOwn(prices, `${name} ${model}`) ? prices[`${name} ${model}`] : undefined
+
+const lists = new Map<string, readonly string[]>([
+  ['openrouter', ['openai/gpt-5', 'google/gemini-flash', 'qwen/qwen-3', 'shared-1']],
+  ['my-llm', ['qwen-local', 'shared-1']],
+])
+
+const target = (one: string, weight = 1): RouteTarget => {
+  const [name = '', model] = one.split('/')
+  return { provider: name, weight, ...(model !== undefined && { model }) }
+}
+const route = (name: string, targets: readonly RouteTarget[], fallback: readonly RouteTarget[] = []): Route => ({
+  name,
+  targets,
+  fallback,
+})
+const routes: readonly Route[] = [
+  route('fast', [target('openai/gpt-5-mini'), target('my-llm')], [target('gemini/gemini-pro')]),
+  route('openai/mine', [target('gemini/gemini-pro')]),
+  route('twice', [target('openai/a'), target('openai/b'), target('openai/a')], [target('openai/b'), target('gemini')]),
+  route('lost', [target('nobody/x'), target('gemini')]),
+  route('nowhere', [target('nobody/x')]),
+  route('aliased', [target('google/gemini-pro')]),
+]
+
+type Given = {
+  readonly instances?: readonly Instance[]
+  readonly settings?: Partial<Settings>
+  readonly routes?: readonly Route[]
+  readonly random?: () => number
+  readonly latency?: (candidate: Candidate) => number
+}
+const everybody = [openai, gemini, router, local]
+const configOf = (given: Given): Config => ({
+  settings: { ...defaultSettings, ...given.settings },
+  instances: given.instances ?? everybody,
+  routes: new Map((given.routes ?? routes).map((one) => [one.name, one])),
+})
+const planFor = (model: string, given: Given = {}) =>
+  planOf({
+    model,
+    config: configOf(given),
+    lists,
+    catalogue,
+    view: { latency: given.latency ?? (() => 0) },
+    random: given.random ?? (() => 0.5),
+  })
+/** The plan in short: how the name was understood, and where it leads. */
+const inShort = (model: string, given: Given = {}): string => {
+  const made = planFor(model, given)
+  if (!made.ok) return made.failure.kind
+  const places = made.value.candidates.map((one) => `${one.instance.id}:${one.model}`)
+  return `${made.value.by} ${places.join(' ')}`
+}
+
+const cases: readonly [name: string, model: string, given: Given, expected: string][] = [
+  ['a route', 'fast', {}, 'route openai:gpt-5-mini my-llm:qwen-local gemini:gemini-pro openrouter:openrouter/best'],
+  [
+    'a route whose name looks like a provider’s model',
+    'openai/mine',
+    {},
+    'route gemini:gemini-pro openai:gpt-5-mini openrouter:openrouter/best my-llm:qwen-local',
+  ],
+  [
+    'a route that names a place twice',
+    'twice',
+    { settings: { fallback: 'same-model' } },
+    'route openai:a openai:b gemini:gemini-flash',
+  ],
+  ['a route, no fallback: one provider', 'twice', { settings: { fallback: 'none' } }, 'route openai:a openai:b'],
+  [
+    'a route with a provider that is gone',
+    'lost',
+    { settings: { fallback: 'same-model' } },
+    'route gemini:gemini-flash',
+  ],
+  [
+    'a route to a provider’s other name',
+    'aliased',
+    { settings: { fallback: 'same-model' } },
+    'route gemini:gemini-pro',
+  ],
+  ['a route to nobody, with fallback', 'nowhere', { instances: [openai] }, 'route openai:gpt-5-mini'],
+  ['a route to nobody, without', 'nowhere', { instances: [openai], settings: { fallback: 'none' } }, 'unknown_model'],
+
+  [
+    'provider and model: others that have it first, then the rest',
+    'openai/gpt-5',
+    {},
+    'provider openai:gpt-5 openrouter:openai/gpt-5 gemini:gemini-flash my-llm:qwen-local',
+  ],
+  [
+    'provider and a model it does not list',
+    'openai/brand-new',
+    { settings: { unknownModel: 'reject', fallback: 'none' } },
+    'provider openai:brand-new',
+  ],
+  [
+    'split at the first slash',
+    'openrouter/qwen/qwen-3',
+    { settings: { fallback: 'none' } },
+    'provider openrouter:qwen/qwen-3',
+  ],
+  [
+    'by another name of the provider',
+    'google/gemini-pro',
+    { settings: { fallback: 'none' } },
+    'provider gemini:gemini-pro',
+  ],
+  [
+    'an instance’s id before the provider’s name',
+    'openai/gpt-5',
+    { instances: [east, openai], settings: { fallback: 'none' } },
+    'provider openai:gpt-5',
+  ],
+  [
+    'the provider’s name where no instance has that id: all of it',
+    'openai/x',
+    { instances: [{ ...openai, id: 'openai-west' }, east], settings: { fallback: 'same-model' } },
+    'provider openai-west:x openai-east:x',
+  ],
+  ['provider and nothing', 'openai/', { settings: { fallback: 'none' } }, 'provider openai:gpt-5-mini'],
+  [
+    'the kind of a provider is no name',
+    'openai-compatible/x',
+    { settings: { unknownModel: 'reject' } },
+    'unknown_model',
+  ],
+  [
+    'a head that is not configured, listed whole',
+    'qwen/qwen-3',
+    { settings: { fallback: 'same-model' } },
+    'listed openrouter:qwen/qwen-3',
+  ],
+
+  ['listed by one', 'qwen-local', { settings: { fallback: 'same-model' } }, 'listed my-llm:qwen-local'],
+  [
+    'listed by two, in order',
+    'shared-1',
+    { settings: { fallback: 'same-model' } },
+    'listed openrouter:shared-1 my-llm:shared-1',
+  ],
+  [
+    'listed, then everybody else',
+    'shared-1',
+    {},
+    'listed openrouter:shared-1 my-llm:shared-1 openai:gpt-5-mini gemini:gemini-flash',
+  ],
+  ['listed, one provider only', 'shared-1', { settings: { fallback: 'none' } }, 'listed openrouter:shared-1'],
+  ['known to the catalogue', 'gpt-5', { settings: { fallback: 'same-model' } }, 'listed openai:gpt-5'],
+  [
+    'configured',
+    'gpt-east',
+    { instances: [openai, east], settings: { fallback: 'same-model' } },
+    'listed openai-east:gpt-east',
+  ],
+  [
+    'built into the provider',
+    'sonar',
+    {
+      instances: [openai, instance('px', [], provider('px', { listed: ['sonar'] }))],
+      settings: { fallback: 'same-model' },
+    },
+    'listed px:sonar',
+  ],
+
+  [
+    'unknown: everybody in order with the default',
+    'gpt-99',
+    {},
+    'default openai:gpt-5-mini gemini:gemini-flash openrouter:openrouter/best my-llm:qwen-local',
+  ],
+  ['unknown, one provider only', 'gpt-99', { settings: { fallback: 'none' } }, 'default openai:gpt-5-mini'],
+  ['unknown, rejected', 'gpt-99', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
+  [
+    'auto is never rejected',
+    'auto',
+    { settings: { unknownModel: 'reject', fallback: 'none' } },
+    'default openai:gpt-5-mini',
+  ],
+  [
+    'auto is never looked up',
+    'auto',
+    { instances: [gemini, instance('x', ['auto', 'b'])] },
+    'default gemini:gemini-flash x:auto',
+  ],
+  [
+    'auto, unless a route is called so',
+    'auto',
+    { routes: [route('auto', [target('gemini')])], settings: { fallback: 'same-model' } },
+    'route gemini:gemini-flash',
+  ],
+  ['a configured model is the default', 'what', { instances: [east] }, 'default openai-east:gpt-east'],
+  ['nothing known of it: the client’s own word', 'what', { instances: [instance('bare')] }, 'default bare:what'],
+  ['nothing known of it, auto', 'auto', { instances: [instance('bare')] }, 'default bare:auto'],
+
+  ['the demo alone', 'gpt-5', { instances: [demo], routes: [] }, 'default demo:echo'],
+  ['the demo by name', 'demo/flaky', { instances: [demo], routes: [] }, 'provider demo:flaky'],
+  [
+    'the demo’s route',
+    'demo/chain',
+    { instances: [demo], routes: [route('demo/chain', [target('demo/flaky'), target('demo/echo')])] },
+    'route demo:flaky demo:echo',
+  ],
+  ['the demo never beside a real one', 'what', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
+  ['nor by name', 'demo/echo', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
+  ['nor by its model', 'echo', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
+  ['nobody configured', 'gpt-5', { instances: [] }, 'unconfigured'],
+
+  ['constructor', 'constructor', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
+  ['__proto__', '__proto__', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
+  ['__proto__/__proto__', '__proto__/__proto__', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
+  ['a slash', '/', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
+  ['a slash first', '/openai/gpt-5', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
+]
+for (const [name, model, given, expected] of cases)
+  test(`plan: ${name}`, () => assert.equal(inShort(model, given), expected))
+
+test('plan: strategies order targets of equal claim, and fallbacks stay behind them', () => {
+  const settings = (strategy: Settings['strategy']) => ({ settings: { strategy } })
+  assert.equal(
+    inShort('what', settings('cost')),
+    'default gemini:gemini-flash openai:gpt-5-mini openrouter:openrouter/best my-llm:qwen-local',
+  )
+  const latency = ({ instance: { id } }: Candidate) => ({ openrouter: 900, 'my-llm': 20 })[id] ?? 500
+  assert.equal(
+    inShort('shared-1', { settings: { strategy: 'latency', fallback: 'same-model' }, latency }),
+    'listed my-llm:shared-1 openrouter:shared-1',
+  )
+  const fixed: Route = { ...route('fixed', [target('openai/x'), target('gemini/y')]), strategy: 'priority' }
+  assert.equal(
+    inShort('fixed', { routes: [fixed], instances: [openai, gemini], settings: { strategy: 'cost' } }),
+    'route openai:x gemini:y',
+    'a route’s own strategy wins',
+  )
+})
+
+test('plan: a weighted route gives its targets their weights and leaves its fallback at the end', () => {
+  const weighted: Route = {
+    ...route('w', [target('openai/x', 1), target('gemini/y', 0)], [target('my-llm/z', 9)]),
+    strategy: 'weighted',
+  }
+  for (const random of [() => 0, () => 0.5, () => 0.999])
+    assert.equal(
+      inShort('w', { routes: [weighted], random, settings: { fallback: 'same-model' } }),
+      'route openai:x gemini:y my-llm:z',
+    )
+})
+
+test('plan: says of each candidate because of what it is there, and of others why not', () => {
+  const made = planFor('openai/gpt-5', { settings: { fallback: 'same-model' } })
+  assert.ok(made.ok)
+  assert.deepEqual(
+    made.value.candidates.map(({ because }) => because),
+    ['the model\'s name begins with "openai/"', 'openrouter has the same model'],
+  )
+  assert.deepEqual(made.value.skipped, [
+    { provider: 'gemini', model: 'gemini-flash', why: 'fallback is "same-model"' },
+    { provider: 'my-llm', model: 'qwen-local', why: 'fallback is "same-model"' },
+  ])
+  const alone = planFor('fast', { settings: { fallback: 'none' }, instances: [openai, gemini, local] })
+  assert.ok(alone.ok)
+  assert.deepEqual(alone.value.skipped, [
+    { provider: 'my-llm', model: 'qwen-local', why: 'fallback is "none"' },
+    { provider: 'gemini', model: 'gemini-pro', why: 'fallback is "none"' },
+  ])
+  const lost = planFor('lost')
+  assert.ok(lost.ok)
+  assert.deepEqual(lost.value.skipped, [{ provider: 'nobody', model: 'x', why: 'this provider is not configured' }])
+})
+
+test('plan: explained, it is plain JSON with what is known now beside each target', () => {
+  const made = planFor('openai/gpt-5', { settings: { fallback: 'none' } })
+  assert.ok(made.ok)
+  const told = explain('openai/gpt-5', made.value, ({ instance: { id } }) => ({ circuit: `${id} closed` }))
+  assert.deepEqual(JSON.parse(JSON.stringify(told)), {
+    object: 'route',
+    model: 'openai/gpt-5',
+    by: 'provider',
+    targets: [
+      {
+        provider: 'openai',
+        model: 'gpt-5',
+        because: 'the model\'s name begins with "openai/"',
+        weight: 1,
+        circuit: 'openai closed',
+      },
+    ],
+    skipped: [
+      { provider: 'openrouter', model: 'openai/gpt-5', why: 'fallback is "none"' },
+      { provider: 'gemini', model: 'gemini-flash', why: 'fallback is "none"' },
+      { provider: 'my-llm', model: 'qwen-local', why: 'fallback is "none"' },
+    ],
+  })
+})
+
+test('plan: a rejected name is told with the nearest ones, and a long one is not told whole', () => {
+  const reject = { settings: { unknownModel: 'reject' as const } }
+  const near = planFor('qwen-locl', reject)
+  assert.ok(!near.ok)
+  assert.equal(near.failure.param, 'model')
+  assert.match(near.failure.message, /"qwen-locl" is not known here\. Did you mean "qwen-local"/)
+  const far = planFor('x'.repeat(10_000), reject)
+  assert.ok(!far.ok)
+  assert.ok(far.failure.message.length < 300)
+  assert.match(far.failure.message, /\/v1\/models/)
+})
+
+test('plan: without a provider it names the variables to set', () => {
+  const made = planFor('gpt-5', { instances: [] })
+  assert.ok(!made.ok)
+  assert.match(made.failure.message, /OPENAI_API_KEY/)
+})
+
+/** What several clients take for "try again". */
+const ALARMING =
+  /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
+
+test('plan: nothing it refuses with reads like a reason to try again', () => {
+  const refusals = [
+    planFor('gpt-5', { instances: [] }),
+    planFor('zzz', { settings: { unknownModel: 'reject' } }),
+    planFor('qwen-locl', { settings: { unknownModel: 'reject' } }),
+    planFor('nowhere', { settings: { fallback: 'none' } }),
+  ]
+  for (const made of refusals) {
+    assert.ok(!made.ok)
+    assert.doesNotMatch(made.failure.message, ALARMING)
+  }
+})
+
+test('plan: any name at all gives a plan without doubles, each candidate with its reason, or a refusal', () => {
+  const word = fc.oneof(
+    fc.string({ size: 'medium' }),
+    fc.constantFrom('constructor', '__proto__', 'toString', 'auto', 'hasOwnProperty', 'fast', 'shared-1'),
+    fc
+      .tuple(fc.constantFrom('openai', 'google', '__proto__', '', 'my-llm'), fc.string())
+      .map((parts) => parts.join('/')),
+    fc.constant('é'.repeat(10_000)),
+  )
+  const some = fc.record({
+    fallback: fc.constantFrom('any' as const, 'same-model' as const, 'none' as const),
+    unknownModel: fc.constantFrom('route' as const, 'reject' as const),
+    strategy: fc.constantFrom('priority' as const, 'weighted' as const, 'latency' as const, 'cost' as const),
+  })
+  fc.assert(
+    fc.property(word, some, fc.subarray([...everybody, east, demo]), (model, settings, instances) => {
+      const made = planFor(model, { settings, instances })
+      if (!made.ok) {
+        assert.ok(made.failure.kind === 'unconfigured' ? instances.length === 0 : made.failure.kind === 'unknown_model')
+        return
+      }
+      const { candidates } = made.value
+      assert.ok(candidates.length > 0)
+      assert.equal(new Set(candidates.map((one) => `${one.instance.id} ${one.model}`)).size, candidates.length)
+      for (const one of candidates) {
+        assert.notEqual(one.because, '')
+        assert.ok(instances.includes(one.instance))
+        if (instances.some(({ provider: kind }) => !kind.builtin)) assert.notEqual(one.instance, demo)
+      }
+      const reached = new Set(candidates.map((one) => one.instance))
+      if (settings.fallback === 'none') assert.equal(reached.size, 1)
+      if (settings.fallback === 'any')
+        for (const one of instances) assert.ok(reached.has(one) || one === demo, `${one.id} is left out`)
+    }),
+    { numRuns: 1_000, seed: 5 },
+  )
+})
+
+test('models: routes, then with the provider in front, then without; each once and with its owner', () => {
+  const config = configOf({ instances: [openai, router, local, demo], routes: [route('fast', [target('openai')])] })
+  const listed = listModels(config, lists, catalogue)
+  assert.deepEqual(
+    listed.map(({ id, owner }) => `${id} (${owner})`),
+    [
+      'fast (headgate)',
+      'openai/gpt-5-mini (openai)',
+      'openrouter/openrouter/best (openrouter)',
+      'openrouter/openai/gpt-5 (openrouter)',
+      'openrouter/google/gemini-flash (openrouter)',
+      'openrouter/qwen/qwen-3 (openrouter)',
+      'openrouter/shared-1 (openrouter)',
+      'my-llm/qwen-local (my-llm)',
+      'my-llm/shared-1 (my-llm)',
+      'gpt-5-mini (openai)',
+      'google/gemini-flash (openrouter)',
+      'qwen/qwen-3 (openrouter)',
+      'shared-1 (openrouter)',
+      'qwen-local (my-llm)',
+    ],
+  )
+  assert.deepEqual(listed.find(({ id }) => id === 'gpt-5-mini')?.facts, prices['openai gpt-5-mini'])
+})
+
+test('models: every name listed leads to its owner first', () => {
+  const config = configOf({ instances: [openai, east, gemini, router, local] })
+  for (const { id, owner } of listModels(config, lists, catalogue)) {
+    const made = planOf({ model: id, config, lists, catalogue, view: { latency: () => 0 }, random: () => 0.5 })
+    assert.ok(made.ok)
+    if (owner === 'headgate') assert.equal(made.value.by, 'route')
+    else assert.equal(made.value.candidates[0]?.instance.id, owner, id)
+    assert.notEqual(made.value.by, 'default', id)
+  }
+})

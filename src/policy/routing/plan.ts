@@ -1,0 +1,280 @@
+/**
+ * Where a request may go, in order, and because of what. Decided from the model's name and what is configured; whether
+ * a target may be tried at this moment (circuits, cool-downs) is asked later, of each in its turn.
+ */
+import type { Config, Route, RouteTarget } from '../../core/config.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { nearest } from '../../core/nearest.ts'
+import type { Instance } from '../../core/provider.ts'
+import type { Settings, Strategy } from '../../core/settings.ts'
+import { type Candidate, modelId, type Plan, type Skipped } from '../../core/target.ts'
+import { defaultModel, factsOf, has, headOf, instancesNamed, type Knowledge, listModels, usable } from './models.ts'
+import { order, type View } from './order.ts'
+import { blended } from './price.ts'
+
+/** What decides where a request may go at all. */
+export type Wanted = Knowledge & {
+  /** The client's own word. */
+  readonly model: string
+}
+
+/** What may be different for each request: how things go just now, and chance. */
+export type Moment = Pick<Knowledge, 'catalogue'> & {
+  readonly view: Pick<View, 'latency'>
+  readonly random: () => number
+}
+
+/** Asks for whatever the gateway finds best. */
+export const AUTO = 'auto'
+
+/** A plan of which everything is known but the order within its groups: the same for all requests of that name. */
+export type Draft = {
+  readonly by: Plan['by']
+  /** One after another. */
+  readonly groups: readonly Group[]
+  /** Some model at a provider is there more than once, and has its first place only. */
+  readonly repeats: boolean
+  /** Nobody is asked but the provider that comes first. */
+  readonly onlyFirst: boolean
+  readonly skipped: readonly Skipped[]
+}
+
+/** Candidates of equal claim, to be put in order by a strategy. */
+type Group = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
+
+/** Where a request of this name may go. */
+export const draft = (wanted: Wanted): Outcome<Draft> => {
+  const { config, model } = wanted
+  const instances = usable(config)
+  if (instances.length === 0) return bad(unconfigured())
+  const claim = claimed(wanted, instances)
+  if (!claim) return bad(unknown(wanted))
+  const { groups, skipped } = withFallback(wanted, instances, claim)
+  if (groups.every(({ candidates }) => candidates.length === 0)) return bad(leadsNowhere(model))
+  return good(drafted(config, claim.by, groups, [...claim.skipped, ...skipped]))
+}
+
+export const drafted = (
+  { settings }: Config,
+  by: Plan['by'],
+  groups: readonly Group[],
+  skipped: readonly Skipped[],
+): Draft => {
+  const all = groups.flatMap(({ candidates }) => candidates)
+  return { by, groups, repeats: unique(all).length < all.length, onlyFirst: settings.fallback === 'none', skipped }
+}
+
+/** In which order, this time. */
+export const settle = ({ by, groups, repeats, onlyFirst, skipped }: Draft, moment: Moment): Plan => {
+  const ranked = groups.flatMap(({ candidates, strategy }) => ordered(moment, candidates, strategy))
+  const candidates = repeats ? unique(ranked) : ranked
+  if (!onlyFirst) return { by, candidates, skipped }
+  const only = candidates[0]?.instance
+  const taken = candidates.filter(({ instance }) => instance !== only)
+  return {
+    by,
+    candidates: candidates.filter(({ instance }) => instance === only),
+    skipped: [...skipped, ...taken.map((one) => skippedFor(one, 'none'))],
+  }
+}
+
+/** Whether settling it again could come to something else. */
+export const isSettled = ({ groups }: Draft): boolean =>
+  groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority' || strategy === 'cost')
+
+/** What the name itself asks for, and the names under which other providers may have the same model. */
+type Claim = {
+  readonly by: Plan['by']
+  readonly groups: readonly Group[]
+  readonly sameAs: readonly string[]
+  readonly skipped: readonly Skipped[]
+}
+
+/** Undefined: nobody knows the name, and such names are to be rejected. */
+const claimed = (input: Wanted, instances: readonly Instance[]): Claim | undefined => {
+  const { config, model } = input
+  const { strategy, unknownModel } = config.settings
+  const route = config.routes.get(model)
+  if (route) return byRoute(input, instances, route)
+
+  const one = (by: Plan['by'], candidates: readonly Candidate[], sameAs: readonly string[]): Claim => ({
+    by,
+    groups: [{ candidates, strategy }],
+    sameAs,
+    skipped: [],
+  })
+  const head = headOf(model)
+  const named = head === undefined ? [] : instancesNamed(instances, head)
+  if (head !== undefined && named.length > 0) {
+    const rest = model.slice(head.length + 1)
+    const because = `the model's name begins with "${head}/"`
+    const candidates = named.map((instance) =>
+      candidate(instance, rest === '' ? usualModel(input, instance) : rest, because),
+    )
+    // Others may list it with the maker's name in front, or without.
+    return one('provider', candidates, rest === '' ? [] : [rest, model])
+  }
+  if (model !== AUTO) {
+    const listing = instances.filter((instance) => has(input, instance, model))
+    if (listing.length > 0)
+      return one(
+        'listed',
+        listing.map((instance) => candidate(instance, model, `${instance.id} has it`)),
+        [model],
+      )
+    if (unknownModel === 'reject') return undefined
+  }
+  return one(
+    'default',
+    instances.map((instance) => candidate(instance, usualModel(input, instance), 'default route')),
+    [],
+  )
+}
+
+const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Claim => {
+  const skipped: Skipped[] = []
+  const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
+    const found = instancesNamed(instances, target.provider)
+    if (found.length === 0)
+      skipped.push({ provider: target.provider, model: target.model ?? '', why: 'this provider is not configured' })
+    return found.map((instance) =>
+      candidate(instance, target.model ?? usualModel(input, instance), because, target.weight),
+    )
+  }
+  return {
+    by: 'route',
+    groups: [
+      {
+        candidates: route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`)),
+        strategy: route.strategy ?? input.config.settings.strategy,
+      },
+      {
+        candidates: route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`)),
+        strategy: 'priority',
+      },
+    ],
+    sameAs: [],
+    skipped,
+  }
+}
+
+/** The groups of a claim and where else the request may go, as the setting has it. */
+const withFallback = (
+  input: Wanted,
+  instances: readonly Instance[],
+  { groups, sameAs }: Claim,
+): { readonly groups: readonly Group[]; readonly skipped: readonly Skipped[] } => {
+  const { fallback, strategy } = input.config.settings
+  const own = new Set(groups.flatMap(({ candidates }) => candidates.map(({ instance }) => instance)))
+  const having: Candidate[] = []
+  const rest: Candidate[] = []
+  for (const instance of instances) {
+    if (own.has(instance)) continue
+    const same = sameAs.find((name) => has(input, instance, name))
+    if (same === undefined) rest.push(candidate(instance, usualModel(input, instance), 'fallback: any'))
+    else having.push(candidate(instance, same, `${instance.id} has the same model`))
+  }
+  const skip = (one: Candidate) => skippedFor(one, fallback)
+  switch (fallback) {
+    case 'any':
+      return { groups: [...groups, { candidates: having, strategy }, { candidates: rest, strategy }], skipped: [] }
+    case 'same-model':
+      return { groups: [...groups, { candidates: having, strategy }], skipped: rest.map(skip) }
+    case 'none':
+      return { groups, skipped: [...having, ...rest].map(skip) }
+    default:
+      throw new Error(`unknown fallback ${JSON.stringify(fallback satisfies never)}`)
+  }
+}
+
+const skippedFor = ({ instance, model }: Candidate, fallback: Settings['fallback']): Skipped => ({
+  provider: instance.id,
+  model,
+  why: `fallback is "${fallback}"`,
+})
+
+export const candidate = (instance: Instance, model: string, because: string, weight = 1): Candidate => ({
+  instance,
+  model,
+  because,
+  weight,
+})
+
+const usualModel = (input: Wanted, instance: Instance): string => defaultModel(input, instance) ?? input.model
+
+const ordered = (
+  { catalogue, view, random }: Moment,
+  candidates: readonly Candidate[],
+  strategy: Strategy,
+): readonly Candidate[] =>
+  order(
+    candidates,
+    strategy,
+    { latency: view.latency, price: ({ instance, model }) => blended(factsOf(catalogue, instance, model)) },
+    random,
+  )
+
+/** A model at a provider has one place, its first. */
+const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
+  const seen = new Set<string>()
+  return candidates.filter((one) => {
+    const id = modelId(one)
+    if (seen.has(id)) return false
+    seen.add(id)
+    return true
+  })
+}
+
+export const unconfigured = (): Failure =>
+  fail(
+    'unconfigured',
+    'No provider is configured. Set a key such as OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_BASE_URL for a local model, and start the gateway again.',
+  )
+
+/** A route none of whose targets can be asked. */
+export const leadsNowhere = (model: string): Failure =>
+  fail(
+    'unknown_model',
+    `The route ${quoted(model)} leads to no configured provider. Add its providers, or correct its targets.`,
+    { param: 'model' },
+  )
+
+const unknown = ({ config, lists, catalogue, model }: Wanted): Failure => {
+  // Who writes no slash means none: half the names need not be compared.
+  const names = listModels(config, lists, catalogue).filter(({ id }) => id.includes('/') === model.includes('/'))
+  const near = nearest(
+    model,
+    names.slice(0, MOST_NAMES).map(({ id }) => id),
+    3,
+  ).map(quoted)
+  const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'GET /v1/models lists the names that are.'
+  return fail('unknown_model', `The model ${quoted(model)} is not known here. ${hint}`, { param: 'model' })
+}
+
+/** Comparing with more names than this would make a wrong name dear. */
+const MOST_NAMES = 1_000
+const LONGEST_QUOTE = 100
+
+/** A client's word in a message: in one line, and not longer than it helps. */
+export const quoted = (word: string): string =>
+  JSON.stringify(word.length > LONGEST_QUOTE ? `${word.slice(0, LONGEST_QUOTE)}…` : word)
+
+/** The plan as `POST /v1/route` answers it. `now` adds what is known of a candidate at this moment: its circuit, its cool-downs. */
+export const explain = (
+  model: string,
+  { by, candidates, skipped }: Plan,
+  now: (candidate: Candidate) => JsonObject = () => ({}),
+): JsonObject => ({
+  object: 'route',
+  model,
+  by,
+  targets: candidates.map((one) => ({
+    provider: one.instance.id,
+    model: one.model,
+    because: one.because,
+    weight: one.weight,
+    ...now(one),
+  })),
+  skipped: skipped.map((one) => ({ ...one })),
+})

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type FailureKind, fail, KINDS } from '../../core/failure.ts'
+import type { Json } from '../../core/json.ts'
+import { mayRepeat, RETRY_WORDS } from '../errors/openai-error.ts'
+import { decodeFailure, encodeFailure, errorEvent } from './errors.ts'
+
+const error = (type: string, message: string, more: Json = null) => ({
+  type: 'error',
+  error: { type, message, ...(more !== null && { details: more }) },
+  request_id: 'req_1',
+})
+const cases: readonly [string, number, Json | undefined, FailureKind][] = [
+  ['bad key', 401, error('authentication_error', 'invalid x-api-key'), 'auth'],
+  ['no permission', 403, error('permission_error', 'x'), 'permission'],
+  ['unknown model', 404, error('not_found_error', 'model: x'), 'model_missing'],
+  [
+    "the request's fault",
+    400,
+    error('invalid_request_error', 'messages: at least one message is required'),
+    'invalid_request',
+  ],
+  [
+    'too long',
+    400,
+    error('invalid_request_error', 'prompt is too long: 213462 tokens > 200000 maximum'),
+    'context_length',
+  ],
+  [
+    'too long with the answer',
+    400,
+    error('invalid_request_error', 'input length and `max_tokens` exceed context limit: 1 + 2 > 3'),
+    'context_length',
+  ],
+  ['billing', 402, error('billing_error', 'x'), 'quota'],
+  ['too large', 413, error('request_too_large', 'Request exceeds the maximum size'), 'body_too_large'],
+  ['rate', 429, error('rate_limit_error', 'x'), 'rate_limited'],
+  // What Anthropic means by it is in Anthropic's own table; the format only keeps the word.
+  ['spend', 429, error('rate_limit_error', 'x', { error_code: 'enforced_spend_limit_reached' }), 'rate_limited'],
+  ['theirs', 500, error('api_error', 'Internal server error'), 'status'],
+  ['slow', 504, error('timeout_error', 'x'), 'timeout'],
+  ['overloaded', 529, error('overloaded_error', 'Overloaded'), 'overloaded'],
+  ['overloaded in a 200', 200, error('overloaded_error', 'Overloaded'), 'overloaded'],
+  ['theirs in a 200', 200, error('api_error', 'x'), 'error_in_stream'],
+  ['a page', 200, undefined, 'not_json'],
+  ['a page from a wall', 403, undefined, 'not_json'],
+  ['a page from a CDN', 529, undefined, 'overloaded'],
+  ['a bare message', 500, { message: 'x' }, 'status'],
+  ['a bare error', 400, { error: 'x' }, 'invalid_request'],
+  ['a string', 500, 'x', 'status'],
+  ['null', 400, null, 'invalid_request'],
+]
+for (const [name, status, body, kind] of cases)
+  test(`decode: ${name}`, () => {
+    const failure = decodeFailure(status, body, (header) => (header === 'request-id' ? 'req_header' : undefined))
+    assert.equal(failure.kind, kind)
+    assert.notEqual(failure.message, '')
+    if (status >= 300) assert.equal(failure.status, status)
+    if (body !== undefined) assert.match(failure.upstream?.requestId ?? '', /^req_(1|header)$/)
+  })
+
+const TYPES = new Set([
+  'invalid_request_error',
+  'authentication_error',
+  'billing_error',
+  'permission_error',
+  'not_found_error',
+  'request_too_large',
+  'rate_limit_error',
+  'timeout_error',
+  'api_error',
+  'overloaded_error',
+])
+
+// Every kind there is.
+for (const kind of Object.keys(KINDS) as FailureKind[])
+  test(`encode: ${kind}`, () => {
+    const failure = fail(kind, 'What happened.')
+    const body = encodeFailure(failure, { requestId: 'req_x' })
+    const type = JSON.stringify(body).match(/"error":\{"type":"(\w+)"/)?.[1] ?? ''
+    assert.ok(TYPES.has(type), type)
+    assert.deepEqual(body, { type: 'error', error: { type, message: 'What happened.' }, request_id: 'req_x' })
+    assert.deepEqual(errorEvent(failure, undefined), { type: 'error', error: { type, message: 'What happened.' } })
+    // Clients that search the body must not find a reason to try again where there is none.
+    if (!mayRepeat(failure)) assert.doesNotMatch(JSON.stringify(body), RETRY_WORDS)
+  })
+
+test('encode: no target may be tried: no type that asks for a retry, since the headers decide', () => {
+  const failure = fail('no_target', 'No upstream may be tried at the moment.', { retryAfter: 30_000 })
+  assert.partialDeepStrictEqual(encodeFailure(failure, { requestId: 'req_x' }), { error: { type: 'api_error' } })
+})

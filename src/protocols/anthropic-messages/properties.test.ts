@@ -1,0 +1,213 @@
+/** Whatever comes in: nothing throws, and what goes out is what the published schema allows. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { anyArguments, anyRequest, lookalikes } from '../../../test/support/anything.ts'
+import { answering } from '../../../test/support/asked.ts'
+import { orderly } from '../../../test/support/orderly.ts'
+import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
+import { type AnswerBlock, type ChatAnswer, fold, unfold } from '../../core/chat.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { run } from '../../core/stage.ts'
+import { sseFrames } from '../framing/sse.ts'
+import { anthropicMessages as protocol } from './index.ts'
+
+const RUNS = { numRuns: 400 }
+const context = answering({ created: 0, model: 'wire-model' })
+/** Objects that look like this format's, filled with anything. */
+const WORDS = [
+  'type',
+  'role',
+  'content',
+  'text',
+  'thinking',
+  'signature',
+  'source',
+  'data',
+  'tool_use',
+  'tool_result',
+  'tool_use_id',
+  'id',
+  'name',
+  'input',
+  'image',
+  'document',
+  'base64',
+  'url',
+  'user',
+  'assistant',
+  'system',
+  'messages',
+  'model',
+  'max_tokens',
+  'tools',
+  'tool_choice',
+  'auto',
+  'citations',
+  'message',
+  'message_start',
+  'message_delta',
+  'message_stop',
+  'content_block',
+  'content_block_start',
+  'content_block_delta',
+  'content_block_stop',
+  'delta',
+  'text_delta',
+  'input_json_delta',
+  'thinking_delta',
+  'signature_delta',
+  'citations_delta',
+  'partial_json',
+  'usage',
+  'input_tokens',
+  'output_tokens',
+  'stop_reason',
+  'end_turn',
+  'error',
+  'index',
+]
+const lookalike = lookalikes(WORDS)
+const { word, anything, objects } = lookalike
+
+test('anything at all is read without throwing', () =>
+  fc.assert(
+    fc.property(anything, objects, fc.integer({ min: 200, max: 599 }), (value, object, status) => {
+      protocol.decodeRequest(object)
+      protocol.decodeRequest({ ...object, model: 'm', max_tokens: 1, messages: [value, object] })
+      protocol.passing.adaptRequest(
+        { ...object, messages: [object, { role: 'assistant', content: value }] },
+        { model: 'm' },
+      )
+      protocol.decodeAnswer(value)
+      const events = protocol.decodeAnswer({ type: 'message', content: [object], usage: value })
+      protocol.encodeAnswer(fold(events), context)
+      protocol.decodeFailure(status, value, () => undefined)
+    }),
+    RUNS,
+  ))
+
+test('any stream is read without throwing, and ends in one way', () =>
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.tuple(
+          word,
+          fc.oneof(
+            objects.map((one) => JSON.stringify(one)),
+            fc.string(),
+          ),
+        ),
+      ),
+      (frames) => {
+        const events = run(
+          protocol.decodeStream(),
+          frames.map(([event, data]) => ({ event, data: data.replace(/\n/g, ' ') })),
+        )
+        orderly(events, false)
+        for (const piece of run(protocol.encodeStream(context), [{ events }]))
+          assert.match(piece, /^event: \w+\ndata: [^\n]+\n\n$/)
+      },
+    ),
+    RUNS,
+  ))
+
+// ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const words = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
+const name = fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/)
+const block: fc.Arbitrary<AnswerBlock> = fc.oneof(
+  words.map((text) => ({ type: 'text', text }) as const),
+  fc
+    .tuple(fc.string(), words)
+    .map(([text, value]) => ({ type: 'reasoning', text, proof: { origin: 'anthropic-messages', value } }) as const),
+  words.map(
+    (value) =>
+      ({ type: 'reasoning', text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }) as const,
+  ),
+  fc
+    .tuple(name, name, anyArguments)
+    .map(([id, called, text]) => ({ type: 'tool-call', id, name: called, text }) as const),
+)
+const answer: fc.Arbitrary<ChatAnswer> = fc
+  .tuple(
+    fc.array(block, { maxLength: 5 }),
+    fc.nat(1_000),
+    fc.nat(1_000),
+    fc.nat(100),
+    fc.nat(100),
+    fc.constantFrom('length', 'pause', 'refusal', 'stop'),
+  )
+  .map(([blocks, input, output, cacheRead, cacheWrite, kind]) => ({
+    id: 'msg_1',
+    model: 'claude',
+    blocks,
+    usage: { input: input + cacheRead + cacheWrite, output, cacheRead, cacheWrite },
+    finish: {
+      kind: kind === 'stop' && blocks.some(({ type }) => type === 'tool-call') ? 'tool-calls' : kind,
+      raw: null,
+    } as const,
+  }))
+
+/** Calls by what they mean; neither the client's nor the provider's own words beside the kinds. */
+const meaning = ({ blocks, usage, finish, ...head }: ChatAnswer) => {
+  const { raw: _, ...counts } = usage ?? { raw: null }
+  return {
+    ...head,
+    blocks: blocks.map((one) => (one.type === 'tool-call' ? { ...one, text: JSON.parse(one.text) } : one)),
+    usage: counts,
+    finish: finish?.kind,
+  }
+}
+
+test('an answer written and read again is the same answer, whole or streamed', () =>
+  fc.assert(
+    fc.property(answer, (before) => {
+      assert.deepEqual(meaning(fold(protocol.decodeAnswer(protocol.encodeAnswer(before, context)))), meaning(before))
+      const pieces = run(protocol.encodeStream(context), [{ events: unfold(before) }])
+      const events = run(protocol.decodeStream(), run(sseFrames(), [pieces.join('')]))
+      assert.deepEqual(meaning(fold(events)), meaning(before))
+    }),
+    RUNS,
+  ))
+
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const requests = anyRequest({ ...lookalike, origin: 'anthropic-messages', beside: ['other'] })
+
+schemasAreHere()
+
+test('any request is encoded as the published schema allows', () => {
+  let fit = 0
+  fc.assert(
+    fc.property(
+      requests,
+      fc.option(fc.integer({ min: 1, max: 64_000 }), { nil: undefined }),
+      (request, outputLimit) => {
+        const { body, losses } = protocol.encodeRequest(request, {
+          model: 'claude',
+          ...(outputLimit !== undefined && { outputLimit }),
+        })
+        const turns = body.messages as { role: string; content: JsonObject[] }[]
+        for (const [index, { role, content: blocks }] of turns.entries()) {
+          assert.equal(role, index % 2 === 0 ? 'user' : 'assistant')
+          assert.ok(blocks.length > 0)
+          const lastResult = blocks.findLastIndex(({ type }) => type === 'tool_result')
+          assert.ok(blocks.slice(0, lastResult + 1).every(({ type }) => type === 'tool_result'))
+        }
+        const thinking = body.thinking as JsonObject | undefined
+        if (thinking && thinking.type !== 'disabled') {
+          assert.ok(body.temperature === undefined || body.temperature === 1)
+          assert.ok(!['any', 'tool'].includes(String((body.tool_choice as JsonObject | undefined)?.type)))
+          if (thinking.type === 'enabled') assert.ok(Number(thinking.budget_tokens) < Number(body.max_tokens))
+        }
+        if (losses.some(({ unfit }) => unfit)) return
+        fit++
+        const problem = problemsIfPresent('anthropic', 'BetaCreateMessageParams', JSON.parse(JSON.stringify(body)))
+        assert.equal(problem, undefined, JSON.stringify(body))
+      },
+    ),
+    { numRuns: 1_500 },
+  )
+  assert.ok(fit > 50, `only ${fit} were fit`)
+})

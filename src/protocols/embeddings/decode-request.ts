@@ -1,0 +1,95 @@
+/** A client's request for embeddings, in OpenAI's words: the one format clients speak. */
+
+import type { Setting } from '../../core/chat.ts'
+import type { EmbeddingInput, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
+import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { isList, type Json, type JsonObject } from '../../core/json.ts'
+import { type Fields, fieldsOf, found, modelIn, type Problems } from '../shared/helpers.ts'
+
+export const decodeRequest = (body: JsonObject): Outcome<EmbeddingsRequest> => {
+  const problems: Problems = {}
+  const fields = fieldsOf(body, '', problems)
+  const model = modelIn(fields, 'the name of a model that makes embeddings')
+  const inputs = readInputs(fields, problems)
+  const dimensions = fields.number('dimensions', { least: 1, whole: true })
+  const encoding = fields.string('encoding_format') ?? 'float'
+  const isEncoding = encoding === 'float' || encoding === 'base64'
+  if (!isEncoding) fields.wrong('encoding_format', 'float or base64')
+  const purpose = readPurpose(fields, body)
+  const user = fields.string('user')
+  const extras = fields.rest()
+  if (problems.first) return bad(problems.first)
+  return good({
+    model,
+    inputs,
+    encoding: isEncoding ? encoding : 'float',
+    ...(dimensions !== undefined && { dimensions: { value: dimensions, at: 'dimensions' } }),
+    ...(purpose && { purpose }),
+    ...(user !== undefined && { user: { value: user, at: 'user' } }),
+    extras,
+  })
+}
+
+const ALLOWED = 'a text, a list of texts, a list of tokens, or a list of such lists'
+
+const readInputs = (fields: Fields, problems: Problems): readonly EmbeddingInput[] => {
+  const input = fields.any('input')
+  if (input === undefined) {
+    fields.missing('input', ALLOWED)
+    return []
+  }
+  if (typeof input === 'string' && input !== '') return [{ at: 'input', text: input }]
+  if (!isList(input) || input.length === 0) {
+    fields.wrong('input', ALLOWED)
+    return []
+  }
+  if (isTokens(input)) return [{ at: 'input', tokens: input }]
+  return input.map((entry, index) => {
+    const at = `input[${index}]`
+    if (typeof entry === 'string' && entry !== '') return { at, text: entry }
+    if (isTokens(entry)) return { at, tokens: entry }
+    problems.first ??= fail(
+      'invalid_value',
+      `An entry of \`input\` is ${found(entry)}; it must be a text or a list of tokens.`,
+      {
+        param: at,
+      },
+    )
+    return { at, text: '' }
+  })
+}
+
+const isTokens = (value: Json): value is readonly number[] =>
+  isList(value) && value.length > 0 && value.every((entry) => Number.isInteger(entry) && Number(entry) >= 0)
+
+/** OpenAI has no word for it; each who has one has another name and other values (Cohere, Voyage and NVIDIA; Gemini; Jina). */
+const NAMES = ['input_type', 'task_type', 'taskType', 'task']
+const PURPOSES: ReadonlyMap<string, Purpose> = new Map([
+  ['document', 'document'],
+  ['passage', 'document'],
+  ['search_document', 'document'],
+  ['retrieval_document', 'document'],
+  ['retrieval.passage', 'document'],
+  ['query', 'query'],
+  ['search_query', 'query'],
+  ['retrieval_query', 'query'],
+  ['retrieval.query', 'query'],
+  ['classification', 'classification'],
+  ['clustering', 'clustering'],
+  ['separation', 'clustering'],
+  ['semantic_similarity', 'similarity'],
+  ['text-matching', 'similarity'],
+])
+
+/** A word nobody knows stays an extra: it passes where the client's own format is spoken and is named as lost elsewhere. */
+const readPurpose = (fields: Fields, body: JsonObject): Setting<Purpose> | undefined => {
+  for (const at of NAMES) {
+    const word = Object.hasOwn(body, at) ? body[at] : undefined
+    const value = typeof word === 'string' ? PURPOSES.get(word.toLowerCase()) : undefined
+    if (value === undefined) continue
+    // Read now, and so no extra.
+    fields.any(at)
+    return { value, at }
+  }
+  return undefined
+}

@@ -1,0 +1,80 @@
+/** Whatever comes, from a client or an upstream: nothing throws, and what is taken for vectors is some. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Json, JsonObject } from '../../core/json.ts'
+import { decodeRequest as decodeCompletion } from '../openai-completions/decode-request.ts'
+import { decodeRequest } from './decode-request.ts'
+import { embeddingsProtocols } from './index.ts'
+import { encodeAnswer, isReadable } from './openai.ts'
+import { inForm, lengthOf } from './vectors.ts'
+
+const json = fc.jsonValue({ maxDepth: 3 }).map((value) => value as Json)
+/** Values of the kinds that are meant, and others. */
+const vector = fc.oneof(fc.array(fc.double(), { maxLength: 4 }), fc.base64String(), json)
+const some = fc.oneof({ weight: 3, arbitrary: vector }, { weight: 1, arbitrary: json })
+const bodies = fc.oneof(
+  json,
+  fc.record({
+    data: fc.array(fc.record({ index: fc.oneof(fc.nat(3), json), embedding: some }), { maxLength: 3 }),
+    usage: fc.oneof(fc.record({ prompt_tokens: json }), json),
+    model: json,
+  }),
+  fc.record({ embeddings: fc.array(fc.oneof(fc.record({ values: some }), json), { maxLength: 3 }) }),
+  fc.record({ embeddings: fc.record({ float: fc.array(some, { maxLength: 3 }) }), meta: json }),
+  fc.record({ predictions: fc.array(fc.record({ embeddings: fc.record({ values: some, statistics: json }) })) }),
+)
+
+for (const format of Object.values(embeddingsProtocols))
+  test(`embeddings: ${format.name} reads anything`, () => {
+    fc.assert(
+      fc.property(bodies, fc.nat(599), (body, status) => {
+        // What JSON.parse gives; doubles that JSON has no words for are null there.
+        const parsed: Json = JSON.parse(JSON.stringify(body) ?? 'null')
+        format.decodeFailure(status, parsed, () => undefined)
+        const answer = format.decodeAnswer(parsed)
+        if (!answer.ok) return assert.equal(typeof answer.failure.message, 'string')
+        for (const encoding of ['float', 'base64'] as const) {
+          const written = encodeAnswer(answer.value, { encoding, model: 'm' })
+          if (answer.value.vectors.every((one) => lengthOf(one) < 8)) assert.ok(isReadable(written, encoding))
+          isReadable(parsed, encoding)
+        }
+        for (const one of answer.value.vectors) {
+          assert.ok(lengthOf(one) > 0)
+          assert.equal(inForm(one, 'float').length, lengthOf(one))
+        }
+      }),
+      { numRuns: 1_000, seed: 7 },
+    )
+  })
+
+for (const [name, decode] of [
+  ['embeddings', decodeRequest],
+  ['completions', decodeCompletion],
+] as const)
+  test(`${name}: any request is read, or refused by name`, () => {
+    const members = fc.dictionary(
+      fc.constantFrom(
+        'model',
+        'input',
+        'prompt',
+        'n',
+        'stop',
+        'echo',
+        'logprobs',
+        'dimensions',
+        'user',
+        'input_type',
+        'x',
+      ),
+      fc.oneof(json, fc.constantFrom('a', 1, true, ['a'], [1])),
+    )
+    fc.assert(
+      fc.property(members, (body) => {
+        const parsed: JsonObject = JSON.parse(JSON.stringify(body))
+        const read = decode(parsed)
+        if (!read.ok) assert.ok(read.failure.param !== undefined && read.failure.message !== '')
+      }),
+      { numRuns: 1_000, seed: 7 },
+    )
+  })

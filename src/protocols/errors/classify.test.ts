@@ -1,0 +1,326 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { ErrorTable } from '../../core/error-table.ts'
+import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/protocol.ts'
+import { classify, inDialect, maskSecrets, rowFor, type Said } from './classify.ts'
+
+const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])[] = [
+  // Money.
+  ['quota', 429, { type: 'insufficient_quota', code: 'insufficient_quota' }],
+  ['quota', 429, { code: 'billing_hard_limit_reached' }],
+  ['quota', 402, { message: 'Insufficient Balance', type: 'unknown_error', code: 'invalid_request_error' }],
+  ['quota', 402, { code: '402', message: 'Insufficient credits' }],
+  ['quota', 402, { type: 'billing_error' }],
+  // Keys.
+  ['auth', 401, {}],
+  ['auth', 401, { type: 'invalid_request_error', code: 'invalid_api_key' }],
+  ['auth', 400, { message: 'API key not valid. Please pass a valid API key.', hints: ['API_KEY_INVALID'] }],
+  // Quoted from the client: no reason to let a key rest.
+  ['invalid_request', 400, { message: 'Invalid role "API key not valid". Use user.' }],
+  ['invalid_request', 400, { message: 'Unknown tool "your credit balance is too low".' }],
+  ['auth', 403, { hints: ['UnrecognizedClientException'] }],
+  ['permission', 403, {}],
+  ['permission', 403, { type: 'permission_error' }],
+  ['permission', 403, { code: 'unsupported_country_region_territory', type: 'request_forbidden' }],
+  // Rate.
+  ['rate_limited', 429, {}],
+  ['rate_limited', 429, { type: 'tokens', code: 'rate_limit_exceeded' }],
+  ['rate_limited', 429, { type: 'rate_limited', code: '1300' }],
+  ['rate_limited', 429, { hints: ['RESOURCE_EXHAUSTED'] }],
+  ['rate_limited', 429, { message: 'Too many tokens', hints: ['ThrottlingException'] }],
+  ['rate_limited', 200, { type: 'tokens', code: 'rate_limit_exceeded' }],
+  ['token_rate', 413, { type: 'tokens', code: 'rate_limit_exceeded' }],
+  // Overload.
+  ['overloaded', 503, {}],
+  ['overloaded', 503, { type: 'server_error' }],
+  ['overloaded', 529, { type: 'overloaded_error', message: 'Overloaded' }],
+  ['overloaded', 200, { type: 'overloaded_error' }],
+  ['overloaded', 503, { hints: ['UNAVAILABLE'] }],
+  ['overloaded', 500, { code: 'server_is_overloaded' }],
+  ['overloaded', 429, { code: 'slow_down' }],
+  ['overloaded', 498, { code: 'capacity_exceeded' }],
+  ['overloaded', 424, { hints: ['ModelErrorException'] }],
+  ['overloaded', 429, { hints: ['ModelNotReadyException'] }],
+  // Time.
+  ['timeout', 408, {}],
+  ['timeout', 499, {}],
+  ['timeout', 522, {}],
+  ['timeout', 524, {}],
+  ['timeout', 504, { type: 'timeout_error' }],
+  ['conflict', 409, {}],
+  // The model.
+  ['model_missing', 404, {}],
+  ['model_missing', 404, { code: 'DeploymentNotFound', type: 'invalid_request_error' }],
+  ['model_missing', 400, { code: 'model_not_found', param: 'model' }],
+  ['model_missing', 404, { type: 'not_found_error' }],
+  ['invalid_request', 404, { type: 'invalid_request_error', param: 'previous_response_id' }],
+  // Length.
+  ['context_length', 400, { code: 'context_length_exceeded', param: 'messages' }],
+  ['context_length', 400, { message: 'prompt is too long: 210000 tokens > 200000 maximum' }],
+  [
+    'context_length',
+    400,
+    { type: 'BadRequestError', code: '400', message: "This model's maximum context length is 32768" },
+  ],
+  ['context_length', 400, { message: "This endpoint's maximum context length is 200000 tokens." }],
+  ['context_length', 400, { message: 'The input token count (9) exceeds the maximum number of tokens allowed (8).' }],
+  ['context_length', 400, { message: 'input length and `max_tokens` exceed context limit: 1 + 2 > 2' }],
+  ['context_length', 400, { message: 'the request exceeds the available context size' }],
+  // Content.
+  ['content_policy', 400, { code: 'content_filter' }],
+  ['content_policy', 400, { hints: ['ResponsibleAIPolicyViolation'] }],
+  ['content_policy', 403, { code: '403', hints: ['content_policy_violation'] }],
+  ['content_policy', 200, { code: 'content_filter' }],
+  // The request.
+  ['incompatible', 400, { type: 'invalid_request_error', code: 'unsupported_parameter', param: 'max_tokens' }],
+  ['invalid_request', 400, {}],
+  ['invalid_request', 413, { type: 'request_too_large' }],
+  ['invalid_request', 422, { message: 'extra_forbidden' }],
+  ['invalid_request', 418, {}],
+  ['invalid_request', 200, { type: 'invalid_request_error' }],
+  ['invalid_request', 200, { code: '400', message: 'Token limit reached' }],
+  // The server.
+  ['status', 500, {}],
+  ['status', 500, { type: 'api_error' }],
+  ['status', 502, {}],
+  ['status', 504, {}],
+  ['status', 599, {}],
+  ['status', 200, { code: '502' }],
+  ['error_in_stream', 200, { type: 'api_error', message: 'Internal server error' }],
+  ['error_in_stream', 200, {}],
+  ['redirect', 302, { code: 'invalid_api_key' }],
+  // What a message says is no evidence where the status or a code knows better.
+  ['status', 500, { message: 'credit balance is too low' }],
+  ['rate_limited', 429, { message: 'This request would exceed the limit; prompt is too long' }],
+]
+for (const [kind, status, said] of cases)
+  test(`classify: ${status} ${JSON.stringify(said)} is ${kind}`, () => {
+    const failure = classify(status, said)
+    assert.equal(failure.kind, kind)
+    assert.equal(failure.message, said.message ?? failure.message)
+    assert.ok(failure.message.length > 10 || said.message)
+    if (said.param !== undefined) assert.equal(failure.param, said.param)
+  })
+
+test('classify: keeps what the upstream said beside it', () => {
+  assert.deepEqual(classify(400, { type: 't', code: 'c', message: 'm', param: 'p', requestId: 'r' }), {
+    kind: 'invalid_request',
+    message: 'm',
+    status: 400,
+    upstream: { type: 't', code: 'c', message: 'm', requestId: 'r' },
+    param: 'p',
+  })
+  // A 200 is no status to answer an error with.
+  assert.equal(classify(200, { type: 'api_error' }).status, undefined)
+  assert.equal(classify(200, { code: '429' }).status, 429)
+})
+
+test('classify: total, whatever it is given', () => {
+  const word = fc.oneof(fc.string(), fc.constantFrom('__proto__', 'constructor', 'toString', '429', 'invalid_api_key'))
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.integer(), fc.double(), fc.integer({ min: 100, max: 599 })),
+      fc.record(
+        { type: word, code: word, message: word, param: word, requestId: word, hints: fc.array(word) },
+        { requiredKeys: [] },
+      ),
+      (status, said) => {
+        const failure = classify(status, said)
+        assert.ok(Object.hasOwn(KINDS, failure.kind))
+        assert.ok(failure.message !== '')
+      },
+    ),
+  )
+})
+
+const masks: readonly (readonly [text: string, shown: string])[] = [
+  ['Incorrect API key provided: sk-abcd1234efgh5678.', 'Incorrect API key provided: ***5678.'],
+  [
+    'Incorrect API key provided: sk-ab****wxyz. See https://a.example/keys.',
+    'Incorrect API key provided: ***wxyz. See https://a.example/keys.',
+  ],
+  ['Authorization: Bearer abcdefgh12', 'Authorization: Bearer ***gh12'],
+  ['https://x.example/v1?key=AIzaSyA1234567890abcdef&alt=sse', 'https://x.example/v1?key=***cdef&alt=sse'],
+  ['invalid token "0123456789abcdef0123"', 'invalid token "***0123"'],
+  ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl', '***dXJl'],
+  ['AKIAIOSFODNN7EXAMPLE is unknown', '***MPLE is unknown'],
+  ['gsk_abcdefghijklmnop and xai-abcdefghijklmnop', '***mnop and ***mnop'],
+  ['x-api-key: 3fa85f6457174562b3fc2c963f66afa6', 'x-api-key: ***afa6'],
+  // What is no credential stays readable.
+  ['max_tokens provided: 100000000', 'max_tokens provided: 100000000'],
+  ['The model `gpt-4o-mini-2024-07-18` does not exist', 'The model `gpt-4o-mini-2024-07-18` does not exist'],
+  ['request id req_011CSHoEeqs5C35K2UUqR7Fy', 'request id req_011CSHoEeqs5C35K2UUqR7Fy'],
+  ['Invalid token: unexpected', 'Invalid token: unexpected'],
+  ['task-based-approach-for-all', 'task-based-approach-for-all'],
+]
+for (const [text, shown] of masks)
+  test(`maskSecrets: ${text}`, () => {
+    assert.equal(maskSecrets(text), shown)
+    assert.equal(classify(400, { message: text }).upstream?.message, shown)
+  })
+
+test('maskSecrets: no key survives, wherever it stands', () => {
+  const key = 'sk-proj-Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1'
+  fc.assert(
+    fc.property(fc.string(), fc.string(), (before, after) => {
+      fc.pre(!/[A-Za-z0-9]$/.test(before))
+      assert.ok(!maskSecrets(before + key + after).includes('Zx9Qw8Er7Ty6'))
+    }),
+  )
+})
+
+test('maskSecrets: linear in what it is given', () => {
+  const began = performance.now()
+  for (const hard of [
+    'a'.repeat(1e6),
+    'key '.repeat(2e5),
+    'sk-'.repeat(3e5),
+    `key${' '.repeat(1e6)}`,
+    'bearer aaaaaaaa '.repeat(6e4),
+  ])
+    maskSecrets(`${hard}!`)
+  assert.ok(performance.now() - began < 2_000)
+})
+
+/** What is said where the upstream said nothing, word for word; of what must not be tried again nothing sounds as if it could be. */
+const silences: readonly (readonly [status: number, said: Said, sentence: string])[] = [
+  [401, {}, "The provider did not accept the gateway's key. Check the key in the gateway's configuration."],
+  [403, {}, "The gateway's key may not use this model at this provider."],
+  [402, {}, "The gateway's account at this provider has used up its quota."],
+  [404, {}, 'The provider does not have this model, or its base URL is wrong.'],
+  [400, { code: 'model_not_found' }, 'The provider does not have this model.'],
+  [400, { code: 'context_length_exceeded' }, 'The request is longer than the model can read.'],
+  [400, { code: 'content_filter' }, 'The provider refused the request for its content.'],
+  [400, {}, 'The provider refused the request and gave no reason.'],
+  [429, {}, 'The provider has a rate limit and it is reached for now.'],
+  [413, { type: 'tokens', code: 'rate_limit_exceeded' }, 'The provider has a rate limit and it is reached for now.'],
+  [503, {}, 'The provider is overloaded.'],
+  [408, {}, 'The provider took too long.'],
+  [307, {}, 'The provider answered with a redirect (307), which is never followed. Check its base URL.'],
+  [200, {}, 'The provider reported an error inside its answer.'],
+  [500, {}, 'The provider answered with status 500 and gave no reason.'],
+  [409, {}, 'The provider answered with status 409 and gave no reason.'],
+  [200, { code: '409' }, 'The provider answered with status 409 and gave no reason.'],
+]
+for (const [status, said, sentence] of silences)
+  test(`classify: silence after ${status} ${JSON.stringify(said)}`, () => {
+    assert.equal(classify(status, said).message, sentence)
+    assert.equal(classify(status, { ...said, message: ' \n ' }).message, sentence)
+    assert.notEqual(classify(status, { ...said, message: ' because ' }).message, sentence)
+  })
+
+test('classify: where a status begins and ends', () => {
+  const kinds = (...statuses: readonly number[]) => statuses.map((status) => classify(status, {}).kind)
+  assert.deepEqual(kinds(299, 300, 399, 400, 499, 500, 599), [
+    'error_in_stream',
+    'redirect',
+    'redirect',
+    'invalid_request',
+    'timeout',
+    'status',
+    'status',
+  ])
+  assert.deepEqual(
+    [299, 300].map((status) => classify(status, {}).status),
+    [undefined, 300],
+  )
+  // A code is a status inside a 200 only, and only three figures of it.
+  for (const [code, status] of [
+    ['503', 503],
+    ['1503', undefined],
+    ['5033', undefined],
+    ['303', undefined],
+    ['603', undefined],
+  ] as const)
+    assert.equal(classify(200, { code }).status, status, code)
+  assert.equal(classify(300, { code: '503' }).kind, 'redirect')
+})
+
+test('classify: words are bounded, and compared without what vendors write differently', () => {
+  const long = 'x'.repeat(4_001)
+  assert.equal(classify(500, { message: long }).message, `${'x'.repeat(4_000)}…`)
+  assert.equal(classify(500, { message: long.slice(1) }).message, long.slice(1))
+  assert.equal(classify(500, { message: 'x', requestId: long }).upstream?.requestId, `${'x'.repeat(4_000)}…`)
+  for (const word of ['THROTTLING_EXCEPTION', 'Throttling-Exception', 'throttling exception', 'Throttling'])
+    assert.equal(classify(400, { hints: ['x', word.replaceAll(' ', '')] }).kind, 'rate_limited', word)
+  // Only a last one is left out.
+  assert.equal(classify(400, { code: 'exceptionThrottling' }).kind, 'invalid_request')
+})
+
+const table: ErrorTable = {
+  checked: '2026-11-21',
+  rows: [
+    { when: { status: [418, 419], word: 'teapot' }, kind: 'overloaded', seen: 'here' },
+    { when: { header: 'x-busy' }, kind: 'rate_limited', seen: 'here' },
+    { when: { status: 200, message: /^cold/ }, kind: 'timeout', seen: 'here' },
+  ],
+}
+const none = () => undefined
+const busy = (name: string) => (name === 'x-busy' ? '1' : undefined)
+
+test('dialect: a row of the provider’s own decides, if all its signs are there', () => {
+  const kindOf = (failure: Failure, headers = none as HeaderLookup) => inDialect(failure, table, headers).kind
+  assert.equal(kindOf(classify(418, { code: 'TEA_POT' })), 'overloaded')
+  assert.equal(kindOf(classify(419, { type: 'teapot' })), 'overloaded')
+  assert.equal(kindOf(classify(417, { code: 'teapot' })), 'invalid_request')
+  assert.equal(kindOf(classify(418, { code: 'kettle' })), 'invalid_request')
+  assert.equal(kindOf(classify(500, {}), busy), 'rate_limited')
+  assert.equal(kindOf(classify(500, {})), 'status')
+  assert.equal(kindOf(classify(200, { message: 'cold start' })), 'timeout')
+  assert.equal(kindOf(classify(200, { message: 'a cold start' })), 'error_in_stream')
+  assert.equal(rowFor(table, classify(500, {}), busy), table.rows[1])
+})
+
+test('dialect: without a table, without a row, and where no upstream spoke, a failure stays as it is', () => {
+  const failure = classify(418, { code: 'teapot', message: 'hot' })
+  assert.equal(inDialect(failure, undefined, none), failure)
+  const other = classify(500, {})
+  assert.equal(inDialect(other, table, none), other)
+  const broken = fail('reset', 'it broke off')
+  assert.equal(inDialect(broken, table, busy), broken)
+  assert.equal(rowFor(table, broken, busy), undefined)
+  // Of the same kind already.
+  const limited = classify(429, {})
+  assert.equal(inDialect(limited, table, busy), limited)
+})
+
+test('dialect: a silent failure is told anew, one with words keeps them', () => {
+  assert.equal(inDialect(classify(418, { code: 'teapot', message: 'hot' }), table, none).message, 'hot')
+  for (const message of [undefined, ' '])
+    assert.equal(
+      inDialect(classify(418, { code: 'teapot', ...(message && { message }) }), table, none).message,
+      'The provider is overloaded.',
+    )
+  assert.equal(inDialect(classify(418, { code: 'teapot' }), table, none).status, 418)
+  const inside: ErrorTable = { checked: '', rows: [{ when: { word: 'odd' }, kind: 'status', seen: '' }] }
+  assert.equal(
+    inDialect(classify(200, { code: 'odd' }), inside, none).message,
+    'The provider failed and gave no reason.',
+  )
+  assert.equal(
+    inDialect(classify(429, { code: 'odd' }), inside, none).message,
+    'The provider answered with status 429 and gave no reason.',
+  )
+})
+
+const more: readonly (readonly [text: string, shown: string])[] = [
+  // A scheme only directly before it.
+  ['bearer is abcdefgh', 'bearer is abcdefgh'],
+  ['bearer:  abcdefgh', 'bearer:  ***efgh'],
+  ['Basic "abcdefgh"', 'Basic "***efgh"'],
+  // Twelve characters with letters and figures, or 24 without a point or a slash.
+  ['key: abcdefghijk1', 'key: ***ijk1'],
+  ['key: abcdefghij1', 'key: abcdefghij1'],
+  ['key: abcdefghijkl', 'key: abcdefghijkl'],
+  ['key: 012345678901', 'key: 012345678901'],
+  ['key: abcdefghijklmnopqrstuvwx', 'key: ***uvwx'],
+  ['key: abcdefghijklmnopqrstuvw', 'key: abcdefghijklmnopqrstuvw'],
+  ['key: abcdefghijkl.nopqrstuvwx', 'key: abcdefghijkl.nopqrstuvwx'],
+  ['keys provided ( abcdefghij1k', 'keys provided ( ***ij1k'],
+  ['key (provided: abcdefghij1k', 'key (provided: ***ij1k'],
+  ['key nothing abcdefghij1k', 'key nothing abcdefghij1k'],
+  ['the key provided:   abcdefghij1k', 'the key provided:   ***ij1k'],
+]
+for (const [text, shown] of more) test(`maskSecrets: ${text}`, () => assert.equal(maskSecrets(text), shown))

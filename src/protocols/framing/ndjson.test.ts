@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { run } from '../../core/stage.ts'
+import { lineFrames, ndjson } from './ndjson.ts'
+
+const LIMIT = 40
+
+const cases: readonly (readonly [string, string, readonly string[]])[] = [
+  ['nothing', '', []],
+  ['a line', '{"a":1}\n', ['{"a":1}']],
+  ['lines', '{"a":1}\n{"a":2}\n', ['{"a":1}', '{"a":2}']],
+  ['crlf', '{"a":1}\r\n{"a":2}\r\n', ['{"a":1}', '{"a":2}']],
+  ['empty lines say nothing', '\n\r\n{"a":1}\n\n', ['{"a":1}']],
+  ['the last line without its end', '{"a":1}\n{"a":2}', ['{"a":1}', '{"a":2}']],
+  ['half a line', '{"a":1}\n{"a":', ['{"a":1}']],
+  ['letters of several bytes', '{"a":"Zürich 😀"}\n', ['{"a":"Zürich 😀"}']],
+  ['a mark of the byte order', '\ufeff{"a":1}\n', ['{"a":1}']],
+  ['what is no JSON is for the codec to find', 'x\n', ['x']],
+]
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+const linesOf = (pieces: readonly Uint8Array[], limit = LIMIT) => run(ndjson.frames(limit), pieces)
+
+for (const [name, wire, lines] of cases)
+  test(`ndjson: ${name}`, () => {
+    const whole = bytes(wire)
+    const expected = lines.map((data) => ({ data }))
+    assert.deepEqual(linesOf([whole]), expected)
+    for (let cut = 0; cut <= whole.length; cut++)
+      assert.deepEqual(linesOf([whole.subarray(0, cut), whole.subarray(cut)]), expected, `cut at ${cut}`)
+    assert.deepEqual(linesOf([...whole].map((byte) => Uint8Array.of(byte))), expected)
+  })
+
+const tooLong: readonly (readonly [string, string, readonly string[]])[] = [
+  ['in one line', `{"a":"${'x'.repeat(LIMIT)}"}\n{"a":1}\n`, []],
+  ['behind another', `{"a":1}\n${'x'.repeat(LIMIT + 1)}`, ['{"a":1}']],
+]
+for (const [name, wire, before] of tooLong)
+  test(`ndjson: too long, ${name}: said once, and then it is deaf`, () => {
+    const expected = [...before.map((data) => ({ data })), { data: '', oversized: true }]
+    const whole = bytes(wire)
+    for (let cut = 0; cut <= whole.length; cut++)
+      assert.deepEqual(linesOf([whole.subarray(0, cut), whole.subarray(cut)]), expected, `cut at ${cut}`)
+  })
+
+test('ndjson: any lines, cut anywhere', () => {
+  const line = fc.json().map((text) => text.replaceAll('\n', ' '))
+  fc.assert(
+    fc.property(fc.array(line), fc.array(fc.nat(), { maxLength: 6 }), (lines, cuts) => {
+      const whole = bytes(lines.map((one) => `${one}\n`).join(''))
+      const places = [0, ...cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b), whole.length]
+      const pieces = places.slice(1).map((end, at) => whole.subarray(places[at], end))
+      assert.deepEqual(
+        linesOf(pieces, 100_000).map(({ data }) => data),
+        lines.map((one) => one.trim()),
+      )
+    }),
+  )
+})
+
+test('ndjson: a long line in small slices is joined once', () => {
+  const size = 2_000_000
+  const stage = lineFrames(2 * size)
+  const began = performance.now()
+  for (let at = 0; at < size; at += 8) stage.push('xxxxxxxx')
+  assert.equal(stage.push('\n')[0]?.data.length, size)
+  // Joining at every slice would take minutes.
+  assert.ok(performance.now() - began < 10_000)
+})

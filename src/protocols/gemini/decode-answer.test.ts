@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { assertReadable } from '../../../test/support/anything.ts'
+import { type ChatEvent, fold } from '../../core/chat.ts'
+import type { Json, JsonObject } from '../../core/json.ts'
+import { run } from '../../core/stage.ts'
+import { sseFrames } from '../framing/sse.ts'
+import { gemini } from './index.ts'
+
+const answer = (parts: Json, more: JsonObject = {}, rest: JsonObject = {}): JsonObject => ({
+  candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP', index: 0, ...more }],
+  modelVersion: 'gemini-x',
+  responseId: 'r1',
+  ...rest,
+})
+
+/** An answer in a line: blocks, then how it ended. */
+const told = (events: readonly ChatEvent[]): string => {
+  const { blocks, finish, failure } = fold(events)
+  const said = blocks.map((block) => {
+    const proof = block.proof ? `!${block.proof.value}${block.proof.id === undefined ? '' : '@id'}` : ''
+    const cited = (block.citations ?? []).map(({ url, start, end }) => `<${url} ${start ?? ''}-${end ?? ''}>`).join('')
+    const name = block.type === 'tool-call' ? `${block.name} ` : ''
+    return `${block.type}(${name}${block.text}${proof}${cited})`
+  })
+  return [...said, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
+}
+
+const web = (uri: string) => ({ web: { uri, title: 't' } })
+
+const cases: readonly (readonly [string, Json, string])[] = [
+  ['text', answer([{ text: 'hi' }]), 'text(hi) stop STOP'],
+  ['texts are one', answer([{ text: 'a' }, { text: 'b' }]), 'text(ab) stop STOP'],
+  [
+    'a thought before a text',
+    answer([{ text: 'hm', thought: true }, { text: 'hi' }]),
+    'reasoning(hm) text(hi) stop STOP',
+  ],
+  ['a signed thought', answer([{ text: 'hm', thought: true, thoughtSignature: 'S' }]), 'reasoning(hm!S) stop STOP'],
+  ['a signed text', answer([{ text: 'hi', thoughtSignature: 'S' }]), 'text(hi) reasoning(!S) stop STOP'],
+  [
+    'a signature alone, behind a text',
+    answer([{ text: 'hi' }, { text: '', thoughtSignature: 'S' }]),
+    'text(hi) reasoning(!S) stop STOP',
+  ],
+  [
+    'calls made together: the first is signed',
+    answer([
+      { functionCall: { name: 'f', args: { a: 1 } }, thoughtSignature: 'S' },
+      { functionCall: { name: 'f', args: { a: 1 } } },
+    ]),
+    'reasoning(!S@id) tool-call(f {"a":1}) tool-call(f {"a":1}) tool-calls STOP',
+  ],
+  ['a call without arguments', answer([{ functionCall: { name: 'f' } }]), 'tool-call(f {}) tool-calls STOP'],
+  ['a call by pieces', answer([{ functionCall: { name: 'f', willContinue: true } }]), 'failure malformed'],
+  ['cut off', answer([{ text: 'h' }], { finishReason: 'MAX_TOKENS' }), 'text(h) length MAX_TOKENS'],
+  ['the number of a reason', answer([{ text: 'h' }], { finishReason: 2 }), 'text(h) length MAX_TOKENS'],
+  ['a new reason', answer([{ text: 'h' }], { finishReason: 'BORED' }), 'text(h) stop BORED'],
+  ['a reason of prototypes', answer([{ text: 'h' }], { finishReason: 'constructor' }), 'text(h) stop constructor'],
+  ['filtered', answer([], { finishReason: 'SAFETY' }), 'content-filter SAFETY'],
+  [
+    'filtered before it began',
+    { promptFeedback: { blockReason: 'PROHIBITED_CONTENT' }, usageMetadata: { promptTokenCount: 3 } },
+    'content-filter PROHIBITED_CONTENT',
+  ],
+  ['a call that was none', answer([], { finishReason: 'MALFORMED_FUNCTION_CALL' }), 'failure malformed'],
+  ['nothing usable', answer([], { finishReason: 'OTHER' }), 'failure error_in_stream'],
+  ['no reason at all', answer([{ text: 'h' }], { finishReason: null }), 'text(h) failure truncated'],
+  ['code that was run', answer([{ executableCode: { code: 'x' } }, { text: 'hi' }]), 'foreign() text(hi) stop STOP'],
+  [
+    'sources, by bytes',
+    answer([{ text: 'Zürich ist groß.' }], {
+      groundingMetadata: {
+        groundingChunks: [web('https://a'), web('https://b')],
+        groundingSupports: [
+          { segment: { startIndex: 0, endIndex: 7, text: 'Zürich' }, groundingChunkIndices: [0] },
+          { segment: { startIndex: 90, endIndex: 99 }, groundingChunkIndices: [1] },
+        ],
+      },
+    }),
+    'text(Zürich ist groß.<https://a 0-6><https://b ->) stop STOP',
+  ],
+  [
+    'sources without places',
+    answer([{ text: 'x' }], { groundingMetadata: { groundingChunks: [web('https://a')] } }),
+    'text(x<https://a ->) stop STOP',
+  ],
+  [
+    'of several answers the first',
+    {
+      candidates: [
+        { index: 1, content: { parts: [{ text: 'b' }] } },
+        { index: 0, content: { parts: [{ text: 'a' }] }, finishReason: 'STOP' },
+      ],
+    },
+    'text(a) stop STOP',
+  ],
+  [
+    'a list, as without alt=sse',
+    [answer([{ text: 'a' }], { finishReason: null }), answer([{ text: 'b' }])],
+    'text(ab) stop STOP',
+  ],
+  ['an error', { error: { code: 503, status: 'UNAVAILABLE', message: 'no' } }, 'failure overloaded'],
+  [
+    'an error in a list',
+    [{ error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'no' } }],
+    'failure rate_limited',
+  ],
+  ['something else', { id: 'x', choices: [] }, 'failure malformed'],
+  ['no object', 'hi', 'failure malformed'],
+  ['an empty list', [], 'failure truncated'],
+  ['candidates of another kind', { candidates: {} }, 'failure malformed'],
+  ['a part that is none', answer(['hi']), 'failure malformed'],
+]
+for (const [name, body, expected] of cases)
+  test(`gemini answer: ${name}`, () => assert.equal(told(gemini.decodeAnswer(body)), expected))
+
+test('gemini answer: usage counts thoughts as output and what tools were fed as input', () => {
+  const usageMetadata = {
+    promptTokenCount: 10,
+    toolUsePromptTokenCount: 5,
+    cachedContentTokenCount: 4,
+    candidatesTokenCount: 7,
+    thoughtsTokenCount: 20,
+    totalTokenCount: 42,
+  }
+  assert.deepEqual(fold(gemini.decodeAnswer(answer([{ text: 'x' }], {}, { usageMetadata }))).usage, {
+    input: 15,
+    output: 27,
+    cacheRead: 4,
+    reasoning: 20,
+    raw: usageMetadata,
+  })
+})
+
+test('gemini answer: the probabilities of tokens', () => {
+  const logprobsResult = {
+    chosenCandidates: [{ token: 'ü', logProbability: -0.5 }],
+    topCandidates: [
+      {
+        candidates: [
+          { token: 'ü', logProbability: -0.5 },
+          { token: 'u', logProbability: -2 },
+        ],
+      },
+    ],
+  }
+  const [block] = fold(gemini.decodeAnswer(answer([{ text: 'ü' }], { logprobsResult }))).blocks
+  assert.deepEqual(block?.logprobs, [
+    {
+      token: 'ü',
+      logprob: -0.5,
+      bytes: [195, 188],
+      top_logprobs: [
+        { token: 'ü', logprob: -0.5, bytes: [195, 188] },
+        { token: 'u', logprob: -2, bytes: [117] },
+      ],
+    },
+  ])
+})
+
+test('gemini answer: calls without ids get different ones, and the same ones again', () => {
+  const call = { functionCall: { name: 'f', args: {} } }
+  const ids = () =>
+    fold(gemini.decodeAnswer(answer([call, call]))).blocks.map((block) => (block.type === 'tool-call' ? block.id : ''))
+  assert.equal(new Set(ids()).size, 2)
+  assert.deepEqual(ids(), ids())
+  for (const id of ids()) assert.match(id, /^call_[a-z0-9]{24}$/)
+})
+
+// ── Streams ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const piece = (parts: Json, more: JsonObject = {}): string =>
+  `data: ${JSON.stringify({ candidates: [{ content: { parts }, index: 0, ...more }], responseId: 'r', usageMetadata: { promptTokenCount: 4, candidatesTokenCount: 1 } })}\r\n\r\n`
+
+const read = (wire: string | readonly string[]): ChatEvent[] =>
+  run(gemini.decodeStream(), run(sseFrames(), typeof wire === 'string' ? [wire] : wire))
+
+const streams: readonly (readonly [string, string, string])[] = [
+  ['text', piece([{ text: 'a' }]) + piece([{ text: 'b' }], { finishReason: 'STOP' }), 'text(ab) stop STOP'],
+  [
+    'thoughts, text, a call, a signature at the end',
+    piece([{ text: 'h', thought: true }]) +
+      piece([{ text: 'm', thought: true }]) +
+      piece([{ text: 'let me' }]) +
+      piece([{ functionCall: { name: 'f', args: {} }, thoughtSignature: 'S' }]) +
+      piece([{ text: '', thoughtSignature: 'T' }], { finishReason: 'STOP' }),
+    'reasoning(hm) text(let me) reasoning(!S@id) tool-call(f {}) reasoning(!T) tool-calls STOP',
+  ],
+  [
+    'an end without content',
+    `${piece([{ text: 'a' }])}data: {"candidates":[{"finishReason":"STOP"}]}\n\n`,
+    'text(a) stop STOP',
+  ],
+  ['[DONE] of a proxy', `${piece([{ text: 'a' }], { finishReason: 'STOP' })}data: [DONE]\n\n`, 'text(a) stop STOP'],
+  ['no end', piece([{ text: 'a' }]), 'text(a) failure truncated'],
+  ['nothing', '', 'failure truncated'],
+  [
+    'an error after content',
+    `${piece([{ text: 'a' }])}data: {"error":{"code":500,"message":"no"}}\n\n`,
+    'text(a) failure status',
+  ],
+  ['no JSON', 'data: {oops\n\n', 'failure malformed'],
+  [
+    'a word after the end changes nothing',
+    piece([{ text: 'a' }], { finishReason: 'STOP' }) + piece([{ text: 'b' }], { finishReason: 'OTHER' }),
+    'text(a) stop STOP',
+  ],
+]
+for (const [name, wire, expected] of streams)
+  test(`gemini stream: ${name}`, () => {
+    const events = read(wire)
+    assert.equal(told(events), expected)
+    assert.deepEqual(read([...wire]), events)
+    for (let cut = 0; cut <= wire.length; cut++) {
+      assert.deepEqual(read([wire.slice(0, cut), wire.slice(cut)]), events)
+      // Broken off anywhere, it is the whole answer or it is told to be broken.
+      const broken = fold(read(wire.slice(0, cut)))
+      assert.ok(broken.failure || broken.finish)
+    }
+  })
+
+// ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const names =
+  'candidates content parts text thought thoughtSignature functionCall name args finishReason promptFeedback blockReason usageMetadata groundingMetadata groundingChunks groundingSupports web segment error index inlineData logprobsResult chosenCandidates'.split(
+    ' ',
+  )
+
+test('gemini: whatever an upstream says is events that end, and nothing is thrown', () =>
+  assertReadable(gemini, {
+    names,
+    values: ['STOP', 'SAFETY'],
+    read: (bodies) => read(bodies.map((body) => `data: ${JSON.stringify(body)}\n\n`)),
+  }))

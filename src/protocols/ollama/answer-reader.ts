@@ -1,0 +1,146 @@
+/** Reads what `/api/chat` answers: a stream is many of its objects, a whole answer one, so one reader serves both. */
+import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { tokenCount as count, madeId, secondsOf } from '../shared/helpers.ts'
+import { argumentsOf, DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
+import { aList, anObject, aText, type Shape, someArguments } from '../shared/type-checks.ts'
+import { decodeFailure } from './errors.ts'
+
+export const malformed = (what: string): Failure =>
+  fail('malformed', `The provider's answer could not be read: ${what}.`)
+
+export type AnswerReader = {
+  /** It is complete, or it has failed. */
+  readonly over: boolean
+  push(line: unknown): readonly ChatEvent[]
+  /** Input is over; what is missing is told. */
+  end(): readonly ChatEvent[]
+}
+
+const MESSAGE: Shape = anObject({
+  content: aText,
+  thinking: aText,
+  images: aList(aText),
+  tool_calls: aList(anObject({ function: anObject({ arguments: someArguments }) })),
+})
+
+export const answerReader = (): AnswerReader => {
+  let started = false
+  /** When the answer began: the only thing that tells it from another. */
+  let began = ''
+  let open: 'text' | 'reasoning' | undefined
+  let calls = 0
+  /** It is complete, or it has failed: nothing more is heard. */
+  let over = false
+
+  const failed = (failure: Failure): ChatEvent[] => {
+    over = true
+    return [{ type: 'failure', failure }]
+  }
+
+  const start = (line: JsonObject): ChatEvent[] => {
+    if (started) return []
+    started = true
+    began = text(line.created_at) ?? ''
+    const model = text(line.model)
+    const created = secondsOf(line.created_at)
+    return [{ type: 'start', ...(model && { model }), ...(created && { created }) }]
+  }
+
+  const close = (): ChatEvent[] => {
+    if (!open) return []
+    open = undefined
+    return [{ type: 'close' }]
+  }
+
+  const say = (block: 'text' | 'reasoning', words: string, logprobs: readonly Json[] = []): ChatEvent[] => {
+    if (words === '' && logprobs.length === 0) return []
+    const opened: ChatEvent[] = open === block ? [] : [...close(), { type: 'open', block: { type: block } }]
+    open = block
+    return [...opened, { type: 'delta', text: words, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) }]
+  }
+
+  const call = (value: Json): ChatEvent[] => {
+    const inner = object(object(value)?.function)
+    const name = text(inner?.name)
+    if (!name) return failed(malformed('a call without a name'))
+    const given = argumentsOf(inner?.arguments)
+    if (given === undefined) return failed(malformed('a call with too deep arguments'))
+    // Older servers give none.
+    const id = text(object(value)?.id) || madeId(began, calls, name, given)
+    calls++
+    return [
+      ...close(),
+      { type: 'open', block: { type: 'tool-call', id, name } },
+      { type: 'delta', text: given },
+      { type: 'close' },
+    ]
+  }
+
+  const message = (said: JsonObject, logprobs: readonly Json[]): ChatEvent[] => {
+    const words = text(said.content) ?? ''
+    const events = [...say('reasoning', text(said.thinking) ?? ''), ...say('text', words, words === '' ? [] : logprobs)]
+    if (list(said.images).length > 0) {
+      // Pictures have no block in the middle: only this format carries them on.
+      const raw = { images: list(said.images) }
+      events.push(...close(), { type: 'open', block: { type: 'foreign', protocol: 'ollama', raw } }, { type: 'close' })
+    }
+    for (const one of list(said.tool_calls)) {
+      if (over) break
+      events.push(...call(one))
+    }
+    return events
+  }
+
+  const finish = (line: JsonObject): ChatEvent[] => {
+    over = true
+    const usage = usageOf(line)
+    const raw = text(line.done_reason) || null
+    return [
+      ...close(),
+      ...(usage ? [{ type: 'usage', usage } as const] : []),
+      { type: 'finish', finish: { kind: kindOf(raw, calls > 0), raw } },
+    ]
+  }
+
+  return {
+    get over() {
+      return over
+    },
+    push(line) {
+      if (over) return []
+      if (!isObject(line)) return failed(malformed('not an object'))
+      if (line.error !== undefined && line.error !== null)
+        return failed(decodeFailure(number(line.status) ?? 200, { error: line.error }, () => undefined))
+      if (!isObject(line.message) && line.done !== true) return failed(malformed('neither a message nor an end'))
+      if (!MESSAGE(line.message)) return failed(malformed('a message whose members are not of their types'))
+      if (isDeeper(line.logprobs, DEEPEST)) return failed(malformed('probabilities nested too deep'))
+      const events = [...start(line), ...message(object(line.message) ?? {}, list(line.logprobs))]
+      return line.done === true && !over ? [...events, ...finish(line)] : events
+    },
+    end() {
+      if (over) return []
+      over = true
+      return [...close(), { type: 'failure', failure: fail('truncated', 'The answer ended before it was done.') }]
+    },
+  }
+}
+
+const KINDS: ReadonlyMap<string | null, FinishKind> = new Map([['length', 'length']])
+
+/** It says `stop` whatever it called (BerriAI/litellm#34692); `load` and `unload` answer questions without a message. */
+const kindOf = (raw: string | null, called: boolean): FinishKind => {
+  const kind = KINDS.get(raw) ?? 'stop'
+  return kind === 'stop' && called ? 'tool-calls' : kind
+}
+
+/** A prompt that was all in the cache is left out by older servers. */
+const usageOf = (line: JsonObject): Usage | undefined => {
+  const input = count(line.prompt_eval_count)
+  const output = count(line.eval_count)
+  if (input === undefined && output === undefined) return undefined
+  const cached = count(line.prompt_eval_cached_count)
+  const raw = Object.fromEntries(Object.entries(line).filter(([name]) => /_(?:count|duration)$/.test(name)))
+  return { input: input ?? 0, output: output ?? 0, ...(cached !== undefined && { cacheRead: cached }), raw }
+}

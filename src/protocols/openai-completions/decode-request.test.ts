@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { statusOf } from '../../policy/reply/final-error.ts'
+import { upstreamProtocols } from '../index.ts'
+import { decodeRequest } from './decode-request.ts'
+
+const least = { model: 'm', prompt: 'Once upon a time' }
+const message = (text: string) => [{ role: 'user', at: 'prompt', content: [{ type: 'text', at: 'prompt', text }] }]
+
+const good: readonly (readonly [string, object, object])[] = [
+  ['a prompt', least, { model: 'm', stream: false, messages: message('Once upon a time'), extras: [], settings: {} }],
+  ['a list with one', { ...least, prompt: ['Once'] }, { messages: message('Once') }],
+  [
+    'everything a conversation has too',
+    {
+      ...least,
+      max_tokens: 20,
+      temperature: 0.7,
+      top_p: 1,
+      stop: '.',
+      seed: 1,
+      presence_penalty: 0.5,
+      frequency_penalty: 0.5,
+      logit_bias: { '50256': -100 },
+      logprobs: 2,
+      user: 'u',
+    },
+    {
+      settings: {
+        maxOutputTokens: { value: 20, at: 'max_tokens' },
+        temperature: { value: 0.7, at: 'temperature' },
+        topP: { value: 1, at: 'top_p' },
+        stop: { value: ['.'], at: 'stop' },
+        seed: { value: 1, at: 'seed' },
+        presencePenalty: { value: 0.5, at: 'presence_penalty' },
+        frequencyPenalty: { value: 0.5, at: 'frequency_penalty' },
+        logitBias: { value: { '50256': -100 }, at: 'logit_bias' },
+        logprobs: { value: true, at: 'logprobs' },
+        topLogprobs: { value: 2, at: 'logprobs' },
+        user: { value: 'u', at: 'user' },
+      },
+      extras: [],
+    },
+  ],
+  // LangChain writes every member it knows, most of them null (recordings of its clients).
+  [
+    'what says nothing',
+    {
+      ...least,
+      n: 1,
+      best_of: 1,
+      echo: false,
+      suffix: null,
+      logprobs: null,
+      seed: null,
+      stop: null,
+      presence_penalty: 0,
+      frequency_penalty: 0.0,
+      logit_bias: {},
+    },
+    { settings: {}, extras: [] },
+  ],
+  [
+    'the log probability of each token alone',
+    { ...least, logprobs: 0 },
+    { settings: { logprobs: { value: true, at: 'logprobs' } } },
+  ],
+  [
+    'a stream with usage',
+    { ...least, stream: true, stream_options: { include_usage: true } },
+    { stream: true, settings: { streamUsage: { value: true, at: 'stream_options.include_usage' } } },
+  ],
+  ['the prompt back', { ...least, echo: true }, { settings: {}, extras: [] }],
+  [
+    'the best of several',
+    { ...least, best_of: 3 },
+    { extras: [{ at: 'best_of', name: 'best_of', value: 3, essential: false }] },
+  ],
+  [
+    'a member nobody knows',
+    { ...least, min_p: 0.1 },
+    { extras: [{ at: 'min_p', name: 'min_p', value: 0.1, essential: false }] },
+  ],
+]
+for (const [name, body, expected] of good)
+  test(`completions request: ${name}`, () => {
+    const read = decodeRequest({ ...body })
+    assert.ok(read.ok, JSON.stringify(read))
+    const { value } = read
+    // Only what the row names is compared; each row names what its case is about.
+    const named = Object.fromEntries(Object.keys(expected).map((key) => [key, value[key as keyof typeof value]]))
+    assert.deepEqual(named, expected)
+    for (const protocol of Object.values(upstreamProtocols)) {
+      const { losses } = protocol.encodeRequest(value, { model: 'm', outputLimit: 4_096 })
+      assert.deepEqual(
+        losses.filter(({ unfit }) => unfit),
+        [],
+        protocol.name,
+      )
+    }
+  })
+
+const wrong: readonly (readonly [string, object, string, kind: string, RegExp])[] = [
+  ['no model', { prompt: 'x' }, 'model', 'missing_parameter', /missing/],
+  ['no prompt', { model: 'm' }, 'prompt', 'missing_parameter', /missing/],
+  ['an empty prompt', { ...least, prompt: '' }, 'prompt', 'invalid_value', /empty string/],
+  ['a list with an empty one', { ...least, prompt: [''] }, 'prompt', 'invalid_value', /text to complete/],
+  ['no prompt in the list', { ...least, prompt: [] }, 'prompt', 'invalid_value', /empty list/],
+  ['a number', { ...least, prompt: 7 }, 'prompt', 'invalid_value', /string/],
+  ['an object', { ...least, prompt: {} }, 'prompt', 'invalid_value', /string/],
+  ['tokens', { ...least, prompt: [755, 16178] }, 'prompt', 'unsupported', /Send the text/],
+  ['lists of tokens', { ...least, prompt: [[755], [1471, 997]] }, 'prompt', 'unsupported', /Send the text/],
+  ['one list of tokens', { ...least, prompt: [[755]] }, 'prompt', 'unsupported', /Send the text/],
+  ['several prompts', { ...least, prompt: ['a', 'b'] }, 'prompt', 'unsupported', /request for each/],
+  ['a suffix', { ...least, suffix: 'the end' }, 'suffix', 'unsupported', /suffix/],
+  ['several completions', { ...least, n: 2 }, 'n', 'unsupported', /once for each/],
+  ['no completions', { ...least, n: 0 }, 'n', 'invalid_value', /from 1/],
+  ['nothing to write', { ...least, max_tokens: 0 }, 'max_tokens', 'unsupported', /at least one/],
+  ['less than nothing', { ...least, max_tokens: -1 }, 'max_tokens', 'invalid_value', /at least 0/],
+  ['the prompt weighed', { ...least, echo: true, logprobs: 1 }, 'echo', 'unsupported', /log probabilities/],
+  ['an echo of another kind', { ...least, echo: 'yes' }, 'echo', 'invalid_value', /true or false/],
+  ['stops of another kind', { ...least, stop: [1] }, 'stop', 'invalid_value', /strings/],
+  ['a seed of another kind', { ...least, seed: 'x' }, 'seed', 'invalid_value', /whole number/],
+]
+for (const [name, body, param, kind, message] of wrong)
+  test(`completions request: ${name} is refused`, () => {
+    const read = decodeRequest({ ...body })
+    assert.ok(!read.ok)
+    assert.equal(read.failure.param, param)
+    assert.equal(read.failure.kind, kind)
+    assert.match(read.failure.message, message)
+    assert.equal(statusOf(read.failure), 400)
+  })

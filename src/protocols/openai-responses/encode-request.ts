@@ -1,0 +1,473 @@
+import type { ChatRequest, Extra, Message, Part, SettingName, Settings, Source, Tool } from '../../core/chat.ts'
+import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
+import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { dataUrl } from '../shared/data-url.ts'
+import { withEffort } from '../shared/effort.ts'
+import { shortId } from '../shared/helpers.ts'
+import { type Losses, newLosses } from '../shared/losses.ts'
+import { toolName } from '../shared/tool-names.ts'
+import { compactedMessage } from './compaction.ts'
+import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
+
+/** A request under way: what is written so far, where it came from, and what could not be written. */
+type Draft = {
+  readonly request: ChatRequest
+  readonly body: { [member: string]: Json }
+  readonly from: { [member: string]: string }
+  readonly losses: Losses
+}
+
+const put = ({ body, from }: Draft, member: string, value: Json, at: string) => {
+  body[member] = value
+  from[member] ??= at
+}
+
+/** The outermost member of a path: `messages[0].content` lies in `messages`. */
+const head = (at: string): string => at.split(/[.[]/, 1)[0] ?? at
+
+export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded => {
+  const request = withEffort(asked, target)
+  const draft: Draft = { request, body: {}, from: {}, losses: newLosses() }
+  put(draft, 'model', target.model, 'model')
+  put(draft, 'input', encodeInput(draft), head(request.messages.at(-1)?.at ?? 'input'))
+  const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
+  if (tools.length > 0) put(draft, 'tools', tools, head(request.tools[0]?.at ?? 'tools'))
+  for (const row of SETTINGS) row(draft)
+  if (target.sealsReasoning) include(draft, SEALED_REASONING, 'include')
+  // This format keeps answers unless told not to; to keep them is for the client to ask.
+  put(draft, 'store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
+  if (request.stream) put(draft, 'stream', true, 'stream')
+  for (const extra of request.extras) encodeExtra(draft, extra)
+  if (request.mayShorten) put(draft, 'truncation', 'auto', 'truncation')
+  return { body: draft.body, losses: draft.losses.all(), from: draft.from }
+}
+
+/** Members of this format the middle has no word for; others that use the same name mean the same, but for one. */
+const OWN_MEMBERS = new Set([
+  'background',
+  'context_management',
+  'conversation',
+  'max_tool_calls',
+  'moderation',
+  'previous_response_id',
+  'prompt',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'tool_choice',
+  'truncation',
+])
+
+const encodeExtra = (draft: Draft, extra: Extra) => {
+  const { at, name, value } = extra
+  // Anthropic's is an object, and another thing.
+  const isTheirs = name === 'context_management' && !isList(value)
+  // Not one of this format's three words; an object may name a tool that the provider runs.
+  const isWord = name === 'tool_choice' && typeof value === 'string'
+  const isOwn = at === name && OWN_MEMBERS.has(name) && !isTheirs && !isWord
+  if (isOwn && draft.body[name] === undefined) put(draft, name, value, at)
+  else if (name === 'include') put(draft, 'include', [...list(draft.body.include), value], at)
+  else draft.losses.loseExtra(extra)
+}
+
+const loseExtras = ({ losses }: Draft, extras: readonly Extra[] | undefined, carried: readonly string[] = []) => {
+  for (const extra of extras ?? []) if (!carried.includes(extra.name)) losses.loseExtra(extra)
+}
+
+const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly string[]): JsonObject =>
+  Object.fromEntries((extras ?? []).flatMap(({ name, value }) => (names.includes(name) ? [[name, value]] : [])))
+
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Carry<T> = (draft: Draft, value: T, at: string) => void
+
+const as =
+  (member: string): Carry<Json> =>
+  (draft, value, at) =>
+    put(draft, member, value, at)
+
+/** A member of a member: `text.verbosity`. */
+const within =
+  (member: string, inner: string): Carry<Json> =>
+  (draft, value, at) => {
+    put(draft, member, { ...object(draft.body[member]), [inner]: value }, at)
+    draft.from[`${member}.${inner}`] ??= at
+  }
+
+/** Without it, and with `store: false`, older reasoning models return nothing that the next turn could send back. */
+const SEALED_REASONING = 'reasoning.encrypted_content'
+
+const include = (draft: Draft, what: string, at: string) => {
+  const before = list(draft.body.include)
+  if (!before.includes(what)) put(draft, 'include', [...before, what], at)
+}
+
+const included =
+  (what: string): Carry<boolean> =>
+  (draft, value, at) => {
+    if (value) include(draft, what, at)
+  }
+
+const lost: Carry<Json> = (draft, _value, at) => draft.losses.lose(at)
+
+/** Lost, unless it asks for nothing. */
+const lostUnlessZero: Carry<number> = (draft, value, at) => {
+  if (value !== 0) draft.losses.lose(at)
+}
+
+/** Nothing to write: this format always does so. */
+const given: Carry<unknown> = () => {}
+
+/** OpenAI takes no less. */
+const LEAST_OUTPUT = 16
+
+const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
+
+/** A row for each setting there is; the compiler says when one is missing. */
+const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>['value']> } = {
+  maxOutputTokens: (draft, value, at) => {
+    // Raised instead of refused: people probe with max_tokens 1, and an answer of a few tokens more still answers them.
+    // That it is not what was asked is said.
+    const raised = value >= 0 && value < LEAST_OUTPUT
+    if (raised) draft.losses.lose(at)
+    put(draft, 'max_output_tokens', raised ? LEAST_OUTPUT : value, at)
+  },
+  temperature: as('temperature'),
+  topP: as('top_p'),
+  topK: lost,
+  stop: (draft, value, at) => {
+    if (value.length > 0) draft.losses.lose(at)
+  },
+  seed: lost,
+  presencePenalty: lostUnlessZero,
+  frequencyPenalty: lostUnlessZero,
+  logitBias: (draft, value, at) => {
+    if (Object.keys(value).length > 0) draft.losses.lose(at)
+  },
+  choices: (draft, value, at) => {
+    if (value !== 1) draft.losses.unfit(at)
+  },
+  logprobs: included('message.output_text.logprobs'),
+  topLogprobs: as('top_logprobs'),
+  toolChoice: (draft, value, at) => {
+    if (value.kind === 'tool') put(draft, 'tool_choice', toolNamed(draft)(value.name), at)
+    else if (value.kind === 'allowed') {
+      const tools = value.names.map(toolNamed(draft))
+      put(draft, 'tool_choice', { type: 'allowed_tools', mode: value.mode, tools }, at)
+    } else put(draft, 'tool_choice', value.kind, at)
+  },
+  parallelToolCalls: as('parallel_tool_calls'),
+  format: (draft, format, at) => {
+    switch (format.kind) {
+      case 'text':
+        return
+      case 'json':
+        return within('text', 'format')(draft, { type: 'json_object' }, at)
+      case 'schema': {
+        const { name, schema, description, strict = false } = format
+        if (!object(schema)) return draft.losses.unfit(at)
+        return within('text', 'format')(
+          draft,
+          { type: 'json_schema', name, schema, ...(description !== undefined && { description }), strict },
+          at,
+        )
+      }
+      default:
+        throw new Error(`unknown format ${JSON.stringify(format satisfies never)}`)
+    }
+  },
+  effort: within('reasoning', 'effort'),
+  // A budget in tokens has no honest equal among efforts.
+  thinkingBudget: lost,
+  reasoningSummary: within('reasoning', 'summary'),
+  sealedReasoning: included(SEALED_REASONING),
+  verbosity: within('text', 'verbosity'),
+  user: (draft, value, at) => {
+    // The newer member takes 64 characters at most; the older one any number, and compatible servers know no other.
+    if (at !== 'safety_identifier') put(draft, 'user', value, at)
+    else if (value.length <= 64) put(draft, 'safety_identifier', value, at)
+    else draft.losses.lose(at)
+  },
+  promptCacheKey: as('prompt_cache_key'),
+  serviceTier: (draft, value, at) => {
+    if (TIERS.has(value)) put(draft, 'service_tier', value, at)
+    else draft.losses.lose(at)
+  },
+  metadata: as('metadata'),
+  // Written for every request, see above.
+  store: given,
+  streamUsage: given,
+}
+
+/** The rows with their names' settings looked up, so that each gets a value of its own type. */
+const SETTINGS: readonly ((draft: Draft) => void)[] = (Object.keys(CARRY) as SettingName[]).map(
+  <Name extends SettingName>(name: Name) =>
+    (draft: Draft) => {
+      const setting = draft.request.settings[name]
+      // The compiler does not see that one name picks both; the table's type has checked it.
+      const carry = CARRY[name] as Carry<unknown>
+      if (setting) carry(draft, setting.value, setting.at)
+    },
+)
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const TOOL_EXTRAS = ['defer_loading', 'allowed_callers', 'output_schema']
+
+/** What a tool without parameters says: an object with nothing in it, which strict mode takes too. */
+const NO_PARAMETERS = { type: 'object', properties: {}, required: [], additionalProperties: false }
+
+const encodeTool = (draft: Draft, tool: Tool): JsonObject[] => {
+  switch (tool.kind) {
+    case 'function': {
+      const { at, name, description, parameters = NO_PARAMETERS, strict = false, extras } = tool
+      loseExtras(draft, extras, TOOL_EXTRAS)
+      if (!object(parameters)) {
+        draft.losses.unfit(at)
+        return []
+      }
+      const said = description === undefined ? {} : { description }
+      // Always said: not said is strict in this format.
+      return [
+        { type: 'function', name: toolName(name), ...said, parameters, strict, ...carriedExtras(extras, TOOL_EXTRAS) },
+      ]
+    }
+    case 'custom': {
+      const { name, description, format } = tool
+      const said = description === undefined ? {} : { description }
+      return [
+        { type: 'custom', name: toolName(name), ...said, ...(format !== undefined && { format: flatFormat(format) }) },
+      ]
+    }
+    case 'foreign':
+      if (tool.protocol === 'openai-responses') return [tool.raw]
+      draft.losses.unfit(tool.at)
+      return []
+    default:
+      throw new Error(`unknown tool ${JSON.stringify(tool satisfies never)}`)
+  }
+}
+
+/** Chat completions nests a grammar once more than this format does. */
+const flatFormat = (format: Json): Json => {
+  const grammar = object(object(format)?.grammar)
+  return grammar ? { type: 'grammar', ...grammar } : format
+}
+
+const toolNamed = ({ request }: Draft): ((name: string) => JsonObject) => {
+  const custom = new Set(request.tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))
+  return (name) => ({ type: custom.has(name) ? 'custom' : 'function', name: toolName(name) })
+}
+
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const encodeInput = (draft: Draft): JsonObject[] => {
+  const custom = new Set<string>()
+  return draft.request.messages.flatMap((message, index): JsonObject[] => {
+    switch (message.role) {
+      case 'system':
+        return [encodeMessage(draft, message, message.as)]
+      case 'user':
+        return [encodeMessage(draft, message, 'user')]
+      case 'assistant':
+        for (const part of message.content) if (part.type === 'tool-call' && part.custom) custom.add(part.id)
+        return encodeTurn(draft, message, index)
+      case 'tool': {
+        const { callId, content, isError, extras } = message
+        loseExtras(draft, extras)
+        const type = custom.has(callId) ? 'custom_tool_call_output' : 'function_call_output'
+        // There is no word for a failed call here; the model has to read it.
+        const output = isError ? saidToFail(content) : content
+        return [{ type, call_id: shortId(callId), output: encodeContent(draft, output) }]
+      }
+      default:
+        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
+    }
+  })
+}
+
+/** A result that is an error says so in its own words, or is made to. */
+const saidToFail = ([first, ...rest]: readonly Part[]): readonly Part[] => {
+  if (first?.type === 'text')
+    return /error/i.test(first.text.slice(0, 40))
+      ? [first, ...rest]
+      : [{ ...first, text: `Error: ${first.text}` }, ...rest]
+  return [{ type: 'text', at: '', text: 'Error:' }, ...(first ? [first] : []), ...rest]
+}
+
+const encodeMessage = (draft: Draft, message: Message, role: string): JsonObject => {
+  loseExtras(draft, message.extras)
+  return { type: 'message', role, content: encodeContent(draft, message.content) }
+}
+
+const TEXT_EXTRAS = ['prompt_cache_breakpoint']
+
+/** A string where one text is all there is, otherwise a list of input parts. */
+const encodeContent = (draft: Draft, content: readonly Part[]): Json => {
+  const parts = content.flatMap((part) => encodePart(draft, part))
+  const [only] = parts
+  if (parts.length === 0) return ''
+  return parts.length === 1 && only?.type === 'input_text' && Object.keys(only).length === 2 ? (only.text ?? '') : parts
+}
+
+const encodePart = (draft: Draft, part: Part): JsonObject[] => {
+  switch (part.type) {
+    case 'text':
+      loseExtras(draft, part.extras, TEXT_EXTRAS)
+      return [{ type: 'input_text', text: part.text, ...carriedExtras(part.extras, TEXT_EXTRAS) }]
+    case 'refusal':
+      return [{ type: 'input_text', text: part.text }]
+    case 'image': {
+      loseExtras(draft, part.extras, TEXT_EXTRAS)
+      const source = encodeSource(draft, part.source, part.at, 'image_url', 'image_url')
+      const detail = part.detail ?? 'auto'
+      return source ? [{ type: 'input_image', ...source, detail, ...carriedExtras(part.extras, TEXT_EXTRAS) }] : []
+    }
+    case 'file': {
+      const carried = [...TEXT_EXTRAS, 'detail']
+      loseExtras(draft, part.extras, carried)
+      const source = encodeSource(draft, part.source, part.at, 'file_data', 'file_url')
+      const { filename = part.source.kind === 'data' ? nameFor(part.source.mediaType) : undefined } = part
+      const named = filename === undefined ? {} : { filename }
+      return source ? [{ type: 'input_file', ...named, ...source, ...carriedExtras(part.extras, carried) }] : []
+    }
+    case 'foreign':
+      if (part.protocol === 'openai-responses') return [part.raw]
+      break
+    // The published format has no audio in, whatever its older documents say.
+    case 'audio':
+    case 'reasoning':
+    case 'tool-call':
+      break
+    default:
+      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+  }
+  draft.losses.unfit(part.at)
+  return []
+}
+
+/** A file sent whole needs a name, and its ending tells OpenAI what it is. */
+const nameFor = (mediaType: string): string => {
+  const [, kind = 'pdf'] = mediaType.split('/')
+  return `file.${kind === 'plain' ? 'txt' : kind}`
+}
+
+const encodeSource = (draft: Draft, source: Source, at: string, forData: string, forUrl: string) => {
+  switch (source.kind) {
+    case 'data':
+      return { [forData]: source.mediaType === '' && forData === 'file_data' ? source.data : dataUrl(source) }
+    case 'url':
+      return { [forUrl]: source.url }
+    case 'id':
+      // Both of OpenAI's formats name the same files.
+      if (source.protocol === 'openai-responses' || source.protocol === 'openai-chat') return { file_id: source.id }
+      draft.losses.unfit(at)
+      return undefined
+    default:
+      throw new Error(`unknown source ${JSON.stringify(source satisfies never)}`)
+  }
+}
+
+/** One turn of the model as the items it was: messages, reasoning and calls in their order. */
+const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[] => {
+  const items: JsonObject[] = []
+  let texts: JsonObject[] = []
+  let phase: JsonObject = {}
+  const endText = () => {
+    const [only] = texts
+    if (only && texts.length === 1 && only.type === 'output_text')
+      items.push({ type: 'message', role: 'assistant', content: only.text ?? '', ...phase })
+    else if (only) {
+      const id = `msg_hg${index}x${items.length}`
+      items.push({ id, type: 'message', role: 'assistant', status: 'completed', content: texts, ...phase })
+    }
+    texts = []
+    phase = {}
+  }
+  loseExtras(draft, message.extras)
+  const lastOutput = message.content.findLastIndex(isOutput)
+  for (const [place, part] of message.content.entries())
+    switch (part.type) {
+      case 'text':
+        loseExtras(draft, part.extras, ['phase'])
+        if (part.extras?.some(({ name }) => name === 'phase')) {
+          endText()
+          phase = carriedExtras(part.extras, ['phase'])
+        }
+        // An empty text says nothing, and is refused by some.
+        if (part.text !== '') texts.push({ type: 'output_text', text: part.text, annotations: [], logprobs: [] })
+        break
+      case 'refusal':
+        texts.push({ type: 'refusal', refusal: part.text })
+        break
+      case 'reasoning': {
+        const { proof } = part
+        // A proof means nothing to others; the text without it would be looked up by its id and not found. And
+        // reasoning must be followed by what it led to (400 "without its required following item").
+        if (proof?.origin === 'openai-responses' && place < lastOutput) {
+          endText()
+          items.push({
+            type: 'reasoning',
+            id: proof.id ?? `${OWN_REASONING}${index}x${items.length}`,
+            summary: part.summary && part.text !== '' ? [{ type: 'summary_text', text: part.text }] : [],
+            ...(!part.summary && part.text !== '' && { content: [{ type: 'reasoning_text', text: part.text }] }),
+            encrypted_content: proof.value,
+          })
+        } else if (part.text !== '' || proof) draft.losses.lose(part.at)
+        break
+      }
+      case 'tool-call': {
+        endText()
+        const call_id = shortId(part.id)
+        const name = toolName(part.name)
+        items.push(
+          part.custom
+            ? { type: 'custom_tool_call', call_id, name, input: part.arguments }
+            : { type: 'function_call', call_id, name, arguments: part.arguments || '{}' },
+        )
+        break
+      }
+      case 'foreign':
+        endText()
+        if (part.protocol === 'openai-responses') items.push(part.raw)
+        else draft.losses.unfit(part.at)
+        break
+      case 'image':
+      case 'file':
+      case 'audio':
+        draft.losses.unfit(part.at)
+        break
+      default:
+        throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+    }
+  endText()
+  return items
+}
+
+const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.type === 'text' && part.text === '')
+
+// ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Only the model's name changes. Two things besides: a summary made here is said in words, and reasoning that another format
+ * sealed, or that was never sealed and only named here, means nothing upstream and would be refused (400
+ * invalid_encrypted_content, "Item not found"), save to whom thoughts say something as they are.
+ */
+export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
+  const items = list(body.input)
+  const kept = items.flatMap((item) => {
+    const read = object(item) ?? {}
+    if (!isForeignReasoning(read)) return [compactedMessage(read) ?? item]
+    return isLeftOut(read, target) ? [] : [{ ...read, encrypted_content: null }]
+  })
+  if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
+    return { ...body, model: target.model, input: kept }
+  return body.model === target.model ? body : { ...body, model: target.model }
+}
+
+/** Reasoning that means nothing to this upstream, and whose text it does not read. */
+const isLeftOut = (item: JsonObject, { takesReasoning = false }: EncodeTarget): boolean =>
+  isForeignReasoning(item) && !(takesReasoning && reasoningTexts(item).thoughts !== '')
+
+/** Paths of the items that `adaptRequest` leaves out. */
+export const leftOut = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>
+  list(input).flatMap((item, index) => (isLeftOut(object(item) ?? {}, target) ? [`input[${index}]`] : []))

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { type Json, parseJson } from '../../core/json.ts'
+import { RETRY_WORDS } from '../errors/openai-error.ts'
+import { digest, fieldsOf, found, madeId, type Problems, shortId } from './helpers.ts'
+
+test('shortId: itself, or a digest that fits', () => {
+  assert.equal(shortId('call_1'), 'call_1')
+  assert.equal(shortId('x'.repeat(64)), 'x'.repeat(64))
+  const long = 'x'.repeat(900)
+  assert.match(shortId(long), /^call_[0-9a-z]{40}$/)
+  assert.equal(shortId('x'.repeat(41), 40).length, 40)
+  assert.equal(shortId(long), shortId(long))
+  assert.notEqual(shortId(long), shortId(`${long}y`))
+})
+
+test('digest: no two alike among many that hardly differ', () => {
+  const made = new Set(Array.from({ length: 20_000 }, (_, index) => digest(`call_${index}`)))
+  assert.equal(made.size, 20_000)
+  for (const each of made) assert.match(each, /^[0-9a-z]{40}$/)
+})
+
+test('madeId: from its parts, which do not run into each other', () => {
+  assert.match(madeId('a', 1), /^call_[0-9a-z]{24}$/)
+  assert.equal(madeId('a', 1), madeId('a', 1))
+  assert.notEqual(madeId('a', 'bc'), madeId('ab', 'c'))
+})
+
+const read = (value: string, look: (fields: ReturnType<typeof fieldsOf>) => unknown) => {
+  const problems: Problems = {}
+  // Written here as an object.
+  const fields = fieldsOf(parseJson(value) as { [member: string]: Json }, 'at', problems)
+  return { value: look(fields), problem: problems.first?.message, param: problems.first?.param, fields }
+}
+
+const numbers: readonly (readonly [
+  value: string,
+  limits: Parameters<ReturnType<typeof fieldsOf>['number']>[1],
+  expected: number | undefined,
+  problem?: RegExp,
+])[] = [
+  ['{"n":5}', { least: 1, whole: true }, 5],
+  ['{"n":1.5}', {}, 1.5],
+  ['{"n":null}', {}, undefined],
+  ['{}', {}, undefined],
+  ['{"n":1.5}', { whole: true }, undefined, /a fraction; it must be a whole number/],
+  ['{"n":-1}', { least: 1, whole: true }, undefined, /negative/],
+  ['{"n":0}', { least: 1, whole: true }, undefined, /zero; it must be a whole number of at least 1/],
+  ['{"n":500}', { least: 1, most: 128, whole: true }, undefined, /from 1 to 128/],
+  ['{"n":"100"}', {}, undefined, /the string "100"/],
+  ['{"n":true}', {}, undefined, /true/],
+  ['{"n":1e400}', {}, undefined, /not a finite number/],
+  ['{"n":12345678901234567890}', { least: 1, whole: true }, 12345678901234567000],
+]
+for (const [value, limits, expected, problem] of numbers)
+  test(`fields: number in ${value} ${JSON.stringify(limits)}`, () => {
+    const result = read(value, (fields) => fields.number('n', limits))
+    assert.equal(result.value, expected)
+    if (problem) assert.match(result.problem ?? '', problem)
+    else assert.equal(result.problem, undefined)
+    if (problem) assert.equal(result.param, 'at.n')
+  })
+
+test('fields: what nobody read is left over', () => {
+  const { fields } = read('{"a":1,"b":null,"c":{"d":2},"__proto__":3}', (fields) => fields.any('a'))
+  assert.deepEqual(
+    fields.rest((name) => name === 'c'),
+    [
+      { at: 'at.c', name: 'c', value: { d: 2 }, essential: true },
+      { at: 'at.__proto__', name: '__proto__', value: 3, essential: false },
+    ],
+  )
+  assert.equal(read('{}', (fields) => fields.any('constructor')).value, undefined)
+})
+
+test('found: never a word or number by which clients repeat', () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.jsonValue(), fc.constantFrom(429, 500, 503, '500', 'rate limit', 'overloaded')),
+      (value) => {
+        // What fast-check calls a JSON value is one.
+        assert.doesNotMatch(found(value as Json), RETRY_WORDS)
+      },
+    ),
+  )
+})

@@ -1,0 +1,218 @@
+/** Tools this format names in its own ways, on their way to a format that has only functions, and back. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { answering, numbered } from '../../../test/support/asked.ts'
+import { type ChatAnswer, type ChatEvent, type ChatRequest, type Tool, unfold } from '../../core/chat.ts'
+import { isObject, type JsonObject, list, object, parseJson } from '../../core/json.ts'
+import type { AnswerContext } from '../../core/protocol.ts'
+import { answerReader } from '../openai-responses/decode-answer.ts'
+import { openaiResponses as codec } from '../openai-responses/index.ts'
+
+const OPEN = { type: 'object', properties: {} }
+const fn = (name: string, more: JsonObject = {}) => ({
+  type: 'function',
+  name,
+  strict: false,
+  parameters: OPEN,
+  ...more,
+})
+const group = (name: string, ...tools: JsonObject[]) => ({
+  type: 'namespace',
+  name,
+  description: `About ${name}.`,
+  tools,
+})
+const search = { type: 'tool_search', execution: 'client', description: 'Finds tools.', parameters: OPEN }
+const searchCall = { type: 'tool_search_call', call_id: 's1', execution: 'client', arguments: { query: 'mail' } }
+const found = (...tools: JsonObject[]) => ({
+  type: 'tool_search_output',
+  call_id: 's1',
+  execution: 'client',
+  status: 'completed',
+  tools,
+})
+
+const decoded = (body: JsonObject): ChatRequest => {
+  const outcome = codec.decodeRequest({ model: 'm', input: 'hi', ...body })
+  assert.ok(outcome.ok, outcome.ok ? '' : outcome.failure.message)
+  return outcome.value
+}
+const namesIn = (tools: readonly Tool[]) => tools.map((tool) => (tool.kind === 'foreign' ? tool.raw.type : tool.name))
+
+const named: readonly (readonly [string, JsonObject, readonly string[]])[] = [
+  ['members of a namespace', { tools: [fn('a'), group('n', fn('b'), fn('c'))] }, ['a', 'n__b', 'n__c']],
+  [
+    'the same name in two namespaces and alone',
+    { tools: [group('n', fn('a')), group('o', fn('a')), fn('a')] },
+    ['n__a', 'o__a', 'a'],
+  ],
+  ['a free-form member', { tools: [group('n', { type: 'custom', name: 'patch' })] }, ['n__patch']],
+  ['what only this format knows, in a namespace', { tools: [group('n', { type: 'shell' })] }, ['shell']],
+  ['the search for tools', { tools: [search] }, ['tool_search']],
+  [
+    'tools that were found, each once',
+    { tools: [search, fn('a')], input: [searchCall, found(fn('a'), fn('b'), group('n', fn('c')))] },
+    ['tool_search', 'a', 'b', 'n__c'],
+  ],
+]
+for (const [name, body, names] of named)
+  test(`responses names: ${name}`, () => assert.deepEqual(namesIn(decoded(body).tools), names))
+
+const clashes: readonly (readonly [string, JsonObject])[] = [
+  ['a function with the name a member would get', { tools: [group('n', fn('a')), fn('n__a')] }],
+  ['two namespaces that make the same name', { tools: [group('n', fn('b__c')), group('n__b', fn('c'))] }],
+  ['a function called like the search', { tools: [search, fn('tool_search')] }],
+  ['a member called like its namespace beside a function', { tools: [group('n', fn('n')), fn('n')] }],
+]
+for (const [name, body] of clashes)
+  test(`responses names: ${name} stays another tool, and each comes back as itself`, () => {
+    const tools = decoded(body).tools
+    assert.equal(new Set(namesIn(tools)).size, tools.length)
+    const items = answered(
+      body,
+      tools.map((tool, at) => call(tool.kind === 'foreign' ? '' : tool.name, `call_${at}`)),
+    )
+    const asked = list(body.tools)
+      .filter(isObject)
+      .flatMap((tool) =>
+        tool.type === 'namespace'
+          ? list(tool.tools).map((member) => [tool.name, object(member)?.name])
+          : [[undefined, tool.type === 'tool_search' ? undefined : tool.name]],
+      )
+    assert.deepEqual(
+      items.map(({ namespace, name }) => [namespace, name]),
+      asked,
+    )
+  })
+
+test('responses names: what is said of a namespace is said with its first tool, once', () => {
+  const { tools, extras } = decoded({ tools: [group('n', fn('a', { description: 'Does a.' }), fn('b'))] })
+  assert.deepEqual(
+    tools.map((tool) => (tool.kind === 'function' ? [tool.at, tool.description] : [])),
+    [
+      ['tools[0].tools[0]', '[n: About n.]\n\nDoes a.'],
+      ['tools[0].tools[1]', undefined],
+    ],
+  )
+  assert.deepEqual(extras, [])
+})
+
+test('responses names: calls of earlier turns have the names of their tools', () => {
+  const input = [
+    { type: 'function_call', call_id: 'c1', namespace: 'n', name: 'a', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c1', namespace: 'n', name: 'a', output: 'x' },
+    // Of a tool that stands alone the provider gives its own name as the namespace (recordings: tool-search).
+    { type: 'function_call', call_id: 'c2', namespace: 'lone', name: 'lone', arguments: '{}' },
+    { type: 'function_call', call_id: 'c3', namespace: 'gone', name: 'a', arguments: '{}' },
+    { type: 'custom_tool_call', call_id: 'c4', namespace: 'n', name: 'p', input: 'x' },
+    searchCall,
+    found(group('n', fn('a'))),
+  ]
+  const { messages, extras } = decoded({ input, tools: [search, group('n', fn('a')), fn('lone')] })
+  const parts = messages.flatMap(({ content }) => content)
+  assert.deepEqual(
+    parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [])),
+    [
+      ['c1', 'n__a', '{}'],
+      ['c2', 'lone', '{}'],
+      ['c3', 'gone__a', '{}'],
+      ['c4', 'n__p', 'x'],
+      ['s1', 'tool_search', '{"query":"mail"}'],
+    ],
+  )
+  assert.deepEqual(messages.at(-1), {
+    role: 'tool',
+    at: 'input[6]',
+    callId: 's1',
+    content: [{ type: 'text', at: 'input[6].tools', text: '{"tools":["n__a"]}' }],
+  })
+  assert.deepEqual(
+    [...extras, ...messages.flatMap((message) => message.extras ?? [])].map(({ at }) => at),
+    [],
+  )
+})
+
+test('responses names: a search the provider runs is its own', () => {
+  const { tools, messages } = decoded({
+    tools: [{ type: 'tool_search' }],
+    input: [{ type: 'tool_search_call', id: 'x' }],
+  })
+  assert.equal(tools[0]?.kind, 'foreign')
+  assert.equal(messages[0]?.content[0]?.type, 'foreign')
+})
+
+test('responses names: a tool of a namespace can be chosen', () => {
+  const tools = [group('n', fn('a'))]
+  const choice = { type: 'function', namespace: 'n', name: 'a' }
+  assert.deepEqual(decoded({ tools, tool_choice: choice }).settings.toolChoice?.value, { kind: 'tool', name: 'n__a' })
+})
+
+// ── Back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const call = (name: string, id: string, words = '{"x":1}') => ({ type: 'tool-call' as const, id, name, text: words })
+
+const contextFor = (body: JsonObject): AnswerContext => answering({ request: decoded(body), body, id: numbered() })
+
+const answered = (body: JsonObject, blocks: ChatAnswer['blocks']): JsonObject[] => {
+  const answer = { blocks, finish: { kind: 'tool-calls' as const, raw: null } }
+  return list(codec.encodeAnswer(answer, contextFor(body)).output).filter(isObject)
+}
+
+const BODY = { tools: [search, group('n', fn('a'), { type: 'custom', name: 'p' }), fn('b')] }
+
+test('responses names: an answer calls each tool as this format does', () => {
+  const blocks = [
+    call('n__a', 'c1'),
+    { ...call('n__p', 'c2', 'free'), custom: true },
+    call('b', 'c3'),
+    call('tool_search', 'c4', '{"query":"mail"}'),
+    call('tool_search', 'c5', '{"query'),
+  ]
+  assert.deepEqual(
+    answered(BODY, blocks).map(({ id, status, ...item }) => item),
+    [
+      { type: 'function_call', call_id: 'c1', name: 'a', namespace: 'n', arguments: '{"x":1}' },
+      { type: 'custom_tool_call', call_id: 'c2', name: 'p', namespace: 'n', input: 'free' },
+      { type: 'function_call', call_id: 'c3', name: 'b', arguments: '{"x":1}' },
+      { type: 'tool_search_call', call_id: 'c4', execution: 'client', arguments: { query: 'mail' } },
+      { type: 'tool_search_call', call_id: 'c5', execution: 'client', arguments: '{"query' },
+    ],
+  )
+})
+
+test('responses names: a stream tells them so from the first event, and a search whole', () => {
+  const answer: ChatAnswer = {
+    blocks: [call('n__a', 'c1'), call('tool_search', 'c2', '{"query":"mail"}')],
+    finish: { kind: 'tool-calls', raw: null },
+  }
+  const stream = codec.encodeStream(contextFor(BODY))
+  const text = [...stream.push({ events: unfold(answer) }), ...stream.end()].join('')
+  const events = text.split('\n\n').flatMap((frame) => {
+    const data = /^data: (\{.*)$/m.exec(frame)?.[1]
+    const event = data === undefined ? undefined : parseJson(data)
+    return isObject(event) ? [event] : []
+  })
+  const told = events.filter(({ type }) => /item|arguments/.test(String(type)))
+  assert.deepEqual(
+    told.map(({ type, item, name }) => [type, object(item)?.namespace ?? null, object(item)?.name ?? name ?? null]),
+    [
+      ['response.output_item.added', 'n', 'a'],
+      ['response.function_call_arguments.delta', null, null],
+      ['response.function_call_arguments.done', null, 'a'],
+      ['response.output_item.done', 'n', 'a'],
+      ['response.output_item.added', null, null],
+      ['response.output_item.done', null, null],
+    ],
+  )
+  assert.deepEqual(object(told.at(-1)?.item)?.arguments, { query: 'mail' })
+})
+
+test('responses names: read from an answer, a name with its namespace is one, and is written back as two', () => {
+  const item = { type: 'function_call', id: 'fc', call_id: 'c1', namespace: 'n', name: 'a', arguments: '{}' }
+  const response = { id: 'resp_1', status: 'completed', output: [item] }
+  const events: ChatEvent[] = answerReader().read({ response }, 'response.completed', 0)
+  const opened = events.find((event) => event.type === 'open')
+  assert.deepEqual(opened, { type: 'open', block: { type: 'tool-call', id: 'c1', name: 'n__a' } })
+  const [back] = answered(BODY, [call('n__a', 'c1', '{}')])
+  assert.deepEqual([back?.namespace, back?.name], ['n', 'a'])
+})

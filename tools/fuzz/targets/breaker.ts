@@ -1,0 +1,130 @@
+/** The circuit, step by step beside a reference that is written as plainly as can be (the simulator's). */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import type { CircuitRules } from '../../../src/core/settings.ts'
+import {
+  admit,
+  admitEarly,
+  type Breaker,
+  closed,
+  commit,
+  complete,
+  counts,
+  failed,
+  type Pass,
+  phase,
+  release,
+  withdraw,
+} from '../../../src/policy/health/breaker.ts'
+import { defaultSettings } from '../../../test/support/settings.ts'
+import { ReferenceCircuit, type ReferenceToken } from '../../sim/reference.ts'
+import type { Target } from '../engine.ts'
+
+const among = <T>(values: readonly [T, ...T[]], byte: number): T => values[byte % values.length] ?? values[0]
+
+/** The first bytes are the rules. */
+const rulesOf = (input: Buffer): CircuitRules => ({
+  ...defaultSettings.circuit,
+  timeout: among([30_000, 500, 0], input[0] ?? 0),
+  errorThreshold: among([50, 1, 30, 100], input[1] ?? 0),
+  resetTimeout: among([60_000, 1_000, 12_000, 300_000], input[2] ?? 0),
+  window: among([60_000, 1_200, 120_000], input[3] ?? 0),
+  minRequests: 1 + ((input[4] ?? 0) % 6),
+  consecutiveFailures: (input[5] ?? 0) % 5,
+  probes: 1 + ((input[6] ?? 0) % 3),
+})
+
+const WAITS = [0, 1, 40, 100, 999, 1_000, 1_001, 5_000, 10_000, 12_000, 31_000, 60_000, 400_000] as const
+
+type Held = { pass: Pass; readonly token: ReferenceToken; over: boolean }
+
+export const BREAKER: Target = {
+  name: 'breaker',
+  holds: 'admits, reads and counts as the reference does, whatever happens in whichever order',
+  seeds: [
+    Uint8Array.from([
+      0,
+      0,
+      0,
+      0,
+      1,
+      2,
+      0,
+      ...[1, 1, 1, 1, 1].flatMap(() => [1, 0, 4, 0]),
+      0,
+      11,
+      1,
+      0,
+      3,
+      0,
+      1,
+      0,
+      4,
+      0,
+    ]),
+  ],
+  made: fc.uint8Array({ minLength: 20, maxLength: 400, size: 'max' }),
+  check(input) {
+    const rules = rulesOf(input)
+    const reference = new ReferenceCircuit(rules)
+    let breaker: Breaker = closed()
+    // A whole number of widths, so that a fraction of one decides nothing.
+    let now = 1_200_000
+    const held: Held[] = []
+    for (let at = 7; at + 1 < input.length; at += 2) {
+      const [what = 0, which = 0] = input.subarray(at, at + 2)
+      const open = held.filter(({ over }) => !over)
+      const one = open[which % Math.max(1, open.length)]
+      const say = `step ${(at - 7) / 2} at ${now}`
+      switch (what % 8) {
+        case 0:
+          now += among(WAITS, which)
+          break
+        case 1:
+        case 2: {
+          const early = what % 8 === 2
+          const token = reference.admit(now, early)
+          const { breaker: next, pass, retryAt } = (early ? admitEarly : admit)(breaker, now, rules)
+          breaker = next
+          assert.equal(pass === null, token === null, `${say}: ${early ? 'an early ' : ''}admission`)
+          if (pass === null) assert.ok(retryAt !== null && retryAt > now, `${say}: when it may be tried again`)
+          if (pass && token) held.push({ pass, token, over: false })
+          break
+        }
+        case 3:
+          if (!one) break
+          reference.commit(one.token, now)
+          ;({ breaker, pass: one.pass } = commit(breaker, one.pass, now, rules))
+          break
+        case 4:
+          if (!one) break
+          reference.failed(one.token, now)
+          breaker = failed(breaker, one.pass, now, rules)
+          one.over = true
+          break
+        case 5:
+          if (!one) break
+          reference.done(one.token, now)
+          breaker = complete(breaker, one.pass, now, rules)
+          one.over = true
+          break
+        case 6:
+          if (!one) break
+          reference.release(one.token)
+          breaker = release(breaker, one.pass, now, rules)
+          one.over = true
+          break
+        default:
+          if (!one) break
+          reference.withdraw(one.token)
+          breaker = withdraw(breaker, one.pass, now, rules)
+          one.over = true
+      }
+      assert.equal(phase(breaker, now, rules).at, reference.reads(now), `${say}: phase`)
+      if (breaker.at !== 'closed' || reference.at !== 'closed') continue
+      const { successes, failures } = counts(breaker, now, rules)
+      const { ok, bad } = reference.counts(now)
+      assert.deepEqual({ successes, failures }, { successes: ok, failures: bad }, `${say}: counts`)
+    }
+  },
+}

@@ -1,0 +1,275 @@
+/** Every codec on whatever may come: nothing throws, an answer ends in one way, and what is written can be read. */
+import assert from 'node:assert/strict'
+import type fc from 'fast-check'
+import { type ChatEvent, fold, type UpstreamProtocolName } from '../../../src/core/chat.ts'
+import { KINDS } from '../../../src/core/failure.ts'
+import { isList, isObject, type Json, object, parseJson } from '../../../src/core/json.ts'
+import type { Frame, Passing, SameFormat, UpstreamProtocol } from '../../../src/core/protocol.ts'
+import { chain, run, type Stage } from '../../../src/core/stage.ts'
+import { loadProviders } from '../../../src/edge/catalogue/load-providers.ts'
+import { wireOf } from '../../../src/gateway/chat/client-stream.ts'
+import { readerFor } from '../../../src/gateway/upstream/answer-reader.ts'
+import { inDialect, maskSecrets } from '../../../src/protocols/errors/classify.ts'
+import { sse, sseFrames } from '../../../src/protocols/framing/sse.ts'
+import { protocols, sharedProtocols, upstreamProtocols } from '../../../src/protocols/index.ts'
+import { answering, asking } from '../../../test/support/asked.ts'
+import { orderly } from '../../../test/support/orderly.ts'
+import { changedJson, changedStream, slicings, type Target } from '../engine.ts'
+import {
+  answersOf,
+  CONVERSE_STREAMS,
+  type ConverseMessage,
+  converseBytes,
+  ERRORS,
+  REQUESTS,
+  streamsOf,
+} from '../seeds.ts'
+
+const context = answering({ request: asking({ stream: false }), created: 1_700_000_000, requestId: 'req_x' })
+
+const NO_HEADERS = () => undefined
+const NAMES = Object.keys(upstreamProtocols) as UpstreamProtocolName[]
+
+/** The text as JSON, or nothing: what is no JSON no codec is given. */
+const jsonIn = (input: Buffer): Json | undefined => {
+  try {
+    // What parseJson gives is JSON.
+    return parseJson(input.toString('utf8')) as Json
+  } catch {
+    // As the reader does it.
+    return undefined
+  }
+}
+
+const negative = (value: unknown): boolean => {
+  if (typeof value === 'number') return value < 0 || !Number.isSafeInteger(value)
+  if (isList(value)) return value.some(negative)
+  return isObject(value) && Object.values(value).some(negative)
+}
+
+/** What a client is sent: every event JSON or `[DONE]`, and read again by the same rules. */
+const writable = (wire: string): void => {
+  for (const { data, oversized } of run(sseFrames(), [wire])) {
+    assert.notEqual(oversized, true)
+    if (data !== '' && data !== '[DONE]') JSON.parse(data)
+  }
+}
+
+/** An answer without a failure, in every client's format, whole and as a stream. */
+const told = (events: readonly ChatEvent[]): void => {
+  const steps: readonly Passing[] = events.map((event) => ({ events: [event] }))
+  for (const protocol of Object.values(protocols)) writable(run(protocol.encodeStream(context), steps).join(''))
+  if (events.some(({ type }) => type === 'failure')) {
+    for (const event of events)
+      if (event.type === 'failure')
+        for (const protocol of Object.values(protocols)) {
+          const { kind } = event.failure
+          const body = protocol.encodeFailure(event.failure, { requestId: 'req_x' })
+          assert.ok(isObject(JSON.parse(JSON.stringify(body))), kind)
+        }
+    return
+  }
+  const answer = fold(events)
+  for (const protocol of Object.values(protocols)) {
+    const whole = protocol.encodeAnswer(answer, context)
+    assert.ok(isObject(JSON.parse(JSON.stringify(whole))))
+    assert.equal(negative(whole.usage), false, `a client is told of ${JSON.stringify(whole.usage)}`)
+  }
+}
+
+// ── Whole answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+const answers = NAMES.map((name): Target => {
+  const { decodeAnswer, looseEvents = false } = upstreamProtocols[name]
+  return {
+    name: `answer-${name}`,
+    holds: 'any JSON is an answer that ends in one way, and every client can be told of it',
+    seeds: answersOf(name).map((body) => JSON.stringify(body)),
+    made: changedJson(answersOf(name)),
+    check(input) {
+      const body = jsonIn(input)
+      if (body === undefined) return
+      const events = decodeAnswer(body)
+      orderly(events, looseEvents)
+      told(events)
+    },
+  }
+})
+
+// ── Streams ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const decoder = ({ framing, decodeStream }: UpstreamProtocol): Stage<Uint8Array, ChatEvent> =>
+  chain((framing ?? sse).frames(1_048_576), decodeStream())
+
+/** The message with its JSON changed, where it has any. */
+const changedText = (text: string, change: (value: Json) => Json): string => {
+  const from = text.search(/[{[]/)
+  const to = text.trimEnd().length
+  if (from === -1) return text
+  try {
+    return text.slice(0, from) + JSON.stringify(change(JSON.parse(text.slice(from, to)))) + text.slice(to)
+  } catch {
+    // `data: [DONE]`.
+    return text
+  }
+}
+
+const changedMessages = (name: UpstreamProtocolName): fc.Arbitrary<Uint8Array> =>
+  name === 'bedrock-converse'
+    ? changedStream<ConverseMessage>(CONVERSE_STREAMS, {
+        change: (one, change) => ({ ...one, payload: object(change(one.payload)) ?? {} }),
+        join: (all) => Buffer.concat(all.map(converseBytes)),
+      })
+    : changedStream<string>(streamsOf(name), {
+        change: changedText,
+        join: (all) => Buffer.from(all.join('')),
+      })
+
+const wires = (name: UpstreamProtocolName): readonly Uint8Array[] =>
+  name === 'bedrock-converse'
+    ? CONVERSE_STREAMS.map((all) => Buffer.concat(all.map(converseBytes)))
+    : streamsOf(name).map((all) => Buffer.from(all.join('')))
+
+/** A frame and what it means, as the gateway's reader gives them to whoever writes. */
+const steps = ({ decodeStream }: UpstreamProtocol, frames: readonly Frame[]): readonly Passing[] => {
+  const stage = decodeStream()
+  return [...frames.map((frame) => ({ frame, events: stage.push(frame) })), { events: stage.end() }]
+}
+
+/** What a stream that comes so tells, and what a client of the same format is sent of it. */
+const passedOn = (protocol: UpstreamProtocol, passing: SameFormat, pieces: readonly Uint8Array[]) => {
+  const headers = (name: string) => (name === 'content-type' ? 'text/event-stream' : undefined)
+  const dialect = { protocol, quirks: undefined, translated: null, stream: true, date: 0 }
+  const reader = readerFor({ status: 200, headers }, dialect)
+  const writer = passing.passStream(context)
+  const wire: Uint8Array[] = []
+  const told: ChatEvent[] = []
+  const write = (steps: readonly Passing[]) => {
+    for (const { events } of steps) told.push(...events)
+    for (const piece of wireOf(writer, steps)) wire.push(Buffer.from(piece))
+  }
+  for (const piece of pieces) write(reader.push(piece))
+  write(reader.end())
+  wire.push(Buffer.from(writer.end().join('')))
+  return { told, wire: Buffer.concat(wire).toString() }
+}
+
+const streams = NAMES.map((name): Target => {
+  const protocol = upstreamProtocols[name]
+  const passing = Object.values(sharedProtocols).find((one) => one.name === name)?.passing
+  return {
+    name: `stream-${name}`,
+    holds: 'any bytes are a stream that ends in one way, the same in any slices; every client can be told of it',
+    seeds: wires(name),
+    made: changedMessages(name),
+    check(input) {
+      const events = run(decoder(protocol), [input])
+      orderly(events, protocol.looseEvents === true)
+      for (const pieces of slicings(input).slice(0, 8)) assert.deepEqual(run(decoder(protocol), pieces), events)
+      told(events)
+      if (!passing) return
+      // Frames that are known by their bytes go on as frames that were read do; no other array of bytes has a quick way to letters.
+      const slow = passedOn(protocol, passing, [new Uint8Array(input)])
+      for (const pieces of [[input], ...slicings(input).slice(0, 8)])
+        assert.deepEqual(passedOn(protocol, passing, pieces), slow)
+      const frames = run((protocol.framing ?? sse).frames(1_048_576), [input])
+      const failed = events.some(({ type }) => type === 'failure')
+      const passed = run(passing.passStream(context), steps(protocol, frames)).join('')
+      // What is passed as it came is the upstream's own; what is written for a failure is ours.
+      if (failed) return
+      for (const { oversized } of run(sseFrames(), [passed])) assert.notEqual(oversized, true)
+      const whole = passing.gather(frames)
+      if (whole !== null) JSON.parse(whole)
+    },
+  }
+})
+
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const requests = Object.values(protocols).map((protocol): Target => {
+  const target = { model: 'their-model', outputLimit: 4_096 }
+  return {
+    name: `request-${protocol.style}`,
+    holds: 'any JSON object is a request or a failure; a request can be written in every format',
+    seeds: REQUESTS[protocol.name].map((body) => JSON.stringify(body)),
+    made: changedJson(REQUESTS[protocol.name]),
+    check(input) {
+      const body = object(jsonIn(input))
+      if (!body) return
+      const decoded = protocol.decodeRequest(body)
+      protocol.counting?.decodeRequest(body)
+      protocol.passing?.adaptRequest(body, target)
+      if (!decoded.ok) {
+        assert.ok(Object.hasOwn(KINDS, decoded.failure.kind))
+        assert.notEqual(decoded.failure.message, '')
+        protocol.encodeFailure(decoded.failure, { requestId: 'req_x' })
+        return
+      }
+      for (const upstream of Object.values(upstreamProtocols)) {
+        const { body: sent, losses } = upstream.encodeRequest(decoded.value, target)
+        assert.ok(isObject(JSON.parse(JSON.stringify(sent))), upstream.name)
+        for (const { at } of losses) assert.equal(typeof at, 'string', upstream.name)
+        upstream.restore?.(decoded.value)
+      }
+    },
+  }
+})
+
+// ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const tables = [...(await loadProviders()).values()].flatMap(({ quirks }) => (quirks?.errors ? [quirks.errors] : []))
+
+const STATUSES = [200, 302, 400, 401, 403, 404, 408, 413, 422, 429, 498, 500, 503, 529, 599]
+
+const errors: Target = {
+  name: 'errors',
+  holds:
+    'every status and body is a failure of a kind the table has, with a sentence, in every format and dialect; no key is in it',
+  seeds: ERRORS.map((body) => JSON.stringify(body)),
+  made: changedJson(ERRORS),
+  check(input) {
+    const body = jsonIn(input)
+    const headers = (name: string) => (name === 'x-amzn-errortype' ? input.toString('latin1', 0, 20) : undefined)
+    for (const protocol of Object.values(upstreamProtocols))
+      for (const status of STATUSES)
+        for (const look of [NO_HEADERS, headers]) {
+          const failure = protocol.decodeFailure(status, body, look)
+          for (const one of [failure, ...tables.map((table) => inDialect(failure, table, look))]) {
+            assert.ok(Object.hasOwn(KINDS, one.kind), one.kind)
+            assert.notEqual(one.message.trim(), '')
+            // What looks like a key is taken out once and for all: nothing is left to take.
+            assert.equal(maskSecrets(one.message), one.message)
+          }
+        }
+  },
+}
+
+// ── Usage ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const USAGE: readonly Json[] = NAMES.flatMap((name) =>
+  answersOf(name).flatMap(({ usage, usageMetadata }) => usage ?? usageMetadata ?? []),
+)
+
+const usage: Target = {
+  name: 'usage',
+  holds: 'whatever stands where the counts should, counts are whole and not below zero, and no client is told others',
+  seeds: USAGE.map((one) => JSON.stringify(one)),
+  made: changedJson(USAGE),
+  check(input) {
+    const value = jsonIn(input)
+    if (value === undefined) return
+    for (const name of NAMES) {
+      const [plain = {}] = answersOf(name)
+      const events = upstreamProtocols[name].decodeAnswer({
+        ...plain,
+        usage: value,
+        usageMetadata: value,
+        ...object(value),
+      })
+      orderly(events, upstreamProtocols[name].looseEvents === true)
+      told(events)
+    }
+  },
+}
+
+export const CODECS: readonly Target[] = [...answers, ...streams, ...requests, errors, usage]

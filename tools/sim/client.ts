@@ -1,0 +1,182 @@
+/** A client: what it asks, how it reads, when it leaves; and a reply that takes nothing out of turn. */
+import type { Reply } from '../../src/core/http-exchange.ts'
+import type { Settings } from '../../src/core/settings.ts'
+import type { Exchange } from '../../src/core/trace.ts'
+import type { Dialed } from './dialed.ts'
+import type { Poison } from './upstreams.ts'
+import type { Style } from './wires.ts'
+
+export const PROTOCOL = { chat: 'openai-chat', responses: 'openai-responses', messages: 'anthropic-messages' } as const
+
+export type Question = {
+  readonly style: Style
+  readonly stream: boolean
+  readonly model: string
+  readonly poison: Poison | null
+  readonly body: string
+  /** The body says nothing that can be asked. */
+  readonly broken: boolean
+  /** Who asks. */
+  readonly client: string
+  /** Its `Idempotency-Key`. */
+  readonly key: string | null
+}
+
+/** `exact`: leaves nothing to chance, so that another's answer to the same is as good. */
+export const bodyFor = (
+  style: Style,
+  model: string,
+  stream: boolean,
+  usage: boolean,
+  number: number,
+  exact = false,
+): string => {
+  const text = `Say something. <q${number}>`
+  const messages = [{ role: 'user', content: text }]
+  const common = { model, stream, ...(exact && { temperature: 0 }) }
+  switch (style) {
+    case 'chat':
+      return JSON.stringify({
+        ...common,
+        messages,
+        ...(usage && stream && { stream_options: { include_usage: true } }),
+      })
+    case 'responses':
+      return JSON.stringify({ ...common, input: text, store: false })
+    case 'messages':
+      return JSON.stringify({ ...common, max_tokens: 100, messages })
+    default:
+      throw new Error(`unknown style ${style satisfies never}`)
+  }
+}
+
+/** How a client reads: so many characters before it is full, and ms until it has read them; null: it reads no more. */
+export type Reading = { readonly room: number; readonly drains: number | null }
+
+export type Call = {
+  readonly number: number
+  readonly question: Question
+  readonly at: number
+  readonly settings: Settings
+  readonly reply: SimReply
+  readonly dials: Dialed[]
+  /** Others may read its answer, so that it goes on without its client. */
+  readonly shareable: boolean
+  /** A configuration without providers was in force. */
+  readonly unconfigured: boolean
+  /** Attempts at a deployment it had tried. */
+  repeated: number
+  /** Once it left. */
+  goneAt: number | null
+  exchange: Exchange | null
+  /** Looks at what its client was given, once that is over. */
+  later: (() => void) | null
+  /** How often it was written down. */
+  recorded: number
+  settled: boolean
+}
+
+export type Watching = {
+  readonly after: (ms: number, run: () => void) => void
+  readonly wrong: (what: string) => void
+  readonly wrote: (text: string) => void
+  readonly over: (how: 'ended' | 'cut') => void
+}
+
+export class SimReply implements Reply {
+  status: number | null = null
+  headers: Readonly<Record<string, string>> = {}
+  over: 'ended' | 'cut' | null = null
+  gone = false
+  /** Content has gone out. */
+  content = false
+  /** It was full once and nothing has been read since. */
+  full = false
+  /** Written while it was full. */
+  behind = 0
+  readonly #reading: Reading | null
+  readonly #watching: Watching
+  #pieces: string[] = []
+  #unread = 0
+  #drain: () => void = () => {}
+  #left: () => void = () => {}
+
+  constructor(reading: Reading | null, watching: Watching) {
+    this.#reading = reading
+    this.#watching = watching
+  }
+
+  /** Its client does not take all at once. */
+  get slow(): boolean {
+    return this.#reading !== null
+  }
+
+  get text(): string {
+    return this.#pieces.join('')
+  }
+
+  head(status: number, headers: Readonly<Record<string, string>>): void {
+    if (this.status !== null) this.#watching.wrong(`a second head (${status}) behind ${this.status}`)
+    if (this.over) this.#watching.wrong('a head behind the end')
+    this.status = status
+    this.headers = headers
+  }
+
+  write(text: string): boolean {
+    if (this.status === null) this.#watching.wrong('a body before its head')
+    if (this.over) this.#watching.wrong(`something behind the end: ${text.slice(0, 60)}`)
+    if (this.gone) return true
+    this.#take(text)
+    if (!this.#reading) return true
+    if (this.full) this.behind += text.length
+    this.#unread += text.length
+    if (this.#unread < this.#reading.room) return true
+    if (!this.full && this.#reading.drains !== null) this.#watching.after(this.#reading.drains, () => this.#read())
+    this.full = true
+    return false
+  }
+
+  end(text?: string): void {
+    if (this.status === null) this.#watching.wrong('an end before the head')
+    if (this.over) this.#watching.wrong('a second end')
+    if (text !== undefined && !this.gone) this.#take(text)
+    this.over = 'ended'
+    this.#watching.over('ended')
+  }
+
+  cut(): void {
+    if (this.over) return
+    this.over = 'cut'
+    this.#watching.over('cut')
+  }
+
+  onDrain(run: () => void): void {
+    this.#drain = run
+  }
+
+  onGone(run: () => void): void {
+    this.#left = run
+    if (this.gone) run()
+  }
+
+  /** The client leaves. */
+  leave(): void {
+    this.gone = true
+    this.#left()
+  }
+
+  #take(text: string): void {
+    if (text === '') return
+    this.#pieces.push(text)
+    if (!this.content && text.includes('ü')) this.content = true
+    this.#watching.wrote(text)
+  }
+
+  #read(): void {
+    if (this.over || this.gone) return
+    this.full = false
+    this.behind = 0
+    this.#unread = 0
+    this.#drain()
+  }
+}

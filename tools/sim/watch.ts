@@ -1,0 +1,361 @@
+/** A board that is looked at: everything it allows, refuses and books is held against what upstreams said and a reference. */
+import { type Failure, rowOf } from '../../src/core/failure.ts'
+import type { Settings } from '../../src/core/settings.ts'
+import { type Candidate, deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
+import type { World } from '../../src/core/world.ts'
+import { type Admission, Board, type Refusal, type Ticket } from '../../src/gateway/health/upstream-health.ts'
+import type { Dialed } from './dialed.ts'
+import type { Breach, InvariantNumber } from './invariants.ts'
+import { ReferenceCircuit, type ReferenceToken } from './reference.ts'
+
+export type BoardClass = new (...given: ConstructorParameters<typeof Board>) => Board
+
+/** A claim on a target, from its admission to its verdict. */
+export type Claim = {
+  readonly target: Target
+  readonly scopes: Scopes
+  readonly how: Admission
+  /** Empty: the circuits were not asked. */
+  readonly tokens: readonly ReferenceToken[]
+  dial: Dialed | null
+  over: boolean
+}
+
+type Tries = { readonly firsts: number[]; readonly repeats: number[]; granted: number; made: number; denied: number }
+
+/** Ms a repetition may be asked for before it is made, and the moment it was. */
+const SECOND = 1_000
+const TEN = 10_000
+
+export class Watch {
+  readonly breaches: Breach[] = []
+  readonly #now: () => number
+  readonly #circuits = new Map<string, ReferenceCircuit>()
+  /** Until when upstreams asked not to be asked, by deployment or model. */
+  readonly told = new Map<string, number>()
+  /** Whatever has had a reason to rest, ever. */
+  readonly troubled = new Set<string>()
+  readonly #inFlight = new Map<string, number>()
+  readonly #tries = new Map<string, Tries>()
+  /** The claim made last: the dial that follows at once is its. */
+  last: Claim | null = null
+  open = 0
+  /** Edges and such that were seen. */
+  readonly seen: (what: string) => void
+
+  constructor(now: () => number, seen: (what: string) => void) {
+    this.#now = now
+    this.seen = seen
+  }
+
+  breach(invariant: InvariantNumber, what: string): void {
+    this.breaches.push({ invariant, at: this.#now(), what })
+  }
+
+  circuit(id: string, settings: Settings): ReferenceCircuit {
+    const known = this.#circuits.get(id)
+    if (known) return known
+    const made = new ReferenceCircuit(id.startsWith(ANSWERS) ? { ...settings.circuit, ...EMPTY } : settings.circuit)
+    this.#circuits.set(id, made)
+    return made
+  }
+
+  get circuits(): ReadonlyMap<string, ReferenceCircuit> {
+    return this.#circuits
+  }
+
+  tries(candidate: Candidate): Tries {
+    const id = modelId(candidate)
+    const known = this.#tries.get(id)
+    if (known) return known
+    const made: Tries = { firsts: [], repeats: [], granted: 0, made: 0, denied: Number.NEGATIVE_INFINITY }
+    this.#tries.set(id, made)
+    return made
+  }
+
+  admitted(board: Board, target: Target, settings: Settings, how: Admission, ticket: Ticket): Ticket {
+    const now = this.#now()
+    const scopes = scopesOf(target)
+    const tokens: ReferenceToken[] = []
+    if (how !== 'ignore')
+      for (const id of scopes) {
+        const circuit = this.circuit(id, settings)
+        const wasOpen = circuit.reads(now) === 'open'
+        const token = circuit.admit(now, how === 'early' && wasOpen)
+        if (!token) {
+          this.breach(8, `${id} is ${circuit.at} and let an attempt through (${how})`)
+          continue
+        }
+        if (token.kind === 'early') this.seen('circuit: early probe')
+        if (how === 'normal' && circuit.isWarming(now))
+          this.breach(8, `${id} is to warm up, has ${circuit.underWay} under way, and let another through`)
+        circuit.underWay++
+        tokens.push(token)
+      }
+    for (const id of [scopes[1], scopes[2]]) {
+      const until = this.told.get(id)
+      if (until !== undefined && now < until - SLACK)
+        this.breach(6, `${id} was to be left alone for another ${Math.round(until - now)} ms`)
+    }
+    const claim: Claim = { target, scopes, how, tokens, dial: null, over: false }
+    this.last = claim
+    this.open++
+    this.#load(board, target, 1)
+    this.#compare(board, claim, settings)
+    return this.#watched(board, claim, settings, ticket)
+  }
+
+  refused(target: Target, settings: Settings, how: Admission, { why }: Refusal): void {
+    const now = this.#now()
+    const scopes = scopesOf(target)
+    this.seen(`refusal: ${why}`)
+    if (why === 'warming') {
+      if (how !== 'normal' || !scopes.some((id) => this.circuit(id, settings).isWarming(now)))
+        this.breach(11, `${scopes[2]} was refused to warm up (${how}), and none of its circuits has to`)
+      return
+    }
+    if (why === 'circuit') {
+      const reason = scopes.some((id) => {
+        const circuit = this.circuit(id, settings)
+        return !circuit.wouldAdmit(now, how === 'early' && circuit.reads(now) === 'open')
+      })
+      if (!reason) this.breach(11, `${scopes[2]} was refused for its circuits, and none would`)
+    } else if (!restsOf(target).some((id) => this.troubled.has(id)))
+      this.breach(7, `${scopes[2]} rests (${why}), and nothing ever was wrong with it`)
+  }
+
+  #watched(board: Board, claim: Claim, settings: Settings, ticket: Ticket): Ticket {
+    const { target, scopes, tokens } = claim
+    const each = (run: (circuit: ReferenceCircuit, token: ReferenceToken, scope: Scope) => void) => {
+      if (tokens.length < scopes.length) return
+      for (const [at, scope] of SCOPES.entries()) {
+        const id = scopes[at]
+        const token = tokens[at]
+        if (id !== undefined && token) run(this.circuit(id, settings), token, scope)
+      }
+    }
+    const end = () => {
+      if (claim.over) return false
+      claim.over = true
+      this.open--
+      each((circuit) => void circuit.underWay--)
+      return true
+    }
+    const after = () => this.#compare(board, claim, settings)
+    return {
+      commit: (ms) => {
+        ticket.commit(ms)
+        each((circuit, token) => circuit.commit(token, this.#now()))
+        after()
+      },
+      done: () => {
+        ticket.done()
+        if (!end()) return
+        this.#load(board, target, -1)
+        each((circuit, token) => circuit.done(token, this.#now()))
+        after()
+      },
+      failed: (failure) => {
+        const first = !claim.over
+        const before = first ? this.#before(board, claim, settings, failure) : null
+        ticket.failed(failure)
+        if (!end()) return
+        const { counts } = rowOf(failure)
+        each((circuit, token, scope) =>
+          scope === counts ? circuit.failed(token, this.#now()) : circuit.withdraw(token),
+        )
+        this.#load(board, target, -1)
+        before?.()
+        after()
+      },
+      release: () => {
+        ticket.release()
+        if (!end()) return
+        this.#load(board, target, -1)
+        each((circuit, token) => circuit.release(token))
+        after()
+      },
+    }
+  }
+
+  /** Looks at what must not move before the verdict; the answer looks again behind it. */
+  #before(board: Board, claim: Claim, settings: Settings, failure: Failure): () => void {
+    const { target, scopes, dial } = claim
+    this.seen(`failure: ${failure.kind}`)
+    const restCause = REST_CAUSES.has(failure.kind) || rowOf(failure).key !== undefined
+    if (!dial) {
+      this.breach(14, `a verdict (${failure.kind}) for an attempt at ${scopes[2]} that never was made`)
+      return () => {}
+    }
+    const { script } = dial
+    const { meaning } = script
+    const own = failure.kind === 'deadline' || failure.kind === 'shutdown'
+    if (meaning === 'answer' && script.complete && !own && (dial.stream ? dial.finished : dial.told))
+      this.breach(
+        13,
+        `attempt ${dial.tag} gave its whole answer (${dial.mode}) and counted as ${failure.kind}: ${failure.message}`,
+      )
+    if (!dial.told) {
+      if (restCause && !own)
+        this.breach(7, `attempt ${dial.tag} (${dial.mode}) had said nothing and counted as ${failure.kind}`)
+      return () => {}
+    }
+    if (restCause) for (const id of restsOf(target)) this.troubled.add(id)
+    if (script.wait !== null && dial.headAt !== null) {
+      const id = meaning === 'rate' ? scopes[2] : scopes[1]
+      this.told.set(id, Math.max(this.told.get(id) ?? 0, dial.headAt + script.wait))
+    }
+    if (!STILL.has(meaning) || own) return () => {}
+    // Too many answers with nothing in them have a circuit of their own, which is theirs to move.
+    const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.counts(id, settings)))
+    const siblings = siblingsOf(target)
+    const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.gate(id) ?? null))
+    // What has rested and is being tried may be tried by others again.
+    const now = this.#now()
+    const own4 = () => JSON.stringify(restsOf(target).map((id) => Math.max(now, board.gate(id)?.until ?? now)))
+    const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', own4()]
+    return () => {
+      const blameless = meaning === 'request' || meaning === 'policy' || meaning === 'context'
+      if (counts() !== countsBefore)
+        this.breach(
+          blameless ? 5 : meaning === 'rate' ? 6 : 7,
+          `${scopes[2]}: ${meaning} changed counts from ${countsBefore} to ${counts()}`,
+        )
+      if (blameless && own4() !== ownBefore) this.breach(5, `${scopes[2]}: ${meaning} began a rest`)
+      if (keyBound(meaning) && rests() !== restsBefore)
+        this.breach(7, `${scopes[2]}: ${meaning} changed its siblings from ${restsBefore} to ${rests()}`)
+    }
+  }
+
+  #compare(board: Board, { scopes }: Claim, settings: Settings): void {
+    const now = this.#now()
+    for (const id of scopes) {
+      const circuit = this.circuit(id, settings)
+      const phase = board.phase(id, settings).at
+      const reads = this.#reads(id, settings, now)
+      if (phase !== reads) {
+        this.breach(phase === 'closed' || reads === 'closed' ? 11 : 9, `${id} is ${phase}, and should be ${reads}`)
+        continue
+      }
+      if (circuit.at !== 'closed') continue
+      const { successes, failures } = board.counts(id, settings)
+      const { ok, bad } = circuit.counts(now)
+      if (successes !== ok || failures !== bad)
+        this.breach(9, `${id} counts ${successes} successes and ${failures} failures, and should ${ok} and ${bad}`)
+    }
+  }
+
+  /** A deployment whose answers are empty reads as their circuit does. */
+  #reads(id: string, settings: Settings, now: number): string {
+    const own = this.circuit(id, settings).reads(now)
+    if (own === 'open' || !id.includes(' ')) return own
+    const answers = this.#circuits.get(ANSWERS + id)?.reads(now) ?? 'closed'
+    return answers === 'closed' ? own : answers
+  }
+
+  #load(board: Board, { candidate: { instance }, key }: Target, change: number): void {
+    const id = keyId(instance, key)
+    const load = (this.#inFlight.get(id) ?? 0) + change
+    this.#inFlight.set(id, load)
+    if (board.inFlight(instance, key) !== load)
+      this.breach(14, `${id} has ${board.inFlight(instance, key)} under way by the board, and ${load} in truth`)
+  }
+
+  firstTry(candidate: Candidate): void {
+    this.tries(candidate).firsts.push(this.#now())
+  }
+
+  asked(candidate: Candidate, { retry }: Settings, allowed: boolean): void {
+    const now = this.#now()
+    const tries = this.tries(candidate)
+    if (!allowed) {
+      tries.denied = now
+      return
+    }
+    tries.granted++
+    const within = (times: readonly number[], ms: number) => {
+      let count = 0
+      for (let at = times.length - 1; at >= 0 && (times[at] ?? 0) > now - ms; at--) count++
+      return count
+    }
+    const lately = within(tries.repeats, SECOND)
+    const share = (within(tries.firsts, TEN) * retry.budgetPercent) / 100
+    if (lately >= retry.budgetFloor && within(tries.repeats, TEN) + 1 > share)
+      this.breach(12, `${modelId(candidate)}: a repeat more, after ${lately} in a second and a share of ${share}`)
+    tries.repeats.push(now)
+  }
+}
+
+/** Dates are told in whole seconds, and sums of fractions may be a hair off. */
+const SLACK = 0.001
+
+const SCOPES = ['endpoint', 'model', 'deployment', 'answers'] as const
+type Scope = (typeof SCOPES)[number]
+/** The names of a target's circuits, in that order. */
+export type Scopes = readonly [string, string, string, string]
+
+/** The circuit of a deployment's empty answers stands beside it, and has rules of its own. */
+const ANSWERS = 'answers\n'
+const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as const
+
+export const scopesOf = (target: Target): Scopes => [
+  endpointId(target.candidate.instance),
+  modelId(target.candidate),
+  deploymentId(target),
+  ANSWERS + deploymentId(target),
+]
+/** Whatever may rest before a target rests. */
+export const restsOf = (target: Target): readonly string[] => [
+  keyId(target.candidate.instance, target.key),
+  deploymentId(target),
+  modelId(target.candidate),
+  endpointId(target.candidate.instance),
+]
+const siblingsOf = ({ candidate, key }: Target): readonly Target[] =>
+  candidate.instance.keys.filter(({ id }) => id !== key.id).map((other) => ({ candidate, key: other }))
+
+/** Failures besides those of a key after which something rests. */
+const REST_CAUSES = new Set(['overloaded', 'model_missing', 'redirect', 'tls'])
+/** What is nobody's health. */
+const STILL = new Set([
+  'rate',
+  'quota',
+  'auth',
+  'denied',
+  'missing',
+  'request',
+  'policy',
+  'context',
+  'conflict',
+  'empty',
+])
+const keyBound = (meaning: string): boolean => meaning === 'auth' || meaning === 'quota'
+
+/** `Base` as it is, and looked at. */
+export const watched = (Base: BoardClass, watch: Watch): BoardClass =>
+  class extends Base {
+    override admit(target: Target, settings: Settings, how: Admission): Ticket | Refusal {
+      const answer = super.admit(target, settings, how)
+      if (!('why' in answer)) return watch.admitted(this, target, settings, how, answer)
+      watch.refused(target, settings, how, answer)
+      return answer
+    }
+    override firstTry(...given: Parameters<Board['firstTry']>): void {
+      super.firstTry(...given)
+      watch.firstTry(given[0])
+    }
+    override mayRepeat(...given: Parameters<Board['mayRepeat']>): boolean {
+      const allowed = super.mayRepeat(...given)
+      watch.asked(given[0], given[1], allowed)
+      return allowed
+    }
+  }
+
+export const boardFor = (
+  Base: BoardClass,
+  watch: Watch,
+  world: World,
+  tell: ConstructorParameters<typeof Board>[1],
+): Board => new (watched(Base, watch))(world, tell)
+
+export const realBoard: BoardClass = Board

@@ -1,0 +1,241 @@
+/**
+ * What upstreams say and what clients are told, in the three formats. An attempt's text is words that name the attempt
+ * and their place in it, so that a client's text tells which attempt it came from and whether something is missing.
+ */
+import { bodyOf, errorOf as errorBody, piecesOf } from '../../test/support/answers.ts'
+import type { Asked } from '../../test/support/upstream.ts'
+
+export type Style = 'chat' | 'responses' | 'messages'
+
+/** Three letters for an attempt, one for the place, and one of two bytes, so that cuts fall into characters. */
+const PLACEHOLDER = '~~~'
+const MARK = 'ü'
+export const tagOf = (attempt: number): string => attempt.toString(36).padStart(3, '0')
+/** Most words of an answer: places are one letter. */
+const MOST_WORDS = 30
+
+const askedAs = (style: Style, stream: boolean, usage: boolean): Asked => {
+  const path = style === 'chat' ? '/v1/chat/completions' : `/v1/${style}`
+  const json = { ...(stream && { stream }), ...(usage && { stream_options: { include_usage: true } }) }
+  return {
+    number: 0,
+    method: 'POST',
+    path,
+    headers: {},
+    body: '',
+    json,
+    model: 'm',
+    stream,
+    key: undefined,
+    connection: 0,
+  }
+}
+
+export type Answer = {
+  readonly text: string
+  /** Where the piece begins that says why the answer ends: cut before it, the answer is not complete. */
+  readonly finish: number
+  /** So far it has to be read for the answer to be known as complete. */
+  readonly finished: number
+  /** Where the first word stands, or would. */
+  readonly content: number
+  /** Where the terminator begins that comes behind the reason (`[DONE]`); the length, if there is none. */
+  readonly terminator: number
+}
+
+const templates = new Map<string, Answer>()
+
+const template = (style: Style, stream: boolean, usage: boolean, words: number): Answer => {
+  const name = `${style} ${stream} ${usage} ${words}`
+  const known = templates.get(name)
+  if (known) return known
+  if (words > MOST_WORDS) throw new Error(`${words} words are more than letters for their places`)
+  const told = Array.from({ length: words }, (_, at) => `${PLACEHOLDER}${at.toString(36)}${MARK}`).join('')
+  const asked = askedAs(style, stream, usage)
+  const said = { text: told, output: words }
+  const pieces = stream ? piecesOf(asked, said) : [JSON.stringify(bodyOf(asked, said))]
+  const starts: number[] = []
+  let at = 0
+  for (const piece of pieces) {
+    starts.push(at)
+    at += piece.length
+  }
+  const isFinish = (piece: string) =>
+    /"finish_reason":"|"type":"message_delta"|"type":"response\.(?:completed|incomplete)"/.test(piece)
+  const finish = stream ? (starts[pieces.findIndex(isFinish)] ?? at) : at
+  const terminator =
+    stream && style === 'chat' ? (starts[pieces.findIndex((piece) => piece.includes('[DONE]'))] ?? at) : at
+  const first = pieces.findIndex((piece) => piece.includes(PLACEHOLDER))
+  const text = pieces.join('')
+  const finished = stream ? text.indexOf('\n\n', finish) + 2 : at
+  const made = { text, finish, finished, terminator, content: first === -1 ? finish : (starts[first] ?? 0) }
+  templates.set(name, made)
+  return made
+}
+
+/** A whole answer of so many words. */
+export const answer = (style: Style, stream: boolean, usage: boolean, words: number, tag: string): Answer => {
+  const made = template(style, stream, usage, words)
+  return { ...made, text: made.text.replaceAll(PLACEHOLDER, tag) }
+}
+
+export const errorText = (style: Style, type: string, message: string, code?: string): string =>
+  JSON.stringify(errorBody(askedAs(style, false, false), { type, message, ...(code !== undefined && { code }) }))
+
+/** An error as an event of a stream that has said 200. */
+export const errorEvent = (style: Style, type: string, message: string, code?: string): string => {
+  if (style === 'chat') return `data: ${errorText(style, type, message, code)}\n\n`
+  if (style === 'messages') return `event: error\ndata: ${errorText(style, type, message)}\n\n`
+  const error = { type: 'error', code: code ?? type, message, param: null, sequence_number: 0 }
+  return `event: error\ndata: ${JSON.stringify(error)}\n\n`
+}
+
+const WORD = /([0-9a-z]{3})([0-9a-z])ü/g
+
+/** Whose words these are, how many, and what is wrong with them. */
+export type Words = { readonly tag: string | null; readonly count: number; readonly problem: string | null }
+
+/** `gaps`: some words may be missing in between. */
+export const wordsIn = (text: string, gaps: boolean): Words => {
+  let tag: string | null = null
+  let next = 0
+  let count = 0
+  let length = 0
+  for (const [match, of = '', place = ''] of text.matchAll(WORD)) {
+    const at = Number.parseInt(place, 36)
+    tag ??= of
+    if (of !== tag) return { tag, count, problem: `words of ${tag} and of ${of}` }
+    if (gaps ? at < next : at !== next) return { tag, count, problem: `word ${at} of ${tag} where ${next} was due` }
+    next = at + 1
+    count++
+    length += match.length
+  }
+  return { tag, count, problem: length === text.length ? null : `text that nobody said: ${text.slice(0, 80)}` }
+}
+
+/** What a client made of what it was sent. */
+export type Reading = {
+  readonly text: string
+  /** It says that it is complete. */
+  readonly terminators: number
+  /** Codes of the errors told in it. */
+  readonly errors: readonly string[]
+  readonly problem: string | null
+}
+
+type Said = { readonly [name: string]: unknown }
+// JSON.parse gives what it gives; every member is looked at before it is used.
+const said = (value: unknown): Said => (typeof value === 'object' && value !== null ? (value as Said) : {})
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** Reads a stream as a client would; by what it is, any `data:` is JSON or `[DONE]`. */
+export const readStream = (style: Style, source: string): Reading => {
+  let words = ''
+  let terminators = 0
+  let sequence = -1
+  let done = false
+  let problem: string | null = null
+  const errors: string[] = []
+  const wrong = (what: string) => {
+    problem ??= what
+  }
+  const event = (data: string) => {
+    if (done || (terminators > 0 && data !== '[DONE]')) wrong(`something behind the end: ${data.slice(0, 80)}`)
+    if (data === '[DONE]') {
+      done = true
+      if (style === 'chat') terminators++
+      // Of the responses style it comes behind every end, whichever it was.
+      else if (style !== 'responses' || terminators + errors.length === 0) wrong('[DONE] out of its place')
+      return
+    }
+    let body: Said
+    try {
+      body = said(JSON.parse(data))
+    } catch {
+      return wrong(`data that is not JSON: ${data.slice(0, 80)}`)
+    }
+    switch (style) {
+      case 'chat': {
+        if (body.error !== undefined) return void errors.push(text(said(body.error).code))
+        const choice = said(Array.isArray(body.choices) ? body.choices[0] : undefined)
+        words += text(said(choice.delta).content)
+        return
+      }
+      case 'responses': {
+        const number = body.sequence_number
+        if (typeof number !== 'number' || number <= sequence) wrong(`sequence number ${number} after ${sequence}`)
+        else sequence = number
+        const type = text(body.type)
+        if (type === 'response.output_text.delta') words += text(body.delta)
+        else if (type === 'response.completed' || type === 'response.incomplete') terminators++
+        else if (type === 'error') errors.push(text(body.code) || text(said(body.error).code))
+        else if (type === 'response.failed' && errors.length === 0)
+          errors.push(text(said(said(body.response).error).code))
+        return
+      }
+      case 'messages': {
+        const type = text(body.type)
+        if (type === 'content_block_delta') words += text(said(body.delta).text)
+        else if (type === 'message_stop') terminators++
+        else if (type === 'error') errors.push(text(said(body.error).type))
+        return
+      }
+      default:
+        throw new Error(`unknown style ${style satisfies never}`)
+    }
+  }
+  // A field of another name is nothing to a reader (upstreams that break off leave such), but a line is never half.
+  let data: string | null = null
+  let from = 0
+  while (from < source.length) {
+    const until = source.indexOf('\n', from)
+    if (until === -1) {
+      wrong(`it ends inside a line: ${source.slice(from, from + 80)}`)
+      break
+    }
+    const line = source.slice(from, until)
+    from = until + 1
+    if (line === '') {
+      if (data !== null) event(data)
+      data = null
+    } else if (line.startsWith('data:')) data = (data === null ? '' : `${data}\n`) + line.slice(line[5] === ' ' ? 6 : 5)
+    else if (!line.includes(':')) wrong(`a line of no field: ${line.slice(0, 80)}`)
+  }
+  if (data !== null) wrong('it ends inside an event')
+  return { text: words, terminators, errors, problem }
+}
+
+/** Reads a whole body: an answer or an error. */
+export const readWhole = (style: Style, source: string): Reading => {
+  let body: Said
+  try {
+    body = said(JSON.parse(source))
+  } catch {
+    return { text: '', terminators: 0, errors: [], problem: `a body that is not JSON: ${source.slice(0, 80)}` }
+  }
+  if (body.error !== undefined && body.error !== null) {
+    const error = said(body.error)
+    return { text: '', terminators: 0, errors: [text(error.code) || text(error.type)], problem: null }
+  }
+  return { text: textOf(style, body), terminators: 1, errors: [], problem: null }
+}
+
+const textOf = (style: Style, body: Said): string => {
+  const list = (value: unknown): readonly Said[] => (Array.isArray(value) ? value.map(said) : [])
+  switch (style) {
+    case 'chat':
+      return list(body.choices)
+        .map((choice) => text(said(choice.message).content))
+        .join('')
+    case 'responses':
+      return list(body.output)
+        .flatMap((item) => list(item.content).map((part) => text(part.text)))
+        .join('')
+    case 'messages':
+      return list(body.content)
+        .map((block) => text(block.text))
+        .join('')
+    default:
+      throw new Error(`unknown style ${style satisfies never}`)
+  }
+}

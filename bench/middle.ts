@@ -5,13 +5,13 @@
  */
 import { parseArgs } from 'node:util'
 import type { ClientProtocolName } from '../src/core/chat.ts'
-import type { Received, Reply } from '../src/core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../src/core/http-exchange.ts'
 import type { Dial } from '../src/core/world.ts'
 import { openLog } from '../src/edge/observe/log.ts'
 import { createMetrics } from '../src/edge/observe/metrics.ts'
 import { realWorld } from '../src/edge/process/world.ts'
-import { handle } from '../src/gateway/chat/serve-chat.ts'
-import { Board } from '../src/gateway/health/upstream-health.ts'
+import { serveChat } from '../src/gateway/chat/serve-chat.ts'
+import { UpstreamHealth } from '../src/gateway/health/upstream-health.ts'
 import { protocols } from '../src/protocols/index.ts'
 import { bench, instance } from '../test/support/gateway.ts'
 import { testStore } from '../test/support/stores.ts'
@@ -151,7 +151,7 @@ const tell = (event: Parameters<typeof log.record>[0]) => {
   log.record(event)
   metrics.record(event)
 }
-const board = new Board(world, tell)
+const board = new UpstreamHealth(world, tell)
 const lists = new Map<string, readonly string[]>()
 const gatewayOf = (one: typeof made) => ({
   ...one.gateway,
@@ -166,7 +166,7 @@ const gateways = { 'openai-chat': gatewayOf(made), 'anthropic-messages': gateway
 let number = 0
 const once = async (): Promise<void> => {
   const protocol = protocols[workload.style]
-  const reply: Reply = {
+  const reply: ResponseWriter = {
     head() {},
     write: () => true,
     writeBytes: () => true,
@@ -175,7 +175,7 @@ const once = async (): Promise<void> => {
     onDrain() {},
     onGone() {},
   }
-  const received: Received = {
+  const received: IncomingRequest = {
     id: `req_${number++}`,
     method: 'POST',
     path: protocol.path,
@@ -185,7 +185,7 @@ const once = async (): Promise<void> => {
     local: true,
     client: '',
   }
-  await handle(gateways[workload.upstream], protocol, received, reply)
+  await serveChat(gateways[workload.upstream], protocol, received, reply)
 }
 
 const sum = ({ user, system }: NodeJS.CpuUsage): number => user + system

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Config } from './core/config.ts'
 import { fail } from './core/failure.ts'
-import type { Summary } from './core/trace-summary.ts'
+import type { TraceSummary } from './core/trace-summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
 import { loadProviders } from './edge/catalogue/load-providers.ts'
 import type { Loaded } from './edge/config/configure.ts'
@@ -27,15 +27,15 @@ import { measureLoad } from './edge/process/load.ts'
 import { turn } from './edge/process/turns.ts'
 import { realWorld } from './edge/process/world.ts'
 import { type StoreChange, threadedStore } from './edge/store/client.ts'
-import { countingDial } from './edge/upstream-http/buffered-bytes.ts'
-import { dialer, lineFor } from './edge/upstream-http/dial.ts'
+import { withByteAccounting } from './edge/upstream-http/buffered-bytes.ts'
+import { connectionFor, dialer } from './edge/upstream-http/dial.ts'
 import type { WorkerLink } from './edge/workers/worker.ts'
-import { Live } from './gateway/call/cancellation.ts'
+import { ActiveCalls } from './gateway/call/cancellation.ts'
 import type { Gateway } from './gateway/chat/serve-chat.ts'
 import { ModelLists } from './gateway/endpoints/model-lists.ts'
 import type { HealthProblem } from './gateway/endpoints/pages.ts'
-import { Board } from './gateway/health/upstream-health.ts'
-import { respond } from './gateway/responses/create-response.ts'
+import { UpstreamHealth } from './gateway/health/upstream-health.ts'
+import { createResponse } from './gateway/responses/create-response.ts'
 import { mostHeld } from './policy/health/shed.ts'
 import { factsOf, isNamed } from './policy/routing/models.ts'
 import { cost } from './policy/routing/price.ts'
@@ -80,7 +80,7 @@ const start = async (
     new URL('data/catalogue.json', HOME),
   )
   /** Cost in dollars, from the catalogue's nano-dollars; undefined if the price is unknown. */
-  const costOf = memoizeLast(({ provider, upstreamModel, usage }: Summary): number | undefined => {
+  const costOf = memoizeLast(({ provider, upstreamModel, usage }: TraceSummary): number | undefined => {
     const instance = config.instances.find(({ id }) => id === provider)
     if (!instance || upstreamModel === undefined || !usage) return undefined
     if (instance.provider.builtin) return 0
@@ -96,7 +96,7 @@ const start = async (
     paint,
     costOf,
   })
-  const dial = dialer({ line: await lineFor(launch.httpClient) })
+  const dial = dialer({ line: await connectionFor(launch.httpClient) })
   const signed = signing({
     dial: dial.dial,
     environment: () => readEnvironment(place),
@@ -104,10 +104,10 @@ const start = async (
   })
   const load = measureLoad()
   const most = () => mostHeld(config.settings.limit)
-  const world = realWorld({ dial: countingDial(signed.dial, { held: load.held, most, turn }) })
+  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, most, turn }) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
-  const live = new Live()
+  const live = new ActiveCalls()
   limitYoungGeneration(() => live.size)
   const tell = eventBus([(event) => log.record(event), (event) => metrics.record(event)], (error) => {
     process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
@@ -126,9 +126,9 @@ const start = async (
   }
   const gateway: Gateway = {
     world,
-    tell,
-    live,
-    board: new Board(world, tell),
+    emit: tell,
+    activeCalls: live,
+    health: new UpstreamHealth(world, tell),
     catalogue,
     config: () => config,
     lists: () => lists.all,
@@ -162,7 +162,7 @@ const start = async (
       metrics: worker ? worker.metrics : () => metrics.text(),
       worker,
     }),
-    answerTurn: (received, reply, connection) => respond(gateway, received, reply, connection),
+    answerTurn: (received, reply, connection) => createResponse(gateway, received, reply, connection),
     onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
     onUnread: ({ client, ...ended }) => {
       log.warn('unread_ended', { ...ended, client: client || undefined })
@@ -238,7 +238,8 @@ const start = async (
     log.info('draining', { signal, delay, timeout })
     worker?.ending(delay + timeout)
     const endStreams = () => {
-      for (const stop of [...live]) stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
+      for (const stop of [...live])
+        stop.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
     }
     await server.drain({
       delay,

@@ -16,7 +16,7 @@ export type ChatRequest = {
   readonly stream: boolean
   readonly messages: readonly Message[]
   readonly tools: readonly Tool[]
-  readonly settings: Settings
+  readonly settings: GenerationSettings
   /** Where it is too long for everybody, its oldest turns may be left out. */
   readonly mayShorten?: boolean
   /** Members the middle has no word for, at the top level. */
@@ -36,7 +36,7 @@ export type Setting<T> = { readonly value: T; readonly at: string; readonly path
 export type MemberPaths = { readonly [member: string]: string | null }
 
 /** The scalar wishes. An encoder has a table with a row for each it can carry; whatever has no row is a loss. */
-export type Settings = {
+export type GenerationSettings = {
   /** Longest answer in tokens, hidden reasoning included. */
   readonly maxOutputTokens?: Setting<number>
   readonly temperature?: Setting<number>
@@ -71,7 +71,7 @@ export type Settings = {
   /** Usage is wanted as a part of the stream. */
   readonly streamUsage?: Setting<boolean>
 }
-export type SettingName = keyof Settings
+export type SettingName = keyof GenerationSettings
 
 export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max'
 
@@ -170,7 +170,7 @@ export type Part =
   | {
       readonly type: 'image'
       readonly at: string
-      readonly source: Source
+      readonly source: MediaSource
       readonly detail?: string
       readonly paths?: MemberPaths
       readonly extras?: readonly Extra[]
@@ -178,7 +178,7 @@ export type Part =
   | {
       readonly type: 'file'
       readonly at: string
-      readonly source: Source
+      readonly source: MediaSource
       readonly filename?: string
       readonly paths?: MemberPaths
       readonly extras?: readonly Extra[]
@@ -196,7 +196,7 @@ export type Part =
     }
 
 /** Where the bytes of an image or a file are. `mediaType` may be unknown for a data URL that does not say it. */
-export type Source =
+export type MediaSource =
   | { readonly kind: 'data'; readonly mediaType: string; readonly data: string }
   | { readonly kind: 'url'; readonly url: string }
   | { readonly kind: 'id'; readonly id: string; readonly protocol: ProtocolName }
@@ -216,7 +216,7 @@ export type Reasoning = {
   readonly text: string
   /** A summary made for reading, not the thoughts themselves. */
   readonly summary?: boolean
-  readonly proof?: Proof
+  readonly proof?: ReasoningSignature
 }
 
 /**
@@ -226,7 +226,7 @@ export type Reasoning = {
  * A maker that signs other parts than thoughts (Gemini: calls, texts) is told of by an empty reasoning block with the
  * proof, before a call and after a text; `id` is then the call's. So it travels like any other through every format.
  */
-export type Proof = {
+export type ReasoningSignature = {
   readonly origin: UpstreamProtocolName
   readonly value: string
   readonly redacted?: boolean
@@ -255,7 +255,7 @@ export type ChatEvent =
   /** A source the open text block cites. */
   | { readonly type: 'citation'; readonly citation: Citation }
   /** The open reasoning block's proof. */
-  | { readonly type: 'proof'; readonly proof: Proof }
+  | { readonly type: 'proof'; readonly proof: ReasoningSignature }
   | { readonly type: 'close' }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'finish'; readonly finish: Finish }
@@ -275,7 +275,7 @@ export type Block =
  * What a foreign block holds for the user. `kind` names it: `image`, `audio`, `video`, `file`, `code`. Of `audio` the
  * block's text is the transcript, where there is one. `images`: the pictures, which some other formats carry too.
  */
-export type Output = { readonly kind: string; readonly images?: readonly Source[] }
+export type Output = { readonly kind: string; readonly images?: readonly MediaSource[] }
 
 /** `start` and `end` in UTF-16 code units of the block's text, where known. */
 export type Citation = {
@@ -326,7 +326,7 @@ export type AnswerBlock = Block & {
   readonly text: string
   readonly citations?: readonly Citation[]
   readonly logprobs?: readonly Json[]
-  readonly proof?: Proof
+  readonly proof?: ReasoningSignature
 }
 
 /** Folds events into the answer they tell. Total: broken sequences give what can be made of them, without `finish`. */

@@ -15,11 +15,11 @@ type Row = {
   readonly type: string
   readonly code: string
   /** What is out of the question for the rest of this request. `request`: no other target may be tried at all. */
-  readonly condemns: Scope
+  readonly excludes: Scope
   /** Which way to turn first: another key of the same provider, or another provider. */
   readonly prefer: 'key' | 'provider'
   /** The breaker this is booked to, if it is a failure of health. `answers`: that of answers with nothing in them. */
-  readonly counts: 'deployment' | 'model' | 'endpoint' | 'answers' | null
+  readonly charges: 'deployment' | 'model' | 'endpoint' | 'answers' | null
   /** What becomes of the key, if it is the key's. */
   readonly key?: 'rate_limited' | 'quota_exhausted' | 'suspended' | 'model_denied'
 }
@@ -29,58 +29,58 @@ const client = {
   side: 'client',
   status: 400,
   type: 'invalid_request_error',
-  condemns: 'request',
+  excludes: 'request',
   prefer: 'provider',
-  counts: null,
+  charges: null,
 } as const
 const gateway = {
   side: 'gateway',
   type: 'server_error',
-  condemns: 'request',
+  excludes: 'request',
   prefer: 'provider',
-  counts: null,
+  charges: null,
 } as const
 
 export const KINDS = {
   // The way there. The whole endpoint is in doubt, so no other key of it is tried.
-  refused: { ...upstream, code: 'refused', condemns: 'endpoint', counts: 'endpoint' },
-  dns: { ...upstream, code: 'dns', condemns: 'endpoint', counts: 'endpoint' },
-  connect_timeout: { ...upstream, status: 504, code: 'timeout', condemns: 'endpoint', counts: 'endpoint' },
-  tls: { ...upstream, code: 'tls', condemns: 'endpoint', counts: 'endpoint' },
-  reset: { ...upstream, code: 'reset', condemns: 'endpoint', counts: 'endpoint' },
-  not_http: { ...upstream, code: 'not_http', condemns: 'endpoint', counts: 'endpoint' },
+  refused: { ...upstream, code: 'refused', excludes: 'endpoint', charges: 'endpoint' },
+  dns: { ...upstream, code: 'dns', excludes: 'endpoint', charges: 'endpoint' },
+  connect_timeout: { ...upstream, status: 504, code: 'timeout', excludes: 'endpoint', charges: 'endpoint' },
+  tls: { ...upstream, code: 'tls', excludes: 'endpoint', charges: 'endpoint' },
+  reset: { ...upstream, code: 'reset', excludes: 'endpoint', charges: 'endpoint' },
+  not_http: { ...upstream, code: 'not_http', excludes: 'endpoint', charges: 'endpoint' },
   /** A page where an answer should be: a captive portal, a firewall, a CDN's error. */
-  not_json: { ...upstream, code: 'not_json', condemns: 'endpoint', counts: 'endpoint' },
+  not_json: { ...upstream, code: 'not_json', excludes: 'endpoint', charges: 'endpoint' },
 
   // The deployment: this key at this model does not answer, or not well.
-  timeout: { ...upstream, status: 504, code: 'timeout', condemns: 'deployment', counts: 'deployment' },
-  no_first_content: { ...upstream, status: 504, code: 'timeout', condemns: 'deployment', counts: 'deployment' },
-  status: { ...upstream, code: 'status', condemns: 'deployment', counts: 'deployment' },
-  error_in_stream: { ...upstream, code: 'error_in_stream', condemns: 'deployment', counts: 'deployment' },
+  timeout: { ...upstream, status: 504, code: 'timeout', excludes: 'deployment', charges: 'deployment' },
+  no_first_content: { ...upstream, status: 504, code: 'timeout', excludes: 'deployment', charges: 'deployment' },
+  status: { ...upstream, code: 'status', excludes: 'deployment', charges: 'deployment' },
+  error_in_stream: { ...upstream, code: 'error_in_stream', excludes: 'deployment', charges: 'deployment' },
   /** Its base URL is wrong: another key would be sent the same way. */
-  redirect: { ...upstream, code: 'redirect', condemns: 'endpoint', counts: 'deployment' },
-  malformed: { ...upstream, code: 'malformed', condemns: 'deployment', counts: 'deployment' },
+  redirect: { ...upstream, code: 'redirect', excludes: 'endpoint', charges: 'deployment' },
+  malformed: { ...upstream, code: 'malformed', excludes: 'deployment', charges: 'deployment' },
   /** The body ended, by whatever means, before the answer did. */
-  truncated: { ...upstream, code: 'truncated', condemns: 'deployment', counts: 'deployment' },
+  truncated: { ...upstream, code: 'truncated', excludes: 'deployment', charges: 'deployment' },
   /** Bytes stopped, or only keep-alives came, in the middle of an answer. */
-  stalled: { ...upstream, code: 'stalled', condemns: 'deployment', counts: 'deployment' },
+  stalled: { ...upstream, code: 'stalled', excludes: 'deployment', charges: 'deployment' },
   /** A well-formed answer without any content and without a reason for it. */
-  empty: { ...upstream, code: 'empty', condemns: 'deployment', counts: 'answers' },
+  empty: { ...upstream, code: 'empty', excludes: 'deployment', charges: 'answers' },
   /** Above the size limit: blanks without end, one event of many megabytes. Nonsense like `malformed`, so another target is tried. */
-  too_large: { ...upstream, code: 'response_too_large', condemns: 'deployment', counts: 'deployment' },
+  too_large: { ...upstream, code: 'response_too_large', excludes: 'deployment', charges: 'deployment' },
 
   // The model at this provider, whatever the key.
-  overloaded: { ...upstream, code: 'overloaded', condemns: 'model', counts: 'model' },
+  overloaded: { ...upstream, code: 'overloaded', excludes: 'model', charges: 'model' },
   /** Something there is locked, whoever asks. */
-  conflict: { ...upstream, status: 409, code: 'conflict', condemns: 'model', counts: null },
-  model_missing: { ...client, status: 404, code: 'model_not_found', condemns: 'model' },
+  conflict: { ...upstream, status: 409, code: 'conflict', excludes: 'model', charges: null },
+  model_missing: { ...client, status: 404, code: 'model_not_found', excludes: 'model' },
   token_rate: {
     ...upstream,
     status: 429,
     type: 'rate_limit_error',
     code: 'rate_limited',
-    condemns: 'model',
-    counts: null,
+    excludes: 'model',
+    charges: null,
   },
 
   // The key.
@@ -89,9 +89,9 @@ export const KINDS = {
     status: 429,
     type: 'rate_limit_error',
     code: 'rate_limited',
-    condemns: 'deployment',
+    excludes: 'deployment',
     prefer: 'key',
-    counts: null,
+    charges: null,
     key: 'rate_limited',
   },
   quota: {
@@ -99,20 +99,20 @@ export const KINDS = {
     status: 429,
     type: 'insufficient_quota',
     code: 'insufficient_quota',
-    condemns: 'key',
+    excludes: 'key',
     prefer: 'key',
-    counts: null,
+    charges: null,
     key: 'quota_exhausted',
   },
-  auth: { ...upstream, code: 'upstream_auth', condemns: 'key', prefer: 'key', counts: null, key: 'suspended' },
+  auth: { ...upstream, code: 'upstream_auth', excludes: 'key', prefer: 'key', charges: null, key: 'suspended' },
   /** Whoever signs the calls in (a cloud's token server) could not be reached or did not work. The key may be a good one. */
-  sign_in: { ...upstream, code: 'upstream_sign_in', condemns: 'key', counts: 'deployment' },
+  sign_in: { ...upstream, code: 'upstream_sign_in', excludes: 'key', charges: 'deployment' },
   permission: {
     ...upstream,
     code: 'upstream_auth',
-    condemns: 'deployment',
+    excludes: 'deployment',
     prefer: 'key',
-    counts: null,
+    charges: null,
     key: 'model_denied',
   },
 
@@ -143,19 +143,19 @@ export const KINDS = {
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },
   host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
   /** This model cannot do what was asked (call tools, think, look at an image); another may. */
-  incapable: { ...client, code: 'unsupported_parameter', condemns: 'model' },
+  incapable: { ...client, code: 'unsupported_parameter', excludes: 'model' },
   /** This vendor refuses a member, a feature or a shape of the history that another vendor may accept. */
-  incompatible: { ...client, code: 'incompatible', condemns: 'model' },
+  incompatible: { ...client, code: 'incompatible', excludes: 'model' },
   /** Too long for this model; a model with a larger window may still take it. */
-  context_length: { ...client, code: 'context_length_exceeded', condemns: 'deployment' },
+  context_length: { ...client, code: 'context_length_exceeded', excludes: 'deployment' },
   /** The reasoning of earlier turns was sealed by another provider, model or account; without it the same target may answer. */
-  unknown_proof: { ...client, code: 'invalid_encrypted_content', condemns: 'deployment' },
+  unknown_proof: { ...client, code: 'invalid_encrypted_content', excludes: 'deployment' },
   /** Refused for its content. Never asked again elsewhere: that would launder a policy. */
   content_policy: { ...client, code: 'content_policy_violation' },
   client_gone: { ...client, status: 499, code: 'client_gone' },
 
   // Ours.
-  no_target: { ...upstream, status: 503, code: 'no_target_available', condemns: 'request', counts: null },
+  no_target: { ...upstream, status: 503, code: 'no_target_available', excludes: 'request', charges: null },
   unconfigured: { ...gateway, status: 503, type: 'configuration_error', code: 'no_provider_configured' },
   busy: { ...gateway, status: 503, type: 'overloaded_error', code: 'overloaded' },
   draining: { ...gateway, status: 503, type: 'overloaded_error', code: 'draining' },
@@ -165,7 +165,7 @@ export const KINDS = {
   storage: { ...gateway, status: 503, code: 'storage_unavailable' },
   internal: { ...gateway, status: 500, code: 'internal_error' },
   /** What a client is told, in the stream, of any failure after content has been sent. */
-  interrupted: { ...upstream, code: 'stream_interrupted', condemns: 'request', counts: null },
+  interrupted: { ...upstream, code: 'stream_interrupted', excludes: 'request', charges: null },
 } as const satisfies Record<string, Row>
 
 export type FailureKind = keyof typeof KINDS

@@ -4,10 +4,10 @@ import type { HeaderLookup } from './protocol.ts'
  * A text and the bytes it was read from (UTF-8). What goes on unchanged goes on as these: writing a text with letters
  * beyond Latin-1 anew, as most chats are, costs several times what reading it did.
  */
-export type Source = { readonly text: string; readonly bytes: Uint8Array }
+export type EncodedText = { readonly text: string; readonly bytes: Uint8Array }
 
 /** A request as the edge received it: bounded, whole, its path looked at once. Nobody further in sees a socket. */
-export type Received = {
+export type IncomingRequest = {
   /** Ours (`req_` and letters) or the client's own, if it was sane. */
   readonly id: string
   readonly method: string
@@ -18,7 +18,7 @@ export type Received = {
   /** The body, valid UTF-8; empty when there was none. */
   readonly body: string
   /** The same, where its bytes are at hand. */
-  readonly source?: Source | undefined
+  readonly source?: EncodedText | undefined
   /** Asked from this machine, without forwarding headers. */
   readonly local: boolean
   /** Who asks: a digest of the client's key; empty where none is needed. */
@@ -30,14 +30,14 @@ export type Received = {
 }
 
 /** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */
-export type Reply = {
+export type ResponseWriter = {
   head(status: number, headers: Readonly<Record<string, string>>): void
   /** Leaves in one write. Answering false: the client reads slower than we write; wait for `onDrain`. */
   write(text: string): boolean
   /** The same of bytes (UTF-8), which are not kept. Absent: only text is taken. */
   writeBytes?(bytes: Uint8Array): boolean
   /** `source`: the text and its bytes, where they are at hand. */
-  end(text?: string, source?: Source): void
+  end(text?: string, source?: EncodedText): void
   /** Breaks the connection, so that nobody takes what was sent for complete. */
   cut(): void
   /** Calls once the client has taken what was written. One listener; a later one replaces it. */

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Member, Members } from './indexed-set.ts'
+import { type Indexed, IndexedSet } from './indexed-set.ts'
 
 test('members come and go as those of a set do', () => {
-  const all: readonly Member[] = Array.from({ length: 8 }, () => ({ place: -1 }))
+  const all: readonly Indexed[] = Array.from({ length: 8 }, () => ({ place: -1 }))
   const step = fc.record({ adds: fc.boolean(), at: fc.nat(all.length - 1) })
   fc.assert(
     fc.property(fc.array(step), (steps) => {
       for (const one of all) one.place = -1
-      const members = new Members<Member>()
-      const set = new Set<Member>()
+      const members = new IndexedSet<Indexed>()
+      const set = new Set<Indexed>()
       for (const { adds, at } of steps) {
         const [one] = all.slice(at)
         assert.ok(one)

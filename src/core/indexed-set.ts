@@ -1,12 +1,12 @@
 /** What can be a member: it knows its place among the others. -1: nowhere. */
-export type Member = { place: number }
+export type Indexed = { place: number }
 
 /**
  * Those who come and go with every request. A `Set` would do, but for its garbage: V8 gives it a new table every few
  * removals, each old table points to the next, and once the collector has taken one for long-lived, all that follow it,
  * with the requests in them, live until the next collection of everything.
  */
-export class Members<T extends Member> implements Iterable<T> {
+export class IndexedSet<T extends Indexed> implements Iterable<T> {
   readonly #all: T[] = []
 
   get size(): number {

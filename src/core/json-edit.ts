@@ -2,7 +2,7 @@
 import type { Json, JsonObject } from './json.ts'
 
 /** The list with each item changed, or left out (undefined); the same list if nothing changed. */
-export const mapped = (
+export const mapList = (
   items: readonly Json[],
   change: (item: Json, index: number) => Json | undefined,
 ): readonly Json[] => {
@@ -11,7 +11,7 @@ export const mapped = (
 }
 
 /** The object without these members; the same object if it has none of them. */
-export const without = (body: JsonObject, ...members: readonly string[]): JsonObject => {
+export const withoutMember = (body: JsonObject, ...members: readonly string[]): JsonObject => {
   if (!members.some((member) => body[member] !== undefined)) return body
   return Object.fromEntries(Object.entries(body).filter(([member]) => !members.includes(member)))
 }

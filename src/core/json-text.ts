@@ -2,7 +2,7 @@
  * Looking at and changing JSON as text, so that what is not changed stays byte for byte: unknown members, the digits
  * of large numbers, escapes, white space.
  */
-import type { Source } from './http-exchange.ts'
+import type { EncodedText } from './http-exchange.ts'
 import type { Json, JsonObject } from './json.ts'
 import { atOnce, PIECE } from './steps.ts'
 
@@ -186,11 +186,11 @@ export const rewrite = (source: string, members: readonly Span[], before: JsonOb
  * copied. It is nearly all there is, and to write letters beyond Latin-1 anew takes 40 to 80 µs for 30 KB.
  */
 export const rewriteSource = (
-  source: Source,
+  source: EncodedText,
   members: readonly Span[],
   before: JsonObject,
   after: JsonObject,
-): Source => {
+): EncodedText => {
   if (before === after) return source
   const all = pieces(source.text, members, before, after)
   let longest: Piece | null = null

@@ -1,11 +1,11 @@
 /** Writes JSON of many megabytes in bounded pieces. */
-import type { Source } from './http-exchange.ts'
+import type { EncodedText } from './http-exchange.ts'
 import { isList, isObject, type Json, type JsonObject } from './json.ts'
 import type { Span } from './json-text.ts'
 import { PIECE } from './steps.ts'
 
 /** The same text as `JSON.stringify`, and its bytes. */
-export function* writeLarge(value: Json, piece = PIECE): Generator<undefined, Source, undefined> {
+export function* writeLarge(value: Json, piece = PIECE): Generator<undefined, EncodedText, undefined> {
   const writer = new LargeWriter(piece)
   yield* writer.value(value)
   return yield* encoded(writer.chunks(), piece)
@@ -18,7 +18,7 @@ export function* rewriteLarge(
   before: JsonObject,
   after: JsonObject,
   piece = PIECE,
-): Generator<undefined, Source, undefined> {
+): Generator<undefined, EncodedText, undefined> {
   const writer = new LargeWriter(piece)
   const written = new Set<string>()
   const separate = () => writer.add(written.size === 0 ? '{' : ',')
@@ -140,7 +140,7 @@ class LargeWriter {
 
 const utf8 = new TextEncoder()
 
-function* encoded(chunks: readonly string[], piece: number): Generator<undefined, Source, undefined> {
+function* encoded(chunks: readonly string[], piece: number): Generator<undefined, EncodedText, undefined> {
   const parts: Uint8Array[] = []
   let size = 0
   for (const chunk of chunks)

@@ -1,7 +1,7 @@
 import type { Accepts } from './accepts.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
-import type { Source } from './http-exchange.ts'
+import type { EncodedText } from './http-exchange.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { Stage } from './stage.ts'
 
@@ -37,11 +37,11 @@ export type StreamDecoder = Stage<Frame, ChatEvent> & {
    * belongs to the answer. Absent: the format has none, or only the end of the body is one.
    */
   readonly over?: boolean
-  again?(bytes: Uint8Array, letters: string, from: number): Again | undefined
+  again?(bytes: Uint8Array, letters: string, from: number): RepeatMatch | undefined
 }
 
 /** What such frames tell, and where in the bytes the last of them ends. */
-export type Again = { readonly events: readonly ChatEvent[]; readonly end: number }
+export type RepeatMatch = { readonly events: readonly ChatEvent[]; readonly end: number }
 
 /**
  * One wire format as providers speak it: requests out, answers in. Pure: bytes and time stay outside. A codec never
@@ -70,7 +70,7 @@ export type UpstreamProtocol = {
   /** A whole answer, as the events it would have been. A body that is an error gives a `failure` event. */
   readonly decodeAnswer: (body: Json) => readonly ChatEvent[]
   /** Its events stand for themselves: one that cannot be read is a `malformed` failure, and those behind it are read all the same. */
-  readonly looseEvents?: boolean
+  readonly lenientEvents?: boolean
   readonly framing?: Framing
   /** Reads a stream. Its `end` gives `truncated` as a failure event if the answer had not finished. */
   readonly decodeStream: () => StreamDecoder
@@ -108,7 +108,7 @@ export type ClientProtocol = {
   readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
 
   /** The call that counts a question's tokens instead of answering it, where the format has one. */
-  readonly counting?: Counting
+  readonly counting?: TokenCounting
   /** Where upstreams speak the format as well: how it passes. Absent: nobody does. */
   readonly passing?: SameFormat
   /** Writes answers with several choices. Absent: the format has no member that asks for them. */
@@ -128,11 +128,11 @@ export type SameFormat = {
   /** What has to change in the body all the same, whatever the provider (the model's name; asking for usage in a stream). Shares every other member with `body`. */
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
   /** Paths in `body` of the list entries that `adaptRequest` leaves out, in order. Absent: it leaves out none. */
-  readonly leftOut?: (body: JsonObject, target: EncodeTarget) => readonly string[]
+  readonly omittedEntries?: (body: JsonObject, target: EncodeTarget) => readonly string[]
   /** Passes the upstream's frames on, without what the client did not ask for. */
   readonly passStream: (context: AnswerContext) => StreamWriter
   /** The whole answer that a complete stream's frames tell, as its text; null: they do not tell one, and only the events are left. */
-  readonly gather: (frames: readonly Frame[]) => string | null
+  readonly assembleAnswer: (frames: readonly Frame[]) => string | null
   /** The same for a whole answer. `body`: its text, parsed, where that is at hand. Absent: its text passes as it is. */
   readonly passAnswer?: (source: string, context: AnswerContext, body?: Json) => string
 }
@@ -141,7 +141,7 @@ export type SameFormat = {
 export type Protocol = UpstreamProtocol &
   ClientProtocol & { readonly name: ClientProtocolName & UpstreamProtocolName; readonly passing: SameFormat }
 
-export type Counting = {
+export type TokenCounting = {
   /** Its path, behind that of the call it counts for: `/count_tokens`. */
   readonly suffix: string
   /** As for an answer, save what only an answer needs. */
@@ -155,7 +155,7 @@ export type Counting = {
  * One step of an answer: the upstream's frame, if there was one, and the events it was decoded to. A step without a
  * frame is the gateway's own (a failure it found), a whole answer, whose text is then in `whole`, or frames in a row.
  */
-export type Passing = {
+export type StreamStep = {
   readonly frame?: Frame
   /**
    * Server-sent events as they came, each of which is one of `events`, whole and in UTF-8 without fault. They are the
@@ -166,7 +166,7 @@ export type Passing = {
   /** `whole`, parsed. */
   readonly body?: Json
   /** `whole` with its bytes, where they are at hand. */
-  readonly source?: Source
+  readonly source?: EncodedText
   /**
    * What the answer as a whole does. Of an answer with several choices: the content of all of them as it came, and one
    * `finish` after the last choice has finished.
@@ -183,7 +183,7 @@ export type ChoiceEvents = { readonly index: number; readonly events: readonly C
  * Steps in, wire text out, each event of the wire whole in one piece. After a `failure` event the in-band error has been
  * written and nothing more comes. `end` gives what a complete answer still lacks (`data: [DONE]`), nothing after a failure.
  */
-export type StreamWriter = Stage<Passing, string> & {
+export type StreamWriter = Stage<StreamStep, string> & {
   /**
    * Whether the frames of these bytes go out as they are, and then they count as written; otherwise each is to be pushed by
    * itself. Absent: frames are not looked at, and events are all that is written from.
@@ -236,11 +236,11 @@ export type AnswerContext = {
   /** The id our errors carry: a failure in the middle of a stream is written by the stream's writer. */
   readonly requestId?: string
   /** For a format whose answers can be asked for again: how this one is known here. */
-  readonly kept?: Kept
+  readonly kept?: StorageInfo
 }
 
 /** What an answer says of its own keeping, whoever gave it. */
-export type Kept = {
+export type StorageInfo = {
   readonly id: string
   /** The answer it continues. */
   readonly previous: string | null

@@ -53,7 +53,7 @@ export type Provider = {
   /** It reads the reasoning of earlier turns in the open (`reasoning_content` of chat completions), and some of its models insist on it. */
   readonly takesReasoning?: boolean
   /** Models of it that go on from the beginning of their own answer, given as the last message, where its documents say so. */
-  readonly takesPrefill?: Prefill
+  readonly supportsPrefill?: Prefill
   /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
   readonly takesCustomTools?: boolean
   /**

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fail } from './failure.ts'
-import type { Exchange, Fact, SkippedTarget } from './trace.ts'
+import type { SkippedTarget, Trace, TraceEvent } from './trace.ts'
 import { attemptsOf, summarize, trail } from './trace-summary.ts'
 
-const received: Fact = { type: 'received', at: 100, id: 'req_abc', style: 'chat', model: 'fast', stream: true }
-const attempt = (at: number, provider: string, key: string): Fact => ({
+const received: TraceEvent = { type: 'received', at: 100, id: 'req_abc', style: 'chat', model: 'fast', stream: true }
+const attempt = (at: number, provider: string, key: string): TraceEvent => ({
   type: 'attempt',
   at,
   provider,
@@ -13,7 +13,7 @@ const attempt = (at: number, provider: string, key: string): Fact => ({
   key,
 })
 
-const trails: readonly (readonly [string, Exchange, string])[] = [
+const trails: readonly (readonly [string, Trace, string])[] = [
   ['nothing tried', [received], ''],
   [
     'status, timeout, success',
@@ -81,7 +81,7 @@ const trails: readonly (readonly [string, Exchange, string])[] = [
 ]
 for (const [name, exchange, expected] of trails) test(`trail: ${name}`, () => assert.equal(trail(exchange), expected))
 
-const whole: Exchange = [
+const whole: Trace = [
   received,
   attempt(103, 'openai', 'a1f3'),
   { type: 'failed', at: 153, attempt: 0, failure: fail('status', 'bad', { status: 500 }) },
@@ -139,24 +139,24 @@ test('attemptsOf: a line for each attempt', () => {
   )
 })
 
-const two: Exchange = [
+const two: Trace = [
   received,
   attempt(101, 'a', '1'),
   { type: 'attempt', at: 150, provider: 'b', model: 'b-model', key: '2', hedge: true },
 ]
-const end: Fact = { type: 'ended', at: 300, how: 'answered', status: 200 }
+const end: TraceEvent = { type: 'ended', at: 300, how: 'answered', status: 200 }
 const [chose, left] = [
-  (number: number): Fact => ({ type: 'committed', at: 200, attempt: number, status: 200 }),
-  (number: number): Fact => ({ type: 'abandoned', at: 200, attempt: number }),
+  (number: number): TraceEvent => ({ type: 'committed', at: 200, attempt: number, status: 200 }),
+  (number: number): TraceEvent => ({ type: 'abandoned', at: 200, attempt: number }),
 ]
-const failed = (at: number, number: number): Fact => ({
+const failed = (at: number, number: number): TraceEvent => ({
   type: 'failed',
   at,
   attempt: number,
   failure: fail('status', ''),
 })
 
-const hedges: readonly (readonly [string, Exchange, string | undefined, overhead: number])[] = [
+const hedges: readonly (readonly [string, Trace, string | undefined, overhead: number])[] = [
   ['none', whole, undefined, 5],
   ['the second was quicker', [...two, chose(1), left(0), end], 'won', 1],
   ['the first was quicker', [...two, chose(0), left(1), end], 'lost', 1],
@@ -190,7 +190,7 @@ test('summarize: skipped targets are in the trail in order, and are no attempts'
   const skip = (provider: string, why: string): SkippedTarget => ({ provider, model: 'm', key: 'k1', why })
   const [received, ...rest] = whole
   assert.ok(received)
-  const exchange: Exchange = [
+  const exchange: Trace = [
     received,
     { type: 'skipped', targets: [skip('mistral', 'circuit'), skip('cohere', 'unfit')], more: 37 },
     ...rest,

@@ -2,10 +2,10 @@
 import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
 import type { AttemptSummary } from './protocol.ts'
-import type { Exchange, Fact, Sharing, SkippedTarget } from './trace.ts'
+import type { SharedBy, SkippedTarget, Trace, TraceEvent } from './trace.ts'
 
 /** One attempt with its end. `pending`: none of the others when the exchange was looked at. `abandoned`: another was quicker. */
-export type Attempt = {
+export type AttemptRecord = {
   readonly provider: string
   readonly model: string
   readonly key: string
@@ -23,7 +23,7 @@ export type Attempt = {
 }
 
 /** A whole exchange in the words of the log. Times in ms. */
-export type Summary = {
+export type TraceSummary = {
   readonly id: string
   readonly style: string
   /** The model the client asked for; `upstreamModel` is the one that answered. */
@@ -37,7 +37,7 @@ export type Summary = {
   readonly key: string | undefined
   readonly status: number
   readonly outcome: 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'open'
-  readonly attempts: readonly Attempt[]
+  readonly attempts: readonly AttemptRecord[]
   readonly committed: boolean
   readonly firstContentMs: number | null
   readonly totalMs: number
@@ -57,20 +57,20 @@ export type Summary = {
   /** How many more were passed over than `skipped` lists. */
   readonly moreSkipped: number
   /** Whose answer it was: that of another request, whose id is `with`; or its own, which went on without its client (`left`). */
-  readonly shared: { readonly how: Sharing; readonly with: string } | undefined
+  readonly shared: { readonly how: SharedBy; readonly with: string } | undefined
   readonly trail: string
 }
 
-type Ended = Extract<Fact, { type: 'ended' }>
-type Received = Extract<Fact, { type: 'received' }>
+type Ended = Extract<TraceEvent, { type: 'ended' }>
+type Received = Extract<TraceEvent, { type: 'received' }>
 
-const find = <T extends Fact['type']>(exchange: Exchange, type: T): Extract<Fact, { type: T }> | undefined =>
+const find = <T extends TraceEvent['type']>(exchange: Trace, type: T): Extract<TraceEvent, { type: T }> | undefined =>
   // `find` cannot narrow by a generic's value; the comparison in it is the proof.
-  exchange.find((fact) => fact.type === type) as Extract<Fact, { type: T }> | undefined
+  exchange.find((fact) => fact.type === type) as Extract<TraceEvent, { type: T }> | undefined
 
 /** The attempts of an exchange in the order they began, each with how it ended as far as is known. */
-export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
-  const attempts: { -readonly [name in keyof Attempt]: Attempt[name] }[] = []
+export const attemptsIn = (exchange: Trace): readonly AttemptRecord[] => {
+  const attempts: { -readonly [name in keyof AttemptRecord]: AttemptRecord[name] }[] = []
   for (const fact of exchange) {
     /** The one it is about, if it is about one. */
     const attempt = 'attempt' in fact ? attempts[fact.attempt] : undefined
@@ -129,7 +129,7 @@ export const attemptsIn = (exchange: Exchange): readonly Attempt[] => {
 }
 
 /** The failure that came after an attempt had been chosen, if the exchange ended so. */
-const interruption = (attempt: Attempt, ended: Ended | undefined): Failure | undefined =>
+const interruption = (attempt: AttemptRecord, ended: Ended | undefined): Failure | undefined =>
   attempt.end === 'committed' && ended?.how === 'interrupted' ? ended.failure : undefined
 
 /** The word for how a failure showed itself: the code its error would have. */
@@ -139,7 +139,7 @@ const wordFor = (failure: Failure): string => rowOf(failure).code
  * A bad status is shown as its number; a failure without one, or with a good status, as its word. `incompatible` is shown
  * as its word too: its status alone looks like a fault of the request, after which no other target is tried.
  */
-const resultOf = (attempt: Attempt, ended: Ended | undefined): string => {
+const resultOf = (attempt: AttemptRecord, ended: Ended | undefined): string => {
   const failure = attempt.failure ?? interruption(attempt, ended)
   if (failure)
     return failure.status !== undefined && failure.status >= 400 && failure.kind !== 'incompatible'
@@ -150,7 +150,7 @@ const resultOf = (attempt: Attempt, ended: Ended | undefined): string => {
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
 }
 
-const trailOf = (exchange: Exchange, attempts: readonly Attempt[], ended: Ended | undefined): string => {
+const trailOf = (exchange: Trace, attempts: readonly AttemptRecord[], ended: Ended | undefined): string => {
   const steps: string[] = []
   let next = 0
   for (const fact of exchange)
@@ -168,10 +168,10 @@ const trailOf = (exchange: Exchange, attempts: readonly Attempt[], ended: Ended 
  * Every attempt so far and every skipped target, in order, as `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`:
  * provider, key id, then the result of the attempt or the reason of the skip.
  */
-export const trail = (exchange: Exchange): string => trailOf(exchange, attemptsIn(exchange), find(exchange, 'ended'))
+export const trail = (exchange: Trace): string => trailOf(exchange, attemptsIn(exchange), find(exchange, 'ended'))
 
 /** The attempts so far as an error body lists them. */
-export const attemptsOf = (exchange: Exchange): readonly AttemptSummary[] => {
+export const attemptsOf = (exchange: Trace): readonly AttemptSummary[] => {
   const ended = find(exchange, 'ended')
   return attemptsIn(exchange).map((attempt) => {
     const failure = attempt.failure ?? interruption(attempt, ended)
@@ -183,7 +183,7 @@ export const attemptsOf = (exchange: Exchange): readonly AttemptSummary[] => {
 }
 
 /** ms up to `end` during which at least one attempt was under way. */
-const busyIn = (attempts: readonly Attempt[], end: number): number => {
+const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
   let busy = 0
   let counted = Number.NEGATIVE_INFINITY
   for (const { began, end: how, settled = end, broke } of attempts) {
@@ -200,15 +200,15 @@ const nobody: Received = { type: 'received', at: 0, id: '', style: '', model: ''
 type Found = {
   received: Received
   ended: Ended | undefined
-  usage: Extract<Fact, { type: 'usage' }> | undefined
+  usage: Extract<TraceEvent, { type: 'usage' }> | undefined
   skipped: readonly SkippedTarget[]
   moreSkipped: number
-  shared: Extract<Fact, { type: 'shared' }> | undefined
+  shared: Extract<TraceEvent, { type: 'shared' }> | undefined
   dropped: readonly string[]
   droppedEvents: number
 }
 
-const foundIn = (exchange: Exchange): Found => {
+const foundIn = (exchange: Trace): Found => {
   const found: Found = {
     received: nobody,
     ended: undefined,
@@ -250,7 +250,7 @@ const foundIn = (exchange: Exchange): Found => {
 }
 
 /** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
-export const summarize = (exchange: Exchange): Summary => {
+export const summarize = (exchange: Trace): TraceSummary => {
   const { received, ended, usage: told, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(exchange)
   const attempts = attemptsIn(exchange)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')

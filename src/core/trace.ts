@@ -6,7 +6,7 @@ import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
 import type { Skipped } from './target.ts'
 
-export type Fact =
+export type TraceEvent =
   | {
       readonly type: 'received'
       readonly at: number
@@ -47,7 +47,7 @@ export type Fact =
    * The answer is that of another request, by its id: one with the same `Idempotency-Key` that is under way (`joined`)
    * or over (`stored`), or one that says the same (`coalesced`). `left`: it is its own, and went on without its client.
    */
-  | { readonly type: 'shared'; readonly how: Sharing; readonly with: string }
+  | { readonly type: 'shared'; readonly how: SharedBy; readonly with: string }
   /** The end, once, whichever way it came. `status` is what the client was told. */
   | {
       readonly type: 'ended'
@@ -63,13 +63,13 @@ export type Fact =
  */
 export type SkippedTarget = Required<Skipped>
 
-export type Sharing = 'joined' | 'stored' | 'coalesced' | 'left'
+export type SharedBy = 'joined' | 'stored' | 'coalesced' | 'left'
 
-export type Exchange = readonly Fact[]
+export type Trace = readonly TraceEvent[]
 
 /** What is told outside while requests are served: lines of the log, counts of the metrics. */
 export type GatewayEvent =
-  | { readonly event: 'request'; readonly exchange: Exchange }
+  | { readonly event: 'request'; readonly exchange: Trace }
   | {
       readonly event: 'fallback'
       readonly id: string

@@ -1,5 +1,5 @@
 import type { Failure } from './failure.ts'
-import type { Source } from './http-exchange.ts'
+import type { EncodedText } from './http-exchange.ts'
 import type { HeaderLookup } from './protocol.ts'
 import type { Identity } from './provider.ts'
 import type { Turn } from './steps.ts'
@@ -30,7 +30,7 @@ export type UpstreamCall = {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
   /** The same, where its bytes are at hand. */
-  readonly source?: Source
+  readonly source?: EncodedText
   /** Signed in by this machine's identity before it is sent; credentials that cannot be had are an `auth` failure, unsent. */
   readonly identity?: Identity
   /** ms to be connected in, TLS included; 0 is without limit. */

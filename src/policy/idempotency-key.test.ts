@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Json, type JsonObject, parseJson } from '../core/json.ts'
 import { protocols } from '../protocols/index.ts'
-import { canonical, givesTwice, isRepeatable, keyProblem, wantsItsOwn } from './idempotency-key.ts'
+import { canonical, givesTwice, isRepeatable, keyProblem, storesAnswer } from './idempotency-key.ts'
 
 const keys = [
   ['a UUID', '8e03978e-40d5-43dd-bc93-6894a57f9324', true],
@@ -91,7 +91,7 @@ for (const [header, own] of [
   ['max-age=0, No-Cache', true],
   ['only-if-cached', false],
 ] as const)
-  test(`cache-control: ${header}`, () => assert.equal(wantsItsOwn(header), own))
+  test(`cache-control: ${header}`, () => assert.equal(storesAnswer(header), own))
 
 for (const [source, twice] of [
   ['{"a":1,"b":{"a":1}}', false],
@@ -145,7 +145,7 @@ for (const [header, own] of [
   ['no-cache="x"', true],
   ['', false],
 ] as const)
-  test(`cache-control, whole words: ${header}`, () => assert.equal(wantsItsOwn(header), own))
+  test(`cache-control, whole words: ${header}`, () => assert.equal(storesAnswer(header), own))
 
 for (const [source, spelled] of [
   ['[1,[2,3],{"b":[],"a":0}]', '[1,[2,3],{"a":0,"b":[]}]'],

@@ -52,7 +52,7 @@ const standsForItself = (part: Part): boolean =>
   (part.type !== 'image' && part.type !== 'file') || part.source.kind === 'data'
 
 /** A client that wants an answer of its own says so as HTTP has it (RFC 9111, section 5.2.1). */
-export const wantsItsOwn = (cacheControl: string | undefined): boolean =>
+export const storesAnswer = (cacheControl: string | undefined): boolean =>
   /\bno-(?:store|cache)\b/i.test(cacheControl ?? '')
 
 /**

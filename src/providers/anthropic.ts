@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject } from '../core/json.ts'
-import { without } from '../core/json-edit.ts'
+import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { thoughtBeforeCalls } from './quirks/claude.ts'
 import { inOrder, type RequestQuirk } from './quirks/request.ts'
@@ -27,11 +27,11 @@ const samplingOfNewerModels: RequestQuirk = (body, model, lost) => {
   if (given.length === 0) return body
   if (REFUSES_SAMPLING.test(model)) {
     for (const member of given) if (member === 'top_k' || body[member] !== 1) lost(member)
-    return without(body, ...given)
+    return withoutMember(body, ...given)
   }
   if (ACCEPTS_ONE.test(model) && given.includes('temperature') && given.includes('top_p')) {
     if (body.top_p !== 1) lost('top_p')
-    return without(body, 'top_p')
+    return withoutMember(body, 'top_p')
   }
   return body
 }
@@ -53,10 +53,10 @@ const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
   // In another API style the display is a separate member.
   if (adaptive && thinking.display !== undefined) lost('thinking.display')
   if (effort) lost('output_config.effort')
-  const bare = without(body, ...(adaptive ? ['thinking'] : []))
+  const bare = withoutMember(body, ...(adaptive ? ['thinking'] : []))
   if (!effort) return bare
-  const kept = without(output, 'effort')
-  return Object.keys(kept).length > 0 ? { ...bare, output_config: kept } : without(bare, 'output_config')
+  const kept = withoutMember(output, 'effort')
+  return Object.keys(kept).length > 0 ? { ...bare, output_config: kept } : withoutMember(bare, 'output_config')
 }
 
 const errors: ErrorTable = {
@@ -92,7 +92,7 @@ export default {
   headers: { 'anthropic-version': '2023-06-01' },
   defaultModel: 'claude-haiku-4-5',
   // Prefill was removed in 4.6: later models answer 400 (platform.claude.com, "What's new in Claude 4.6").
-  takesPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
+  supportsPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },
   quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels, thoughtBeforeCalls), errors },
   note: 'The base URL is taken with or without `/v1`.',

@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, list, object, text } from '../core/json.ts'
-import { without } from '../core/json-edit.ts'
+import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { inOrder, olderChat, onlyChat, type RequestQuirk } from './quirks/request.ts'
 
@@ -27,7 +27,7 @@ const dropUnsupported: RequestQuirk = (body, _model, lost) => {
   for (const member of UNSUPPORTED)
     if (body[member] !== undefined && body[member] !== null && body[member] !== false) lost(member)
   if (typeof body.n === 'number' && body.n > 1) lost('n', true)
-  return without(body, 'stream_options', 'n', ...UNSUPPORTED)
+  return withoutMember(body, 'stream_options', 'n', ...UNSUPPORTED)
 }
 
 const errors: ErrorTable = {

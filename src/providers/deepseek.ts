@@ -1,7 +1,7 @@
 import type { Accepts } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
-import { mapped, without } from '../core/json-edit.ts'
+import { mapList, withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { besideCalls } from './quirks/messages.ts'
 import { inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'
@@ -21,7 +21,7 @@ const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
 /** Its Responses API treats `developer` as `user` (DeepSeek's guide to its Responses API, 2026-11-21). */
 const developerItems: RequestQuirk = (body) => {
   const items = list(body.input)
-  const now = mapped(items, (item) =>
+  const now = mapList(items, (item) =>
     isObject(item) && item.role === 'developer' ? { ...item, role: 'system' } : item,
   )
   return now === items ? body : { ...body, input: now }
@@ -54,11 +54,11 @@ const dropIgnored: RequestQuirk = (body, _model, lost) => {
     const value = now[member] ?? null
     if (value === null || value === usual) continue
     lost(member)
-    now = without(now, member)
+    now = withoutMember(now, member)
   }
   // Its reasoning is plain text, never encrypted.
   const include = list(now.include)
-  const added = mapped(include, (value, at) => {
+  const added = mapList(include, (value, at) => {
     if (value === 'reasoning.encrypted_content') return value
     lost(`include[${at}]`)
     return undefined
@@ -67,10 +67,10 @@ const dropIgnored: RequestQuirk = (body, _model, lost) => {
   const format = object(now.text)
   if (format && (format.verbosity ?? null) !== null) {
     lost('text.verbosity')
-    now = { ...now, text: without(format, 'verbosity') }
+    now = { ...now, text: withoutMember(format, 'verbosity') }
   }
   const tools = list(now.tools)
-  const kept = mapped(tools, (tool, at) => {
+  const kept = mapList(tools, (tool, at) => {
     if (isKnown(tool)) return tool
     lost(`tools[${at}]`, true)
     return undefined

@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import { type Json, type JsonObject, list, object } from '../core/json.ts'
-import { without } from '../core/json-edit.ts'
+import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
 import type { RequestQuirk } from './quirks/request.ts'
@@ -32,7 +32,7 @@ const embeddingMembers = (
   const named = dimensions === undefined || dimensions === null ? body : { ...body, output_dimension: dimensions }
   const unknown = Object.keys(named).filter((name) => !EMBEDDINGS.has(name))
   for (const name of unknown) if (hasEffect(named[name])) lost(name)
-  return without(named, ...unknown)
+  return withoutMember(named, ...unknown)
 }
 
 /** Its model list states which models support chat. */
@@ -47,7 +47,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'mistral-small-latest',
   // Its guide to prefixes (docs.mistral.ai, 2026-11-21); the codec marks the last message. The guide does not mention Magistral, which reasons first.
-  takesPrefill: { protocol: 'mistral', models: /^(?!magistral)/ },
+  supportsPrefill: { protocol: 'mistral', models: /^(?!magistral)/ },
   models: { path: '/models', decode: chatting },
   quirks: { errors },
   embeds: {

@@ -7,9 +7,9 @@ import { isObject, type Json, type JsonObject, text } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import type { Instance } from '../core/provider.ts'
 import { readerFor } from '../gateway/upstream/answer-reader.ts'
-import type { Prepared } from '../gateway/upstream/outbound-request.ts'
-import { prepare } from '../gateway/upstream/outbound-request.ts'
-import { ask } from '../gateway/upstream/parse-request.ts'
+import type { OutboundRequest } from '../gateway/upstream/outbound-request.ts'
+import { prepareRequest } from '../gateway/upstream/outbound-request.ts'
+import { parseRequest } from '../gateway/upstream/parse-request.ts'
 import { anthropicMessages } from '../protocols/anthropic-messages/index.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import { openaiChat } from '../protocols/openai-chat/index.ts'
@@ -33,16 +33,16 @@ const sent = (
     baseUrl = 'https://vertex.example/v1',
     query = '',
   }: { client?: ClientProtocol; baseUrl?: string; query?: string } = {},
-): Prepared => {
-  const asked = ask(client, JSON.stringify(body), () => undefined, defaultSettings.limit)
+): OutboundRequest => {
+  const asked = parseRequest(client, JSON.stringify(body), () => undefined, defaultSettings.limit)
   if (!asked.ok) return assert.fail(asked.failure.message)
   const model = text(body.model) ?? ''
   const candidate = { instance: instance(baseUrl), model, because: '', weight: 1 }
-  return prepare({ ...asked.value, query }, candidate, undefined) ?? assert.fail('nothing prepared')
+  return prepareRequest({ ...asked.value, query }, candidate, undefined) ?? assert.fail('nothing prepared')
 }
 
-const pathOf = ({ url }: Prepared): string => url.slice(new URL(url).origin.length)
-const bodyOf = ({ body }: Prepared): Json => JSON.parse(body)
+const pathOf = ({ url }: OutboundRequest): string => url.slice(new URL(url).origin.length)
+const bodyOf = ({ body }: OutboundRequest): Json => JSON.parse(body)
 
 /** Recorded paths by their parts, without the version and a number format that some clients request. */
 const RECORDED =

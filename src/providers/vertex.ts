@@ -1,5 +1,5 @@
 import { type JsonObject, list } from '../core/json.ts'
-import { without } from '../core/json-edit.ts'
+import { withoutMember } from '../core/json-edit.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
@@ -38,7 +38,7 @@ const bareModel = (path: string): string =>
 
 /** The model is in the path, the version in the body (recordings vertex-messages-*). */
 const claudeBody = (body: JsonObject): JsonObject => ({
-  ...without(body, 'model'),
+  ...withoutMember(body, 'model'),
   anthropic_version: 'vertex-2023-10-16',
 })
 

@@ -15,7 +15,7 @@ export default {
   // Chat templates of many models refuse adjacent messages of one role, and later system messages (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
   quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))) },
   // Its extra parameters of chat completions, which are mutually exclusive.
-  takesPrefill: {
+  supportsPrefill: {
     protocol: 'openai-chat',
     body: (body) => ({ ...body, continue_final_message: true, add_generation_prompt: false }),
   },

@@ -1,7 +1,7 @@
 import type { Usage } from '../core/chat.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { list, number, object, text } from '../core/json.ts'
-import { without } from '../core/json-edit.ts'
+import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import type { RequestQuirk } from './quirks/request.ts'
@@ -28,13 +28,13 @@ const REFUSES_EFFORT = /^grok-(?:3(?!-mini)|4(?:-|$)|4\.20(?!-multi-agent)|code-
 const dropRefused: RequestQuirk = (body, model, lost) => {
   const refused = TAKES_STOP.test(model) ? [] : ['stop']
   for (const member of refused) if (list(body[member]).length > 0 || text(body[member])) lost(member)
-  const accepted = without(body, ...refused)
+  const accepted = withoutMember(body, ...refused)
   if (!REFUSES_EFFORT.test(model)) return accepted
   if (text(accepted.reasoning_effort) !== undefined) lost('reasoning_effort')
   const reasoning = object(accepted.reasoning)
-  if (text(reasoning?.effort) === undefined) return without(accepted, 'reasoning_effort')
+  if (text(reasoning?.effort) === undefined) return withoutMember(accepted, 'reasoning_effort')
   lost('reasoning.effort')
-  return { ...without(accepted, 'reasoning_effort'), reasoning: without(reasoning ?? {}, 'effort') }
+  return { ...withoutMember(accepted, 'reasoning_effort'), reasoning: withoutMember(reasoning ?? {}, 'effort') }
 }
 
 /** `{code, error}` with the message as a string and the code a sentence for the status: only the message identifies the kind. */

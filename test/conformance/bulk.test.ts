@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ChatEvent, ChatRequest } from '../../src/core/chat.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import { ask } from '../../src/gateway/upstream/parse-request.ts'
+import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { answerReader as bedrockReader } from '../../src/protocols/bedrock-converse/answer-reader.ts'
 import { bedrockConverse } from '../../src/protocols/bedrock-converse/index.ts'
 import { answerReader as cohereReader } from '../../src/protocols/cohere/answer-reader.ts'
@@ -64,7 +64,7 @@ const unlimited = { messages: 1_000_000, parts: 1_000_000, tools: 1_000_000 }
 
 for (const [name, style, make] of requests)
   test(`many: a request of so many ${name} is written in every format`, () => {
-    const asked = ask(protocols[style], JSON.stringify({ model: 'm', ...make() }), () => undefined, unlimited)
+    const asked = parseRequest(protocols[style], JSON.stringify({ model: 'm', ...make() }), () => undefined, unlimited)
     assert.ok(asked.ok)
     for (const [format, { encodeRequest }] of Object.entries(upstreamProtocols))
       inTime(format, () => void encodeRequest(asked.value.request, { model: 'm', outputLimit: 1_000 }))

@@ -7,7 +7,7 @@ import { after, describe, test } from 'node:test'
 import { isObject, type JsonObject, list } from '../../src/core/json.ts'
 import type { Instance, Provider, Variables } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { askEmbeddings, prepareEmbeddings } from '../../src/gateway/endpoints/embeddings.ts'
+import { parseEmbeddings, prepareEmbeddings } from '../../src/gateway/endpoints/embeddings.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
@@ -27,7 +27,7 @@ const instanceOf = (provider: Provider, variables: Variables = {}): Instance => 
 })
 
 const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) => {
-  const asked = askEmbeddings(JSON.stringify(body), defaultSettings.limit)
+  const asked = parseEmbeddings(JSON.stringify(body), defaultSettings.limit)
   assert.ok(asked.ok, JSON.stringify(asked))
   const candidate = { instance: instanceOf(provider, variables), model, because: 'asked', weight: 1 }
   const ready = prepareEmbeddings(asked.value, candidate)

@@ -70,7 +70,7 @@ for (const [api, protocol, schema, definition] of formats) {
     assert.ok(streams.length > (present ? 50 : 15), `${streams.length}`)
     const bad: string[] = []
     for (const { recording, frames, answer } of streams) {
-      const text = protocol.passing.gather(frames)
+      const text = protocol.passing.assembleAnswer(frames)
       if (text === null) {
         bad.push(`${recording.id}: null`)
         continue
@@ -91,7 +91,7 @@ for (const [api, protocol, schema, definition] of formats) {
   })
 
   test(`gather: ${api} gives nothing of nothing`, () => {
-    assert.equal(protocol.passing.gather([]), null)
-    assert.equal(protocol.passing.gather([{ data: '[DONE]' }, { data: '' }]), null)
+    assert.equal(protocol.passing.assembleAnswer([]), null)
+    assert.equal(protocol.passing.assembleAnswer([{ data: '[DONE]' }, { data: '' }]), null)
   })
 }

@@ -8,8 +8,8 @@ import { describe, test } from 'node:test'
 import { isList, isObject, type Json, type JsonObject } from '../../src/core/json.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { prepare } from '../../src/gateway/upstream/outbound-request.ts'
-import { ask } from '../../src/gateway/upstream/parse-request.ts'
+import { prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
+import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { byStyle, upstreamProtocols } from '../../src/protocols/index.ts'
 import { defaultSettings } from '../support/settings.ts'
 import { resolves } from './request-members.ts'
@@ -314,13 +314,13 @@ describe('every path given up for a provider exists in the body', () => {
       assert.ok(from)
       const wrong = new Set<string>()
       for (const body of bodiesOf(cases)) {
-        const question = ask(from, JSON.stringify(body), () => undefined, defaultSettings.limit)
+        const question = parseRequest(from, JSON.stringify(body), () => undefined, defaultSettings.limit)
         assert.ok(question.ok)
         for (const provider of providers)
           for (const { model } of TARGETS) {
             const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 } as const
-            const made = prepare(question.value, candidate, { maxOutputTokens: 8_192 })
-            for (const at of made ? [...made.dropped, ...made.unfit, ...made.onlyWithout] : [])
+            const made = prepareRequest(question.value, candidate, { maxOutputTokens: 8_192 })
+            for (const at of made ? [...made.dropped, ...made.unfit, ...made.droppable] : [])
               if (!resolves(body, at)) wrong.add(`${provider.name}: ${at} of ${JSON.stringify(body)}`)
           }
       }

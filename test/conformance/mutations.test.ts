@@ -230,7 +230,7 @@ describe('one thing wrong in an answer', { skip }, () => {
       [
         'streamed',
         streams(protocol, recordings),
-        protocol.looseEvents === true,
+        protocol.lenientEvents === true,
         protocol.name === 'bedrock-converse' ? 2 : 1,
       ],
     ] as const
@@ -278,7 +278,7 @@ describe('a stream that ends too early', () => {
         // In the middle of words, of characters and of numbers of a length; the step has no factor in common with any.
         for (let end = 0; end < bytes.length; end += 13, tried++) {
           const events = readStream(protocol, bytes.subarray(0, end))
-          wholeOrFailed(events, sound, protocol.looseEvents === true, `${id}, ${end} of ${bytes.length} bytes`)
+          wholeOrFailed(events, sound, protocol.lenientEvents === true, `${id}, ${end} of ${bytes.length} bytes`)
         }
       }
       t.diagnostic(`${tried} cuts`)

@@ -8,8 +8,8 @@ import type { ProtocolName } from '../../src/core/chat.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { type Prepared, prepare } from '../../src/gateway/upstream/outbound-request.ts'
-import { ask } from '../../src/gateway/upstream/parse-request.ts'
+import { type OutboundRequest, prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
+import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { byStyle } from '../../src/protocols/index.ts'
 import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsIfPresent, type SchemaName, schemasAreHere } from '../support/schemas.ts'
@@ -268,13 +268,13 @@ const instanceOf = (provider: Provider): Instance => ({
   variables: Object.fromEntries(Object.entries(provider.variables ?? {}).map(([name, value]) => [name, value ?? 'x'])),
 })
 
-const prepared = (provider: Provider, style: string, model: string, body: JsonObject): Prepared | string => {
+const prepared = (provider: Provider, style: string, model: string, body: JsonObject): OutboundRequest | string => {
   const protocol = byStyle.get(style)
   assert.ok(protocol)
-  const question = ask(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  const question = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
   if (!question.ok) return `${question.failure.param}: ${question.failure.message}`
   const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
-  return prepare(question.value, candidate, { maxOutputTokens: 8_192 }) ?? 'it speaks nothing'
+  return prepareRequest(question.value, candidate, { maxOutputTokens: 8_192 }) ?? 'it speaks nothing'
 }
 
 const schemaOf = (protocol: ProtocolName): readonly [SchemaName, string] => {

@@ -23,10 +23,10 @@ import {
   type ChatRequest,
   type Finish,
   fold,
+  type GenerationSettings,
   type Message,
   type Part,
   type SettingName,
-  type Settings,
   type Tool,
   type ToolCall,
   unfold,
@@ -294,7 +294,7 @@ const fraction = (most: number) => fc.integer({ min: 1, max: most * 100 - 1 }).m
 
 /** Every wish a format may have a place for. Those it has none for, it has to name. */
 const wishes = (tools: readonly Tool[]) =>
-  some<{ [Name in keyof Settings]: NonNullable<Settings[Name]>['value'] }>({
+  some<{ [Name in keyof GenerationSettings]: NonNullable<GenerationSettings[Name]>['value'] }>({
     temperature: fraction(1),
     topP: fraction(1),
     topK: fc.integer({ min: 1, max: 500 }),
@@ -360,7 +360,7 @@ const request = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatR
         stream,
         messages: merged([...front, ...exchanges.flat()]),
         tools,
-        settings: settings as Settings,
+        settings: settings as GenerationSettings,
         extras: [],
       }
     })

@@ -16,12 +16,12 @@ import {
   type UpstreamProtocolName,
 } from '../../src/core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
-import type { AnswerContext, ClientProtocol, Passing, Protocol, UpstreamProtocol } from '../../src/core/protocol.ts'
+import type { AnswerContext, ClientProtocol, Protocol, StreamStep, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
 import { findProvider, loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { refusalOf } from '../../src/gateway/call/error-response.ts'
+import { errorResponse } from '../../src/gateway/call/error-response.ts'
 import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
-import { verdict } from '../../src/policy/reply/final-error.ts'
+import { finalError } from '../../src/policy/reply/final-error.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { asRecordings, type Exchange, exchanges } from '../support/exchanges.ts'
 import { messagesOf, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
@@ -69,7 +69,7 @@ const STREAMS: { readonly [framing: string]: string } = {
 }
 
 /** Decodes an answer that arrives in these pieces, as the gateway does. */
-export const steps = (recording: Recording, protocol: UpstreamProtocol, pieces: Iterable<Uint8Array>): Passing[] => {
+export const steps = (recording: Recording, protocol: UpstreamProtocol, pieces: Iterable<Uint8Array>): StreamStep[] => {
   const { chunks, framing, status, response_headers: headers, provider } = recording
   const type = headers?.['content-type'] ?? (chunks ? (STREAMS[framing ?? 'sse'] ?? '') : 'application/json')
   const reader = readerFor(
@@ -80,13 +80,13 @@ export const steps = (recording: Recording, protocol: UpstreamProtocol, pieces: 
 }
 
 /** The events of all steps. */
-export const eventsOf = (passing: readonly Passing[]): ChatEvent[] => passing.flatMap(({ events }) => events)
+export const eventsOf = (passing: readonly StreamStep[]): ChatEvent[] => passing.flatMap(({ events }) => events)
 
 type Read = {
   readonly recording: Recording
   readonly place: Place
   readonly protocol: UpstreamProtocol
-  readonly steps: readonly Passing[]
+  readonly steps: readonly StreamStep[]
   readonly events: readonly ChatEvent[]
   readonly whole: string | null
   readonly answer: ChatAnswer
@@ -419,7 +419,7 @@ const refuses = (style: ClientProtocol, { recording, place, protocol, events, an
   assert.equal(events.at(-1)?.type, 'failure')
 
   // Nothing else could answer: one error, of the client's own shape.
-  const refusal = refusalOf(style, verdict([failure], []), { requestId: 'req_abcdef', soonest: null })
+  const refusal = errorResponse(style, finalError([failure], []), { requestId: 'req_abcdef', soonest: null })
   const body: JsonObject = JSON.parse(refusal.body)
   validError(style, body)
   if (kind === undefined) assert.equal(refusal.status, told(recording.status ?? 0, failure.kind), failure.kind)
@@ -429,7 +429,7 @@ const refuses = (style: ClientProtocol, { recording, place, protocol, events, an
 
   // It broke in the middle: told in the stream, which never looks complete.
   const context = contextFor(protocol, style, recording.request)
-  const begun: Passing = {
+  const begun: StreamStep = {
     events: [{ type: 'start' }, { type: 'open', block: { type: 'text' } }, { type: 'delta', text: 'so far' }],
   }
   const wire = run(style.encodeStream(context), [begun, { events: [{ type: 'failure', failure }] }]).join('')

@@ -1,16 +1,16 @@
 /** Conversations through a gateway in this process: its upstreams are the fakes, and its clock is moved by hand. */
 import assert from 'node:assert/strict'
 import type { Config } from '../../src/core/config.ts'
-import type { Received } from '../../src/core/http-exchange.ts'
+import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import { openCatalogue } from '../../src/edge/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { configure } from '../../src/edge/config/configure.ts'
-import { Live } from '../../src/gateway/call/cancellation.ts'
-import { type Gateway, handle } from '../../src/gateway/chat/serve-chat.ts'
-import { Board } from '../../src/gateway/health/upstream-health.ts'
-import { respond } from '../../src/gateway/responses/create-response.ts'
+import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
+import { type Gateway, serveChat } from '../../src/gateway/chat/serve-chat.ts'
+import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
+import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, play } from '../support/gateway.ts'
 import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
@@ -77,12 +77,12 @@ const gatewayFor = ({ vendors }: Cast, world: StillWorld): Gateway => {
   const ignore = () => {}
   return {
     world,
-    tell: ignore,
-    board: new Board(world, ignore),
+    emit: ignore,
+    health: new UpstreamHealth(world, ignore),
     catalogue,
     config: () => own,
     lists: () => new Map(),
-    live: new Live(),
+    activeCalls: new ActiveCalls(),
     responses: testStore(1_000_000),
     jobs: new Map(),
   }
@@ -97,7 +97,7 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
   const protocol = protocols[style]
   return converse(conversation, cast, async (body: JsonObject): Promise<Reply> => {
     const reply = new CapturedReply()
-    const received: Received = {
+    const received: IncomingRequest = {
       id: 'req_conversation',
       method: 'POST',
       path: protocol.path,
@@ -109,7 +109,9 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
     }
     let settled = false
     const serve =
-      style === 'openai-responses' ? respond(gateway, received, reply) : handle(gateway, protocol, received, reply)
+      style === 'openai-responses'
+        ? createResponse(gateway, received, reply)
+        : serveChat(gateway, protocol, received, reply)
     const done = serve.then(() => {
       settled = true
     })

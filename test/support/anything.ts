@@ -41,14 +41,14 @@ type Saying = {
   readonly read: (bodies: readonly Json[]) => readonly ChatEvent[]
 }
 
-type Speaking = Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeFailure' | 'looseEvents'>
+type Speaking = Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeFailure' | 'lenientEvents'>
 
 /**
  * Asserts that any upstream answer, whole or streamed, decodes to an ordered, terminated list of events without an
  * exception.
  */
 export const assertReadable = (
-  { decodeAnswer, decodeFailure, looseEvents = false }: Speaking,
+  { decodeAnswer, decodeFailure, lenientEvents: looseEvents = false }: Speaking,
   { names, values, read }: Saying,
 ): void => {
   const member = fc.constantFrom(...names, '__proto__')

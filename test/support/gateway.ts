@@ -2,14 +2,14 @@
 
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config, Route } from '../../src/core/config.ts'
-import type { Received, Reply } from '../../src/core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { GatewayEvent } from '../../src/core/trace.ts'
-import { Live } from '../../src/gateway/call/cancellation.ts'
-import { type Gateway, handle } from '../../src/gateway/chat/serve-chat.ts'
-import { Board } from '../../src/gateway/health/upstream-health.ts'
+import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
+import { type Gateway, serveChat } from '../../src/gateway/chat/serve-chat.ts'
+import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type Asked, type StillWorld, stillWorld } from './still-world.ts'
 import { type TestStore, testStore } from './stores.ts'
@@ -70,12 +70,12 @@ export const bench = (
   const store = testStore()
   const gateway: Gateway = {
     world,
-    tell,
-    board: new Board(world, tell),
+    emit: tell,
+    health: new UpstreamHealth(world, tell),
     catalogue,
     config: () => config,
     lists: () => new Map(),
-    live: new Live(),
+    activeCalls: new ActiveCalls(),
     responses: store,
     jobs: new Map(),
   }
@@ -88,7 +88,7 @@ export const bench = (
     ask: (body, style = 'openai-chat', client = '') => {
       const protocol = protocols[style]
       const reply = new CapturedReply()
-      const received: Received = {
+      const received: IncomingRequest = {
         id: `req_test${String.fromCharCode(97 + number++)}`,
         method: 'POST',
         path: protocol.path,
@@ -98,7 +98,7 @@ export const bench = (
         local: true,
         client,
       }
-      reply.done = handle(gateway, protocol, received, reply)
+      reply.done = serveChat(gateway, protocol, received, reply)
       return reply
     },
   }
@@ -113,7 +113,7 @@ const routeOf = (name: string, targets: readonly string[]): Route => ({
   fallback: [],
 })
 
-export class CapturedReply implements Reply {
+export class CapturedReply implements ResponseWriter {
   status: number | null = null
   headers: Readonly<Record<string, string>> = {}
   written: string[] = []

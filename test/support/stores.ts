@@ -1,7 +1,7 @@
 /** An in-memory response store, for tests that need no disk. */
 import { type Failure, good } from '../../src/core/failure.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../src/core/stored-response.ts'
-import { memoryStore } from '../../src/gateway/responses/memory-response-store.ts'
+import { memoryResponseStore } from '../../src/gateway/responses/memory-response-store.ts'
 
 export type TestStore = ResponseStore & {
   /** Direct access to the stored data. */
@@ -14,7 +14,7 @@ export type TestStore = ResponseStore & {
 
 /** `most`: limit in characters. */
 export const testStore = (most = 1_000_000): TestStore => {
-  const memory = memoryStore(most)
+  const memory = memoryResponseStore(most)
   return {
     memory,
     failure: null,

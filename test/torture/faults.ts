@@ -3,18 +3,18 @@
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../src/core/failure.ts'
-import type { Received } from '../../src/core/http-exchange.ts'
+import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { ResponseStore } from '../../src/core/stored-response.ts'
 import type { World } from '../../src/core/world.ts'
 import { eventBus } from '../../src/edge/observe/event-bus.ts'
-import { Live } from '../../src/gateway/call/cancellation.ts'
-import { type Gateway, handle } from '../../src/gateway/chat/serve-chat.ts'
-import { embed } from '../../src/gateway/endpoints/embeddings.ts'
-import { Board } from '../../src/gateway/health/upstream-health.ts'
-import { respond } from '../../src/gateway/responses/create-response.ts'
-import { repeatableChat, repeatableEmbeddings, sharing } from '../../src/gateway/sharing/idempotency.ts'
+import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
+import { type Gateway, serveChat } from '../../src/gateway/chat/serve-chat.ts'
+import { serveEmbeddings } from '../../src/gateway/endpoints/embeddings.ts'
+import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
+import { createResponse } from '../../src/gateway/responses/create-response.ts'
+import { repeatableChat, repeatableEmbeddings, shareResponses } from '../../src/gateway/sharing/idempotency.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
 import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
@@ -151,10 +151,10 @@ export const rig = (
     delete: store.delete,
   }
   let outcomes = 0
-  const log: Gateway['tell'] = () => {
+  const log: Gateway['emit'] = () => {
     if (hit('tell') === 'throws') throw new Error('the log threw')
   }
-  const count: Gateway['tell'] = ({ event }) => {
+  const count: Gateway['emit'] = ({ event }) => {
     if (event === 'request') outcomes++
   }
   // As at the start of the process.
@@ -162,16 +162,16 @@ export const rig = (
   let config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
   const gateway: Gateway = {
     world,
-    tell,
-    board: new Board(world, tell),
+    emit: tell,
+    health: new UpstreamHealth(world, tell),
     catalogue: () => undefined,
     config: () => config,
     lists: () => new Map(),
-    live: new Live(),
+    activeCalls: new ActiveCalls(),
     responses,
     jobs: new Map(),
   }
-  const share = sharing(gateway, (text) => text)
+  const share = shareResponses(gateway, (text) => text)
   const replies: Asking[] = []
   return {
     world: still,
@@ -185,7 +185,8 @@ export const rig = (
       config = { ...config }
     },
     shutdown: () => {
-      for (const stop of [...gateway.live]) caught(() => stop.now(fail('shutdown', 'The gateway is shutting down.')))
+      for (const stop of [...gateway.activeCalls])
+        caught(() => stop.cancel(fail('shutdown', 'The gateway is shutting down.')))
     },
     ask: (style, body, key) => {
       const name = style === 'turn' ? 'openai-responses' : style === 'embeddings' ? 'openai-chat' : style
@@ -195,7 +196,7 @@ export const rig = (
         caught(() => asking.reply.leave())
       }
       const asking: Asking = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
-      const received: Received = {
+      const received: IncomingRequest = {
         id: `req_${String.fromCharCode(97 + replies.length)}`,
         method: 'POST',
         path: protocol.path,
@@ -209,8 +210,10 @@ export const rig = (
       const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
       const { reply } = asking
       share({ protocol, style: protocol.style, received, reply, repeatable }, (shared, to) => {
-        if (style === 'turn') return respond(shared, received, to)
-        return style === 'embeddings' ? embed(shared, received, to) : handle(shared, protocol, received, to)
+        if (style === 'turn') return createResponse(shared, received, to)
+        return style === 'embeddings'
+          ? serveEmbeddings(shared, received, to)
+          : serveChat(shared, protocol, received, to)
       }).then(
         () => {
           asking.state = 'resolved'

@@ -154,7 +154,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'a continued text',
     instances: () => [
       instance('a'),
-      instance('b', ['k1'], { takesPrefill: { protocol: 'openai-chat', body: (body) => body } }),
+      instance('b', ['k1'], { supportsPrefill: { protocol: 'openai-chat', body: (body) => body } }),
     ],
     settings: { stream: { continue: true }, strategy: 'priority' },
     script: (asked) => {
@@ -312,10 +312,10 @@ const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
   const told = outcomes()
   say(told > replies.length || told + rejected < replies.length, `${told} outcomes of ${replies.length} requests`)
   say(world.timers() > 0, `${world.timers()} timers remain`)
-  say(gateway.live.size > 0, `${gateway.live.size} requests still count as in flight`)
+  say(gateway.activeCalls.size > 0, `${gateway.activeCalls.size} requests still count as in flight`)
   say(gateway.jobs.size > 0, `${gateway.jobs.size} jobs still count as in flight`)
   for (const one of gateway.config().instances)
-    for (const key of one.keys) say(gateway.board.inFlight(one, key) !== 0, `${one.id} still counts a call in flight`)
+    for (const key of one.keys) say(gateway.health.inFlight(one, key) !== 0, `${one.id} still counts a call in flight`)
   return found
 }
 

@@ -1,7 +1,7 @@
 /** A client: what it asks, how it reads, when it leaves; and a reply that takes nothing out of turn. */
-import type { Reply } from '../../src/core/http-exchange.ts'
+import type { ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { Settings } from '../../src/core/settings.ts'
-import type { Exchange } from '../../src/core/trace.ts'
+import type { Trace } from '../../src/core/trace.ts'
 import type { Dialed } from './dialed.ts'
 import type { Poison } from './upstreams.ts'
 import type { Style } from './wires.ts'
@@ -68,7 +68,7 @@ export type Call = {
   repeated: number
   /** Once it left. */
   goneAt: number | null
-  exchange: Exchange | null
+  exchange: Trace | null
   /** Looks at what its client was given, once that is over. */
   later: (() => void) | null
   /** How often it was written down. */
@@ -83,7 +83,7 @@ export type Watching = {
   readonly over: (how: 'ended' | 'cut') => void
 }
 
-export class SimReply implements Reply {
+export class SimReply implements ResponseWriter {
   status: number | null = null
   headers: Readonly<Record<string, string>> = {}
   over: 'ended' | 'cut' | null = null

@@ -3,10 +3,10 @@
  * break. Each names the invariants of which one has to, and soon.
  */
 
-import type { Reply } from '../../src/core/http-exchange.ts'
+import type { ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { World } from '../../src/core/world.ts'
-import { Live } from '../../src/gateway/call/cancellation.ts'
-import type { Ticket } from '../../src/gateway/health/upstream-health.ts'
+import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
+import type { AttemptPermit } from '../../src/gateway/health/upstream-health.ts'
 import type { InvariantNumber } from './invariants.ts'
 import type { Mutant } from './run.ts'
 import type { BoardClass } from './watch.ts'
@@ -17,7 +17,7 @@ export type Named = { readonly name: string; readonly breaks: readonly Invariant
 const FINISH = Buffer.from('\n\ndata: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
 
 /** A ticket that does everything as the given one does, but for this. */
-const butFor = (ticket: Ticket, change: Partial<Ticket>): Ticket => ({
+const butFor = (ticket: AttemptPermit, change: Partial<AttemptPermit>): AttemptPermit => ({
   commit: (ms) => ticket.commit(ms),
   done: () => ticket.done(),
   failed: (failure) => ticket.failed(failure),
@@ -25,11 +25,11 @@ const butFor = (ticket: Ticket, change: Partial<Ticket>): Ticket => ({
   ...change,
 })
 
-const nothing: Ticket = { commit() {}, done() {}, failed() {}, release() {} }
+const nothing: AttemptPermit = { commit() {}, done() {}, failed() {}, release() {} }
 
 /** A board whose tickets are another's. */
 const withTickets =
-  (change: (ticket: Ticket) => Partial<Ticket>) =>
+  (change: (ticket: AttemptPermit) => Partial<AttemptPermit>) =>
   (Base: BoardClass): BoardClass =>
     class extends Base {
       override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
@@ -39,7 +39,7 @@ const withTickets =
     }
 
 /** A reply that does everything as the given one does. */
-const asIs = (reply: Reply): Reply => ({
+const asIs = (reply: ResponseWriter): ResponseWriter => ({
   head: (status, headers) => reply.head(status, headers),
   write: (text) => reply.write(text),
   end: (text) => reply.end(text),
@@ -86,7 +86,7 @@ export const MUTANTS: readonly Named[] = [
             if (this.#dead.has(id)) return { why: 'disabled', until: null } as const
             const answer = super.admit(...given)
             if ('why' in answer) return answer
-            const failed: Ticket['failed'] = (failure) => {
+            const failed: AttemptPermit['failed'] = (failure) => {
               if (failure.kind === 'auth') this.#dead.add(id)
               answer.failed(failure)
             }
@@ -173,7 +173,7 @@ export const MUTANTS: readonly Named[] = [
             const answer = super.admit(target, settings, how)
             if ('why' in answer) return answer
             const { candidate } = target
-            const failed: Ticket['failed'] = (failure) => {
+            const failed: AttemptPermit['failed'] = (failure) => {
               answer.failed(failure)
               if (failure.kind !== 'auth') return
               for (const key of candidate.instance.keys) {
@@ -353,9 +353,9 @@ export const MUTANTS: readonly Named[] = [
     breaks: [24],
     mutant: {
       gateway: (gateway) => {
-        const live: typeof gateway.live = new Live()
+        const live: typeof gateway.activeCalls = new ActiveCalls()
         live.add = () => {}
-        return { ...gateway, live }
+        return { ...gateway, activeCalls: live }
       },
     },
   },
@@ -370,8 +370,8 @@ export const MUTANTS: readonly Named[] = [
     mutant: {
       gateway: (gateway) => ({
         ...gateway,
-        tell: (news) => {
-          if (news.event !== 'request') gateway.tell(news)
+        emit: (news) => {
+          if (news.event !== 'request') gateway.emit(news)
         },
       }),
     },

@@ -2,14 +2,14 @@
 
 import type { Config } from '../../src/core/config.ts'
 import { fail } from '../../src/core/failure.ts'
-import type { Received, Reply } from '../../src/core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import { deploymentId, keyId, type Target } from '../../src/core/target.ts'
 import type { GatewayEvent } from '../../src/core/trace.ts'
 import type { Dial, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
-import { Live } from '../../src/gateway/call/cancellation.ts'
-import { type Gateway, handle } from '../../src/gateway/chat/serve-chat.ts'
-import type { Board } from '../../src/gateway/health/upstream-health.ts'
-import { repeatableChat, type Share, sharing } from '../../src/gateway/sharing/idempotency.ts'
+import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
+import { type Gateway, serveChat } from '../../src/gateway/chat/serve-chat.ts'
+import type { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
+import { repeatableChat, type Share, shareResponses } from '../../src/gateway/sharing/idempotency.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { testStore } from '../../test/support/stores.ts'
 import { type Chance, drawing, exponential, fork, logNormal, pick, whole } from './chance.ts'
@@ -27,7 +27,7 @@ import { type Style, tagOf } from './wires.ts'
 export type Mutant = {
   readonly board?: (Base: BoardClass) => BoardClass
   readonly listener?: (listener: UpstreamListener) => UpstreamListener
-  readonly reply?: (reply: Reply) => Reply
+  readonly reply?: (reply: ResponseWriter) => ResponseWriter
   readonly world?: (world: World) => World
   readonly gateway?: (gateway: Gateway) => Gateway
   /** By which questions are told apart. */
@@ -84,7 +84,7 @@ class Simulation {
   readonly #watch: Watch
   readonly #setup: Setup
   readonly #weather: Weather
-  readonly #board: Board
+  readonly #board: UpstreamHealth
   readonly #gateway: Gateway
   /** Answers may be shared. */
   readonly #share: Share | null
@@ -134,17 +134,18 @@ class Simulation {
     this.#board = boardFor(mutant.board?.(realBoard) ?? realBoard, this.#watch, world, tell)
     const gateway: Gateway = {
       world,
-      tell,
-      board: this.#board,
+      emit: tell,
+      health: this.#board,
       catalogue: this.#setup.catalogue,
       config: () => this.#config,
       lists: () => new Map(),
-      live: new Live(),
+      activeCalls: new ActiveCalls(),
       responses: testStore(10_000),
       jobs: new Map(),
     }
     this.#gateway = mutant.gateway?.(gateway) ?? gateway
-    this.#share = this.#chance.sharing() < 0.3 ? sharing(this.#gateway, mutant.fingerprint ?? ((text) => text)) : null
+    this.#share =
+      this.#chance.sharing() < 0.3 ? shareResponses(this.#gateway, mutant.fingerprint ?? ((text) => text)) : null
   }
 
   async run(): Promise<Result> {
@@ -305,7 +306,7 @@ class Simulation {
     this.#calls.push(call)
     this.#trace(`request ${number}: ${question.body}${question.poison ? ` (${question.poison})` : ''}`)
     const protocol = protocols[PROTOCOL[question.style]]
-    const received: Received = {
+    const received: IncomingRequest = {
       id: `req_${number}`,
       method: 'POST',
       path: protocol.path,
@@ -317,13 +318,13 @@ class Simulation {
     }
     const config = this.#config
     const given = this.#options.mutant?.reply?.(reply) ?? reply
-    const serve = (gateway: Gateway, to: Reply) => {
+    const serve = (gateway: Gateway, to: ResponseWriter) => {
       const { world } = gateway
       const dial: Dial = (upstream, listener) => {
         this.#asking = call
         return world.dial(upstream, listener)
       }
-      return handle({ ...gateway, world: { ...world, dial } }, protocol, received, to)
+      return serveChat({ ...gateway, world: { ...world, dial } }, protocol, received, to)
     }
     const repeatable = repeatableChat(protocol, false)
     const served = this.#share
@@ -375,8 +376,8 @@ class Simulation {
     this.#draining = this.#clock.now
     const under = this.#calls.filter(({ settled }) => !settled)
     if (under.length > 0) this.#seen.add('shutdown: with requests under way')
-    for (const stop of [...this.#gateway.live])
-      stop.now(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
+    for (const stop of [...this.#gateway.activeCalls])
+      stop.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
     this.#soon.push(() => {
       // A client that left at its answer's end may be waited behind for the upstream's own end, if only for a moment.
       // A shared answer is over, and its slowest reader has yet to read it.
@@ -616,7 +617,7 @@ class Simulation {
         `${this.#hedges} hedges of ${this.#calls.length} requests are more than ${hedge.percent} %`,
       )
     if (this.#clock.live > 0) left(`${this.#clock.live} timers are left`)
-    if (this.#gateway.live.size > 0) left(`${this.#gateway.live.size} requests can still be stopped`)
+    if (this.#gateway.activeCalls.size > 0) left(`${this.#gateway.activeCalls.size} requests can still be stopped`)
     if (this.#watch.open > 0) left(`${this.#watch.open} claims have no verdict`)
     for (const call of this.#calls) if (!call.settled || call.later) left(`request ${call.number} is not over`)
     for (const dial of this.#dials)

@@ -31,7 +31,7 @@ const instance = (chance: Chance, fresh: Chance, n: number): Instance => {
       order: n,
       speaks,
       auth: header === 'authorization' ? { header, prefix: 'Bearer ' } : { header },
-      ...(fresh() < 0.6 && { takesPrefill: { protocol: WIRES[styles[0]] } }),
+      ...(fresh() < 0.6 && { supportsPrefill: { protocol: WIRES[styles[0]] } }),
     },
     baseUrl: `http://${id}.test/v1`,
     keys: Array.from({ length: whole(chance, 1, 3) }, (_, at) => ({

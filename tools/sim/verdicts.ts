@@ -2,9 +2,9 @@
 import type { Config } from '../../src/core/config.ts'
 import { KINDS } from '../../src/core/failure.ts'
 import { keyId, modelId, type Target } from '../../src/core/target.ts'
-import type { Fact } from '../../src/core/trace.ts'
+import type { TraceEvent } from '../../src/core/trace.ts'
 import { attemptsIn } from '../../src/core/trace-summary.ts'
-import type { Board } from '../../src/gateway/health/upstream-health.ts'
+import type { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import type { Call } from './client.ts'
 import type { Dialed } from './dialed.ts'
 import { CANARY } from './setup.ts'
@@ -14,14 +14,14 @@ import { readStream, readWhole, type Words, wordsIn } from './wires.ts'
 /** How late timers may be in all (ms). */
 const LATE = 1_000
 
-type Ended = Extract<Fact, { type: 'ended' }>
+type Ended = Extract<TraceEvent, { type: 'ended' }>
 
 /** `leader`: whose answer it was given, where that was another's. */
 export const judge = (
   call: Call,
   leader: Call | undefined,
   config: Config,
-  board: Board,
+  board: UpstreamHealth,
   watch: Watch,
   dials: readonly Dialed[],
   now: number,
@@ -265,7 +265,14 @@ const isFree = (target: Target, { at, settings }: Call, watch: Watch): boolean =
   })
 
 /** When it is told to come back. */
-const comesBack = (call: Call, board: Board, { instances }: Config, watch: Watch, name: string, now: number): void => {
+const comesBack = (
+  call: Call,
+  board: UpstreamHealth,
+  { instances }: Config,
+  watch: Watch,
+  name: string,
+  now: number,
+): void => {
   const { headers } = call.reply
   const after = headers['retry-after']
   if (after === undefined) return

@@ -3,12 +3,17 @@ import { type Failure, rowOf } from '../../src/core/failure.ts'
 import type { Settings } from '../../src/core/settings.ts'
 import { type Candidate, deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
 import type { World } from '../../src/core/world.ts'
-import { type Admission, Board, type Refusal, type Ticket } from '../../src/gateway/health/upstream-health.ts'
+import {
+  type Admission,
+  type AttemptPermit,
+  type Refusal,
+  UpstreamHealth,
+} from '../../src/gateway/health/upstream-health.ts'
 import type { Dialed } from './dialed.ts'
 import type { Breach, InvariantNumber } from './invariants.ts'
 import { ReferenceCircuit, type ReferenceToken } from './reference.ts'
 
-export type BoardClass = new (...given: ConstructorParameters<typeof Board>) => Board
+export type BoardClass = new (...given: ConstructorParameters<typeof UpstreamHealth>) => UpstreamHealth
 
 /** A claim on a target, from its admission to its verdict. */
 export type Claim = {
@@ -73,7 +78,13 @@ export class Watch {
     return made
   }
 
-  admitted(board: Board, target: Target, settings: Settings, how: Admission, ticket: Ticket): Ticket {
+  admitted(
+    board: UpstreamHealth,
+    target: Target,
+    settings: Settings,
+    how: Admission,
+    ticket: AttemptPermit,
+  ): AttemptPermit {
     const now = this.#now()
     const scopes = scopesOf(target)
     const tokens: ReferenceToken[] = []
@@ -124,7 +135,7 @@ export class Watch {
       this.breach(7, `${scopes[2]} rests (${why}), and nothing ever was wrong with it`)
   }
 
-  #watched(board: Board, claim: Claim, settings: Settings, ticket: Ticket): Ticket {
+  #watched(board: UpstreamHealth, claim: Claim, settings: Settings, ticket: AttemptPermit): AttemptPermit {
     const { target, scopes, tokens } = claim
     const each = (run: (circuit: ReferenceCircuit, token: ReferenceToken, scope: Scope) => void) => {
       if (tokens.length < scopes.length) return
@@ -160,7 +171,7 @@ export class Watch {
         const before = first ? this.#before(board, claim, settings, failure) : null
         ticket.failed(failure)
         if (!end()) return
-        const { counts } = rowOf(failure)
+        const { charges: counts } = rowOf(failure)
         each((circuit, token, scope) =>
           scope === counts ? circuit.failed(token, this.#now()) : circuit.withdraw(token),
         )
@@ -179,7 +190,7 @@ export class Watch {
   }
 
   /** Looks at what must not move before the verdict; the answer looks again behind it. */
-  #before(board: Board, claim: Claim, settings: Settings, failure: Failure): () => void {
+  #before(board: UpstreamHealth, claim: Claim, settings: Settings, failure: Failure): () => void {
     const { target, scopes, dial } = claim
     this.seen(`failure: ${failure.kind}`)
     const restCause = REST_CAUSES.has(failure.kind) || rowOf(failure).key !== undefined
@@ -227,7 +238,7 @@ export class Watch {
     }
   }
 
-  #compare(board: Board, { scopes }: Claim, settings: Settings): void {
+  #compare(board: UpstreamHealth, { scopes }: Claim, settings: Settings): void {
     const now = this.#now()
     for (const id of scopes) {
       const circuit = this.circuit(id, settings)
@@ -253,7 +264,7 @@ export class Watch {
     return answers === 'closed' ? own : answers
   }
 
-  #load(board: Board, { candidate: { instance }, key }: Target, change: number): void {
+  #load(board: UpstreamHealth, { candidate: { instance }, key }: Target, change: number): void {
     const id = keyId(instance, key)
     const load = (this.#inFlight.get(id) ?? 0) + change
     this.#inFlight.set(id, load)
@@ -334,17 +345,17 @@ const keyBound = (meaning: string): boolean => meaning === 'auth' || meaning ===
 /** `Base` as it is, and looked at. */
 export const watched = (Base: BoardClass, watch: Watch): BoardClass =>
   class extends Base {
-    override admit(target: Target, settings: Settings, how: Admission): Ticket | Refusal {
+    override admit(target: Target, settings: Settings, how: Admission): AttemptPermit | Refusal {
       const answer = super.admit(target, settings, how)
       if (!('why' in answer)) return watch.admitted(this, target, settings, how, answer)
       watch.refused(target, settings, how, answer)
       return answer
     }
-    override firstTry(...given: Parameters<Board['firstTry']>): void {
+    override firstTry(...given: Parameters<UpstreamHealth['firstTry']>): void {
       super.firstTry(...given)
       watch.firstTry(given[0])
     }
-    override mayRepeat(...given: Parameters<Board['mayRepeat']>): boolean {
+    override mayRepeat(...given: Parameters<UpstreamHealth['mayRepeat']>): boolean {
       const allowed = super.mayRepeat(...given)
       watch.asked(given[0], given[1], allowed)
       return allowed
@@ -355,7 +366,7 @@ export const boardFor = (
   Base: BoardClass,
   watch: Watch,
   world: World,
-  tell: ConstructorParameters<typeof Board>[1],
-): Board => new (watched(Base, watch))(world, tell)
+  tell: ConstructorParameters<typeof UpstreamHealth>[1],
+): UpstreamHealth => new (watched(Base, watch))(world, tell)
 
-export const realBoard: BoardClass = Board
+export const realBoard: BoardClass = UpstreamHealth

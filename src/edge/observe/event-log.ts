@@ -1,24 +1,24 @@
 /** Log lines for gateway events. They never contain prompts, answers or secrets. */
 import type { GatewayEvent } from '../../core/trace.ts'
-import type { Summary } from '../../core/trace-summary.ts'
+import type { TraceSummary } from '../../core/trace-summary.ts'
 import { type Field, type Fields, type Level, truncate } from './line.ts'
 import { summaryOf } from './memoize-last.ts'
 
 export type LogEntry = { readonly level: Level; readonly event: string; readonly fields: Fields }
 
 /** Cost of a request in dollars; undefined if unknown. */
-export type CostOf = (summary: Summary) => number | undefined
+export type CostOf = (summary: TraceSummary) => number | undefined
 
 const wholeMs = (ms: number): number => Math.round(ms)
 
-const levelOf = ({ outcome, failure, status }: Summary): Level => {
+const levelOf = ({ outcome, failure, status }: TraceSummary): Level => {
   if (outcome === 'answered' || outcome === 'client_gone') return 'info'
   if (failure?.kind === 'internal') return 'error'
   return outcome === 'interrupted' || status >= 500 ? 'warn' : 'info'
 }
 
 /** Fields of the request line. */
-const requestFields = (summary: Summary, cost: number | undefined): Fields => {
+const requestFields = (summary: TraceSummary, cost: number | undefined): Fields => {
   const { usage, failure, firstContentMs } = summary
   return {
     id: summary.id,
@@ -55,7 +55,7 @@ const requestFields = (summary: Summary, cost: number | undefined): Fields => {
 }
 
 /** Skipped targets, such as `groq#09be/llama:budget`, then `+37` for those not listed. */
-const skippedIn = ({ skipped, moreSkipped }: Summary): readonly string[] => {
+const skippedIn = ({ skipped, moreSkipped }: TraceSummary): readonly string[] => {
   const names = skipped.map(({ provider, key, model, why }) => `${provider}#${key}/${model}:${why}`)
   return moreSkipped > 0 ? [...names, `+${moreSkipped}`] : names
 }

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { fail } from '../../core/failure.ts'
-import type { Exchange, GatewayEvent } from '../../core/trace.ts'
+import type { GatewayEvent, Trace } from '../../core/trace.ts'
 import { colours, wantsColour } from './colour.ts'
 import { type Fields, jsonLine, type Level, truncate } from './line.ts'
 import { type LogOptions, openLog } from './log.ts'
@@ -38,7 +38,7 @@ const logOn = (options: Partial<LogOptions> = {}) => {
   return { out, log, lines }
 }
 
-const exchange: Exchange = [
+const exchange: Trace = [
   { type: 'received', at: 0, id: 'req_abc', style: 'chat', model: 'fast', stream: true },
   { type: 'attempt', at: 1, provider: 'openai', model: 'gpt-x', key: 'a1f3' },
   { type: 'failed', at: 50, attempt: 0, failure: fail('timeout', 'no answer in 49 ms') },
@@ -232,7 +232,7 @@ test('log: fields are truncated to 2 KiB and cannot replace reserved fields', ()
 const started = [
   { ...exchange[0], model: 'groq/llama' },
   { type: 'attempt', at: 1, provider: 'groq', model: 'llama', key: '09be' },
-] as Exchange // spreading a fact of a union loses which one it is
+] as Trace // spreading a fact of a union loses which one it is
 const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
   [
     'a fallback that was answered',

@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { fail } from '../../core/failure.ts'
-import type { Exchange, Fact } from '../../core/trace.ts'
+import type { Trace, TraceEvent } from '../../core/trace.ts'
 import { createMetrics, type MetricsOptions } from './metrics.ts'
 import { createRegistry } from './registry.ts'
 
-const received: Fact = { type: 'received', at: 0, id: 'req_a', style: 'chat', model: 'anything', stream: true }
-const answered: Exchange = [
+const received: TraceEvent = { type: 'received', at: 0, id: 'req_a', style: 'chat', model: 'anything', stream: true }
+const answered: Trace = [
   received,
   { type: 'attempt', at: 2, provider: 'openai', model: 'gpt-x', key: 'a1f3' },
   { type: 'failed', at: 52, attempt: 0, failure: fail('status', 'no', { status: 503 }) },
@@ -85,7 +85,7 @@ test('metrics: a request that was answered after a fallback', () => {
   assert.ok(lines.some((line) => /^process_resident_memory_bytes [1-9]/.test(line)))
 })
 
-const others: readonly (readonly [string, Exchange, string])[] = [
+const others: readonly (readonly [string, Trace, string])[] = [
   [
     'an interrupted stream',
     [
@@ -106,7 +106,7 @@ const others: readonly (readonly [string, Exchange, string])[] = [
     ],
     'headgate_attempts_total{provider="p",model="m",class="truncated"} 1',
   ],
-  ...[0, 1].map((chosen): readonly [string, Exchange, string] => [
+  ...[0, 1].map((chosen): readonly [string, Trace, string] => [
     `a hedge, and the ${chosen === 0 ? 'first' : 'second'} was quicker`,
     [
       received,

@@ -2,7 +2,7 @@
 
 import { rowOf } from '../../core/failure.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
-import type { Summary } from '../../core/trace-summary.ts'
+import type { TraceSummary } from '../../core/trace-summary.ts'
 import type { CostOf } from './event-log.ts'
 import { summaryOf } from './memoize-last.ts'
 import { copied, createRegistry, type Labels, MAX_VALUE_LENGTH, OTHER } from './registry.ts'
@@ -202,7 +202,7 @@ export const createMetrics = ({
     return model
   }
 
-  const countAttempts = (summary: Summary) => {
+  const countAttempts = (summary: TraceSummary) => {
     const interruption = summary.outcome === 'interrupted' ? summary.failure : undefined
     for (const { provider, model, end, failure = end === 'committed' ? interruption : undefined } of summary.attempts) {
       const result = failure ? rowOf(failure).code : RESULTS[end]
@@ -211,7 +211,7 @@ export const createMetrics = ({
   }
 
   /** The series for requests with the same labels. */
-  const kindOf = ({ provider = '', style, stream, outcome, status, failure }: Summary, label: string) => {
+  const kindOf = ({ provider = '', style, stream, outcome, status, failure }: TraceSummary, label: string) => {
     const reason = failure ? rowOf(failure).code : ''
     const model = copied(label)
     const target = { provider, model }
@@ -246,7 +246,7 @@ export const createMetrics = ({
   const kinds: ReturnType<typeof kindOf>[] = []
 
   /** The cached series for this request's labels. */
-  const kindLike = (summary: Summary, model: string) => {
+  const kindLike = (summary: TraceSummary, model: string) => {
     const { provider = '', style, stream, outcome, status, failure } = summary
     const reason = failure ? rowOf(failure).code : ''
     for (const kind of kinds)
@@ -267,7 +267,7 @@ export const createMetrics = ({
     return kind
   }
 
-  const countRequest = (summary: Summary) => {
+  const countRequest = (summary: TraceSummary) => {
     const { provider = '', upstreamModel = '', style, stream, outcome, failure, usage, firstContentMs } = summary
     const model = labelOf(provider, upstreamModel)
     const kind = kindLike(summary, model)

@@ -42,10 +42,10 @@ export const healthReadings = (problems: readonly HealthProblem[]): Reading[] =>
 }
 
 export const readingsOf = (gateway: Gateway): Reading[] => {
-  const { board } = gateway
+  const { health: board } = gateway
   const { instances, settings } = gateway.config()
   const readings: Reading[] = [
-    { name: 'in_flight', help: 'Model calls in flight.', labels: {}, value: gateway.live.size },
+    { name: 'in_flight', help: 'Model calls in flight.', labels: {}, value: gateway.activeCalls.size },
   ]
   const add = (name: string, help: string, labels: Reading['labels'], value: number) => {
     readings.push({ name, help, labels, value })

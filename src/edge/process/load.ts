@@ -8,7 +8,7 @@ import { LATE_SECONDS, type Shed, shedding } from '../../policy/health/shed.ts'
  * Bytes buffered in memory: bodies of requests until their answers are complete, whole answers of upstreams until they
  * are read, and what slow clients have not read.
  */
-export type Held = {
+export type HeldBytes = {
   readonly bytes: () => number
   /** So many more, or fewer. */
   readonly change: (by: number) => void
@@ -23,7 +23,7 @@ export type Held = {
 /** ms within which a client that reads its answers completes one. It is waited for only as long. */
 const READING = 2_000
 
-export const holding = (now: () => number = () => performance.now()): Held => {
+export const heldBytes = (now: () => number = () => performance.now()): HeldBytes => {
   let bytes = 0
   let notify = () => {}
   const unread = new Map<string, { readonly bytes: number; readonly since: number }>()
@@ -50,7 +50,7 @@ export const holding = (now: () => number = () => performance.now()): Held => {
 }
 
 export type LoadMeter = {
-  readonly held: Held
+  readonly held: HeldBytes
   /** ms by which timers were late in the last second, p99. */
   readonly delay: () => number
   /** Why one more call is not taken while so many are under way; null: it is. */
@@ -63,7 +63,7 @@ const RESOLUTION = 20
 
 const SECOND = 1_000
 
-export const measureLoad = (held: Held = holding()): LoadMeter => {
+export const measureLoad = (held: HeldBytes = heldBytes()): LoadMeter => {
   const monitor = monitorEventLoopDelay({ resolution: RESOLUTION })
   monitor.enable()
   let delays: readonly number[] = []

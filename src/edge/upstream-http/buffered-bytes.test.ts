@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fail } from '../../core/failure.ts'
 import type { UpstreamCall, UpstreamListener } from '../../core/world.ts'
-import { holding } from '../process/load.ts'
+import { heldBytes } from '../process/load.ts'
 import { turn } from '../process/turns.ts'
-import { countingDial } from './buffered-bytes.ts'
+import { withByteAccounting } from './buffered-bytes.ts'
 
 const CALL = { method: 'POST', url: 'http://a.test/', headers: {}, connectTimeout: 0 } as const
 
@@ -12,10 +12,10 @@ const MOST = 4_000_000
 
 /** A dial that is played by hand, and the sum it makes. */
 const given = (type: string, call: UpstreamCall = CALL) => {
-  const held = holding()
+  const held = heldBytes()
   let upstream: UpstreamListener | undefined
   const heard: string[] = []
-  const dial = countingDial(
+  const dial = withByteAccounting(
     (_, listener) => {
       upstream = listener
       return { abort: () => heard.push('abort'), resume: () => heard.push('resume') }
@@ -90,9 +90,9 @@ const shared = () => {
   let turns: (() => void)[] = []
   const pieces: (() => void)[] = []
   let now = 0
-  const held = holding(() => now)
+  const held = heldBytes(() => now)
   const played: UpstreamListener[] = []
-  const dial = countingDial(
+  const dial = withByteAccounting(
     (_, listener) => {
       const own = played.push(listener) - 1
       return { abort: () => {}, resume: () => void log.push(`${own} reads on`) }

@@ -9,7 +9,7 @@ import type { HeaderLookup } from '../../core/protocol.ts'
 import { PIECE } from '../../core/steps.ts'
 import type { Dial, Ongoing, UpstreamListener, World } from '../../core/world.ts'
 import { turnedAway } from '../../policy/health/shed.ts'
-import type { Held } from '../process/load.ts'
+import type { HeldBytes } from '../process/load.ts'
 
 /** What flows on as it comes is not held, unless all of it is collected. */
 const FLOWS = /event-stream|eventstream|ndjson/i
@@ -30,7 +30,7 @@ const SHARE = { client: 1 / 4, all: 1 / 2 }
 const LOOK = 500
 
 export type HoldingOptions = {
-  readonly held: Held
+  readonly held: HeldBytes
   /** The limit, in bytes. */
   readonly most: () => number
   readonly turn: World['turn']
@@ -38,14 +38,14 @@ export type HoldingOptions = {
   readonly nextTurn?: (run: () => void) => void
 }
 
-export const countingDial = (dial: Dial, options: HoldingOptions): Dial => {
+export const withByteAccounting = (dial: Dial, options: HoldingOptions): Dial => {
   const answers = new LargeAnswers(options)
   return (call, listener) => new CountedCall(dial, call, listener, { ...options, answers })
 }
 
 /** The large answers in memory. */
 class LargeAnswers {
-  readonly #held: Held
+  readonly #held: HeldBytes
   readonly #most: () => number
   readonly #nextTurn: (run: () => void) => void
   /** In the order in which they became large. */

@@ -5,7 +5,7 @@ import { connectFailure, connectTimedOut } from './errors.ts'
 import { type Heads, noHeads } from './heads.ts'
 
 /** Where connections go, and what is remembered for the next one. */
-export type Place = {
+export type Destination = {
   /** `https://[::1]:8443` */
   readonly origin: string
   /** What a request's `host` says: the port where it is not the usual one (RFC 9110, section 7.2). */
@@ -25,7 +25,7 @@ export type Place = {
 /** Asked for with the first secure place and not imported: it is a sixth of a start (10 ms, Node 24.21). */
 const tls = () => process.getBuiltinModule('node:tls')
 
-export const placeOf = (url: URL, ca: string | undefined): Place => {
+export const destinationOf = (url: URL, ca: string | undefined): Destination => {
   const secure = url.protocol === 'https:'
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   const port = Number(url.port || (secure ? 443 : 80))
@@ -48,7 +48,7 @@ const STOOD_STILL = 20
  * none and the error itself; the socket is then destroyed. `read`: bytes go there instead of being emitted.
  */
 export const connectTo = (
-  place: Place,
+  place: Destination,
   allowed: number,
   done: (failure: Failure | null, error?: Error) => void,
   read?: OnReadOpts,

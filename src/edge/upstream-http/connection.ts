@@ -2,18 +2,18 @@
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { UpstreamCall } from '../../core/world.ts'
-import type { Place } from './connect.ts'
+import type { Destination } from './connect.ts'
 
 /** A call as it is written: `path` with its query. */
-export type Message = {
+export type OutgoingCall = {
   readonly call: Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'source' | 'connectTimeout'>
   readonly path: string
 }
 
 /** One connection, used by one call at a time. It makes itself when it is first used. */
-export type Line = {
+export type Connection = {
   /** Nothing is told before this has returned, save failures. */
-  send(message: Message, hears: Hears): void
+  send(message: OutgoingCall, hears: ConnectionListener): void
   /** Nothing came behind its last answer: what has been given it to send since then may go. */
   settled(): void
   /** There is room again for what comes. */
@@ -25,7 +25,7 @@ export type Line = {
 }
 
 /** What a call hears: `head`, `bytes`, then one of `end` and `broke`. */
-export type Hears = {
+export type ConnectionListener = {
   head(status: number, headers: HeaderLookup): void
   /** Valid during the call only. Answering false pauses until `resume`. */
   bytes(chunk: Uint8Array): boolean
@@ -36,12 +36,12 @@ export type Hears = {
 }
 
 /** Who keeps lines for later. */
-export type Keeper = {
+export type ConnectionPool = {
   /** A line that can be used again. `idle`: s its server keeps it, if it says. */
-  rest(line: Line, idle: number | undefined): void
+  rest(line: Connection, idle: number | undefined): void
   /** A line that has ended. */
-  gone(line: Line): void
+  gone(line: Connection): void
 }
 
 /** A new line to a place. `keepAlive`: ms it may lie idle. */
-export type MakeLine = (place: Place, keeper: Keeper, keepAlive: number) => Line
+export type OpenConnection = (place: Destination, keeper: ConnectionPool, keepAlive: number) => Connection

@@ -18,7 +18,7 @@ import { type Act, refusingUrl, type Script, startUpstream, until } from '../../
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Dial, Ongoing, UpstreamCall } from '../../core/world.ts'
-import { dialer, lineFor } from './dial.ts'
+import { connectionFor, dialer } from './dial.ts'
 
 /** What a listener heard, in order. */
 type Heard = {
@@ -72,7 +72,7 @@ const hear = (
   return heard
 }
 
-const lines = { own: await lineFor('own'), undici: await lineFor('undici') }
+const lines = { own: await connectionFor('own'), undici: await connectionFor('undici') }
 
 /** Everything here holds for both clients: each is the other's oracle. */
 for (const client of ['own', 'undici'] as const)

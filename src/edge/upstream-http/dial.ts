@@ -4,15 +4,15 @@
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
-import { placeOf } from './connect.ts'
-import type { Hears, Keeper, Line, MakeLine, Message } from './connection.ts'
+import { destinationOf } from './connect.ts'
+import type { Connection, ConnectionListener, ConnectionPool, OpenConnection, OutgoingCall } from './connection.ts'
 import { type DemoOptions, demoDial } from './demo.ts'
-import { OwnLine } from './http1-connection.ts'
+import { Http1Connection } from './http1-connection.ts'
 import { encodingOf, type Inflater, inflater } from './inflate.ts'
 
 export type DialOptions = {
   /** Who speaks HTTP on a connection, as `lineFor` has it. Absent: our client. */
-  readonly line?: MakeLine
+  readonly line?: OpenConnection
   /** ms an idle connection is kept for the next call, unless the upstream says otherwise. */
   readonly keepAlive?: number
   /** Idle connections kept for one origin. */
@@ -27,10 +27,10 @@ export type DialOptions = {
 export type HttpClient = 'own' | 'undici'
 
 /** The lines of a client. Undici is loaded by who wants it: it is a fifth of what there would be to load. */
-export const lineFor = async (client: HttpClient): Promise<MakeLine> =>
-  client === 'own' ? ownLine : (await import('./undici-connection.ts')).undiciLine
+export const connectionFor = async (client: HttpClient): Promise<OpenConnection> =>
+  client === 'own' ? ownLine : (await import('./undici-connection.ts')).undiciConnection
 
-const ownLine: MakeLine = (place, keeper) => new OwnLine(place, keeper)
+const ownLine: OpenConnection = (place, keeper) => new Http1Connection(place, keeper)
 
 export type Dialer = {
   readonly dial: Dial
@@ -47,7 +47,7 @@ export const dialer = (options: DialOptions = {}): Dialer => {
   let closed = false
 
   const originOf = (url: URL): Origin => {
-    const place = placeOf(url, ca)
+    const place = destinationOf(url, ca)
     const origin =
       origins.get(url.origin) ?? new Origin((keeper) => line(place, keeper, keepAlive), { keepAlive, mostIdle })
     origins.set(url.origin, origin)
@@ -109,32 +109,32 @@ const SWEEP = 1_000
 
 /** One origin's connections. */
 class Origin {
-  readonly #newLine: (keeper: Keeper) => Line
+  readonly #newLine: (keeper: ConnectionPool) => Connection
   readonly #options: OriginOptions
-  readonly #lines = new Set<Line>()
+  readonly #lines = new Set<Connection>()
   /** Newest last: the last used is the least likely to have been closed meanwhile. */
-  #idle: { readonly line: Line; readonly until: number }[] = []
+  #idle: { readonly line: Connection; readonly until: number }[] = []
   /** Whose last answer came so lately that something behind it may still be unread. */
-  #unsettled: Line[] = []
+  #unsettled: Connection[] = []
   #sweep: NodeJS.Timeout | undefined
 
-  constructor(newLine: (keeper: Keeper) => Line, options: OriginOptions) {
+  constructor(newLine: (keeper: ConnectionPool) => Connection, options: OriginOptions) {
     this.#newLine = newLine
     this.#options = options
   }
 
   /** An idle connection, or a new one. */
-  take(): Line {
+  take(): Connection {
     return this.#idle.pop()?.line ?? this.make()
   }
 
-  make(): Line {
+  make(): Connection {
     const line = this.#newLine(this)
     this.#lines.add(line)
     return line
   }
 
-  rest(line: Line, idle: number | undefined): void {
+  rest(line: Connection, idle: number | undefined): void {
     const { keepAlive, mostIdle } = this.#options
     // A server that says how long it waits is believed, less a second for the way there.
     const ms = idle === undefined ? keepAlive : Math.min(keepAlive, idle * 1_000 - 1_000)
@@ -155,7 +155,7 @@ class Origin {
     })
   }
 
-  gone(line: Line): void {
+  gone(line: Connection): void {
     this.#lines.delete(line)
     const at = this.#idle.findIndex((one) => one.line === line)
     if (at !== -1) this.#idle.splice(at, 1)
@@ -176,15 +176,15 @@ class Origin {
 }
 
 /** One call: what a line tells, made into what the listener is promised. */
-class Call implements Hears, Ongoing {
+class Call implements ConnectionListener, Ongoing {
   /** Null once it is being answered: then it is never sent again. */
-  #message: Message | null
+  #message: OutgoingCall | null
   readonly #origin: Origin
   readonly #mostDecoded: number
   readonly #once: boolean
   /** Null once it has heard the last. */
   #listener: UpstreamListener | null
-  #line: Line | null = null
+  #line: Connection | null = null
   #inflater: Inflater | null = null
   #retried = false
   #sent = 0
@@ -206,7 +206,7 @@ class Call implements Hears, Ongoing {
     return this
   }
 
-  #send(line: Line): void {
+  #send(line: Connection): void {
     this.#line = line
     this.#sent = performance.now()
     if (this.#message) line.send(this.#message, this)

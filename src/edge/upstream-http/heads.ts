@@ -4,7 +4,7 @@
  * is the same.
  */
 import { copied, NAME, VALUE, valueIn } from '../net/header-line.ts'
-import type { Message } from './connection.ts'
+import type { OutgoingCall } from './connection.ts'
 
 /** Of longer heads nothing is kept. */
 const MOST_KEPT = 64
@@ -31,14 +31,14 @@ export type AnswerHead = {
 type KnownHead = AnswerHead & { readonly lines: readonly string[] }
 
 /** All of a request's head but its length and the blank line. */
-export type RequestHead = Pick<Message['call'], 'method' | 'headers'> & {
+export type RequestHead = Pick<OutgoingCall['call'], 'method' | 'headers'> & {
   readonly path: string
   readonly text: string
   readonly isAscii: boolean
 }
 
 /** The head of this request, or why it cannot be written; never a header's value. */
-export const requestHead = (heads: Heads, authority: string, { call, path }: Message): RequestHead | string => {
+export const requestHead = (heads: Heads, authority: string, { call, path }: OutgoingCall): RequestHead | string => {
   const { method, headers } = call
   const last = heads.request
   // By identity: whoever asks with the same key again gives the same headers, and a changed one is another object.

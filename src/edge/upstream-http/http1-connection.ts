@@ -8,8 +8,8 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
 import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
-import { connectTo, type Place } from './connect.ts'
-import type { Hears, Keeper, Line, Message } from './connection.ts'
+import { connectTo, type Destination } from './connect.ts'
+import type { Connection, ConnectionListener, ConnectionPool, OutgoingCall } from './connection.ts'
 import { callFailure, readFailure } from './errors.ts'
 import { type RequestHead, requestHead } from './heads.ts'
 
@@ -24,27 +24,27 @@ const sheet = new WriteBuffer()
 
 const NOBODY: AnswerSink = { head() {}, bytes: () => true }
 
-export class OwnLine implements Line {
-  readonly #place: Place
-  readonly #keeper: Keeper
+export class Http1Connection implements Connection {
+  readonly #place: Destination
+  readonly #keeper: ConnectionPool
   readonly #reader: AnswerReader
   #socket: Socket | null = null
-  #hears: Hears | null = null
+  #hears: ConnectionListener | null = null
   /** A call has been answered on it. */
   #used = false
   #settled = true
   /** Given before it was connected, or had settled. */
-  #waiting: { readonly head: RequestHead; readonly message: Message } | null = null
+  #waiting: { readonly head: RequestHead; readonly message: OutgoingCall } | null = null
   #error: Error | null = null
   #ended: (() => void)[] | null = null
 
-  constructor(place: Place, keeper: Keeper) {
+  constructor(place: Destination, keeper: ConnectionPool) {
     this.#place = place
     this.#reader = new AnswerReader(NOBODY, place.heads)
     this.#keeper = keeper
   }
 
-  send(message: Message, hears: Hears): void {
+  send(message: OutgoingCall, hears: ConnectionListener): void {
     this.#hears = hears
     const head = requestHead(this.#place.heads, this.#place.authority, message)
     if (typeof head === 'string') return this.#broke(fail('internal', head, { unsent: true }))
@@ -114,7 +114,7 @@ export class OwnLine implements Line {
     if (waiting && this.#hears) this.#write(waiting.head, waiting.message)
   }
 
-  #write(head: RequestHead, { call: { body, source } }: Message): void {
+  #write(head: RequestHead, { call: { body, source } }: OutgoingCall): void {
     const socket = this.#socket
     if (!socket) return
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
@@ -160,7 +160,7 @@ export class OwnLine implements Line {
     this.#broke(failure, this.#used && !begun)
   }
 
-  #done(hears: Hears): void {
+  #done(hears: ConnectionListener): void {
     this.#hears = null
     this.#used = true
     this.#settled = false

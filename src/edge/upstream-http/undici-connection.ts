@@ -5,8 +5,8 @@ import { Client, type Dispatcher } from 'undici'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import { MOST_INTERIM } from './answer-reader.ts'
-import { connectTo, type Place } from './connect.ts'
-import type { Hears, Keeper, Line, MakeLine, Message } from './connection.ts'
+import { connectTo, type Destination } from './connect.ts'
+import type { Connection, ConnectionListener, ConnectionPool, OpenConnection, OutgoingCall } from './connection.ts'
 import { callFailure } from './errors.ts'
 
 /** Nobody reads it; undici wants a reason. */
@@ -14,11 +14,11 @@ const STOPPED = new Error('stopped')
 
 type Headers = { readonly [name: string]: string | string[] | undefined }
 
-export const undiciLine: MakeLine = (place, keeper, keepAlive) => new UndiciLine(place, keeper, keepAlive)
+export const undiciConnection: OpenConnection = (place, keeper, keepAlive) => new UndiciLine(place, keeper, keepAlive)
 
-class UndiciLine implements Line {
+class UndiciLine implements Connection {
   readonly #client: Client
-  readonly #keeper: Keeper
+  readonly #keeper: ConnectionPool
   #call: UndiciCall | null = null
   #connecting: Socket | null = null
   /** Its connection was made for the present call: nobody can have closed it while it lay idle. */
@@ -26,7 +26,7 @@ class UndiciLine implements Line {
   /** Why it could not connect. */
   #failure: Failure | null = null
 
-  constructor(place: Place, keeper: Keeper, keepAlive: number) {
+  constructor(place: Destination, keeper: ConnectionPool, keepAlive: number) {
     this.#keeper = keeper
     this.#client = new Client(place.origin, {
       connect: (_options, callback) => this.#connect(place, callback),
@@ -47,7 +47,7 @@ class UndiciLine implements Line {
     ;(this.#client as EventEmitter).on('error', () => {})
   }
 
-  send({ call, path }: Message, hears: Hears): void {
+  send({ call, path }: OutgoingCall, hears: ConnectionListener): void {
     const { method, headers, body, source, connectTimeout } = call
     this.#failure = null
     this.#call = new UndiciCall(hears, connectTimeout, {
@@ -94,7 +94,7 @@ class UndiciLine implements Line {
     if (!this.#client.destroyed) await this.#client.destroy()
   }
 
-  #connect(place: Place, callback: (...result: [null, Socket] | [Error, null]) => void): void {
+  #connect(place: Destination, callback: (...result: [null, Socket] | [Error, null]) => void): void {
     this.#failure = null
     const socket = connectTo(place, this.#call?.connectTimeout ?? 0, (failure, error) => {
       this.#connecting = null
@@ -121,7 +121,7 @@ class UndiciCall implements Dispatcher.DispatchHandler {
   readonly connectTimeout: number
   readonly #owner: Owner
   /** Null once it has heard the last. */
-  #hears: Hears | null
+  #hears: ConnectionListener | null
   #controller: Dispatcher.DispatchController | null = null
   /** Until it has been started it cannot be told from one that a dead connection took. */
   #fresh = false
@@ -129,7 +129,7 @@ class UndiciCall implements Dispatcher.DispatchHandler {
   #answering = false
   #interim = 0
 
-  constructor(hears: Hears, connectTimeout: number, owner: Owner) {
+  constructor(hears: ConnectionListener, connectTimeout: number, owner: Owner) {
     this.#hears = hears
     this.connectTimeout = connectTimeout
     this.#owner = owner

@@ -1,54 +1,54 @@
 /** The frame around every call: it can be stopped from outside, it is written down, and a bug of ours ends it as an error. */
 
 import { fail } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
-import { Stop } from './cancellation.ts'
-import { Recorder, refuse } from './recorder.ts'
+import { Cancellation } from './cancellation.ts'
+import { Recorder, writeError } from './recorder.ts'
 
-export type Call = {
+export type CallInput = {
   readonly gateway: Gateway
   /** The client's format. */
   readonly protocol: ClientProtocol
   /** The kind of call, as the log calls it. */
   readonly style: string
-  readonly received: Received
-  readonly reply: Reply
+  readonly received: IncomingRequest
+  readonly reply: ResponseWriter
 }
 
 /** Goes on when the function that served a call is over: an answer on its way. */
-export type Lasting = {
+export type OngoingAnswer = {
   /** Its end is told the frame, once; perhaps at once. */
-  within(frame: Frame): void
+  attach(frame: CallScope): void
 }
 
 /** Resolves when all of it is over, whichever way. */
-export const conduct = (
-  { gateway, protocol, style, received, reply }: Call,
+export const runCall = (
+  { gateway, protocol, style, received, reply }: CallInput,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call that does not last returns nothing
-  serve: (stop: Stop, record: Recorder) => Promise<Lasting | void>,
+  serve: (stop: Cancellation, record: Recorder) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
-  const stop = new Stop()
+  const stop = new Cancellation()
   const record = new Recorder(gateway, received, style)
-  gateway.live.add(stop)
-  reply.onGone(() => stop.now(fail('client_gone', 'the client left before the end')))
-  return new Frame({ gateway, protocol, reply }, stop, record).around(serve(stop, record))
+  gateway.activeCalls.add(stop)
+  reply.onGone(() => stop.cancel(fail('client_gone', 'the client left before the end')))
+  return new CallScope({ gateway, protocol, reply }, stop, record).run(serve(stop, record))
 }
 
 /** Lasts as long as the answer: whatever it names is kept in memory until then. */
-export class Frame {
+export class CallScope {
   readonly #gateway: Gateway
   readonly #protocol: ClientProtocol
-  readonly #reply: Reply
-  readonly #stop: Stop
+  readonly #reply: ResponseWriter
+  readonly #stop: Cancellation
   readonly #record: Recorder
   #resolve: (how: void | Promise<void>) => void = () => {}
 
   constructor(
-    { gateway, protocol, reply }: Pick<Call, 'gateway' | 'protocol' | 'reply'>,
-    stop: Stop,
+    { gateway, protocol, reply }: Pick<CallInput, 'gateway' | 'protocol' | 'reply'>,
+    stop: Cancellation,
     record: Recorder,
   ) {
     this.#gateway = gateway
@@ -60,40 +60,40 @@ export class Frame {
 
   /** The one promise there is for a call that lasts: one that waits for another, or a function that does, keeps half a KB. */
   // biome-ignore lint/suspicious/noConfusingVoidType: as above
-  around(served: Promise<Lasting | void>): Promise<void> {
+  run(served: Promise<OngoingAnswer | void>): Promise<void> {
     return new Promise((resolve) => {
       this.#resolve = resolve
       served.then(
-        (lasting) => (lasting ? lasting.within(this) : this.over()),
-        (error) => this.mistaken(error),
+        (lasting) => (lasting ? lasting.attach(this) : this.finish()),
+        (error) => this.fail(error),
       )
     })
   }
 
-  over(): void {
-    this.#gateway.live.delete(this.#stop)
-    this.#stop.means(nothing)
+  finish(): void {
+    this.#gateway.activeCalls.delete(this.#stop)
+    this.#stop.onCancel(nothing)
     this.#resolve()
   }
 
   /** It ends by a mistake of ours. */
-  mistaken(error: unknown): void {
+  fail(error: unknown): void {
     try {
       this.#confess(error)
     } catch (another) {
       this.#resolve(Promise.reject(another))
     } finally {
-      this.over()
+      this.finish()
     }
   }
 
   #confess(error: unknown): void {
     const record = this.#record
-    this.#gateway.tell({ event: 'error', id: record.id, error })
+    this.#gateway.emit({ event: 'error', id: record.id, error })
     const failure = fail('internal', 'The gateway made a mistake of its own; it is in its log under this request id.')
-    if (record.over) return
-    if (record.begun) this.#reply.cut()
-    else refuse(this.#protocol, this.#reply, record, failure, 0)
+    if (record.ended) return
+    if (record.responseStarted) this.#reply.cut()
+    else writeError(this.#protocol, this.#reply, record, failure, 0)
     record.end('refused', statusOf(failure), failure)
   }
 }

@@ -2,18 +2,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { stillWorld } from '../../../test/support/still-world.ts'
 import type { Failure } from '../../core/failure.ts'
-import { Live, Stop } from './cancellation.ts'
+import { ActiveCalls, Cancellation } from './cancellation.ts'
 
 /** Requests with their limits (ms), all begun now, and what stopped each. */
 const begun = (limits: readonly number[]) => {
   const world = stillWorld()
-  const live = new Live()
+  const live = new ActiveCalls()
   const stopped: (readonly [number, Failure['kind']])[] = []
   const stops = limits.map((limit) => {
-    const stop = new Stop()
+    const stop = new Cancellation()
     live.add(stop)
-    live.within(world, stop, limit)
-    stop.means((reason) => stopped.push([limit, reason.kind]))
+    live.startDeadline(world, stop, limit)
+    stop.onCancel((reason) => stopped.push([limit, reason.kind]))
     return stop
   })
   return { world, live, stops, stopped }
@@ -51,7 +51,7 @@ test('live: who has ended is not stopped, and with the last one the timer goes',
 
 test('live: one that cannot be stopped keeps no other from it', async () => {
   const { world, stops, stopped } = begun([10, 10, 10, 20])
-  stops[1]?.means(() => {
+  stops[1]?.onCancel(() => {
     throw new Error('a bug')
   })
   let errors = 0

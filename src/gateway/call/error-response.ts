@@ -1,29 +1,29 @@
 /** An error as the client's style has it: status, headers and body, in one place for the whole gateway. */
 
 import type { Failure } from '../../core/failure.ts'
-import type { Reply } from '../../core/http-exchange.ts'
+import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { AttemptSummary, ClientProtocol } from '../../core/protocol.ts'
 import { comeBack, statusOf } from '../../policy/reply/final-error.ts'
-import { quiet } from './retry-neutral-text.ts'
+import { retryNeutral } from './retry-neutral-text.ts'
 
-export type Refusal = {
+export type ErrorResponse = {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-export type RefusalContext = {
+export type ErrorContext = {
   readonly requestId: string
   /** ms until another try could go better: 0 is now, null never as things stand. */
   readonly soonest: number | null
   readonly attempts?: readonly AttemptSummary[]
 }
 
-export const refusalOf = (
+export const errorResponse = (
   protocol: ClientProtocol,
   failure: Failure,
-  { requestId, soonest, attempts = [] }: RefusalContext,
-): Refusal => {
+  { requestId, soonest, attempts = [] }: ErrorContext,
+): ErrorResponse => {
   const { retry, after } = comeBack(failure, soonest)
   const body = protocol.encodeFailure(failure, { requestId, ...(retry && { attempts }) })
   return {
@@ -34,7 +34,7 @@ export const refusalOf = (
       'x-should-retry': String(retry),
       ...(after !== null && { 'retry-after': String(after) }),
     },
-    body: quiet(JSON.stringify(body), retry),
+    body: retryNeutral(JSON.stringify(body), retry),
   }
 }
 
@@ -42,14 +42,14 @@ export const refusalOf = (
 export const UNTRIED = { 'x-headgate-attempts': '0' } as const
 
 /** Says no to a call that goes no further, with these headers beside the refusal's own. */
-export const turnAway = (
+export const sendError = (
   protocol: ClientProtocol,
-  reply: Reply,
+  reply: ResponseWriter,
   failure: Failure,
   requestId: string,
   more: Readonly<Record<string, string>> = {},
 ): void => {
-  const { status, headers, body } = refusalOf(protocol, failure, { requestId, soonest: null })
+  const { status, headers, body } = errorResponse(protocol, failure, { requestId, soonest: null })
   reply.head(status, { ...headers, ...more })
   reply.end(body)
 }

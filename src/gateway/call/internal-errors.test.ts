@@ -6,7 +6,7 @@ import type { Asked } from '../../../test/support/still-world.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { protocols } from '../../protocols/index.ts'
-import { handle } from '../chat/serve-chat.ts'
+import { serveChat } from '../chat/serve-chat.ts'
 
 const bug = (): never => {
   throw new Error('a bug')
@@ -27,7 +27,7 @@ const put = (
 ): CapturedReply => {
   const body = JSON.stringify({ model, input: 'hello', stream })
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
-  reply.done = handle(gateway, protocol, { ...received, local: true, client: '' }, reply)
+  reply.done = serveChat(gateway, protocol, { ...received, local: true, client: '' }, reply)
   return reply
 }
 
@@ -54,13 +54,13 @@ for (const [what, fault] of Object.entries(broken))
     const reply = put(here, { ...protocols['openai-responses'], ...fault }, !('encodeAnswer' in fault))
     await here.world.settle()
     await reply.done
-    const { board } = here.gateway
+    const { health: board } = here.gateway
     assert.equal(a.keys[0] && board.inFlight(a, a.keys[0]), 0)
     assert.deepEqual(
       here.world.calls.map(({ aborted }) => aborted),
       [true],
     )
-    assert.equal(here.gateway.live.size, 0)
+    assert.equal(here.gateway.activeCalls.size, 0)
     assert.equal(here.world.timers(), 0)
     assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
   })
@@ -102,7 +102,7 @@ test('a bug at one piece of a stream: it breaks off there, and what comes later 
   assert.doesNotMatch(reply.text, /three|response\.completed/)
   assert.match(reply.text, /event: response\.failed/)
   assert.equal(asked.aborted, true)
-  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+  assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
 })
 
 test('a bug at the last words of a stream: the connection is cut, which no client takes for an end', async () => {
@@ -121,7 +121,7 @@ test('a bug at the last words of a stream: the connection is cut, which no clien
   assert.throws(() => asked.end(), /a bug/)
   await reply.done
   assert.equal(reply.over, 'cut')
-  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+  assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
   assert.equal(here.world.timers(), 0)
 })
 
@@ -136,13 +136,13 @@ test('a bug where the last words of a stream are taken: it is over all the same'
   assert.throws(() => asked.end(), /a bug/)
   await here.world.settle()
   assert.equal(reply.over, 'cut')
-  assert.equal(here.gateway.live.size, 0)
-  assert.equal(a.keys[0] && here.gateway.board.inFlight(a, a.keys[0]), 0)
+  assert.equal(here.gateway.activeCalls.size, 0)
+  assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
 })
 
 test('a bug where another goes on with a stream: it breaks off there, and nobody but us is charged', async () => {
   const takesPrefill = { protocol: 'openai-chat', body: (body: JsonObject) => body } as const
-  const [a, b] = [instance('a'), instance('b', ['k1'], { takesPrefill })]
+  const [a, b] = [instance('a'), instance('b', ['k1'], { supportsPrefill: takesPrefill })]
   const play2 = (asked: Asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
     asked.send(said.role() + said.chunk({ content: asked.url.startsWith('http://b.') ? 'two' : 'one' }))
@@ -157,7 +157,7 @@ test('a bug where another goes on with a stream: it breaks off there, and nobody
     here.world.calls.map(({ aborted }) => aborted),
     [true, true],
   )
-  const { board, live } = here.gateway
+  const { health: board, activeCalls: live } = here.gateway
   assert.equal(live.size, 0)
   assert.equal(b.keys[0] && board.inFlight(b, b.keys[0]), 0)
   assert.equal(board.counts('b k1 m', here.gateway.config().settings).failures, 0)

@@ -1,31 +1,31 @@
 /** What is written down of one call while it is served, and how it ends when nobody could answer it. */
 
 import type { Failure } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
-import type { Exchange, Fact } from '../../core/trace.ts'
+import type { Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail } from '../../core/trace-summary.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
-import type { Tools, Won } from '../routing/router.ts'
-import type { Fitness } from '../upstream/outbound-request.ts'
-import { refusalOf } from './error-response.ts'
-import type { Used } from './usage.ts'
+import type { Routed, RouterDeps } from '../routing/router.ts'
+import type { Compatibility } from '../upstream/outbound-request.ts'
+import { errorResponse } from './error-response.ts'
+import type { TokenUsage } from './usage.ts'
 
-type Teller = Pick<Tools, 'world' | 'tell'>
+type Teller = Pick<RouterDeps, 'world' | 'emit'>
 
 /** What happens to one request, written down once: the log line, the metrics and the headers are folds of it. */
 export class Recorder {
   readonly id: string
   readonly #gateway: Teller
-  #facts: Fact[] = []
+  #facts: TraceEvent[] = []
   #dropped: readonly string[] = []
   #answeredBy: { readonly provider: string; readonly model: string } | null = null
   /** The head has gone out: an error can no longer be a response of its own. */
-  begun = false
-  over = false
+  responseStarted = false
+  ended = false
 
   /** `style`: the kind of call, as the log calls it. */
-  constructor(gateway: Teller, received: Received, style: string) {
+  constructor(gateway: Teller, received: IncomingRequest, style: string) {
     this.#gateway = gateway
     this.id = received.id
     const at = gateway.world.now()
@@ -33,7 +33,7 @@ export class Recorder {
     this.#facts.push({ type: 'received', at, id: received.id, style, model: '', stream: false, ...client })
   }
 
-  get exchange(): Exchange {
+  get trace(): Trace {
     return this.#facts
   }
 
@@ -43,16 +43,16 @@ export class Recorder {
     if (first?.type === 'received') this.#facts[0] = { ...first, model, stream }
   }
 
-  note(fact: Fact): void {
+  note(fact: TraceEvent): void {
     this.#facts.push(fact)
   }
 
   /** Nothing is noted for a while: a list that was added to has room for seventeen. */
-  rest(): void {
+  releaseDetails(): void {
     this.#facts = this.#facts.slice()
   }
 
-  answeredBy(won: Pick<Won<Fitness>, 'target' | 'prepared'>): void {
+  answeredBy(won: Pick<Routed<Compatibility>, 'target' | 'prepared'>): void {
     const { instance, model } = won.target.candidate
     this.#answeredBy = { provider: instance.id, model }
     this.#dropped = won.prepared.dropped
@@ -67,17 +67,17 @@ export class Recorder {
     return true
   }
 
-  usage(usage: ReturnType<Won['flow']['usage']>): void {
+  usage(usage: ReturnType<Routed['flow']['usage']>): void {
     if (usage) this.used({ usage })
   }
 
-  used(used: Used): void {
+  used(used: TokenUsage): void {
     this.note({ type: 'usage', ...used })
   }
 
   headers(): { readonly [name: string]: string } {
     let attempts = 0
-    let last: Extract<Fact, { type: 'attempt' }> | undefined
+    let last: Extract<TraceEvent, { type: 'attempt' }> | undefined
     for (const fact of this.#facts)
       if (fact.type === 'attempt') {
         attempts++
@@ -97,13 +97,13 @@ export class Recorder {
     return headers
   }
 
-  end(how: (Fact & { type: 'ended' })['how'], status: number, failure?: Failure): void {
-    if (this.over) return
-    this.over = true
+  end(how: (TraceEvent & { type: 'ended' })['how'], status: number, failure?: Failure): void {
+    if (this.ended) return
+    this.ended = true
     const attempted = this.#answeredBy ? undefined : this.#facts.findLast((fact) => fact.type === 'attempt')
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...(failure && { failure }) })
-    this.#gateway.tell({ event: 'request', exchange: this.#facts })
+    this.#gateway.emit({ event: 'request', exchange: this.#facts })
   }
 }
 
@@ -141,27 +141,31 @@ export const droppedLine = (paths: readonly string[]): string => {
 }
 
 /** The client is told, and it is written down that it was. */
-export const refuseAndRecord = (
+export const writeAndRecordError = (
   protocol: ClientProtocol,
-  reply: Reply,
+  reply: ResponseWriter,
   record: Recorder,
   failure: Failure,
   soonest: number | null,
 ): void => {
-  refuse(protocol, reply, record, failure, soonest)
+  writeError(protocol, reply, record, failure, soonest)
   record.end('refused', statusOf(failure), failure)
 }
 
 /** An error as the whole answer. */
-export const refuse = (
+export const writeError = (
   protocol: ClientProtocol,
-  reply: Reply,
+  reply: ResponseWriter,
   record: Recorder,
   failure: Failure,
   soonest: number | null,
 ): void => {
-  const refusal = refusalOf(protocol, failure, { requestId: record.id, soonest, attempts: attemptsOf(record.exchange) })
-  record.begun = true
+  const refusal = errorResponse(protocol, failure, {
+    requestId: record.id,
+    soonest,
+    attempts: attemptsOf(record.trace),
+  })
+  record.responseStarted = true
   reply.head(refusal.status, { ...record.headers(), ...refusal.headers })
   reply.end(refusal.body)
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { quiet } from './retry-neutral-text.ts'
+import { retryNeutral } from './retry-neutral-text.ts'
 
 const ALARMING =
   /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
@@ -16,7 +16,7 @@ const cases = [
 
 for (const [name, body] of cases)
   test(`quiet: ${name}`, () => {
-    const written = quiet(JSON.stringify(body), false)
+    const written = retryNeutral(JSON.stringify(body), false)
     assert.doesNotMatch(written, ALARMING)
     assert.deepEqual(JSON.parse(written), body)
   })
@@ -45,7 +45,7 @@ test('quiet: reads the same and never alarms, whatever it says', () => {
     fc.property(
       fc.array(words).map((parts) => parts.join('')),
       (message) => {
-        const written = quiet(JSON.stringify({ error: { message } }), false)
+        const written = retryNeutral(JSON.stringify({ error: { message } }), false)
         assert.doesNotMatch(written, ALARMING)
         assert.equal(JSON.parse(written).error.message, message)
       },
@@ -55,5 +55,5 @@ test('quiet: reads the same and never alarms, whatever it says', () => {
 
 test('quiet: leaves what may be retried as it is', () => {
   const body = '{"error":{"message":"429 rate limit"}}'
-  assert.equal(quiet(body, true), body)
+  assert.equal(retryNeutral(body, true), body)
 })

@@ -5,7 +5,7 @@ import { RETRY_WORDS } from '../../protocols/errors/openai-error.ts'
  * An error that must not be retried is therefore written without them: a letter of each is put as its JSON escape, so
  * that whoever parses the body reads exactly what was meant, and whoever searches it finds nothing.
  */
-export const quiet = (json: string, retryable: boolean): string =>
+export const retryNeutral = (json: string, retryable: boolean): string =>
   retryable || !RETRY_WORDS.test(json) ? json : json.replace(STRINGS, quietString)
 
 /** Only inside strings: numbers and structure have no escapes. */

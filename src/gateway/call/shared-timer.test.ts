@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { stillWorld } from '../../../test/support/still-world.ts'
 import type { World } from '../../core/world.ts'
-import { Alarms, NEVER, type Sleeper } from './shared-timer.ts'
+import { NEVER, SharedTimer, type TimerClient } from './shared-timer.ts'
 
-class Sleeping implements Sleeper {
+class Sleeping implements TimerClient {
   place = -1
   until = NEVER
   readonly #ring: () => void
@@ -13,16 +13,16 @@ class Sleeping implements Sleeper {
     this.#ring = ring
   }
 
-  ring(): void {
+  onDeadline(): void {
     this.#ring()
   }
 }
 
 const ready = (world: World = stillWorld()) => {
-  const alarms = new Alarms<Sleeper>()
+  const alarms = new SharedTimer<TimerClient>()
   const rung: (readonly [name: string, at: number])[] = []
-  const sleeper = (name: string, ms: number, then: (one: Sleeper) => void = () => {}): Sleeper => {
-    const one: Sleeper = new Sleeping(() => {
+  const sleeper = (name: string, ms: number, then: (one: TimerClient) => void = () => {}): TimerClient => {
+    const one: TimerClient = new Sleeping(() => {
       rung.push([name, world.now() - 1_000])
       then(one)
     })

@@ -2,17 +2,17 @@
  * The times that thousands wait for, on one timer: one for each of them would be a third of a KB, which an open stream
  * keeps, and longer to set than to ask all of them now and then.
  */
-import { type Member, Members } from '../../core/indexed-set.ts'
+import { type Indexed, IndexedSet } from '../../core/indexed-set.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
 export const NEVER = Number.POSITIVE_INFINITY
 
 /** Waits for a time. */
-export type Sleeper = Member & {
+export type TimerClient = Indexed & {
   /** In ms of the monotonic clock. Set by `Alarms`. */
   until: number
   /** It is time. What has come since `now` may not have been read yet. */
-  ring(now: number): void
+  onDeadline(now: number): void
 }
 
 /** To ask so many takes 1 µs and is done once a ms at most, twice as many once in two: a thousandth of the time. */
@@ -22,7 +22,7 @@ const ASKED_A_MS = 128
 const STOOD_STILL = 100
 
 /** The timer is not moved when a sleeper goes or wishes to sleep longer: it rings too early then, and is set anew. */
-export class Alarms<T extends Sleeper> extends Members<T> {
+export class SharedTimer<T extends TimerClient> extends IndexedSet<T> {
   #timer: Cancel | null = null
   #set = NEVER
   /** When all were last asked. */
@@ -80,7 +80,7 @@ export class Alarms<T extends Sleeper> extends Members<T> {
         // The one before may have seen to it.
         if (one.until > now) continue
         one.until = NEVER
-        one.ring(now)
+        one.onDeadline(now)
       }
       this.#asked = now
     } finally {

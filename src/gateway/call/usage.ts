@@ -1,9 +1,9 @@
 import type { ChatRequest, Usage } from '../../core/chat.ts'
 import { estimateText, estimateTokens } from '../../policy/routing/estimate-tokens.ts'
-import type { Flow } from '../upstream/attempt.ts'
+import type { AnswerStream } from '../upstream/attempt.ts'
 
 /** Tokens of an answer. `estimated`: nobody counted them, or not to the end. */
-export type Used = { readonly usage: Usage; readonly estimated?: true }
+export type TokenUsage = { readonly usage: Usage; readonly estimated?: true }
 
 /** A question as far as it is counted: estimating it is not free, and hardly any answer comes without a count. */
 export class InputCount {
@@ -16,12 +16,12 @@ export class InputCount {
 
   /** About how many it is. */
   get tokens(): number {
-    this.letGo()
+    this.count()
     return this.#tokens
   }
 
   /** Counts it now, and keeps nothing else of it: for an answer that takes its time. */
-  letGo(): void {
+  count(): void {
     if (!this.#request) return
     this.#tokens = estimateTokens(this.#request)
     this.#request = null
@@ -29,16 +29,19 @@ export class InputCount {
 }
 
 /** As its maker counted it; otherwise about what was asked and said, which is never told the client as if it were counted. */
-export const usedBy = (flow: Pick<Flow, 'usage' | 'finished' | 'said'>, asked: { readonly tokens: number }): Used => {
+export const usageOf = (
+  flow: Pick<AnswerStream, 'usage' | 'finished' | 'output'>,
+  asked: { readonly tokens: number },
+): TokenUsage => {
   const told = flow.usage()
   if (told && flow.finished()) return { usage: told }
-  const output = Math.max(told?.output ?? 0, tokensOf(flow.said()))
+  const output = Math.max(told?.output ?? 0, tokensOf(flow.output()))
   return { usage: { ...(told ?? { input: asked.tokens }), output }, estimated: true }
 }
 
 /** What was said of an answer: its length in UTF-16 code units, and its beginning. */
-export type Said = { readonly length: number; readonly beginning: string }
+export type OutputSample = { readonly length: number; readonly beginning: string }
 
 /** The rest is taken to be written like the beginning. */
-const tokensOf = ({ length, beginning }: Said): number =>
+const tokensOf = ({ length, beginning }: OutputSample): number =>
   beginning === '' ? 0 : Math.ceil((estimateText(beginning) * length) / beginning.length)

@@ -6,30 +6,30 @@ import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate, Target } from '../../core/target.ts'
-import { hasEffects, mayAskElsewhere, mayAskTwo } from '../../policy/retry/retry-safety.ts'
+import { hasEffects, mayFailOver, mayHedge } from '../../policy/retry/retry-safety.ts'
 import { factsOf } from '../../policy/routing/models.ts'
 import { refusedMember } from '../../protocols/errors/refused-member.ts'
 import { choicesOf, type SeveralChoices } from '../../protocols/shared/choices.ts'
-import type { Board } from '../health/upstream-health.ts'
-import type { Turn } from '../responses/conversation.ts'
-import type { Tools } from '../routing/router.ts'
+import type { UpstreamHealth } from '../health/upstream-health.ts'
+import type { ConversationTurn } from '../responses/conversation.ts'
+import type { RouterDeps } from '../routing/router.ts'
 import { Attempt } from '../upstream/attempt.ts'
 import { writeInTurns } from '../upstream/late-body.ts'
 import {
-  asAsked,
-  type Fitness,
+  type Compatibility,
+  forcedStream,
   headersFor,
+  type InboundRequest,
   identityOf,
-  type Prepared,
-  prepare,
-  type Question,
+  type OutboundRequest,
+  prepareRequest,
   sameFormat,
 } from '../upstream/outbound-request.ts'
-import { sealsIn, sealsNamed, withoutProofs } from './strip-signatures.ts'
-import { shortened } from './truncate.ts'
+import { sealsNamed, signaturesIn, stripSignatures } from './strip-signatures.ts'
+import { truncated } from './truncate.ts'
 
 /** `Ready`: what a target would be sent. */
-export type Asking<Ready extends Fitness> = {
+export type AttemptSpec<Ready extends Compatibility> = {
   /** Null: it speaks nothing the question could be asked in. The same target may be asked for it again. */
   readonly prepare: (target: Target) => Ready | null
   /**
@@ -41,11 +41,11 @@ export type Asking<Ready extends Fitness> = {
   readonly makeReady?: (ready: Ready) => Promise<void> | null
   readonly begin: (target: Target, ready: Ready) => Attempt
   /** The failure is no more than a word that the target has to be asked otherwise: then that is done at once. */
-  readonly otherwise?: (target: Target, failure: Failure) => boolean
+  readonly retrySameTarget?: (target: Target, failure: Failure) => boolean
   /** Nobody is left who could answer: whether everybody can be asked for less. */
-  readonly less?: (failure: Failure) => boolean
+  readonly reduceRequest?: (failure: Failure) => boolean
   /** Whether the same may be asked of another. Absent: always. */
-  readonly mayGoElsewhere?: (failure: Failure) => boolean
+  readonly mayFailOver?: (failure: Failure) => boolean
   /** How a second provider is asked while the first keeps the client waiting. Absent: never. */
   readonly hedging?: Hedging
 }
@@ -53,7 +53,7 @@ export type Asking<Ready extends Fitness> = {
 /** The first that opens is taken, the other let go. */
 export type Hedging = {
   /** The request is asked from now on: it pays its share toward hedges. */
-  readonly begun: () => void
+  readonly started: () => void
   /** ms after which an answer from there is late. */
   readonly after: (candidate: Candidate) => number
   /** Whether a hedge against this late deployment is allowed; if so, its cost is deducted. */
@@ -63,32 +63,33 @@ export type Hedging = {
 }
 
 type Asked = {
-  readonly question: Question
+  readonly question: InboundRequest
   readonly settings: Settings
   /** The turn of a conversation it is: some targets are asked in other words. */
-  readonly turn?: Pick<Turn, 'questionFor' | 'forgotten' | 'kept'> | undefined
+  readonly turn?: Pick<ConversationTurn, 'questionFor' | 'isExpiredUpstream' | 'kept'> | undefined
   /** Whose share of memory the answer takes. */
   readonly holder?: string | undefined
 }
 
-export const askModel = (tools: Tools, asked: Asked): Asking<Prepared> => new ModelAsking(tools, asked)
+export const chatAttempts = (tools: RouterDeps, asked: Asked): AttemptSpec<OutboundRequest> =>
+  new ChatAttempts(tools, asked)
 
 /** What a candidate would be sent, and what it was made of: a question may be put otherwise to some, or later on. */
-type Made = { readonly question: Question; readonly prepared: Prepared | null }
+type Made = { readonly question: InboundRequest; readonly prepared: OutboundRequest | null }
 
-class ModelAsking implements Asking<Prepared> {
+class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly hedging?: Hedging
-  readonly #tools: Tools
-  readonly #question: Question
+  readonly #tools: RouterDeps
+  readonly #question: InboundRequest
   readonly #settings: Settings
   readonly #turn: Asked['turn']
   readonly #holder: string | undefined
   readonly #made = new Map<Candidate, Made[]>()
   /** For providers that do not know the seals in the conversation: the question without them. */
-  #unsealed: Map<string, Question> | null = null
-  #short: Question | null = null
+  #unsealed: Map<string, InboundRequest> | null = null
+  #short: InboundRequest | null = null
   /** The question as it is put to a candidate that has refused something of it, and the question that was made from. */
-  #adapted: Map<Candidate, { readonly from: Question; readonly to: Question }> | null = null
+  #adapted: Map<Candidate, { readonly from: InboundRequest; readonly to: InboundRequest }> | null = null
   /** How often this request was repeated without a refused member. */
   #repeatedWithout = 0
   /** How often it was repeated without only the seals that a refusal named. */
@@ -96,18 +97,18 @@ class ModelAsking implements Asking<Prepared> {
   /** Formats that this request has found missing where a provider should have them. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
-  constructor(tools: Tools, { question, settings, turn, holder }: Asked) {
+  constructor(tools: RouterDeps, { question, settings, turn, holder }: Asked) {
     this.#tools = tools
     this.#question = question
     this.#settings = settings
     this.#turn = turn
     this.#holder = holder
     // Nobody waits for what is answered in the background.
-    if (settings.hedge.percent > 0 && mayAskTwo(question.request) && !turn?.kept.background)
-      this.hedging = hedging(tools.board, settings, question)
+    if (settings.hedge.percent > 0 && mayHedge(question.request) && !turn?.kept.background)
+      this.hedging = hedging(tools.health, settings, question)
   }
 
-  prepare(target: Target): Prepared | null {
+  prepare(target: Target): OutboundRequest | null {
     const { candidate } = target
     const { instance, model } = candidate
     const question = this.#askedOf(target)
@@ -115,7 +116,7 @@ class ModelAsking implements Asking<Prepared> {
     const before = made.find((one) => one.question === question)
     if (before) return before.prepared
     const facts = factsOf(this.#tools.catalogue, instance, model)
-    const prepared = prepare(asAsked(question, instance), candidate, facts, this.#lackingAt(instance))
+    const prepared = prepareRequest(forcedStream(question, instance), candidate, facts, this.#lackingAt(instance))
     made.push({ question, prepared })
     this.#made.set(candidate, made)
     return prepared
@@ -129,16 +130,16 @@ class ModelAsking implements Asking<Prepared> {
     for (const target of targets) {
       await ownTurn(this.#tools.world.turn)
       const made = this.prepare(target)
-      if (made && [made.unfit, made.onlyWithout, made.doubts].every(({ length }) => length === 0)) return
+      if (made && [made.unfit, made.droppable, made.doubts].every(({ length }) => length === 0)) return
     }
   }
 
-  makeReady({ late }: Prepared): Promise<void> | null {
+  makeReady({ late }: OutboundRequest): Promise<void> | null {
     return writeInTurns(late, this.#tools.world.turn)
   }
 
-  begin(target: Target, prepared: Prepared): Attempt {
-    const { board } = this.#tools
+  begin(target: Target, prepared: OutboundRequest): Attempt {
+    const { health: board } = this.#tools
     const { instance } = target.candidate
     const question = this.#question
     const { protocol, auth, url, late, stream } = prepared
@@ -153,26 +154,26 @@ class ModelAsking implements Asking<Prepared> {
       protocol,
       quirks: instance.provider.quirks,
       key: target.key,
-      translated: protocol.name === question.protocol.name && !this.#askedOf(target).anew ? null : question.request,
+      translated: protocol.name === question.protocol.name && !this.#askedOf(target).reencode ? null : question.request,
       ...(choices && { choices }),
       stream,
       ...(hasEffects(question.request) && { once: true }),
-      hold: question.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
-      forgiving: protocol.looseEvents === true && choices?.passes !== false && isPlainText(question),
+      holdbackMs: question.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
+      skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(question),
       settings: this.#settings,
       client: this.#holder,
-      heard: (headers) => board.heard(target, headers),
+      onHeaders: (headers) => board.heard(target, headers),
     })
   }
 
-  otherwise(target: Target, failure: Failure): boolean {
+  retrySameTarget(target: Target, failure: Failure): boolean {
     const { id } = target.candidate.instance
-    if (this.#turn?.forgotten(this.#questionAt(target), failure) || this.#isAbsent(target, failure)) return true
+    if (this.#turn?.isExpiredUpstream(this.#questionAt(target), failure) || this.#isAbsent(target, failure)) return true
     if (failure.kind === 'incompatible') return this.#learns(target, failure)
     if (failure.kind !== 'unknown_proof' || this.#unsealed?.has(id)) return false
-    const open = withoutProofs(this.#short ?? this.#question)
+    const open = stripSignatures(this.#short ?? this.#question)
     if (!open) return false
-    if (this.#leavesOutNamed(target.candidate, failure, sealsIn(this.#askedOf(target)))) return true
+    if (this.#leavesOutNamed(target.candidate, failure, signaturesIn(this.#askedOf(target)))) return true
     this.#unsealed ??= new Map()
     this.#unsealed.set(id, open)
     return true
@@ -182,7 +183,7 @@ class ModelAsking implements Asking<Prepared> {
   #leavesOutNamed(candidate: Candidate, failure: Failure, seals: readonly string[]): boolean {
     const body = this.#made.get(candidate)?.at(-1)?.prepared?.body ?? ''
     const named = this.#sealsNamed < MOST_NAMED ? sealsNamed(failure, body, seals) : []
-    const { refusals } = this.#tools.board
+    const { refusals } = this.#tools.health
     for (const seal of named.length > 0 ? named : seals) refusals.noteSeal(candidate, seal)
     this.#adapted?.delete(candidate)
     if (named.length === 0 || named.length === seals.length) return false
@@ -190,20 +191,20 @@ class ModelAsking implements Asking<Prepared> {
     return true
   }
 
-  less(failure: Failure): boolean {
-    const less = failure.kind === 'context_length' ? shortened(this.#short ?? this.#question) : null
+  reduceRequest(failure: Failure): boolean {
+    const less = failure.kind === 'context_length' ? truncated(this.#short ?? this.#question) : null
     if (!less) return false
     this.#short = less
     this.#unsealed = null
     return true
   }
 
-  mayGoElsewhere(failure: Failure): boolean {
-    return mayAskElsewhere(this.#question.request, failure)
+  mayFailOver(failure: Failure): boolean {
+    return mayFailOver(this.#question.request, failure)
   }
 
   /** The question for this target, before what its model has refused is left out. */
-  #questionAt(target: Target): Question {
+  #questionAt(target: Target): InboundRequest {
     return (
       this.#unsealed?.get(target.candidate.instance.id) ??
       this.#short ??
@@ -213,18 +214,18 @@ class ModelAsking implements Asking<Prepared> {
   }
 
   /** The question as it is put there. */
-  #askedOf(target: Target): Question {
+  #askedOf(target: Target): InboundRequest {
     const question = this.#questionAt(target)
     const { candidate } = target
-    return this.#tools.board.refusals.concern(candidate) ? this.#adaptedFor(candidate, question) : question
+    return this.#tools.health.refusals.concern(candidate) ? this.#adaptedFor(candidate, question) : question
   }
 
   /** Without what this model has refused of late; the same object for the same question. */
-  #adaptedFor(candidate: Candidate, question: Question): Question {
+  #adaptedFor(candidate: Candidate, question: InboundRequest): InboundRequest {
     const before = this.#adapted?.get(candidate)
     if (before?.from === question) return before.to
-    const { refusals } = this.#tools.board
-    const open = withoutProofs(question, (seal) => refusals.hasSeal(candidate, seal)) ?? question
+    const { refusals } = this.#tools.health
+    const open = stripSignatures(question, (seal) => refusals.hasSeal(candidate, seal)) ?? question
     const to = { ...open, refused: (path: string) => refusals.hasMember(candidate, path) }
     this.#adapted ??= new Map()
     this.#adapted.set(candidate, { from: question, to })
@@ -234,7 +235,7 @@ class ModelAsking implements Asking<Prepared> {
   /** Whether to repeat the request at the same target without the member it refused: only one that is not essential. */
   #learns({ candidate }: Target, failure: Failure): boolean {
     const path = refusedMember(failure)
-    const { refusals } = this.#tools.board
+    const { refusals } = this.#tools.health
     if (path === undefined || refusals.hasMember(candidate, path) || this.#repeatedWithout >= MOST_LEFT_OUT)
       return false
     if (this.#question.request.extras.some(({ at, essential }) => essential && at === path)) return false
@@ -248,7 +249,7 @@ class ModelAsking implements Asking<Prepared> {
   }
 
   #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
-    const known = this.#tools.board.lacking(instance)
+    const known = this.#tools.health.lacking(instance)
     const found = this.#missing?.get(instance) ?? NONE
     return known.length === 0 ? found : new Set([...known, ...found])
   }
@@ -265,7 +266,7 @@ class ModelAsking implements Asking<Prepared> {
     this.#missing ??= new Map()
     this.#missing.set(instance, found.add(asked))
     // What speaks of a model may be about the model: that is seen in the other format.
-    if (!/model/i.test(failure.upstream?.message ?? '')) this.#tools.board.lacks(instance, asked)
+    if (!/model/i.test(failure.upstream?.message ?? '')) this.#tools.health.lacks(instance, asked)
     this.#made.delete(candidate)
     return true
   }
@@ -277,10 +278,10 @@ const MOST_NAMED = 2
 
 const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 
-const hedging = (board: Board, settings: Settings, { request }: Question): Hedging => {
+const hedging = (board: UpstreamHealth, settings: Settings, { request }: InboundRequest): Hedging => {
   const way = request.stream ? 'streamed' : 'whole'
   return {
-    begun: () => board.payForHedges(settings),
+    started: () => board.payForHedges(settings),
     after: (candidate) => board.hedgeAfter(candidate, way, settings),
     allowed: (late, client) => board.mayHedge(late, settings, client),
     opened: (candidate, ms) => board.waited(candidate, way, ms),
@@ -298,12 +299,12 @@ const tellsOfPath = ({ status, upstream }: Failure): boolean => {
 }
 
 /** How an answer with several choices is read there; undefined: the request asks for one. */
-const severalOf = (question: Question, format: UpstreamProtocol): SeveralChoices | undefined => {
+const severalOf = (question: InboundRequest, format: UpstreamProtocol): SeveralChoices | undefined => {
   const count = choicesOf(question.request)
   if (count === 1 || !format.choices) return undefined
   return { format, split: format.choices.split, count, passes: sameFormat(question.protocol, format) !== undefined }
 }
 
 /** Neither a call nor a document that a missing piece would make another one. */
-const isPlainText = ({ request }: Question): boolean =>
+const isPlainText = ({ request }: InboundRequest): boolean =>
   request.tools.length === 0 && request.settings.format === undefined

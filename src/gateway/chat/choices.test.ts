@@ -19,7 +19,7 @@ const ask = async (hosts: Hosts, body: object = {}, settings: object = {}, more:
   const { ask, world, news } = bench(
     Object.entries(hosts).map(([id, [protocol]]) => {
       const quirks = protocol === 'gemini' ? { errors: geminiProvider.quirks.errors } : {}
-      return { ...instance(id, ['k1'], { speaks: [{ protocol }], takesPrefill: { protocol }, quirks }), ...more }
+      return { ...instance(id, ['k1'], { speaks: [{ protocol }], supportsPrefill: { protocol }, quirks }), ...more }
     }),
     (asked) => hosts[hostOf(asked)]?.[1](asked),
     { ...settings, strategy: 'priority' },

@@ -4,17 +4,17 @@
  */
 
 import { type Failure, fail } from '../../core/failure.ts'
-import type { Reply } from '../../core/http-exchange.ts'
-import type { Passing, StreamWriter } from '../../core/protocol.ts'
+import type { ResponseWriter } from '../../core/http-exchange.ts'
+import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { oneByOne } from '../../protocols/framing/sse.ts'
 import { textIn } from '../../protocols/framing/utf8.ts'
-import type { Stop } from '../call/cancellation.ts'
-import { type Alarms, NEVER, type Sleeper } from '../call/shared-timer.ts'
-import type { Tools } from '../routing/router.ts'
-import type { Flow } from '../upstream/attempt.ts'
+import type { Cancellation } from '../call/cancellation.ts'
+import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
+import type { RouterDeps } from '../routing/router.ts'
+import type { AnswerStream } from '../upstream/attempt.ts'
 
 const HEAD = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -29,25 +29,25 @@ const NONE = {}
 const LONG = 5_000
 
 /** Whose answer it is. */
-export type Poured = {
+export type StreamListener = {
   /** Everything has been said, or, by this failure, it has broken off. Once. */
   ended(failure: Failure | null): void
   /** It goes on for longer than most: what is kept for it should be little. */
   lasts(): void
 }
 
-export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
+export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   place = -1
   /** When it is to be looked whether there was silence. */
   until = NEVER
   readonly #world: World
-  readonly #waits: Alarms<Sleeper>
-  readonly #reply: Reply
+  readonly #waits: SharedTimer<TimerClient>
+  readonly #reply: ResponseWriter
   readonly #settings: Settings
-  readonly #everything: Stop
-  #poured: Poured | null = null
+  readonly #everything: Cancellation
+  #poured: StreamListener | null = null
   #writer: StreamWriter | null = null
-  #flow: Flow | null = null
+  #flow: AnswerStream | null = null
   #begun = false
   #over = false
   /** Nobody reads any more; the answer was complete. */
@@ -63,14 +63,14 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
    * the signs of life it is sent while nobody has answered yet; whatever is done for it has to end.
    */
   constructor(
-    { world, live }: Pick<Tools, 'world' | 'live'>,
-    reply: Reply,
+    { world, activeCalls: live }: Pick<RouterDeps, 'world' | 'activeCalls'>,
+    reply: ResponseWriter,
     settings: Settings,
     headers: Readonly<Record<string, string>>,
-    stop: Stop,
+    stop: Cancellation,
   ) {
     this.#world = world
-    this.#waits = live.waits
+    this.#waits = live.timers
     this.#everything = stop
     this.#reply = reply
     this.#settings = settings
@@ -89,13 +89,18 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
    * The choice is made: sends the head, or, where a keep-alive has already sent it, what it would have said as a comment,
    * and pours the answer through.
    */
-  pour(writer: StreamWriter, flow: Flow, headers: Readonly<Record<string, string>>, poured: Poured): void {
+  pour(
+    writer: StreamWriter,
+    flow: AnswerStream,
+    headers: Readonly<Record<string, string>>,
+    poured: StreamListener,
+  ): void {
     if (this.#over) return poured.ended(fail('client_gone', 'the client left before the answer began'))
     this.#poured = poured
     this.#flow = flow
     this.#start(writer, headers)
     // A client may have left as its head was written; then nothing of what follows is for anybody.
-    if (!this.#over) flow.pour(this)
+    if (!this.#over) flow.pipeTo(this)
   }
 
   /** A comment between two events, for whoever looks at the wire. */
@@ -129,7 +134,7 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
     this.stop()
     this.#reply.cut()
     this.#poured?.ended(reason)
-    this.#everything.now(reason)
+    this.#everything.cancel(reason)
   }
 
   /** Nothing more is to be said here. */
@@ -139,7 +144,7 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
     this.#stuck?.()
   }
 
-  push(steps: readonly Passing[]): boolean {
+  push(steps: readonly StreamStep[]): boolean {
     if (this.#over || this.#gone || !this.#writer) return true
     let room = true
     for (const piece of wireOf(this.#writer, steps)) room = this.#write(piece) && room
@@ -190,7 +195,7 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
   }
 
   /** Looks once an interval whether there was silence, instead of anew with every write. */
-  ring(): void {
+  onDeadline(): void {
     const { interval } = this.#settings.keepAlive
     this.#poured?.lasts()
     const left = this.#lastWrite + interval - this.#world.now()
@@ -217,7 +222,7 @@ export class ClientStream implements Sink<readonly Passing[]>, Sleeper {
 const REPAYS = 4 * 1024
 
 /** What a writer makes of the steps that one read brought: mostly one text, or the read's bytes as they came. */
-export const wireOf = (writer: StreamWriter, steps: readonly Passing[]): readonly (string | Uint8Array)[] => {
+export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): readonly (string | Uint8Array)[] => {
   const wire: (string | Uint8Array)[] = []
   let text = ''
   for (const step of steps) {

@@ -9,7 +9,7 @@ import { summarize } from '../../core/trace-summary.ts'
 
 const ON: SettingsInput = { stream: { continue: true } }
 const takes: Partial<Provider> = {
-  takesPrefill: { protocol: 'openai-chat', body: (body) => ({ ...body, marked: true }) },
+  supportsPrefill: { protocol: 'openai-chat', body: (body) => ({ ...body, marked: true }) },
 }
 const two = (more: Partial<Provider> = takes): readonly Instance[] => [instance('a'), instance('b', ['k1'], more)]
 
@@ -82,7 +82,7 @@ test('continue: another goes on, in one stream with one beginning, and both are 
   const told = chunks.at(-1).usage
   assert.ok(told.completion_tokens > 4 && told.completion_tokens < 10, JSON.stringify(told))
   assert.deepEqual([line.usage?.input, line.usage?.output], [told.prompt_tokens, told.completion_tokens])
-  const counts = (id: string) => gateway.board.counts(`${id} k1 m`, gateway.config().settings)
+  const counts = (id: string) => gateway.health.counts(`${id} k1 m`, gateway.config().settings)
   assert.deepEqual([counts('a').failures, counts('b').failures, counts('b').successes], [1, 0, 1])
   assert.equal(world.timers(), 0)
 })
@@ -149,7 +149,7 @@ for (const [style, more, end, begin] of asClient)
   test(`continue: ${style} from chat, gone on with from messages`, async () => {
     const speaks = [{ protocol: 'anthropic-messages' }] as const
     const { ask, world } = bench(
-      two({ speaks, takesPrefill: { protocol: 'anthropic-messages' } }),
+      two({ speaks, supportsPrefill: { protocol: 'anthropic-messages' } }),
       (asked) => {
         if (host(asked) === 'a') return play2('one', '')(asked)
         play.stream(asked, message(' two'))
@@ -219,8 +219,11 @@ const not: readonly (readonly [
     },
   ],
   ['nobody takes a beginning', { others: two({}) }],
-  ['only models of another name do', { others: two({ takesPrefill: { protocol: 'openai-chat', models: /^other/ } }) }],
-  ['it is said in a format not spoken there', { others: two({ takesPrefill: { protocol: 'mistral' } }) }],
+  [
+    'only models of another name do',
+    { others: two({ supportsPrefill: { protocol: 'openai-chat', models: /^other/ } }) },
+  ],
+  ['it is said in a format not spoken there', { others: two({ supportsPrefill: { protocol: 'mistral' } }) }],
   ['only the same does', { others: [instance('a', ['k1', 'k2'], takes)] }],
   ['a policy ended it', { ends: byPolicy }],
   ['no attempts are left', { settings: { stream: { continue: true }, retry: { maxAttempts: 1 } } }],
@@ -376,14 +379,14 @@ for (const [name, act, outcome] of enders)
       await world.pass(100)
       assert.equal(world.calls.length, 2)
       act(reply, (kind) => {
-        for (const stop of gateway.live) stop.now(fail(kind, 'ends'))
+        for (const stop of gateway.activeCalls) stop.cancel(fail(kind, 'ends'))
       })
       await world.pass(0)
       assert.equal(world.calls[1]?.aborted, true)
       assert.equal(lineOf(news).outcome, outcome)
       assert.notEqual(reply.over, null)
       assert.equal(world.timers(), 0)
-      assert.equal(gateway.live.size, 0)
+      assert.equal(gateway.activeCalls.size, 0)
     })
 
 test('continue: a client that reads slowly holds the second back', async () => {

@@ -10,20 +10,20 @@
 
 import type { ChatEvent, ChatRequest, Usage } from '../../core/chat.ts'
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
-import type { Source } from '../../core/http-exchange.ts'
+import type { EncodedText } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
-import type { Passing } from '../../core/protocol.ts'
+import type { StreamStep } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Candidate } from '../../core/target.ts'
-import { Stop } from '../call/cancellation.ts'
-import { InputCount, type Said, type Used, usedBy } from '../call/usage.ts'
-import type { Won } from '../routing/router.ts'
-import { type Flow, mistake } from '../upstream/attempt.ts'
-import type { Prepared, Question } from '../upstream/outbound-request.ts'
+import { Cancellation } from '../call/cancellation.ts'
+import { InputCount, type OutputSample, type TokenUsage, usageOf } from '../call/usage.ts'
+import type { Routed } from '../routing/router.ts'
+import { type AnswerStream, internalError } from '../upstream/attempt.ts'
+import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 
 /** Whether an answer to this could be gone on with by another, should it break off. */
-export const mayBeContinued = ({ request }: Question, { stream }: Settings): boolean => {
+export const mayBeContinued = ({ request }: InboundRequest, { stream }: Settings): boolean => {
   const { settings, tools, messages, extras } = request
   const { stop, choices, logprobs, topLogprobs, format, effort, thinkingBudget, reasoningSummary, sealedReasoning } =
     settings
@@ -50,12 +50,12 @@ export const mayBeContinued = ({ request }: Question, { stream }: Settings): boo
 
 /** Whether its model goes on from the beginning of its own answer, by its vendor's document. */
 export const takesPrefill = ({ instance, model }: Candidate): boolean => {
-  const { takesPrefill } = instance.provider
+  const { supportsPrefill: takesPrefill } = instance.provider
   return takesPrefill !== undefined && (takesPrefill.models?.test(model) ?? true)
 }
 
 /** The question with what has been said; null: nothing may be said any more. `output`: tokens said so far. */
-export const continued = (question: Question, text: string, output: number): Question | null => {
+export const continued = (question: InboundRequest, text: string, output: number): InboundRequest | null => {
   const { request } = question
   const limit = request.settings.maxOutputTokens
   const left = limit && limit.value - output
@@ -68,7 +68,7 @@ export const continued = (question: Question, text: string, output: number): Que
   const settings = limit
     ? { ...request.settings, maxOutputTokens: { ...limit, value: left ?? limit.value } }
     : request.settings
-  return { ...question, anew: { without: [] }, continues: true, request: { ...request, messages, settings } }
+  return { ...question, reencode: { without: [] }, continues: true, request: { ...request, messages, settings } }
 }
 
 /**
@@ -76,40 +76,40 @@ export const continued = (question: Question, text: string, output: number): Que
  * not continued, since the next provider would receive all of it as input.
  */
 const isBreak = (failure: Failure): boolean => {
-  const { side, condemns } = rowOf(failure)
+  const { side, excludes: condemns } = rowOf(failure)
   return side === 'upstream' && condemns !== 'request' && failure.kind !== 'too_large'
 }
 
 type Next = {
   /** Asks another; null: nobody could be. `stop`: how the asking is ended. */
-  readonly ask: (text: string, output: number, stop: Stop) => Promise<Won<Prepared> | null>
+  readonly ask: (text: string, output: number, stop: Cancellation) => Promise<Routed<OutboundRequest> | null>
   /** Another goes on, from now. */
-  readonly seam: (before: Won<Prepared>, after: Won<Prepared>, failure: Failure) => void
+  readonly seam: (before: Routed<OutboundRequest>, after: Routed<OutboundRequest>, failure: Failure) => void
   /** A bug of ours. */
   readonly report: (error: unknown) => void
 }
 
 /** The flow of an answer that may be gone on with by another. */
-export class ContinuedFlow implements Flow {
+export class ContinuedFlow implements AnswerStream {
   readonly status: number
   readonly whole: string | null
   readonly body: Json | undefined
-  readonly source: Source | null
+  readonly source: EncodedText | null
   readonly #asked: InputCount
   readonly #next: Next
   readonly #pieces: string[] = []
-  #won: Won<Prepared>
+  #won: Routed<OutboundRequest>
   /** What was used before the seam; null: there was none. */
-  #before: (Used & { readonly said: Said; readonly dropped: number }) | null = null
+  #before: (TokenUsage & { readonly said: OutputSample; readonly dropped: number }) | null = null
   /** A block of text is open, and nothing else was said. */
   #inText = false
   #plain = true
   /** Between two who answer: how to stop looking for the second. */
-  #gap: Stop | null = null
+  #gap: Cancellation | null = null
   /** Nobody wants the rest: its client left, perhaps as the head was written, before anything was poured. */
   #aborted = false
 
-  constructor(won: Won<Prepared>, request: ChatRequest, next: Next) {
+  constructor(won: Routed<OutboundRequest>, request: ChatRequest, next: Next) {
     this.#won = won
     this.#asked = new InputCount(request)
     this.#next = next
@@ -120,7 +120,7 @@ export class ContinuedFlow implements Flow {
   }
 
   /** Who answers now. */
-  get won(): Won<Prepared> {
+  get won(): Routed<OutboundRequest> {
     return this.#won
   }
 
@@ -134,8 +134,8 @@ export class ContinuedFlow implements Flow {
     const now = this.#won.flow.usage()
     return now && this.#before ? sum(this.#before.usage, now) : now
   }
-  said(): Said {
-    const now = this.#won.flow.said()
+  output(): OutputSample {
+    const now = this.#won.flow.output()
     return this.#before
       ? { length: this.#before.said.length + now.length, beginning: this.#before.said.beginning }
       : now
@@ -144,8 +144,8 @@ export class ContinuedFlow implements Flow {
     return (this.#before?.dropped ?? 0) + this.#won.flow.droppedEvents()
   }
   /** Of both, the seam included. */
-  used(): Used {
-    const now = usedBy(this.#won.flow, this.#asked)
+  used(): TokenUsage {
+    const now = usageOf(this.#won.flow, this.#asked)
     return this.#before ? { usage: sum(this.#before.usage, now.usage), estimated: true } : now
   }
   resume(): void {
@@ -153,16 +153,16 @@ export class ContinuedFlow implements Flow {
   }
   abort(): void {
     this.#aborted = true
-    if (this.#gap) this.#gap.now(fail('client_gone', 'the client left before the end'))
+    if (this.#gap) this.#gap.cancel(fail('client_gone', 'the client left before the end'))
     else this.#won.flow.abort()
   }
-  giveUp(failure: Failure): void {
-    if (this.#gap) this.#gap.now(failure)
-    else this.#won.flow.giveUp(failure)
+  failWith(failure: Failure): void {
+    if (this.#gap) this.#gap.cancel(failure)
+    else this.#won.flow.failWith(failure)
   }
 
-  pour(sink: Sink<readonly Passing[]>): void {
-    this.#won.flow.pour({
+  pipeTo(sink: Sink<readonly StreamStep[]>): void {
+    this.#won.flow.pipeTo({
       push: (steps) => {
         for (const { events } of steps) for (const event of events) this.#watch(event)
         return sink.push(steps)
@@ -194,14 +194,14 @@ export class ContinuedFlow implements Flow {
     }
   }
 
-  #goOn(sink: Sink<readonly Passing[]>, failure: Failure): void {
+  #goOn(sink: Sink<readonly StreamStep[]>, failure: Failure): void {
     const said = this.#pieces.join('')
     // At the end of a turn white space is refused (Anthropic), or makes the next word another one.
     const text = said.trimEnd()
     if (text === '' || !text.isWellFormed()) return sink.end(failure)
     const first = this.#won
-    const used = usedBy(first.flow, this.#asked)
-    const gap = new Stop()
+    const used = usageOf(first.flow, this.#asked)
+    const gap = new Cancellation()
     this.#gap = gap
     this.#next
       .ask(text, used.usage.output, gap)
@@ -213,17 +213,17 @@ export class ContinuedFlow implements Flow {
         }
         if (gap.reason) return sink.end(gap.reason)
         if (!won) return sink.end(failure)
-        this.#before = { ...used, said: first.flow.said(), dropped: first.flow.droppedEvents() }
+        this.#before = { ...used, said: first.flow.output(), dropped: first.flow.droppedEvents() }
         this.#won = won
         this.#next.seam(first, won, failure)
-        won.flow.pour(behind(sink, said.slice(text.length), used.usage))
+        won.flow.pipeTo(behind(sink, said.slice(text.length), used.usage))
       })
       .catch((error) => {
         this.#gap = null
         this.#next.report(error)
         // Who goes on already has not failed, and is not heard to the end.
         this.#won.flow.abort()
-        sink.end(this.#won === first ? failure : mistake)
+        sink.end(this.#won === first ? failure : internalError)
       })
   }
 }
@@ -232,7 +232,7 @@ export class ContinuedFlow implements Flow {
  * Into a stream that has begun and in which a text is open. `space`: the white space that had been said and was not sent
  * along; said again it is left out.
  */
-const behind = (sink: Sink<readonly Passing[]>, space: string, before: Usage): Sink<readonly Passing[]> => {
+const behind = (sink: Sink<readonly StreamStep[]>, space: string, before: Usage): Sink<readonly StreamStep[]> => {
   let left = space
   let open = true
   /** In a block that is no text: thoughts of the second, which go to nobody. */

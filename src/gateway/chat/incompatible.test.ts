@@ -44,7 +44,7 @@ for (const stream of [false, true])
     assert.equal(summary.attempts[0]?.failure?.kind, 'incompatible')
     const [first] = gateway.config().instances
     assert.ok(first)
-    assert.equal(gateway.board.lastError(first), undefined)
+    assert.equal(gateway.health.lastError(first), undefined)
   })
 
 test('five refusals in a row open no circuit', async () => {

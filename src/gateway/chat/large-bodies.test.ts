@@ -75,7 +75,7 @@ test('large body: a client that leaves while it is written is not asked for, and
     const [target] = it.gateway.config().instances
     const [key] = target?.keys ?? []
     assert.ok(target && key)
-    return { turns, calls: it.world.calls.length, held: it.gateway.board.inFlight(target, key) }
+    return { turns, calls: it.world.calls.length, held: it.gateway.health.inFlight(target, key) }
   }
   const whole = await askedFor(Number.POSITIVE_INFINITY)
   assert.equal(whole.calls, 1)

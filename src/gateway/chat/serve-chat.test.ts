@@ -192,8 +192,8 @@ for (const style of ['openai-chat', 'openai-responses'] as const)
       }
       const [a] = gateway.config().instances
       assert.ok(a)
-      assert.equal(gateway.board.counts(`a k1 m`, gateway.config().settings).failures, 1)
-      assert.equal(gateway.live.size, 0)
+      assert.equal(gateway.health.counts(`a k1 m`, gateway.config().settings).failures, 1)
+      assert.equal(gateway.activeCalls.size, 0)
     })
 
 // ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -346,7 +346,7 @@ for (const phase of ['waiting', 'streaming'] as const)
     assert.equal(world.calls[0]?.aborted, true)
     assert.equal(world.calls.length, 1)
     assert.equal(world.timers(), 0)
-    const counts = gateway.board.counts('a k1 m', gateway.config().settings)
+    const counts = gateway.health.counts('a k1 m', gateway.config().settings)
     assert.equal(counts.failures, 0)
     const request = news.find(({ event }) => event === 'request')
     assert.ok(request?.event === 'request')
@@ -370,7 +370,7 @@ test('handle: a client that leaves at `[DONE]`, before the upstream has closed i
   await reply.done
   assert.equal(world.calls.length, 1)
   assert.equal(world.timers(), 0)
-  assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).successes, 1)
+  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).successes, 1)
   const request = news.find(({ event }) => event === 'request')
   assert.ok(request?.event === 'request')
   const end = request.exchange.at(-1)
@@ -490,7 +490,7 @@ test('handle: an overloaded model’s circuit opens like any other', async () =>
     assert.equal(reply.status, 502)
   }
   assert.equal(world.calls.length, 5)
-  assert.equal(gateway.board.phase('a m', gateway.config().settings).at, 'open')
+  assert.equal(gateway.health.phase('a m', gateway.config().settings).at, 'open')
 })
 
 test('handle: an upstream that says when to come back is not asked before', async () => {
@@ -617,7 +617,7 @@ test('handle: an answer that has finished is complete even if the process ends b
   })
   const reply = ask(question(true))
   await world.pass(0)
-  for (const stop of gateway.live) stop.now(fail('shutdown', 'it ends'))
+  for (const stop of gateway.activeCalls) stop.cancel(fail('shutdown', 'it ends'))
   await world.pass(0)
   assert.equal(reply.over, 'ended')
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
@@ -648,7 +648,7 @@ for (const stream of [false, true])
       const reply = ask(question(stream))
       await world.pass(2_000)
       assert.ok(reply.status !== null && reply.status >= 400)
-      const error = gateway.board.lastError(gateway.config().instances[0] ?? assert.fail())
+      const error = gateway.health.lastError(gateway.config().instances[0] ?? assert.fail())
       assert.doesNotMatch(reply.text + JSON.stringify([reply.headers, news, error]), /sk-a-k1/, String(status))
     }
   })
@@ -674,7 +674,7 @@ test('handle: an event that cannot be read is left out of plain text, the answer
   await world.pass(0)
   assert.match(reply.text, /"delta":"lo"/)
   assert.match(reply.text, /response\.completed/)
-  assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 0)
+  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 0)
   const exchange = news.flatMap((one) => (one.event === 'request' ? one.exchange : []))
   assert.deepEqual(
     exchange.filter(({ type }) => type === 'dropped_events'),

@@ -6,36 +6,36 @@
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import type { Failure, Outcome } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
-import type { AnswerContext, ClientProtocol, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { AnswerContext, ClientProtocol, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { ResponseStore } from '../../core/stored-response.ts'
 import type { Candidate } from '../../core/target.ts'
-import type { Fact } from '../../core/trace.ts'
+import type { TraceEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { framesOf } from '../../protocols/framing/sse.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { append } from '../../protocols/shared/helpers.ts'
-import { conduct, type Frame, type Lasting } from '../call/call-lifecycle.ts'
-import type { Stop } from '../call/cancellation.ts'
-import { lettersOf } from '../call/ids.ts'
-import { type Recorder, refuseAndRecord } from '../call/recorder.ts'
-import { InputCount, usedBy } from '../call/usage.ts'
-import type { Ticket } from '../health/upstream-health.ts'
-import type { Job } from '../responses/background-response.ts'
-import type { Turn } from '../responses/conversation.ts'
+import { type CallScope, type OngoingAnswer, runCall } from '../call/call-lifecycle.ts'
+import type { Cancellation } from '../call/cancellation.ts'
+import { randomLetters } from '../call/ids.ts'
+import { type Recorder, writeAndRecordError } from '../call/recorder.ts'
+import { InputCount, usageOf } from '../call/usage.ts'
+import type { AttemptPermit } from '../health/upstream-health.ts'
+import type { BackgroundResponse } from '../responses/background-response.ts'
+import type { ConversationTurn } from '../responses/conversation.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { firstToOpen, type Lost, type Tools, type Won } from '../routing/router.ts'
-import type { Flow } from '../upstream/attempt.ts'
-import { type Question, sameFormat } from '../upstream/outbound-request.ts'
-import { ask, askInTurns } from '../upstream/parse-request.ts'
-import { askModel } from './chat-call.ts'
-import { ClientStream, type Poured } from './client-stream.ts'
+import { type NotRouted, type Routed, type RouterDeps, route } from '../routing/router.ts'
+import type { AnswerStream } from '../upstream/attempt.ts'
+import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
+import { parseLargeRequest, parseRequest } from '../upstream/parse-request.ts'
+import { chatAttempts } from './chat-call.ts'
+import { ClientStream, type StreamListener } from './client-stream.ts'
 import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
 
-export type Gateway = Tools & {
+export type Gateway = RouterDeps & {
   /** The configuration now; a request keeps the one it began with. */
   readonly config: () => Config
   /** The providers' own lists of models, as last fetched, by instance. */
@@ -43,47 +43,47 @@ export type Gateway = Tools & {
   /** The durable store of responses. */
   readonly responses: ResponseStore
   /** Those being answered in the background, by id. */
-  readonly jobs: Map<string, Job>
+  readonly jobs: Map<string, BackgroundResponse>
 }
 
 /** A turn of a conversation, and the reply that stores its answer. */
-export type Begun = { readonly turn: Turn; readonly reply: Reply }
-type Begin = (question: Question) => Promise<Outcome<Begun>>
+export type StartedTurn = { readonly turn: ConversationTurn; readonly reply: ResponseWriter }
+type Begin = (question: InboundRequest) => Promise<Outcome<StartedTurn>>
 
 /** `begin`: makes the question a turn of a conversation, where the style has such. */
-export const handle = (
+export const serveChat = (
   gateway: Gateway,
   protocol: ClientProtocol,
-  received: Received,
-  reply: Reply,
+  received: IncomingRequest,
+  reply: ResponseWriter,
   begin?: Begin,
 ): Promise<void> =>
-  conduct({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
+  runCall({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
     serve(gateway, protocol, received, reply, stop, record, begin),
   )
 
 const serve = async (
   gateway: Gateway,
   protocol: ClientProtocol,
-  received: Received,
-  client: Reply,
-  stop: Stop,
+  received: IncomingRequest,
+  client: ResponseWriter,
+  stop: Cancellation,
   record: Recorder,
   begin?: Begin,
   // biome-ignore lint/suspicious/noConfusingVoidType: what does not last returns nothing
-): Promise<Lasting | void> => {
+): Promise<OngoingAnswer | void> => {
   const { world } = gateway
   const config = gateway.config()
   const { settings } = config
   const asked =
     received.body.length > PIECE
-      ? await askInTurns(protocol, received, settings.limit, world.turn)
-      : ask(protocol, received.body, received.headers, settings.limit)
-  if (!asked.ok) return refuseAndRecord(protocol, client, record, asked.failure, null)
+      ? await parseLargeRequest(protocol, received, settings.limit, world.turn)
+      : parseRequest(protocol, received.body, received.headers, settings.limit)
+  if (!asked.ok) return writeAndRecordError(protocol, client, record, asked.failure, null)
   const { request } = asked.value
   record.received(request.model, request.stream)
   const begun = begin ? await begin(asked.value) : undefined
-  if (begun?.ok === false) return refuseAndRecord(protocol, client, record, begun.failure, null)
+  if (begun?.ok === false) return writeAndRecordError(protocol, client, record, begun.failure, null)
   const { turn, reply } = begun?.value ?? { turn: undefined, reply: client }
   const question = {
     ...(turn?.question ?? asked.value),
@@ -91,10 +91,10 @@ const serve = async (
     ...(received.source && { raw: received.source }),
   }
   const plan = planFor(gateway, config, request.model)
-  if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
+  if (!plan.ok) return writeAndRecordError(protocol, reply, record, plan.failure, null)
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
-  gateway.live.within(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
+  gateway.activeCalls.startDeadline(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
   const keysOf = keyOrder(gateway, config, question)
   const ours = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(gateway, reply, settings, ours, stop) : null
@@ -109,13 +109,13 @@ const serve = async (
       config,
       deadline: stop.until,
       stop,
-      keysOf: turn ? (candidate: Candidate) => turn.keysFirst(candidate, keysOf(candidate)) : keysOf,
-      note: (fact: Fact) => record.note(fact),
+      keysOf: turn ? (candidate: Candidate) => turn.preferredKeys(candidate, keysOf(candidate)) : keysOf,
+      note: (fact: TraceEvent) => record.note(fact),
     }
-    const opened = await firstToOpen(
+    const opened = await route(
       gateway,
       errand,
-      askModel(gateway, { question, settings, turn, holder: received.holder }),
+      chatAttempts(gateway, { question, settings, turn, holder: received.holder }),
     )
     if (opened.ok) ends.won = { flow: opened.flow, ticket: opened.ticket }
     const large = opened.ok && !stream && lengthOf(opened.flow) > PIECE
@@ -131,10 +131,10 @@ const serve = async (
     }
     if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, question, record, stop.reason)
     if (!opened.ok) {
-      const failure = turn?.inItsWords(opened.failure) ?? opened.failure
+      const failure = turn?.asClientError(opened.failure) ?? opened.failure
       if (!stream?.begun) {
         stream?.stop()
-        return refuseAndRecord(protocol, reply, record, failure, opened.soonest)
+        return writeAndRecordError(protocol, reply, record, failure, opened.soonest)
       }
       stream.refuse(protocol.encodeStream(context), failure, record.headers())
       return record.end('refused', statusOf(failure), failure)
@@ -149,8 +149,8 @@ const serve = async (
     const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
     const writer = writerFor(question, opened, more, context)
     const counted = new InputCount(request)
-    if (!turn && received.body.length <= SOON_COUNTED) counted.letGo()
-    const pouring = new Pouring(opened, more, stream, { stop, asked: counted, record })
+    if (!turn && received.body.length <= SOON_COUNTED) counted.count()
+    const pouring = new StreamingCall(opened, more, stream, { stop, asked: counted, record })
     pouring.begin(writer)
     lasts = true
     return pouring
@@ -160,20 +160,20 @@ const serve = async (
 }
 
 /** Characters of an answer that has come whole, or about how many. */
-const lengthOf = (flow: Flow): number => flow.whole?.length ?? flow.said().length
+const lengthOf = (flow: AnswerStream): number => flow.whole?.length ?? flow.output().length
 
 /** A question of so many characters is counted (3 µs) before its answer flows, rather than kept as long as that may take. */
 const SOON_COUNTED = 2_048
 
 /** What is to be let go of at a call's end, however it comes. */
 type Ends = {
-  readonly stop: Stop
+  readonly stop: Cancellation
   readonly stream: ClientStream | null
-  won: Pick<Won, 'flow' | 'ticket'> | null
+  won: Pick<Routed, 'flow' | 'ticket'> | null
 }
 
 const end = ({ stop, stream, won }: Ends): void => {
-  stop.untimed()
+  stop.clearDeadline()
   stream?.stop()
   // Over long ago, save after a bug of ours.
   won?.flow.abort()
@@ -185,8 +185,8 @@ const end = ({ stop, stream, won }: Ends): void => {
  * another may go on with it, whose frames could not follow those of the first.
  */
 const writerFor = (
-  { protocol }: Question,
-  { flow, prepared }: Won,
+  { protocol }: InboundRequest,
+  { flow, prepared }: Routed,
   more: ContinuedFlow | null,
   context: AnswerContext,
 ): StreamWriter => {
@@ -196,20 +196,20 @@ const writerFor = (
   return several ? several.stream(context) : protocol.encodeStream(context)
 }
 
-class Pouring implements Poured, Lasting {
-  readonly #stop: Stop
+class StreamingCall implements StreamListener, OngoingAnswer {
+  readonly #stop: Cancellation
   readonly #stream: ClientStream
-  readonly #flow: Flow
-  readonly #ticket: Ticket
+  readonly #flow: AnswerStream
+  readonly #ticket: AttemptPermit
   /** The same with another who may go on with it. */
   readonly #more: ContinuedFlow | null
   readonly #asked: InputCount
   readonly #record: Recorder
-  #frame: Frame | null = null
+  #frame: CallScope | null = null
   /** How it ended; undefined: it has not. */
   #failure: Failure | null | undefined
 
-  constructor({ flow, ticket }: Won, more: ContinuedFlow | null, stream: ClientStream, call: Served) {
+  constructor({ flow, ticket }: Routed, more: ContinuedFlow | null, stream: ClientStream, call: Served) {
     this.#stop = call.stop
     this.#stream = stream
     this.#flow = flow
@@ -221,27 +221,27 @@ class Pouring implements Poured, Lasting {
 
   begin(writer: StreamWriter): void {
     const record = this.#record
-    this.#stop.means((reason) => {
+    this.#stop.onCancel((reason) => {
       if (reason.kind === 'client_gone') this.#stream.left(reason)
-      else this.#answer.giveUp(reason)
+      else this.#answer.failWith(reason)
     })
-    record.begun = true
+    record.responseStarted = true
     const headers = record.headers()
-    record.rest()
+    record.releaseDetails()
     this.#stream.pour(writer, this.#answer, headers, this)
   }
 
-  get #answer(): Flow {
+  get #answer(): AnswerStream {
     return this.#more ?? this.#flow
   }
 
-  within(frame: Frame): void {
+  attach(frame: CallScope): void {
     this.#frame = frame
     if (this.#failure !== undefined) this.#conclude(frame, this.#failure)
   }
 
   lasts(): void {
-    this.#asked.letGo()
+    this.#asked.count()
   }
 
   ended(failure: Failure | null): void {
@@ -251,12 +251,12 @@ class Pouring implements Poured, Lasting {
     if (frame) void Promise.resolve().then(() => this.#conclude(frame, failure))
   }
 
-  #conclude(frame: Frame, failure: Failure | null): void {
+  #conclude(frame: CallScope, failure: Failure | null): void {
     try {
       this.#settle(failure)
-      frame.over()
+      frame.finish()
     } catch (error) {
-      frame.mistaken(error)
+      frame.fail(error)
     }
   }
 
@@ -268,7 +268,7 @@ class Pouring implements Poured, Lasting {
       if (failure && failure.kind !== 'client_gone') held.failed(failure)
       else if (failure) held.release()
       else held.done()
-      record.used(more?.used() ?? usedBy(this.#flow, this.#asked))
+      record.used(more?.used() ?? usageOf(this.#flow, this.#asked))
       const skipped = this.#answer.droppedEvents()
       if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
       if (!failure) return record.end('answered', 200)
@@ -279,18 +279,18 @@ class Pouring implements Poured, Lasting {
   }
 }
 
-type Served = { readonly stop: Stop; readonly asked: InputCount; readonly record: Recorder }
+type Served = { readonly stop: Cancellation; readonly asked: InputCount; readonly record: Recorder }
 
 /** A whole answer: nothing has been sent before all of it was here, so that it is given out at once. */
 const whole = (
-  reply: Reply,
-  won: Won,
+  reply: ResponseWriter,
+  won: Routed,
   body: string,
-  { request, record }: Pick<Question, 'request'> & { readonly record: Recorder },
+  { request, record }: Pick<InboundRequest, 'request'> & { readonly record: Recorder },
 ): void => {
   won.ticket.done()
-  record.used(usedBy(won.flow, new InputCount(request)))
-  record.begun = true
+  record.used(usageOf(won.flow, new InputCount(request)))
+  record.responseStarted = true
   reply.head(200, { 'content-type': 'application/json', ...record.headers() })
   const { source } = won.flow
   if (source && source.text === body) reply.end(body, source)
@@ -299,18 +299,18 @@ const whole = (
 }
 
 /** The upstream's own words if it speaks the client's format, otherwise written anew from what it said. */
-const bodyOf = ({ flow, prepared }: Won, { protocol }: Question, context: AnswerContext): string => {
+const bodyOf = ({ flow, prepared }: Routed, { protocol }: InboundRequest, context: AnswerContext): string => {
   const same = sameFormat(protocol, prepared.protocol)
   if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context, flow.body) ?? flow.whole
-  const steps: Passing[] = []
-  flow.pour({
+  const steps: StreamStep[] = []
+  flow.pipeTo({
     push: (some) => {
       append(steps, some)
       return true
     },
     end: () => {},
   })
-  const theirs = same?.gather(steps.flatMap(framesOf)) ?? null
+  const theirs = same?.assembleAnswer(steps.flatMap(framesOf)) ?? null
   if (theirs !== null) return same?.passAnswer?.(theirs, context) ?? theirs
   const answer = fold(steps.flatMap(({ events }) => events))
   const several = choicesIn(steps).map((events) => ({ ...answer, ...fold(events) }))
@@ -320,7 +320,7 @@ const bodyOf = ({ flow, prepared }: Won, { protocol }: Question, context: Answer
 }
 
 /** The events of each choice of several, by index. */
-const choicesIn = (steps: readonly Passing[]): readonly (readonly ChatEvent[])[] => {
+const choicesIn = (steps: readonly StreamStep[]): readonly (readonly ChatEvent[])[] => {
   const found = new Map<number, ChatEvent[]>()
   for (const { index, events } of steps.flatMap(({ choices = [] }) => choices)) {
     const own = found.get(index) ?? []
@@ -332,15 +332,15 @@ const choicesIn = (steps: readonly Passing[]): readonly (readonly ChatEvent[])[]
 
 /** The client is gone: whatever was opened for it is let go, and it is nobody's failure. */
 const leave = (
-  opened: Won | Lost,
+  opened: Routed | NotRouted,
   stream: ClientStream | null,
-  reply: Reply,
-  { request }: Question,
+  reply: ResponseWriter,
+  { request }: InboundRequest,
   record: Recorder,
   reason: Failure,
 ): void => {
   if (opened.ok) {
-    record.used(usedBy(opened.flow, new InputCount(request)))
+    record.used(usageOf(opened.flow, new InputCount(request)))
     opened.flow.abort()
     opened.ticket.release()
   }
@@ -349,11 +349,11 @@ const leave = (
   record.end('client_gone', statusOf(reason), reason)
 }
 
-const contextFor = (world: World, question: Question, requestId: string, model: string): AnswerContext => ({
+const contextFor = (world: World, question: InboundRequest, requestId: string, model: string): AnswerContext => ({
   request: question.request,
   body: question.body,
   model,
   requestId,
   created: Math.floor(world.date() / 1000),
-  id: (prefix) => `${prefix}_${lettersOf(world, 24)}`,
+  id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
 })

@@ -154,7 +154,7 @@ for (const [name, stream, plays] of huge) {
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.headers['x-headgate-trail'], 'a#k1:response_too_large, b#k1:200')
     assert.equal(world.calls[0]?.aborted, true)
-    assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 1)
+    assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 1)
   })
 
   test(`F41: ${name} above the size limit, from every target: no retry`, async () => {
@@ -253,7 +253,7 @@ for (const [name, end, expected] of ends)
     assert.match(reply.text, expected)
     assert.equal(reply.text.split('[DONE]').length, 2)
     assert.equal(reply.over, 'ended')
-    const { failures, successes } = gateway.board.counts('a k1 m', gateway.config().settings)
+    const { failures, successes } = gateway.health.counts('a k1 m', gateway.config().settings)
     assert.deepEqual([failures, successes], [0, 1])
   })
 
@@ -283,7 +283,7 @@ test('S10: a stream of more than 64 MiB is broken off and says so', async () => 
   assert.ok(reply.text.length < 66 * MiB)
   assert.equal(world.calls.length, 1)
   assert.equal(world.calls[0]?.aborted, true)
-  assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 1)
+  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 1)
 })
 
 // ── S12: a client that reads slowly ───────────────────────────────────────────────────────────────────────────────
@@ -376,7 +376,7 @@ test('S12: a client that reads nothing for its time is let go, and nobody is bla
   await world.pass(2)
   assert.equal(reply.over, 'cut')
   assert.equal(world.calls[0]?.aborted, true)
-  assert.equal(gateway.board.counts('a k1 m', gateway.config().settings).failures, 0)
+  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 0)
   assert.equal(world.timers(), 0)
 })
 

@@ -6,14 +6,17 @@
 import type { Message, Part } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { type Json, list, object, readJson } from '../../core/json.ts'
-import type { Question } from '../upstream/outbound-request.ts'
+import type { InboundRequest } from '../upstream/outbound-request.ts'
 
 /**
  * The question without the seals in it, to be encoded again; null: it has no seals. Removed seals are reported like any other loss.
  * `isMeant`: only these seals.
  */
-export const withoutProofs = (question: Question, isMeant: (seal: string) => boolean = () => true): Question | null => {
-  const { request, anew } = question
+export const stripSignatures = (
+  question: InboundRequest,
+  isMeant: (seal: string) => boolean = () => true,
+): InboundRequest | null => {
+  const { request, reencode: anew } = question
   const isSealed = (part: Part): boolean =>
     part.type === 'reasoning' && part.proof !== undefined && isMeant(part.proof.value)
   const sealed = request.messages.flatMap(({ content }) => content.filter(isSealed).map(({ at }) => at))
@@ -21,7 +24,7 @@ export const withoutProofs = (question: Question, isMeant: (seal: string) => boo
   const open = (part: Part): Part => (isSealed(part) ? unsealed(part) : part)
   return {
     ...question,
-    anew: { without: [...(anew?.without ?? []), ...sealed] },
+    reencode: { without: [...(anew?.without ?? []), ...sealed] },
     request: {
       ...request,
       messages: request.messages.map((message): Message => ({ ...message, content: message.content.map(open) })),
@@ -30,7 +33,7 @@ export const withoutProofs = (question: Question, isMeant: (seal: string) => boo
 }
 
 /** Every seal in the question. */
-export const sealsIn = ({ request }: Question): readonly string[] =>
+export const signaturesIn = ({ request }: InboundRequest): readonly string[] =>
   request.messages.flatMap(({ content }) =>
     content.flatMap((part) => (part.type === 'reasoning' && part.proof ? [part.proof.value] : [])),
   )

@@ -137,7 +137,7 @@ const isWhole = (style: ClientProtocolName, { text }: CapturedReply): boolean =>
 const isOver = ({ gateway, world }: Bench) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const one of gateway.config().instances)
-    for (const key of one.keys) assert.equal(gateway.board.inFlight(one, key), 0)
+    for (const key of one.keys) assert.equal(gateway.health.inFlight(one, key), 0)
 }
 
 for (const [format, mediaType, text] of STREAMS)
@@ -195,7 +195,7 @@ test('terminal event: what the upstream sends after it changes nothing', async (
     await it.world.pass(5_000)
     assert.equal(reply.text, text)
     assert.doesNotMatch(text, /more|error/)
-    const { failures, successes } = it.gateway.board.counts('a k1 m', it.gateway.config().settings)
+    const { failures, successes } = it.gateway.health.counts('a k1 m', it.gateway.config().settings)
     assert.deepEqual([failures, successes], [0, 1])
     isOver(it)
   }

@@ -3,11 +3,11 @@
  * half of its turns is left out, by name, as often as it takes.
  */
 import type { Message } from '../../core/chat.ts'
-import type { Question } from '../upstream/outbound-request.ts'
+import type { InboundRequest } from '../upstream/outbound-request.ts'
 
 /** The question without its oldest turns, to be written anew; null: it may not be shortened, or cannot be any more. */
-export const shortened = (question: Question): Question | null => {
-  const { request, anew } = question
+export const truncated = (question: InboundRequest): InboundRequest | null => {
+  const { request, reencode: anew } = question
   if (!request.mayShorten) return null
   const turns = request.messages.filter(({ role }) => role !== 'system')
   const from = cutOf(turns)
@@ -15,7 +15,7 @@ export const shortened = (question: Question): Question | null => {
   const gone = new Set<Message>(turns.slice(0, from))
   return {
     ...question,
-    anew: { without: [...(anew?.without ?? []), ...[...gone].map(({ at }) => at)] },
+    reencode: { without: [...(anew?.without ?? []), ...[...gone].map(({ at }) => at)] },
     request: { ...request, messages: request.messages.filter((message) => !gone.has(message)) },
   }
 }

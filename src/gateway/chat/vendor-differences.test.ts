@@ -10,8 +10,8 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { loadProviders } from '../../edge/catalogue/load-providers.ts'
 import { protocols } from '../../protocols/index.ts'
-import { prepare } from '../upstream/outbound-request.ts'
-import { ask } from '../upstream/parse-request.ts'
+import { prepareRequest } from '../upstream/outbound-request.ts'
+import { parseRequest } from '../upstream/parse-request.ts'
 
 const providers = await loadProviders()
 
@@ -32,9 +32,13 @@ const instanceOf = (name: string): Instance => {
 /** What this vendor is sent of a request. `same`: the very text of the client, but for the model's name. */
 const sent = (name: string, style: ClientProtocolName, given: JsonObject, model = 'm') => {
   const source = JSON.stringify({ model, ...given })
-  const question = ask(protocols[style], source, () => undefined, defaultSettings.limit)
+  const question = parseRequest(protocols[style], source, () => undefined, defaultSettings.limit)
   assert.ok(question.ok, 'the request is refused here')
-  const prepared = prepare(question.value, { instance: instanceOf(name), model, because: '', weight: 1 }, undefined)
+  const prepared = prepareRequest(
+    question.value,
+    { instance: instanceOf(name), model, because: '', weight: 1 },
+    undefined,
+  )
   assert.ok(prepared)
   const body: unknown = JSON.parse(prepared.body)
   assert.ok(isObject(body))

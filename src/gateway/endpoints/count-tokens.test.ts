@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, type SettingsInput } from '../../../test/support/gateway.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
-import type { Received } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Provider } from '../../core/provider.ts'
 import { anthropicMessages } from '../../protocols/anthropic-messages/index.ts'
-import { count } from './count-tokens.ts'
+import { countTokens } from './count-tokens.ts'
 import { explain } from './explain.ts'
 
 const MESSAGES: Partial<Provider> = { speaks: [{ protocol: 'anthropic-messages' }], auth: { header: 'x-api-key' } }
@@ -24,7 +24,7 @@ const BODY = JSON.stringify(QUESTION, (_, value) => (typeof value === 'bigint' ?
   '12345678901234567890',
 )
 
-const received = (body: string, headers: Readonly<Record<string, string>> = {}, query = ''): Received => ({
+const received = (body: string, headers: Readonly<Record<string, string>> = {}, query = ''): IncomingRequest => ({
   id: 'req_test',
   method: 'POST',
   path: '/v1/messages/count_tokens',
@@ -47,7 +47,7 @@ const counting = async (
 ) => {
   const made = bench(instances, script, settings)
   const reply = new CapturedReply()
-  const done = count(made.gateway, anthropicMessages, received(body, headers, query), reply)
+  const done = countTokens(made.gateway, anthropicMessages, received(body, headers, query), reply)
   await made.world.pass(100_000)
   await done
   return { ...made, reply, called: made.world.calls }
@@ -111,7 +111,7 @@ for (const [name, script] of failing) {
     assert.match(reply.headers['x-headgate-trail'] ?? '', /^first#.*second#k1:200$/)
     const { settings } = gateway.config()
     const candidate = { instance: first, model: 'm', because: '', weight: 1 }
-    for (const key of first.keys) assert.equal(gateway.board.peek({ candidate, key }, settings), null)
+    for (const key of first.keys) assert.equal(gateway.health.peek({ candidate, key }, settings), null)
     assert.deepEqual(
       news.filter(({ event }) => event === 'circuit' || event === 'key'),
       [],
@@ -161,14 +161,14 @@ for (const [name, body] of wrong)
 test('count: a client that leaves ends the call upstream', async () => {
   const { gateway, world } = bench([first], () => {})
   const reply = new CapturedReply()
-  const done = count(gateway, anthropicMessages, received(BODY), reply)
+  const done = countTokens(gateway, anthropicMessages, received(BODY), reply)
   await world.settle()
   reply.leave()
   await done
   assert.equal(world.calls[0]?.aborted, true)
   assert.equal(reply.over, 'cut')
   assert.equal(world.timers(), 0)
-  assert.equal(gateway.live.size, 0)
+  assert.equal(gateway.activeCalls.size, 0)
 })
 
 // ── Which style a body is, for POST /v1/route ────────────────────────────────────────────────────────────────────

@@ -8,40 +8,45 @@
 
 import type { ErrorTable } from '../../core/error-table.ts'
 import { bad, type Failure, fail, good, rowOf } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
-import type { ClientProtocol, Counting, UpstreamProtocol } from '../../core/protocol.ts'
+import type { ClientProtocol, TokenCounting, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 import { factsOf } from '../../policy/routing/models.ts'
-import { conduct } from '../call/call-lifecycle.ts'
-import { type Recorder, refuseAndRecord } from '../call/recorder.ts'
+import { runCall } from '../call/call-lifecycle.ts'
+import { type Recorder, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import type { Trying } from '../routing/router.ts'
-import { headersFor, type Prepared, prepare, type Question } from '../upstream/outbound-request.ts'
-import { askInTurns } from '../upstream/parse-request.ts'
-import { askForBody, type Sent } from './json-call.ts'
+import type { RoutingDeps } from '../routing/router.ts'
+import { headersFor, type InboundRequest, type OutboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
+import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { callForBody, type Sent } from './json-call.ts'
 
 /** What the log calls it. */
 const STYLE = 'count_tokens'
 
-export const count = (gateway: Gateway, protocol: ClientProtocol, received: Received, reply: Reply): Promise<void> =>
-  conduct({ gateway, protocol, style: STYLE, received, reply }, async (stop, record) => {
+export const countTokens = (
+  gateway: Gateway,
+  protocol: ClientProtocol,
+  received: IncomingRequest,
+  reply: ResponseWriter,
+): Promise<void> =>
+  runCall({ gateway, protocol, style: STYLE, received, reply }, async (stop, record) => {
     const { counting } = protocol
     if (!counting) throw new Error(`${protocol.name} has no call that counts`)
     const config = gateway.config()
     const counted = { ...protocol, decodeRequest: counting.decodeRequest }
-    const asked = await askInTurns(counted, received, config.settings.limit, gateway.world.turn)
-    if (!asked.ok) return refuseAndRecord(protocol, reply, record, asked.failure, null)
+    const asked = await parseLargeRequest(counted, received, config.settings.limit, gateway.world.turn)
+    if (!asked.ok) return writeAndRecordError(protocol, reply, record, asked.failure, null)
     const question = { ...asked.value, query: received.query }
     record.received(question.request.model, false)
     const plan = planFor(gateway, config, question.request.model)
-    if (!plan.ok) return refuseAndRecord(protocol, reply, record, plan.failure, null)
+    if (!plan.ok) return writeAndRecordError(protocol, reply, record, plan.failure, null)
 
     const bodies = counters(gateway, question, plan.value)
-    const opened = await askForBody(watching(gateway), {
+    const opened = await callForBody(watching(gateway), {
       client: received.client,
       clientKey: received.clientKey,
       holder: received.holder,
@@ -62,10 +67,10 @@ export const count = (gateway: Gateway, protocol: ClientProtocol, received: Rece
     }
     if (opened.ok) record.answeredBy(opened)
     else if (stop.reason || isItsOwnFault(opened.failure))
-      return refuseAndRecord(protocol, reply, record, opened.failure, 0)
+      return writeAndRecordError(protocol, reply, record, opened.failure, 0)
     const own = opened.ok ? opened.flow.whole : null
     const body = own ?? JSON.stringify(counting.encodeAnswer(estimateTokens(question.request)))
-    record.begun = true
+    record.responseStarted = true
     reply.head(200, { 'content-type': 'application/json', ...(own === null ? estimated(record) : record.headers()) })
     reply.end(body)
     record.end('answered', 200)
@@ -79,19 +84,19 @@ const estimated = (record: Recorder): Readonly<{ [name: string]: string }> => {
 
 /** That the question cannot be asked at all: then counting it would only put off saying so. */
 const isItsOwnFault = (failure: Failure): boolean => {
-  const { side, condemns } = rowOf(failure)
+  const { side, excludes: condemns } = rowOf(failure)
   return side === 'client' && condemns === 'request'
 }
 
 /** A board that answers and is told nothing. */
-const watching = ({ world, catalogue, board, live }: Gateway): Trying => {
+const watching = ({ world, catalogue, health: board, activeCalls: live }: Gateway): RoutingDeps => {
   const untold = { commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
   return {
     world,
     catalogue,
-    live,
-    tell: () => {},
-    board: {
+    activeCalls: live,
+    emit: () => {},
+    health: {
       admit: (target, settings) => board.peek(target, settings) ?? untold,
       refuses: () => null,
       peek: (target, settings) => board.peek(target, settings),
@@ -102,17 +107,26 @@ const watching = ({ world, catalogue, board, live }: Gateway): Trying => {
 }
 
 /** Who could count it, and what each would be sent: nobody, if whoever would be asked first speaks another format. */
-const counters = ({ catalogue }: Gateway, question: Question, plan: Plan): ReadonlyMap<Candidate, Prepared> => {
-  const fit = plan.candidates.flatMap((candidate): (readonly [Candidate, Prepared])[] => {
-    const prepared = prepare(question, candidate, factsOf(catalogue, candidate.instance, candidate.model))
-    return prepared?.unfit.length === 0 && prepared.onlyWithout.length === 0 ? [[candidate, prepared]] : []
+const counters = (
+  { catalogue }: Gateway,
+  question: InboundRequest,
+  plan: Plan,
+): ReadonlyMap<Candidate, OutboundRequest> => {
+  const fit = plan.candidates.flatMap((candidate): (readonly [Candidate, OutboundRequest])[] => {
+    const prepared = prepareRequest(question, candidate, factsOf(catalogue, candidate.instance, candidate.model))
+    return prepared?.unfit.length === 0 && prepared.droppable.length === 0 ? [[candidate, prepared]] : []
   })
-  const speaks = ([, { protocol }]: readonly [Candidate, Prepared]) => protocol.name === question.protocol.name
+  const speaks = ([, { protocol }]: readonly [Candidate, OutboundRequest]) => protocol.name === question.protocol.name
   return new Map(fit[0] && speaks(fit[0]) ? fit.filter(speaks) : [])
 }
 
 /** The question as it would be asked for an answer, at the path for counting. */
-const sent = (question: Question, counting: Counting, { instance }: Candidate, prepared: Prepared): Sent<number> => {
+const sent = (
+  question: InboundRequest,
+  counting: TokenCounting,
+  { instance }: Candidate,
+  prepared: OutboundRequest,
+): Sent<number> => {
   const { protocol, url, auth } = prepared
   const quirks = instance.provider.quirks
   return {

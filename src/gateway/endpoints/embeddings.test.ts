@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, type SettingsInput } from '../../../test/support/gateway.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
-import type { Received } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
-import { embed } from './embeddings.ts'
+import { serveEmbeddings } from './embeddings.ts'
 import { explain } from './explain.ts'
 
 const OPENAI: Partial<Provider> = { embeds: { protocol: 'openai-embeddings', models: ['m'] } }
@@ -26,7 +26,7 @@ const cohere = instance('cohere', ['k1'], COHERE)
 /** With a number no double holds, which has to arrive as it is. */
 const BODY = '{"model":"m", "input":["a","b"], "mine":12345678901234567890, "encoding_format":"float"}'
 
-const received = (body: string, query = ''): Received => ({
+const received = (body: string, query = ''): IncomingRequest => ({
   id: 'req_test',
   method: 'POST',
   path: '/v1/embeddings',
@@ -44,7 +44,7 @@ const asking = async (
 ) => {
   const made = bench(instances, script, settings)
   const reply = new CapturedReply()
-  const done = embed(made.gateway, received(typeof body === 'string' ? body : JSON.stringify(body)), reply)
+  const done = serveEmbeddings(made.gateway, received(typeof body === 'string' ? body : JSON.stringify(body)), reply)
   await made.world.pass(ms)
   await done
   return { ...made, reply, called: made.world.calls }
@@ -288,7 +288,7 @@ test('embed: five failures open the circuit, and then nobody is asked', async ()
   const statuses: (number | null)[] = []
   for (let turn = 0; turn < 4; turn++) {
     const reply = new CapturedReply()
-    const done = embed(gateway, received(BODY), reply)
+    const done = serveEmbeddings(gateway, received(BODY), reply)
     await world.pass(5_000)
     await done
     statuses.push(reply.status)
@@ -310,15 +310,15 @@ test('embed: the time for everything ends it', async () => {
 test('embed: a client that leaves ends the call upstream, and nothing is booked against anybody', async () => {
   const { gateway, world, news } = bench([first], () => {})
   const reply = new CapturedReply()
-  const done = embed(gateway, received(BODY), reply)
+  const done = serveEmbeddings(gateway, received(BODY), reply)
   await world.settle()
   reply.leave()
   await done
   assert.equal(world.calls[0]?.aborted, true)
   assert.equal(reply.over, 'cut')
   assert.equal(world.timers(), 0)
-  assert.equal(gateway.live.size, 0)
-  assert.equal(gateway.board.inFlight(first, first.keys[0] ?? assert.fail()), 0)
+  assert.equal(gateway.activeCalls.size, 0)
+  assert.equal(gateway.health.inFlight(first, first.keys[0] ?? assert.fail()), 0)
   assert.ok(!news.some(({ event }) => event === 'circuit' || event === 'key'))
 })
 

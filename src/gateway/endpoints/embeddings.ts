@@ -5,7 +5,7 @@
 
 import type { EmbeddingsAnswer, EmbeddingsRequest } from '../../core/embeddings.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
 import { pathStep } from '../../core/path-step.ts'
@@ -20,13 +20,13 @@ import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { lengthOf } from '../../protocols/embeddings/vectors.ts'
 import { protocols } from '../../protocols/index.ts'
-import { conduct } from '../call/call-lifecycle.ts'
-import { refuseAndRecord } from '../call/recorder.ts'
+import { runCall } from '../call/call-lifecycle.ts'
+import { writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { ownHeaders, type Question } from '../upstream/outbound-request.ts'
+import { type InboundRequest, ownHeaders } from '../upstream/outbound-request.ts'
 import { readBody, readInTurns } from '../upstream/parse-request.ts'
-import { askForBody, type Body, type Read, type Sent } from './json-call.ts'
+import { type Body, callForBody, type Read, type Sent } from './json-call.ts'
 
 /** What the log calls it. */
 export const EMBEDDINGS = 'embeddings'
@@ -34,10 +34,10 @@ export const EMBEDDINGS = 'embeddings'
 /** Its errors have OpenAI's shape, like the rest of it. */
 const protocol = protocols['openai-chat']
 
-export const embed = (gateway: Gateway, received: Received, reply: Reply): Promise<void> =>
-  conduct({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (stop, record) => {
+export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> =>
+  runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (stop, record) => {
     const refuse = (failure: Failure, soonest: number | null) =>
-      refuseAndRecord(protocol, reply, record, failure, soonest)
+      writeAndRecordError(protocol, reply, record, failure, soonest)
     const config = gateway.config()
     const asked = asEmbeddings(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
     if (!asked.ok) return refuse(asked.failure, null)
@@ -46,7 +46,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     const plan = planFor(gateway, config, request.model, draftEmbeddings)
     if (!plan.ok) return refuse(plan.failure, null)
 
-    const opened = await askForBody(gateway, {
+    const opened = await callForBody(gateway, {
       client: received.client,
       clientKey: received.clientKey,
       holder: received.holder,
@@ -56,7 +56,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
       stop,
       record,
       prepare: (candidate) => prepareEmbeddings(asked.value, candidate),
-      heard: (target, headers) => gateway.board.heard(target, headers),
+      heard: (target, headers) => gateway.health.heard(target, headers),
     })
     if (stop.reason?.kind === 'client_gone') {
       if (opened.ok) opened.ticket.release()
@@ -69,7 +69,7 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     record.answeredBy(withIgnored(opened, request))
     const { answer, passes } = opened.value
     const text = passes && opened.flow.whole !== null ? opened.flow.whole : written(answer, request, opened)
-    record.begun = true
+    record.responseStarted = true
     reply.head(200, {
       'content-type': 'application/json',
       ...record.headers(),
@@ -79,9 +79,9 @@ export const embed = (gateway: Gateway, received: Received, reply: Reply): Promi
     record.end('answered', 200)
   })
 
-type Asked = Pick<Question, 'source' | 'body' | 'members'> & { readonly request: EmbeddingsRequest }
+type Asked = Pick<InboundRequest, 'source' | 'body' | 'members'> & { readonly request: EmbeddingsRequest }
 
-export const askEmbeddings = (source: string, limits: ExtentLimits): Outcome<Asked> =>
+export const parseEmbeddings = (source: string, limits: ExtentLimits): Outcome<Asked> =>
   asEmbeddings(readBody(source, limits))
 
 const asEmbeddings = (read: ReturnType<typeof readBody>): Outcome<Asked> => {
@@ -123,7 +123,7 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
     body,
     dropped: paths(false),
     unfit: paths(true),
-    onlyWithout: [],
+    droppable: [],
     doubts: [],
     decodeFailure: format.decodeFailure,
     // What its token counts mean is said of answers that are text.

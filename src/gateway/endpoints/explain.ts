@@ -3,7 +3,7 @@
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import type { Received } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isList, isObject, type Json, type JsonObject, list, parseJson } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -14,16 +14,16 @@ import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { byStyle, protocols } from '../../protocols/index.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { prepare, type Question } from '../upstream/outbound-request.ts'
-import { ask } from '../upstream/parse-request.ts'
-import { askEmbeddings, EMBEDDINGS, prepareEmbeddings } from './embeddings.ts'
+import { type InboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
+import { parseRequest } from '../upstream/parse-request.ts'
+import { EMBEDDINGS, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
-export const explain = (gateway: Gateway, received: Received): Outcome<JsonObject> => {
+export const explain = (gateway: Gateway, received: IncomingRequest): Outcome<JsonObject> => {
   if (isEmbeddings(received)) return explainEmbeddings(gateway, received)
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
-  const asked = ask(protocol, received.body, received.headers, gateway.config().settings.limit)
+  const asked = parseRequest(protocol, received.body, received.headers, gateway.config().settings.limit)
   if (!asked.ok) return asked
   const question = asked.value
   const config = gateway.config()
@@ -37,8 +37,8 @@ export const explain = (gateway: Gateway, received: Received): Outcome<JsonObjec
   return good({ ...explained(question.request.model, plan.value, now), style: protocol.style })
 }
 
-const explainEmbeddings = (gateway: Gateway, { body }: Received): Outcome<JsonObject> => {
-  const asked = askEmbeddings(body, gateway.config().settings.limit)
+const explainEmbeddings = (gateway: Gateway, { body }: IncomingRequest): Outcome<JsonObject> => {
+  const asked = parseEmbeddings(body, gateway.config().settings.limit)
   if (!asked.ok) return asked
   const { model } = asked.value.request
   const config = gateway.config()
@@ -60,7 +60,7 @@ const explainEmbeddings = (gateway: Gateway, { body }: Received): Outcome<JsonOb
 
 /** Which of a candidate's keys may be tried at this moment. */
 const keysNow = (
-  { board }: Gateway,
+  { health: board }: Gateway,
   { settings }: Config,
   candidate: Candidate,
   keys: Iterable<ProviderKey>,
@@ -75,22 +75,22 @@ const keysNow = (
   })
 
 /** What the candidate would be sent, and what it could not be. */
-const fit = ({ catalogue, board }: Gateway, question: Question, candidate: Candidate): JsonObject => {
+const fit = ({ catalogue, health: board }: Gateway, question: InboundRequest, candidate: Candidate): JsonObject => {
   const lacking = new Set(board.lacking(candidate.instance))
-  const prepared = prepare(question, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
+  const prepared = prepareRequest(question, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {
-    fit: prepared.unfit.length === 0 && prepared.onlyWithout.length === 0 && prepared.doubts.length === 0,
+    fit: prepared.unfit.length === 0 && prepared.droppable.length === 0 && prepared.doubts.length === 0,
     style: prepared.protocol.style,
     unfit_for: prepared.unfit,
-    only_without: prepared.onlyWithout,
+    only_without: prepared.droppable,
     doubts: prepared.doubts.map((doubt) => ({ ...doubt })),
     dropped: prepared.dropped,
   }
 }
 
 /** Which call's body it is: as the query says, or by what only that style has. What could be either is chat completions. */
-const styleOf = ({ body, query, headers }: Received): Outcome<ClientProtocol> => {
+const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProtocol> => {
   const said = new URLSearchParams(query).get('style')
   if (said !== null) {
     const named = byStyle.get(said)
@@ -105,7 +105,7 @@ const styleOf = ({ body, query, headers }: Received): Outcome<ClientProtocol> =>
 }
 
 /** A list to be embedded has texts or tokens in it; what a response is asked about has items. */
-const isEmbeddings = ({ body, query }: Received): boolean => {
+const isEmbeddings = ({ body, query }: IncomingRequest): boolean => {
   const said = new URLSearchParams(query).get('style')
   if (said !== null) return said === EMBEDDINGS
   try {

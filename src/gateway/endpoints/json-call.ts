@@ -9,16 +9,16 @@ import type { Json } from '../../core/json.ts'
 import type { HeaderLookup, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Auth, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
-import type { Stop } from '../call/cancellation.ts'
+import type { Cancellation } from '../call/cancellation.ts'
 import type { Recorder } from '../call/recorder.ts'
-import { firstToOpen, type Lost, type Trying, type Won } from '../routing/router.ts'
+import { type NotRouted, type Routed, type RoutingDeps, route } from '../routing/router.ts'
 import type { AnswerFormat } from '../upstream/answer-reader.ts'
 import { Attempt } from '../upstream/attempt.ts'
 import { type LateBody, writeInTurns } from '../upstream/late-body.ts'
-import { type Fitness, identityOf } from '../upstream/outbound-request.ts'
+import { type Compatibility, identityOf } from '../upstream/outbound-request.ts'
 
 /** What one candidate would be sent, and how its answer is read. */
-export type Sent<T> = Fitness & {
+export type Sent<T> = Compatibility & {
   readonly url: string
   readonly headers: (key: ProviderKey) => Readonly<Record<string, string>>
   readonly auth: Auth
@@ -43,7 +43,7 @@ export type Call<T> = {
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
-  readonly stop: Stop
+  readonly stop: Cancellation
   readonly record: Recorder
   readonly prepare: (candidate: Candidate) => Sent<T> | null
   /** A target's head has come. */
@@ -51,10 +51,10 @@ export type Call<T> = {
 }
 
 /** `value`: the answer, read; `flow.whole` is its text. The ticket is the caller's to end. */
-export type Body<T> = Won<Sent<T>> & { readonly value: T }
+export type Body<T> = Routed<Sent<T>> & { readonly value: T }
 
-export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<T> | Lost> => {
-  const { world, live } = tools
+export const callForBody = async <T>(tools: RoutingDeps, call: Call<T>): Promise<Body<T> | NotRouted> => {
+  const { world, activeCalls: live } = tools
   const { client, clientKey, holder, plan, config, keysOf, stop, record, heard } = call
   const { settings } = config
   const bodies = new Map<Candidate, Sent<T> | null>()
@@ -83,16 +83,16 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
       key: target.key,
       translated: null,
       stream: false,
-      hold: Number.POSITIVE_INFINITY,
-      textless: true,
-      forgiving: false,
+      holdbackMs: Number.POSITIVE_INFINITY,
+      allowEmptyText: true,
+      skipMalformedEvents: false,
       settings,
       client: holder,
-      heard: (lookup) => heard(target, lookup),
+      onHeaders: (lookup) => heard(target, lookup),
     })
-  live.within(world, stop, settings.timeout.request)
+  live.startDeadline(world, stop, settings.timeout.request)
   try {
-    const opened = await firstToOpen(
+    const opened = await route(
       tools,
       {
         id: record.id,
@@ -111,7 +111,7 @@ export const askForBody = async <T>(tools: Trying, call: Call<T>): Promise<Body<
     if (!found) throw new Error('an answer was taken that nobody has read')
     return { ...opened, value: found.value }
   } finally {
-    stop.untimed()
+    stop.clearDeadline()
   }
 }
 

@@ -15,12 +15,12 @@ const modelsOf =
       instance,
     )
     return [
-      ...new Set([...instance.models, ...(usual === undefined ? [] : [usual]), ...gateway.board.models(instance)]),
+      ...new Set([...instance.models, ...(usual === undefined ? [] : [usual]), ...gateway.health.models(instance)]),
     ]
   }
 
 export const statusPage = (gateway: Gateway): JsonObject =>
-  providersStatus(gateway.board, gateway.config(), modelsOf(gateway))
+  providersStatus(gateway.health, gateway.config(), modelsOf(gateway))
 
 export type HealthFacts = {
   readonly version: string
@@ -42,7 +42,7 @@ export type HealthProblem = {
 export const healthPage = (gateway: Gateway, { version, uptime, draining, problems }: HealthFacts): JsonObject => {
   const config = gateway.config()
   const configured = config.instances.length
-  const { closed, available } = standing(gateway.board, config, modelsOf(gateway))
+  const { closed, available } = standing(gateway.health, config, modelsOf(gateway))
   const degraded = closed < configured || problems.length > 0
   return {
     status: draining ? 'draining' : configured === 0 ? 'unconfigured' : degraded ? 'degraded' : 'ok',

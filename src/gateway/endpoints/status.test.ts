@@ -7,7 +7,7 @@ import { stillWorld } from '../../../test/support/still-world.ts'
 import type { Config } from '../../core/config.ts'
 import { type FailureKind, fail } from '../../core/failure.ts'
 import type { Settings } from '../../core/settings.ts'
-import { Board } from '../health/upstream-health.ts'
+import { UpstreamHealth } from '../health/upstream-health.ts'
 import { providersStatus, standing } from './status.ts'
 
 const MODELS = ['used', 'unused']
@@ -20,7 +20,7 @@ const given = (failures: readonly (readonly [key: string, model: string, kind: F
     circuit: { ...defaultSettings.circuit, consecutiveFailures: 2, resetTimeout: 60_000, slowStart: 0 },
   }
   const world = stillWorld()
-  const board = new Board(world, () => {})
+  const board = new UpstreamHealth(world, () => {})
   const one = instance('p', KEYS)
   const config: Config = { settings, instances: [one], routes: new Map() }
   for (const [id, model, kind] of failures) {

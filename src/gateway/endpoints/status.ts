@@ -5,13 +5,13 @@ import type { JsonObject } from '../../core/json.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, deploymentId, endpointId, keyId, modelId } from '../../core/target.ts'
-import type { Board } from '../health/upstream-health.ts'
+import type { UpstreamHealth } from '../health/upstream-health.ts'
 import { identityOf } from '../upstream/outbound-request.ts'
 
 type State = 'closed' | 'open' | 'half_open'
 
 export const providersStatus = (
-  board: Board,
+  board: UpstreamHealth,
   config: Config,
   modelsOf: (instance: Instance) => readonly string[],
 ): JsonObject => ({
@@ -27,7 +27,7 @@ export type Standing = {
 }
 
 export const standing = (
-  board: Board,
+  board: UpstreamHealth,
   config: Config,
   modelsOf: (instance: Instance) => readonly string[],
 ): Standing => {
@@ -41,7 +41,7 @@ export const standing = (
 }
 
 const providerStatus = (
-  board: Board,
+  board: UpstreamHealth,
   settings: Settings,
   instance: Instance,
   models: readonly string[],
@@ -88,7 +88,7 @@ const isOut = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][numbe
 type Circuit = { readonly state: State; readonly retryAt: number | null }
 
 /** The base URL: every key and model of the provider passes its circuit. */
-const endpointStatus = (board: Board, settings: Settings, instance: Instance) => {
+const endpointStatus = (board: UpstreamHealth, settings: Settings, instance: Instance) => {
   const circuit = circuitAt(board, settings, endpointId(instance))
   return statusOf(board, circuit, board.gate(endpointId(instance)) !== undefined)
 }
@@ -97,7 +97,7 @@ const endpointStatus = (board: Board, settings: Settings, instance: Instance) =>
  * A provider's circuit: open when its base URL's is, or every model's. A model that was not requested so far counts as
  * closed. The counts are sums over the deployments.
  */
-const circuitOf = (board: Board, settings: Settings, instance: Instance, models: readonly string[]) => {
+const circuitOf = (board: UpstreamHealth, settings: Settings, instance: Instance, models: readonly string[]) => {
   const endpoint = circuitAt(board, settings, endpointId(instance))
   const inner = sum(models.map((model) => modelCircuit(board, settings, candidate(instance, model))))
   const { state, retryAt } = worse(endpoint, inner)
@@ -119,7 +119,7 @@ const circuitOf = (board: Board, settings: Settings, instance: Instance, models:
   }
 }
 
-const circuitAt = (board: Board, settings: Settings, id: string): Circuit => {
+const circuitAt = (board: UpstreamHealth, settings: Settings, id: string): Circuit => {
   const { at, retryAt } = board.phase(id, settings)
   return { state: at, retryAt: at === 'closed' ? null : retryAt }
 }
@@ -128,14 +128,14 @@ const circuitAt = (board: Board, settings: Settings, id: string): Circuit => {
  * The circuit of one key at one model. An attempt passes the model's own circuit too (an overloaded model is out with
  * every key), so the state is that of the one which is further from closed.
  */
-const deploymentCircuit = (board: Board, settings: Settings, target: Candidate, key: ProviderKey): Circuit =>
+const deploymentCircuit = (board: UpstreamHealth, settings: Settings, target: Candidate, key: ProviderKey): Circuit =>
   worse(
     circuitAt(board, settings, modelId(target)),
     circuitAt(board, settings, deploymentId({ candidate: target, key })),
   )
 
 /** A model's circuit: open when it is open on every key. */
-const modelCircuit = (board: Board, settings: Settings, target: Candidate): Circuit =>
+const modelCircuit = (board: UpstreamHealth, settings: Settings, target: Candidate): Circuit =>
   sum(target.instance.keys.map((key) => deploymentCircuit(board, settings, target, key)))
 
 /** Closed while any of them is; else half open if any is; else open. */
@@ -155,13 +155,13 @@ const worse = (one: Circuit, other: Circuit): Circuit => {
   return (one.retryAt ?? 0) >= (other.retryAt ?? 0) ? one : other
 }
 
-const statusOf = (board: Board, { state, retryAt }: Circuit, resting: boolean) => ({
+const statusOf = (board: UpstreamHealth, { state, retryAt }: Circuit, resting: boolean) => ({
   status: state === 'open' || resting ? 'unavailable' : state === 'half_open' ? 'degraded' : 'available',
   circuit: { state, retry_at: board.iso(retryAt) },
 })
 
 /** A model, and each key at it: a deployment. */
-const modelStatus = (board: Board, settings: Settings, target: Candidate) => ({
+const modelStatus = (board: UpstreamHealth, settings: Settings, target: Candidate) => ({
   id: target.model,
   ...statusOf(board, modelCircuit(board, settings, target), board.gate(modelId(target)) !== undefined),
   keys: target.instance.keys.map((key) => {
@@ -178,7 +178,7 @@ const modelStatus = (board: Board, settings: Settings, target: Candidate) => ({
 
 const STATUSES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exhausted', 'suspended', 'disabled'])
 
-const keyStatus = (board: Board, instance: Instance, key: ProviderKey, models: readonly string[]) => {
+const keyStatus = (board: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
   const own = board.gate(keyId(instance, key))
   // A limit holds for a key at a model; the key is limited when it is so at every model in use.
   const perModel = models.map((model) => board.gate(deploymentId({ candidate: candidate(instance, model), key })))

@@ -5,13 +5,13 @@ import { stillWorld } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Target } from '../../core/target.ts'
-import { Remembered } from './bounded-map.ts'
-import { Board } from './upstream-health.ts'
+import { BoundedMap } from './bounded-map.ts'
+import { UpstreamHealth } from './upstream-health.ts'
 
 const MOST = 10_000
 
 test('remembered: what has not been set longest is forgotten first, save what matters', () => {
-  const kept = new Remembered<string>((value) => value === 'matters')
+  const kept = new BoundedMap<string>((value) => value === 'matters')
   kept.set('first', 'matters')
   for (let n = 0; n < 3 * MOST; n++) kept.set(`name ${n}`, 'x')
   assert.equal(kept.get('first'), 'matters')
@@ -20,7 +20,7 @@ test('remembered: what has not been set longest is forgotten first, save what ma
 })
 
 test('remembered: where everything matters the oldest is forgotten all the same', () => {
-  const kept = new Remembered<number>(() => true)
+  const kept = new BoundedMap<number>(() => true)
   for (let n = 0; n < MOST + 500; n++) kept.set(`name ${n}`, n)
   const left = Array.from({ length: MOST + 500 }, (_, n) => n).filter((n) => kept.get(`name ${n}`) !== undefined)
   assert.ok(left.length >= MOST / 2 && left.length <= MOST, `${left.length} are left`)
@@ -32,7 +32,7 @@ for (const [what, matters] of [
   ['that do not', false],
 ] as const)
   test(`remembered: of names ${what} as long as a request no more than a few are kept`, () => {
-    const kept = new Remembered<number>(() => matters)
+    const kept = new BoundedMap<number>(() => matters)
     const long = (n: number) => `${n}${'x'.repeat(100_000)}`
     for (let n = 0; n < 500; n++) {
       kept.set(long(n), n)
@@ -72,7 +72,7 @@ const cases = [
 
 for (const [what, kind, others] of cases)
   test(`board: ${what} is not forgotten for the many names clients think of`, () => {
-    const board = new Board(stillWorld(), () => {})
+    const board = new UpstreamHealth(stillWorld(), () => {})
     const out = at('a')
     const attempt = (target: Target, failure: Parameters<typeof fail>[0] | null) => {
       const ticket = board.admit(target, defaultSettings, 'normal')

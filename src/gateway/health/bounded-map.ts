@@ -10,7 +10,7 @@ const MOST_CHARACTERS = 2_000_000
  * In two generations instead of in the order of setting: nothing is ever taken out of a map and put in again, for which
  * V8 makes a new table every few times.
  */
-export class Remembered<T> {
+export class BoundedMap<T> {
   #newer = new Map<string, T>()
   #older: ReadonlyMap<string, T> = new Map()
   readonly #matters: (value: T) => boolean

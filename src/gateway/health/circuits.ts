@@ -6,7 +6,7 @@ import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/health/breaker.ts'
 import { warmAfter } from '../../policy/health/slow-start.ts'
-import { Remembered } from './bounded-map.ts'
+import { BoundedMap } from './bounded-map.ts'
 
 /** `answers`: of a deployment that answers well, but whose answers may be empty. */
 export type Scope = 'deployment' | 'model' | 'endpoint' | 'answers'
@@ -51,7 +51,7 @@ const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as
 export class Circuits {
   readonly #world: World
   readonly #tell: (news: GatewayEvent) => void
-  readonly #states = new Remembered<State>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
+  readonly #states = new BoundedMap<State>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
   /** The rules for answers, made of these settings. */
   #answers: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 

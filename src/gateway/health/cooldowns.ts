@@ -4,8 +4,8 @@ import { type Failure, rowOf } from '../../core/failure.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
-import { type Gate, type GateWhy, isShut, onTrial, shut } from '../../policy/health/cooldown.ts'
-import { Remembered } from './bounded-map.ts'
+import { type Cooldown, type CooldownReason, isShut, onTrial, shut } from '../../policy/health/cooldown.ts'
+import { BoundedMap } from './bounded-map.ts'
 
 /** Keys refused within so long (ms) of each other are refused together. */
 const TOGETHER = 60_000
@@ -13,13 +13,13 @@ const TOGETHER = 60_000
 /** A key whose rest is over is tried by one request: so long (ms) the others wait for what becomes of it. */
 const TRIAL = 30_000
 
-export class Gates {
+export class Cooldowns {
   readonly #world: World
   readonly #tell: (news: GatewayEvent) => void
   /** Of a moment of the monotonic clock. */
   readonly #iso: (at: number) => string
   /** Clients can think of many models that are missing. */
-  readonly #gates = new Remembered<Gate>(({ why }) => why !== 'model_missing')
+  readonly #gates = new BoundedMap<Cooldown>(({ why }) => why !== 'model_missing')
 
   constructor(world: World, tell: (news: GatewayEvent) => void, iso: (at: number) => string) {
     this.#world = world
@@ -28,16 +28,16 @@ export class Gates {
   }
 
   /** The gate of that name, if it is shut. */
-  of(id: string): Gate | undefined {
+  of(id: string): Cooldown | undefined {
     const gate = this.#gates.get(id)
     return gate && isShut(gate, this.#world.now()) ? gate : undefined
   }
 
   /** Of the gates that keep a target from being tried the one that is shut longest. */
-  shut(target: Target): Gate | undefined {
+  shut(target: Target): Cooldown | undefined {
     // Nearly always: then no name is made to look for.
     if (this.#gates.isEmpty) return undefined
-    let longest: Gate | undefined
+    let longest: Cooldown | undefined
     for (const id of gatesOf(target)) {
       const gate = this.of(id)
       if (gate && gate.until > (longest?.until ?? 0)) longest = gate
@@ -107,7 +107,7 @@ export class Gates {
     this.release(target)
   }
 
-  #shut(id: string, why: GateWhy, target: Target, failure: Failure): void {
+  #shut(id: string, why: CooldownReason, target: Target, failure: Failure): void {
     const now = this.#world.now()
     const before = this.#gates.get(id)
     const series = why === 'suspended' && this.#allRefused(target) ? undefined : before
@@ -146,4 +146,4 @@ const gatesOf = (target: Target): readonly string[] => {
 }
 
 /** What costs a failed attempt to find out is found out by one request, not by all that wait. */
-const TRIED_BY_ONE: ReadonlySet<GateWhy> = new Set(['quota_exhausted', 'suspended', 'disabled'])
+const TRIED_BY_ONE: ReadonlySet<CooldownReason> = new Set(['quota_exhausted', 'suspended', 'disabled'])

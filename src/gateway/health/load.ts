@@ -5,7 +5,7 @@ import { type Candidate, deploymentId, keyId, modelId, type Target } from '../..
 import type { World } from '../../core/world.ts'
 import { cost, type Ewma, observe, quantiles } from '../../policy/health/latency.ts'
 import { type Limit, leftOf, type Quota, quotaIn } from '../../policy/health/quota.ts'
-import { Remembered } from './bounded-map.ts'
+import { BoundedMap } from './bounded-map.ts'
 
 /** The status page shows so many models of a provider at most, with names of so many characters: clients choose them. */
 const MOST_MODELS = 200
@@ -19,15 +19,15 @@ type Samples = { readonly values: number[]; next: number }
 
 type Load = { inFlight: number; requests: number }
 
-export class Traffic {
+export class UpstreamLoad {
   readonly #world: World
   readonly #load = new Map<string, Load>()
   /** Requests under way by instance, whichever its keys. */
   readonly #busy = new Map<string, number>()
-  readonly #speed = new Remembered<Ewma>()
-  readonly #samples = new Remembered<Samples>()
+  readonly #speed = new BoundedMap<Ewma>()
+  readonly #samples = new BoundedMap<Samples>()
   /** What the upstream last said is left of a key's limits, which most count for each model. */
-  readonly #quotas = new Remembered<Quota>()
+  readonly #quotas = new BoundedMap<Quota>()
   /** Models that were asked for, by instance. */
   readonly #asked = new Map<string, Set<string>>()
 

@@ -1,7 +1,7 @@
 /** What vendors have refused of requests: members they do not take and seals they did not make. Kept for ten minutes. */
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
-import { Remembered } from './bounded-map.ts'
+import { BoundedMap } from './bounded-map.ts'
 
 /** ms; after that the vendor is sent it again, since vendors change. */
 const KEPT = 600_000
@@ -9,9 +9,9 @@ const KEPT = 600_000
 export class Refusals {
   readonly #world: World
   /** Until when, by the model at its provider and what it refused. */
-  readonly #until = new Remembered<number>()
+  readonly #until = new BoundedMap<number>()
   /** Until when any of them is kept, by model. */
-  readonly #untilAny = new Remembered<number>()
+  readonly #untilAny = new BoundedMap<number>()
 
   constructor(world: World) {
     this.#world = world

@@ -2,17 +2,17 @@
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
-import { type Budget, firstTry, mayRepeat, noTries } from '../../policy/retry/retry-budget.ts'
+import { firstTry, mayRepeat, noTries, type RetryBudget } from '../../policy/retry/retry-budget.ts'
 import { earn, hedgeAfter, noCredit, spend, type Wait, waited } from '../../policy/routing/hedge.ts'
-import { Remembered } from './bounded-map.ts'
+import { BoundedMap } from './bounded-map.ts'
 
 /** Whole answers take longer to open than streams: their waits are told apart. */
 export type Way = 'streamed' | 'whole'
 
-export class Repeats {
+export class RetryBudgets {
   readonly #world: World
-  readonly #budgets = new Remembered<Budget>()
-  readonly #waits = new Remembered<readonly Wait[]>()
+  readonly #budgets = new BoundedMap<RetryBudget>()
+  readonly #waits = new BoundedMap<readonly Wait[]>()
   #credit = noCredit
 
   constructor(world: World) {
@@ -52,7 +52,7 @@ export class Repeats {
     this.#waits.set(id, waited(this.#waits.get(id) ?? [], ms, this.#world.now()))
   }
 
-  #budget(id: string): Budget {
+  #budget(id: string): RetryBudget {
     return this.#budgets.get(id) ?? noTries
   }
 }

@@ -9,7 +9,7 @@ import type { Settings } from '../../core/settings.ts'
 import type { Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import { providersStatus } from '../endpoints/status.ts'
-import { type Admission, Board, type Ticket } from './upstream-health.ts'
+import { type Admission, type AttemptPermit, UpstreamHealth } from './upstream-health.ts'
 
 const instanceOf = (keys: readonly string[]): Instance => ({
   id: 'p',
@@ -26,7 +26,7 @@ const MINUTE = 60_000
 /** Fails the keys in turn, each as soon as it may be tried again; for how many minutes each then rests, and as what. */
 const rests = async (keys: readonly string[], turns: readonly string[], kind: FailureKind = 'auth') => {
   const world = stillWorld()
-  const board = new Board(world, () => {})
+  const board = new UpstreamHealth(world, () => {})
   const instance = instanceOf(keys)
   const seen: string[] = []
   for (const turn of turns) {
@@ -77,7 +77,7 @@ test('board: a key that was disabled before the others were refused is tried aga
 for (const kind of ['client_gone', 'deadline', 'status', 'rate_limited'] as const)
   test(`board: a try of a rested key that ends in ${kind} says nothing of the key: the next may try`, async () => {
     const world = stillWorld()
-    const board = new Board(world, () => {})
+    const board = new UpstreamHealth(world, () => {})
     const instance = instanceOf(['a'])
     const [key = assert.fail()] = instance.keys
     const at = (model: string): Target => ({ candidate: { instance, model, because: '', weight: 1 }, key })
@@ -106,14 +106,14 @@ const recovered = async (circuit: Partial<Settings['circuit']> = {}) => {
     circuit: { ...defaultSettings.circuit, resetTimeout: 60_000, consecutiveFailures: 2, ...circuit },
   }
   const world = stillWorld()
-  const board = new Board(world, () => {})
+  const board = new UpstreamHealth(world, () => {})
   const instance = instanceOf(['a', 'b'])
   const at = (id: string, model = 'm'): Target => ({
     candidate: { instance, model, because: '', weight: 1 },
     key: instance.keys.find((key) => key.id === id) ?? assert.fail(),
   })
   const try_ = (how: Admission = 'normal', target = at('a')) => board.admit(target, settings, how)
-  const open = (how: Admission = 'normal', target = at('a')): Ticket => {
+  const open = (how: Admission = 'normal', target = at('a')): AttemptPermit => {
     const ticket = try_(how, target)
     assert.ok('failed' in ticket, JSON.stringify(ticket))
     return ticket
@@ -159,7 +159,7 @@ test('board: whoever asks one request after another never notices', async () => 
 test('board: what has ended makes room, whichever way', async () => {
   const { open, fill, probe } = await recovered()
   probe.done()
-  const ends: ((ticket: Ticket) => void)[] = [
+  const ends: ((ticket: AttemptPermit) => void)[] = [
     (ticket) => ticket.done(),
     (ticket) => ticket.release(),
     (ticket) => ticket.failed(fail('conflict', 'x')),
@@ -223,7 +223,10 @@ test('board: a model that recovers starts slowly with all its keys', async () =>
 test('board: a deployment whose answers are empty is not asked for a while: half of ten', async () => {
   const { board, world, settings, at, open } = await recovered({ slowStart: 0 })
   const own = () => board.counts('p b m', settings)
-  const ends: ((ticket: Ticket) => void)[] = [(ticket) => ticket.done(), (ticket) => ticket.failed(fail('empty', 'x'))]
+  const ends: ((ticket: AttemptPermit) => void)[] = [
+    (ticket) => ticket.done(),
+    (ticket) => ticket.failed(fail('empty', 'x')),
+  ]
   for (let n = 0; n < 9; n++) ends[n % 2]?.(open('normal', at('b')))
   assert.equal(board.peek(at('b'), settings), null)
   open('normal', at('b')).failed(fail('empty', 'x'))
@@ -264,7 +267,7 @@ test('board: four empty answers of ten are put up with', async () => {
 test('board: what is told of them says what it is about', async () => {
   const world = stillWorld()
   const news: GatewayEvent[] = []
-  const board = new Board(world, (item) => news.push(item))
+  const board = new UpstreamHealth(world, (item) => news.push(item))
   const instance = instanceOf(['a'])
   const target: Target = {
     candidate: { instance, model: 'm', because: '', weight: 1 },

@@ -11,26 +11,26 @@ import { type Candidate, endpointId, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import type { counts } from '../../policy/health/breaker.ts'
-import type { Gate, GateWhy } from '../../policy/health/cooldown.ts'
+import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
 import type { Limit } from '../../policy/health/quota.ts'
-import { Remembered } from './bounded-map.ts'
+import { BoundedMap } from './bounded-map.ts'
 import { type Admission, Circuits, type Claims, type Phase } from './circuits.ts'
-import { Gates } from './cooldowns.ts'
-import { Traffic } from './load.ts'
+import { Cooldowns } from './cooldowns.ts'
+import { UpstreamLoad } from './load.ts'
 import { Refusals } from './refusals.ts'
-import { Repeats, type Way } from './retry-budgets.ts'
+import { RetryBudgets, type Way } from './retry-budgets.ts'
 
 export { type Admission, PAST_OPEN } from './circuits.ts'
 
 /** Why a target may not be tried now. `until` in ms of the monotonic clock; null: nobody knows. `told`: the upstream itself said so. */
 export type Refusal = {
-  readonly why: 'circuit' | 'warming' | GateWhy
+  readonly why: 'circuit' | 'warming' | CooldownReason
   readonly until: number | null
   readonly told?: true
 }
 
 /** An attempt's claim on its circuits and its key. The first of `done`, `failed` and `release` ends it; what comes after changes nothing. */
-export type Ticket = {
+export type AttemptPermit = {
   /** First content came (`ms` after the start): a success, unless it breaks off later. */
   commit(ms: number): void
   /** The answer is complete. */
@@ -45,17 +45,17 @@ const BELIEVED = 600_000
 
 const NONE: readonly UpstreamProtocolName[] = []
 
-export class Board {
+export class UpstreamHealth {
   readonly #world: World
   /** ms since 1970 at the monotonic clock's zero, as it was at the start. */
   readonly #epoch: number
   readonly #circuits: Circuits
-  readonly #gates: Gates
-  readonly #traffic: Traffic
-  readonly #repeats: Repeats
+  readonly #gates: Cooldowns
+  readonly #traffic: UpstreamLoad
+  readonly #repeats: RetryBudgets
   /** What vendors have refused of requests. */
   readonly refusals: Refusals
-  readonly #errors = new Remembered<{ readonly at: number; readonly failure: Failure }>()
+  readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
   /** Formats found missing at an endpoint, and until when (ms) that is believed. */
   readonly #lacking = new Map<string, Map<UpstreamProtocolName, number>>()
   #turn = 0
@@ -64,9 +64,9 @@ export class Board {
     this.#world = world
     this.#epoch = world.date() - world.now()
     this.#circuits = new Circuits(world, tell)
-    this.#gates = new Gates(world, tell, (at) => this.#clock(at))
-    this.#traffic = new Traffic(world)
-    this.#repeats = new Repeats(world)
+    this.#gates = new Cooldowns(world, tell, (at) => this.#clock(at))
+    this.#traffic = new UpstreamLoad(world)
+    this.#repeats = new RetryBudgets(world)
     this.refusals = new Refusals(world)
   }
 
@@ -85,13 +85,13 @@ export class Board {
   }
 
   /** A claim on the target, or why it may not be tried now. Cool-downs always hold. */
-  admit(target: Target, { circuit }: Settings, how: Admission): Ticket | Refusal {
+  admit(target: Target, { circuit }: Settings, how: Admission): AttemptPermit | Refusal {
     const shut = this.#shut(target)
     if (shut) return shut
     const claims = this.#circuits.claim(target, circuit, how)
     if ('why' in claims) return claims
     this.#gates.begin(target)
-    return new Board.#Claim(this, target, claims)
+    return new UpstreamHealth.#Claim(this, target, claims)
   }
 
   /** What an attempt ended with; undefined: without a verdict. */
@@ -101,7 +101,7 @@ export class Board {
       return this.#circuits.release(claims)
     }
     if (how === 'done') return this.#circuits.complete(claims)
-    const { counts, side } = rowOf(how)
+    const { charges: counts, side } = rowOf(how)
     const { id } = target.candidate.instance
     if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure: how })
     this.#circuits.failed(claims, counts, how.kind)
@@ -116,13 +116,13 @@ export class Board {
   }
 
   /** There is one for each attempt under way: an object, since five closures took four times as much. */
-  static readonly #Claim = class implements Ticket {
-    readonly #board: Board
+  static readonly #Claim = class implements AttemptPermit {
+    readonly #board: UpstreamHealth
     readonly #target: Target
     #claims: Claims
     #over = false
 
-    constructor(board: Board, target: Target, claims: Claims) {
+    constructor(board: UpstreamHealth, target: Target, claims: Claims) {
       this.#board = board
       this.#target = target
       this.#claims = claims
@@ -233,7 +233,7 @@ export class Board {
     return this.#turn
   }
 
-  gate(id: string): Gate | undefined {
+  gate(id: string): Cooldown | undefined {
     return this.#gates.of(id)
   }
 
@@ -269,4 +269,4 @@ export class Board {
   }
 }
 
-const refusalBy = ({ why, until, told }: Gate): Refusal => ({ why, until, ...(told && { told }) })
+const refusalBy = ({ why, until, told }: Cooldown): Refusal => ({ why, until, ...(told && { told }) })

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../../core/json.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
-import { Job } from './background-response.ts'
+import { BackgroundResponse } from './background-response.ts'
 
 const event = (type: string, sequence_number: number, more: object = {}) =>
   writeFrame(type, JSON.stringify({ type, sequence_number, ...more }))
@@ -18,7 +18,7 @@ type Kept = { readonly status: string; readonly response: JsonObject; readonly e
 const given = (room = () => true, gate = Promise.resolve()) => {
   const kept: Kept[] = []
   let gone = 0
-  const job = new Job({
+  const job = new BackgroundResponse({
     owner: 'me',
     queued: body('queued'),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
@@ -32,7 +32,7 @@ const given = (room = () => true, gate = Promise.resolve()) => {
   return { job, kept, gone: () => gone }
 }
 
-const cases: readonly (readonly [string, (job: Job) => void, readonly string[], readonly string[]])[] = [
+const cases: readonly (readonly [string, (job: BackgroundResponse) => void, readonly string[], readonly string[]])[] = [
   ['nothing yet', () => {}, [], []],
   ['begun', (job) => job.write(created), ['in_progress'], ['response.created']],
   [

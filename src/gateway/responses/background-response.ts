@@ -4,15 +4,15 @@
  */
 
 import { type Failure, fail } from '../../core/failure.ts'
-import type { Reply } from '../../core/http-exchange.ts'
+import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, number, object, parseObject, text } from '../../core/json.ts'
 import type { ResponseStatus } from '../../core/stored-response.ts'
 import { eventsIn } from './recording-writer.ts'
 
 /** What a job has said, as one event: its number, its name, and its JSON. */
-export type JobEvent = { readonly number: number; readonly type: string; readonly data: string }
+export type BackgroundEvent = { readonly number: number; readonly type: string; readonly data: string }
 
-export type JobOptions = {
+export type BackgroundOptions = {
   readonly owner: string
   /** The response before anything has been answered, queued. */
   readonly queued: JsonObject
@@ -24,7 +24,7 @@ export type JobOptions = {
    * Stores the response in its new state, unless its end is stored. Resolves when it is stored, or could not be in the time
    * allowed.
    */
-  readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly JobEvent[]) => Promise<void>
+  readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly BackgroundEvent[]) => Promise<void>
 }
 
 /** Characters of events it may say; more is no answer of a model. */
@@ -33,10 +33,10 @@ const MOST = 128 * 1024 * 1024
 /** Characters after which it is asked anew whether there is room for more. */
 const STEP = 64 * 1024
 
-export class Job implements Reply {
+export class BackgroundResponse implements ResponseWriter {
   readonly owner: string
-  readonly #options: JobOptions
-  readonly #events: JobEvent[] = []
+  readonly #options: BackgroundOptions
+  readonly #events: BackgroundEvent[] = []
   readonly #watchers = new Set<() => void>()
   #response: JsonObject
   #size = 0
@@ -47,7 +47,7 @@ export class Job implements Reply {
   #ending: Promise<void> | null = null
   #gone: () => void = () => {}
 
-  constructor(options: JobOptions) {
+  constructor(options: BackgroundOptions) {
     this.#options = options
     this.owner = options.owner
     this.#response = options.queued
@@ -66,7 +66,7 @@ export class Job implements Reply {
     return this.#size
   }
 
-  get events(): readonly JobEvent[] {
+  get events(): readonly BackgroundEvent[] {
     return this.#events
   }
 
@@ -161,7 +161,7 @@ export class Job implements Reply {
     const error = said ? { code: text(said.code) ?? 'server_error', message: failure.message } : made.error
     const response = { ...made, error: error ?? null }
     let next = (this.#events.at(-1)?.number ?? -1) + 1
-    const last: JobEvent[] = []
+    const last: BackgroundEvent[] = []
     const add = (type: string, more: JsonObject) => {
       last.push({ number: next, type, data: JSON.stringify({ type, sequence_number: next, ...more }) })
       next++
@@ -173,7 +173,7 @@ export class Job implements Reply {
   }
 
   /** Stores the end, then publishes it: what a client has seen to be complete survives a crash of the process. */
-  #finish(response: JsonObject, status: ResponseStatus, last: readonly JobEvent[]): void {
+  #finish(response: JsonObject, status: ResponseStatus, last: readonly BackgroundEvent[]): void {
     const publish = () => {
       this.#events.push(...last)
       this.#status = status

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Received } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { compact } from './compact.ts'
 
-const received: Received = {
+const received: IncomingRequest = {
   id: 'req_a',
   method: 'POST',
   path: '/v1/responses/compact',

@@ -1,19 +1,19 @@
 /** `POST /v1/responses/compact`: a conversation made shorter by whoever would answer it, to be gone on with by anybody. */
 
 import { type Failure, fail } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import { COMPACT, compactionItem, outputText } from '../../protocols/openai-responses/compaction.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
-import { turnAway, UNTRIED } from '../call/error-response.ts'
-import { lettersOf } from '../call/ids.ts'
+import { sendError, UNTRIED } from '../call/error-response.ts'
+import { randomLetters } from '../call/ids.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
-import { askInTurns } from '../upstream/parse-request.ts'
-import { respond } from './create-response.ts'
+import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { createResponse } from './create-response.ts'
 
-export const compact = async (gateway: Gateway, received: Received, reply: Reply): Promise<void> => {
-  const refuse = (failure: Failure) => turnAway(openaiResponses, reply, failure, received.id, UNTRIED)
-  const asked = await askInTurns(openaiResponses, received, gateway.config().settings.limit, gateway.world.turn)
+export const compact = async (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> => {
+  const refuse = (failure: Failure) => sendError(openaiResponses, reply, failure, received.id, UNTRIED)
+  const asked = await parseLargeRequest(openaiResponses, received, gateway.config().settings.limit, gateway.world.turn)
   if (!asked.ok) return refuse(asked.failure)
   const { model, input, instructions, previous_response_id, prompt_cache_key } = asked.value.body
   const items: readonly Json[] =
@@ -24,7 +24,7 @@ export const compact = async (gateway: Gateway, received: Received, reply: Reply
     store: false,
   }
   const answer = new Captured(reply)
-  await respond(gateway, { ...received, body: JSON.stringify(body) }, answer)
+  await createResponse(gateway, { ...received, body: JSON.stringify(body) }, answer)
   const response = answer.status === 200 ? object(parseJson(answer.text)) : undefined
   if (!response) return answer.passOn()
   // It would stand for all of the conversation from now on.
@@ -32,7 +32,7 @@ export const compact = async (gateway: Gateway, received: Received, reply: Reply
     return refuse(fail('truncated', 'The model did not bring its summary of the conversation to an end.'))
   const summary = outputText(response)
   if (summary === '') return refuse(fail('empty', 'The model gave no summary of the conversation.'))
-  const id = (prefix: string) => `${prefix}_${lettersOf(gateway.world, 24)}`
+  const id = (prefix: string) => `${prefix}_${randomLetters(gateway.world, 24)}`
   const kept = items
     .filter(isObject)
     .filter(isUsers)
@@ -65,14 +65,14 @@ const named = (item: JsonObject, id: string): JsonObject => ({
 })
 
 /** An answer that is read here, and passed on only if it is an error. */
-class Captured implements Reply {
+class Captured implements ResponseWriter {
   status = 0
   headers: Readonly<Record<string, string>> = {}
   text = ''
-  readonly #reply: Reply
+  readonly #reply: ResponseWriter
   #cut = false
 
-  constructor(reply: Reply) {
+  constructor(reply: ResponseWriter) {
     this.#reply = reply
   }
 

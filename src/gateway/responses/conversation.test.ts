@@ -6,16 +6,16 @@ import { type JsonObject, list } from '../../core/json.ts'
 import type { HeaderLookup } from '../../core/protocol.ts'
 import type { ResponseStore, StoredResponse } from '../../core/stored-response.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
-import type { Question } from '../upstream/outbound-request.ts'
-import { ask } from '../upstream/parse-request.ts'
-import { type Turn, type TurnWorld, turnFor } from './conversation.ts'
-import { memoryStore } from './memory-response-store.ts'
+import type { InboundRequest } from '../upstream/outbound-request.ts'
+import { parseRequest } from '../upstream/parse-request.ts'
+import { type ConversationTurn, type TurnDeps, turnFor } from './conversation.ts'
+import { memoryResponseStore } from './memory-response-store.ts'
 
 const headers: HeaderLookup = () => undefined
 const limits = { messages: 100_000, parts: 100_000, tools: 100_000 }
 
-const questionOf = (body: JsonObject): Question => {
-  const asked = ask(openaiResponses, JSON.stringify({ model: 'm', ...body }), headers, limits)
+const questionOf = (body: JsonObject): InboundRequest => {
+  const asked = parseRequest(openaiResponses, JSON.stringify({ model: 'm', ...body }), headers, limits)
   assert.ok(asked.ok, JSON.stringify(asked))
   return asked.value
 }
@@ -73,14 +73,14 @@ const calling = (id: string, more: Partial<StoredResponse> = {}) =>
 
 const MAKER = { instance: 'one', key: 'k1', model: 'm', id: 'resp_theirs' }
 
-type World = TurnWorld & { readonly stored: (id: string) => StoredResponse | undefined }
+type World = TurnDeps & { readonly stored: (id: string) => StoredResponse | undefined }
 
-const worldOf = (all: readonly StoredResponse[], more: Partial<TurnWorld> = {}): World => {
+const worldOf = (all: readonly StoredResponse[], more: Partial<TurnDeps> = {}): World => {
   const durable = testStore()
   for (const one of all) durable.memory.put(one)
   let letters = 0
   return {
-    shelves: { durable },
+    stores: { durable },
     owner: 'me',
     limits,
     loopTurn: (run) => queueMicrotask(run),
@@ -92,14 +92,14 @@ const worldOf = (all: readonly StoredResponse[], more: Partial<TurnWorld> = {}):
   }
 }
 
-const turnOf = async (world: TurnWorld, body: JsonObject, background = false): Promise<Turn> => {
+const turnOf = async (world: TurnDeps, body: JsonObject, background = false): Promise<ConversationTurn> => {
   const turn = await turnFor(world, questionOf(body), { id: 'resp_hgnew', background })
   assert.ok(turn.ok, JSON.stringify(turn))
   return turn.value
 }
 
 /** What every text, call and result of a question says, in order. */
-const saidIn = ({ body }: Question): readonly string[] =>
+const saidIn = ({ body }: InboundRequest): readonly string[] =>
   typeof body.input === 'string'
     ? [body.input]
     : list(body.input).map((item) => {
@@ -183,7 +183,7 @@ for (const [name, all, body, said] of asked)
 const refusals: readonly (readonly [
   string,
   readonly StoredResponse[],
-  Partial<TurnWorld>,
+  Partial<TurnDeps>,
   JsonObject,
   string,
   string,
@@ -261,7 +261,7 @@ const refusals: readonly (readonly [
   [
     'where nothing is kept',
     chain,
-    { shelves: { durable: null } },
+    { stores: { durable: null } },
     { previous_response_id: 'resp_hga', input: 'a' },
     'unknown_previous',
     'previous_response_id',
@@ -287,7 +287,7 @@ test('turn: an id others may know goes to them as it came', async () => {
 
 test('turn: without a provider that may know the id, it is not found', async () => {
   const turn = await turnOf(worldOf([], { othersMayKnow: true }), { previous_response_id: 'resp_theirs', input: 'a' })
-  const why = (kind: 'unsupported' | 'status', param: string) => turn.inItsWords({ kind, message: '', param }).kind
+  const why = (kind: 'unsupported' | 'status', param: string) => turn.asClientError({ kind, message: '', param }).kind
   assert.equal(why('unsupported', 'previous_response_id'), 'unknown_previous')
   assert.equal(why('unsupported', 'tools[0]'), 'unsupported')
   assert.equal(why('status', 'previous_response_id'), 'status')
@@ -310,9 +310,11 @@ test('turn: an error in the conversation has the path that the client knows', as
 // ── Where somebody keeps it too ──────────────────────────────────────────────────────────────────────────────────
 
 /** A target by the ids that matter here. */
-const target = (instance: string, key: string): Parameters<Turn['questionFor']>[0] =>
+const target = (instance: string, key: string): Parameters<ConversationTurn['questionFor']>[0] =>
   // Nothing else of a target is looked at.
-  ({ candidate: { instance: { id: instance }, model: 'm' }, key: { id: key } }) as Parameters<Turn['questionFor']>[0]
+  ({ candidate: { instance: { id: instance }, model: 'm' }, key: { id: key } }) as Parameters<
+    ConversationTurn['questionFor']
+  >[0]
 
 const native = () =>
   turnOf(worldOf([stored('resp_hga', { maker: MAKER })]), { previous_response_id: 'resp_hga', input: 'next', x: 1.5 })
@@ -339,7 +341,8 @@ for (const [name, instance, key, own] of [
 test('turn: the key that has it is the first to be asked', async () => {
   const turn = await native()
   const keys = ['k0', 'k1', 'k2'].map((id) => ({ id, secret: null, weight: 1 }))
-  const order = (instance: string) => Array.from(turn.keysFirst(target(instance, 'k0').candidate, keys), ({ id }) => id)
+  const order = (instance: string) =>
+    Array.from(turn.preferredKeys(target(instance, 'k0').candidate, keys), ({ id }) => id)
   assert.deepEqual(order('one'), ['k1', 'k0', 'k2'])
   assert.deepEqual(order('two'), ['k0', 'k1', 'k2'])
 })
@@ -356,11 +359,11 @@ for (const [name, failure, gone] of [
 ] as const)
   test(`turn: a record that may be gone: ${name}`, async () => {
     const turn = await native()
-    assert.equal(turn.forgotten(turn.question, failure), false)
-    assert.equal(turn.forgotten(turn.questionFor(target('one', 'k1')), failure), gone)
+    assert.equal(turn.isExpiredUpstream(turn.question, failure), false)
+    assert.equal(turn.isExpiredUpstream(turn.questionFor(target('one', 'k1')), failure), gone)
     assert.equal(turn.questionFor(target('one', 'k1')) === turn.question, gone)
     // Only once: what is told everything has forgotten nothing.
-    assert.equal(turn.forgotten(turn.questionFor(target('one', 'k1')), failure), false)
+    assert.equal(turn.isExpiredUpstream(turn.questionFor(target('one', 'k1')), failure), false)
   })
 
 // ── What is kept ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -411,8 +414,8 @@ const shelves: readonly (readonly [string, JsonObject, boolean, boolean, 'durabl
 for (const [name, body, keeps, connected, where] of shelves)
   test(`turn: kept where: ${name}`, async () => {
     const durable = testStore()
-    const connection = memoryStore(10_000)
-    const world = worldOf([], { shelves: { durable: keeps ? durable : null, ...(connected && { connection }) } })
+    const connection = memoryResponseStore(10_000)
+    const world = worldOf([], { stores: { durable: keeps ? durable : null, ...(connected && { connection }) } })
     const turn = await turnOf(world, { input: 'a', ...body })
     assert.equal(turn.kept.store, keeps && body.store !== false)
     await turn.keep('{"output":[]}', 'completed', null)
@@ -421,9 +424,9 @@ for (const [name, body, keeps, connected, where] of shelves)
   })
 
 test('turn: what a connection remembers and what is stored are one conversation', async () => {
-  const connection = memoryStore(10_000)
+  const connection = memoryResponseStore(10_000)
   const world = worldOf([stored('resp_hga')], {})
-  const both: TurnWorld = { ...world, shelves: { ...world.shelves, connection } }
+  const both: TurnDeps = { ...world, stores: { ...world.stores, connection } }
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
   const turn = await turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
   assert.deepEqual(saidIn(turn.question), [
@@ -436,10 +439,10 @@ test('turn: what a connection remembers and what is stored are one conversation'
 })
 
 test('turn: one that failed is not kept, and takes what it continued from the connection’s memory', async () => {
-  const connection = memoryStore(10_000)
+  const connection = memoryResponseStore(10_000)
   const world = worldOf([stored('resp_hga')])
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
-  const both: TurnWorld = { ...world, shelves: { ...world.shelves, connection } }
+  const both: TurnDeps = { ...world, stores: { ...world.stores, connection } }
   const turn = await turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
   turn.keep('{}', 'failed', null)
   assert.equal(connection.get('resp_hgnew', 'me'), undefined)
@@ -456,14 +459,14 @@ test('turn: one that failed in the background is stored, to be retrieved', async
 test('turn: a failed write is its result', async () => {
   const durable = testStore()
   durable.failure = fail('storage', 'the disk is full')
-  const turn = await turnOf(worldOf([], { shelves: { durable } }), { input: 'a' })
+  const turn = await turnOf(worldOf([], { stores: { durable } }), { input: 'a' })
   assert.equal(await turn.keep('{}', 'completed', null), durable.failure)
 })
 
 test('turn: what cannot be read from the store is a failure of the store, not an unknown id', async () => {
   const failure = fail('storage', 'the disk does not answer')
   const broken: ResponseStore = { ...testStore(), turns: async () => bad(failure), holding: async () => bad(failure) }
-  const world = worldOf([], { shelves: { durable: broken } })
+  const world = worldOf([], { stores: { durable: broken } })
   for (const body of [
     { previous_response_id: 'resp_hga', input: 'a' },
     { input: [{ type: 'item_reference', id: 'msg_a' }] },
@@ -500,7 +503,7 @@ test('turn: a conversation longer than anybody takes is refused before it is rea
     read++
     return durable.turns(id, owner)
   }
-  const world = worldOf([], { shelves: { durable: { ...durable, turns } } })
+  const world = worldOf([], { stores: { durable: { ...durable, turns } } })
   const turn = await turnFor(world, questionOf({ previous_response_id: 'resp_hg9', input: 'next' }), {
     id: 'resp_hgnew',
     background: false,
@@ -522,7 +525,7 @@ test('turn: the store returns several turns of a conversation at once', async ()
     asked.push(id)
     return good(id === 'resp_hgc' ? [chain[2], chain[1]].filter((one) => one !== undefined) : chain.slice(0, 1))
   }
-  const world = worldOf([], { shelves: { durable: { ...durable, turns } } })
+  const world = worldOf([], { stores: { durable: { ...durable, turns } } })
   const turn = await turnOf(world, { previous_response_id: 'resp_hgc', input: 'next' })
   assert.deepEqual(asked, ['resp_hgc', 'resp_hga'])
   assert.equal(saidIn(turn.question)[0], 'asked resp_hga')
@@ -538,7 +541,7 @@ test('turn: a turn is read once, however many of its items are named', async () 
     read++
     return durable.holding(item, owner)
   }
-  const world = worldOf([], { shelves: { durable: { ...durable, holding } } })
+  const world = worldOf([], { stores: { durable: { ...durable, holding } } })
   const turn = await turnOf(world, { input: input.map(({ id }) => ({ type: 'item_reference', id })) })
   assert.equal(saidIn(turn.question).length, 500)
   assert.equal(read, 1)
@@ -550,7 +553,7 @@ test('turn: a large item named again and again is refused before it is written o
   const durable = testStore(10_000_000)
   durable.memory.put(stored('resp_hga', { input: JSON.stringify(input), items: ['m'] }))
   const turn = await turnFor(
-    { ...world, shelves: { durable } },
+    { ...world, stores: { durable } },
     questionOf({ input: Array(1_000).fill({ type: 'item_reference', id: 'm' }) }),
     { id: 'resp_hgnew', background: false },
   )

@@ -7,12 +7,12 @@
  */
 
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import type { Reply } from '../../core/http-exchange.ts'
+import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import { DEEPEST, rewrite, survey } from '../../core/json-text.ts'
 import { readLarge } from '../../core/large-json.ts'
 import { sizeUpTo, writeLarge } from '../../core/large-write.ts'
-import type { Kept } from '../../core/protocol.ts'
+import type { StorageInfo } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import { inTurns, type Turn as LoopTurn, ownTurn, PIECE } from '../../core/steps.ts'
 import type { Maker, MemoryStore, ResponseStatus, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
@@ -20,21 +20,21 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { keepsResponses } from '../../policy/routing/choose-protocol.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
-import type { Flow } from '../upstream/attempt.ts'
-import type { Prepared, Question } from '../upstream/outbound-request.ts'
-import { askInTurns } from '../upstream/parse-request.ts'
-import { KeepingReply } from './recording-writer.ts'
+import type { AnswerStream } from '../upstream/attempt.ts'
+import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
+import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { RecordingWriter } from './recording-writer.ts'
 
 /** Where the answers of a turn are looked for and put. */
-export type Shelves = {
+export type ResponseStores = {
   /** Outlives the process; null: nothing is kept, as configured. */
   readonly durable: ResponseStore | null
   /** What one connection remembers of its own turns that are not to be stored (`store: false`). */
   readonly connection?: MemoryStore
 }
 
-export type TurnWorld = {
-  readonly shelves: Shelves
+export type TurnDeps = {
+  readonly stores: ResponseStores
   readonly owner: string
   /** Of the whole conversation. */
   readonly limits: ExtentLimits
@@ -58,23 +58,23 @@ const MOST_SAID = 32 * 1024 * 1024
 /** Items of a turn that a later question may name, and how many it may: each is a look into the database. */
 const MOST_NAMED = 10_000
 
-export class Turn {
+export class ConversationTurn {
   /** With everything that came before. */
-  readonly question: Question
-  readonly kept: Kept
-  readonly #world: TurnWorld
+  readonly question: InboundRequest
+  readonly kept: StorageInfo
+  readonly #world: TurnDeps
   readonly #input: readonly JsonObject[]
-  readonly #native: { readonly maker: Maker; readonly question: Question } | null
+  readonly #native: { readonly maker: Maker; readonly question: InboundRequest } | null
   #withIds: readonly JsonObject[] | null = null
   #nativeLost = false
   #maker: Maker | null = null
 
   constructor(
-    world: TurnWorld,
-    question: Question,
-    kept: Kept,
+    world: TurnDeps,
+    question: InboundRequest,
+    kept: StorageInfo,
     input: readonly JsonObject[],
-    native: { readonly maker: Maker; readonly question: Question } | null,
+    native: { readonly maker: Maker; readonly question: InboundRequest } | null,
   ) {
     this.#world = world
     this.question = question
@@ -84,7 +84,7 @@ export class Turn {
   }
 
   /** What this target is asked. */
-  questionFor({ candidate, key }: Target): Question {
+  questionFor({ candidate, key }: Target): InboundRequest {
     const native = this.#nativeLost ? null : this.#native
     return native && candidate.instance.id === native.maker.instance && key.id === native.maker.key
       ? native.question
@@ -92,7 +92,7 @@ export class Turn {
   }
 
   /** The key that has the conversation so far is the first to be asked, where its provider is. */
-  keysFirst(candidate: Candidate, keys: Iterable<ProviderKey>): Iterable<ProviderKey> {
+  preferredKeys(candidate: Candidate, keys: Iterable<ProviderKey>): Iterable<ProviderKey> {
     const maker = this.#native?.maker
     if (!maker || candidate.instance.id !== maker.instance) return keys
     const all = [...keys]
@@ -101,7 +101,7 @@ export class Turn {
   }
 
   /** Whether it failed only because the provider's own record is gone: then the whole conversation is sent there once. */
-  forgotten(asked: Question, failure: Failure): boolean {
+  isExpiredUpstream(asked: InboundRequest, failure: Failure): boolean {
     if (asked !== this.#native?.question || this.#nativeLost) return false
     const gone = failure.status === 404 || failure.upstream?.code === 'previous_response_not_found'
     this.#nativeLost = gone
@@ -109,7 +109,7 @@ export class Turn {
   }
 
   /** Where what it continues is known to nobody here and nobody may be asked who could know it, it is not found. */
-  inItsWords(failure: Failure): Failure {
+  asClientError(failure: Failure): Failure {
     const { previous } = this.kept
     return failure.kind === 'unsupported' && failure.param === 'previous_response_id' && previous !== null
       ? unknownPrevious(previous)
@@ -117,7 +117,7 @@ export class Turn {
   }
 
   /** Who answers; the flow knows under which id once it has begun. */
-  answeredBy({ candidate, key }: Target, { protocol }: Prepared, flow: Flow): void {
+  answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, flow: AnswerStream): void {
     const id = flow.id()
     const keeps = protocol.name === 'openai-responses' && keepsResponses(candidate.instance)
     const stored = keeps && this.question.body.store !== false && id !== null
@@ -125,10 +125,10 @@ export class Turn {
   }
 
   /** A reply that stores the answer before its end is sent. A background job stores its own answer. */
-  keeping(reply: Reply): Reply {
-    const { durable, connection } = this.#world.shelves
+  recordingWriter(reply: ResponseWriter): ResponseWriter {
+    const { durable, connection } = this.#world.stores
     return (this.kept.store ? durable : connection) && !this.kept.background
-      ? new KeepingReply(reply, (response, status, body) => this.keep(response, status, null, body))
+      ? new RecordingWriter(reply, (response, status, body) => this.keep(response, status, null, body))
       : reply
   }
 
@@ -149,7 +149,7 @@ export class Turn {
     body?: JsonObject,
   ): Promise<Failure | null> | null {
     const { previous, background } = this.kept
-    const { durable, connection } = this.#world.shelves
+    const { durable, connection } = this.#world.stores
     if (status === 'failed' && !background) {
       // A client whose continuation failed starts again: the record in the connection's memory is no longer trusted.
       if (previous !== null) connection?.delete(previous, this.#world.owner)
@@ -164,7 +164,7 @@ export class Turn {
   }
 
   async #keepLarge(stored: Answered): Promise<Failure | null> {
-    const { shelves, loopTurn } = this.#world
+    const { stores: shelves, loopTurn } = this.#world
     const record = this.#record(stored, await written(this.#named(), loopTurn))
     if (this.kept.store) return shelves.durable?.put(record) ?? null
     shelves.connection?.put(record)
@@ -212,30 +212,30 @@ const read = async (source: string, loopTurn: LoopTurn): Promise<unknown> => {
 }
 
 /** A new answer's id. */
-export const newId = ({ letters }: TurnWorld): string => OWN_ID + letters(24)
+export const newId = ({ letters }: TurnDeps): string => OWN_ID + letters(24)
 
 export type TurnOptions = { readonly id: string; readonly background: boolean }
 
 /** The turn this question is; refused when what it continues is not found, does not fit, or cannot be read. */
 export const turnFor = async (
-  world: TurnWorld,
-  question: Question,
+  world: TurnDeps,
+  question: InboundRequest,
   { id, background }: TurnOptions,
-): Promise<Outcome<Turn>> => {
+): Promise<Outcome<ConversationTurn>> => {
   const { body } = question
-  const { durable } = world.shelves
+  const { durable } = world.stores
   const wanted = body.store !== false
   const store = wanted && durable !== null
   if (store) durable.prepare()
   const previous = text(body.previous_response_id) ?? null
-  const kept: Kept = { id, previous, store, background }
+  const kept: StorageInfo = { id, previous, store, background }
   const news = itemsOf(body.input)
   const referenced = await referredTo(world, news)
   if (!referenced.ok) return referenced
   const references = referenced.value
   if (sizeOfNamed(news, references) > MOST_SAID) return bad(tooMuch('input'))
   const asking = news.map((item) => references.get(text(item.id) ?? '')?.item ?? item)
-  const asIs = () => good(new Turn(world, question, kept, asking, null))
+  const asIs = () => good(new ConversationTurn(world, question, kept, asking, null))
   if (previous === null && references.size === 0) return asIs()
 
   const before = previous === null ? good(NO_TURNS) : await conversation(finder(world), previous)
@@ -268,14 +268,14 @@ export const turnFor = async (
   const size = question.source.length + turns.reduce((sum, turn) => sum + sizeOf(turn), 0)
   const source = size > PIECE ? await written(whole, world.loopTurn) : JSON.stringify(whole)
   const received = { body: source, headers: question.headers }
-  const asked = await askInTurns(openaiResponses, received, world.limits, world.loopTurn)
+  const asked = await parseLargeRequest(openaiResponses, received, world.limits, world.loopTurn)
   if (!asked.ok) {
     const { param } = asked.failure
     return bad({ ...asked.failure, ...(param !== undefined && { param: clientPath(param) }) })
   }
-  const expanded: Question = { ...question, ...asked.value, clientPath }
+  const expanded: InboundRequest = { ...question, ...asked.value, clientPath }
   const sources = [...(previous === null ? [] : [last]), ...[...references.values()].map(({ turn }) => turn)]
-  return good(new Turn(world, expanded, kept, asking, nativeOf(question, last, sources)))
+  return good(new ConversationTurn(world, expanded, kept, asking, nativeOf(question, last, sources)))
 }
 
 /** An item of an earlier turn. */
@@ -283,7 +283,7 @@ type Named = { readonly item: JsonObject; readonly turn: StoredResponse }
 
 /** The items that a question references by id instead of repeating them, with the turns that contain them. */
 const referredTo = async (
-  { shelves: { durable, connection }, owner, loopTurn }: TurnWorld,
+  { stores: { durable, connection }, owner, loopTurn }: TurnDeps,
   items: readonly JsonObject[],
 ): Promise<Outcome<ReadonlyMap<string, Named>>> => {
   const found = new Map<string, Named>()
@@ -322,10 +322,10 @@ const isReference = ({ type, role, id }: JsonObject): boolean =>
  * alone.
  */
 const nativeOf = (
-  question: Question,
+  question: InboundRequest,
   last: StoredResponse | undefined,
   sources: readonly (StoredResponse | undefined)[],
-): { readonly maker: Maker; readonly question: Question } | null => {
+): { readonly maker: Maker; readonly question: InboundRequest } | null => {
   const maker = sources[0]?.maker
   if (!maker || !sources.every((one) => one?.maker?.instance === maker.instance && one.maker.key === maker.key))
     return null
@@ -357,7 +357,7 @@ type FindTurns = (id: string) => Promise<Outcome<readonly StoredResponse[]>>
 
 /** Looks in the connection's memory, then in the durable store. */
 const finder =
-  ({ shelves: { durable, connection }, owner }: TurnWorld): FindTurns =>
+  ({ stores: { durable, connection }, owner }: TurnDeps): FindTurns =>
   async (id) => {
     const own = connection?.get(id, owner)
     if (own) return good([own])
@@ -410,7 +410,7 @@ const itemsOf = (input: Json | undefined): readonly JsonObject[] =>
     : list(input).filter(isObject)
 
 /** Input items as they can be listed: each with an id, messages with their type and state. */
-const withIds = (items: readonly JsonObject[], letters: TurnWorld['letters']): readonly JsonObject[] =>
+const withIds = (items: readonly JsonObject[], letters: TurnDeps['letters']): readonly JsonObject[] =>
   items.map((item) => {
     const type = text(item.type) ?? (item.role === undefined ? 'item_reference' : 'message')
     return {

@@ -2,7 +2,7 @@
 
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, object, parseObject } from '../../core/json.ts'
 import { DEEPEST } from '../../core/json-text.ts'
 import { readLarge } from '../../core/large-json.ts'
@@ -15,22 +15,22 @@ import { keepsResponses } from '../../policy/routing/choose-protocol.ts'
 import { usable } from '../../policy/routing/models.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { failedResponse, pendingResponse } from '../../protocols/openai-responses/pending-response.ts'
-import { turnAway, UNTRIED } from '../call/error-response.ts'
-import { lettersOf } from '../call/ids.ts'
-import { Recorder, refuseAndRecord } from '../call/recorder.ts'
-import { type Gateway, handle } from '../chat/serve-chat.ts'
-import type { Question } from '../upstream/outbound-request.ts'
-import { askInTurns } from '../upstream/parse-request.ts'
-import { Job } from './background-response.ts'
-import { newId, type Turn, type TurnOptions, type TurnWorld, turnFor } from './conversation.ts'
-import { KeepingReply } from './recording-writer.ts'
-import { pourEvents } from './retrieve-response.ts'
+import { sendError, UNTRIED } from '../call/error-response.ts'
+import { randomLetters } from '../call/ids.ts'
+import { Recorder, writeAndRecordError } from '../call/recorder.ts'
+import { type Gateway, serveChat } from '../chat/serve-chat.ts'
+import type { InboundRequest } from '../upstream/outbound-request.ts'
+import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { BackgroundResponse } from './background-response.ts'
+import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor } from './conversation.ts'
+import { RecordingWriter } from './recording-writer.ts'
+import { sendEvents } from './retrieve-response.ts'
 
 /** `connection`: what this connection remembers of its own turns, where there is such a thing. */
-export const respond = (
+export const createResponse = (
   gateway: Gateway,
-  received: Received,
-  reply: Reply,
+  received: IncomingRequest,
+  reply: ResponseWriter,
   connection?: MemoryStore,
 ): Promise<void> => {
   const world = turnWorld(gateway, received, connection)
@@ -50,19 +50,19 @@ export const respond = (
 }
 
 /** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
-const answer = (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
+const answer = (gateway: Gateway, world: TurnDeps, received: IncomingRequest, reply: ResponseWriter): Promise<void> => {
   const storing: Storing = { reply: null }
-  const called = handle(gateway, openaiResponses, received, reply, async (question) => {
+  const called = serveChat(gateway, openaiResponses, received, reply, async (question) => {
     const turn = await begin(world, question, { id: newId(world), background: false })
     if (!turn.ok) return turn
-    const kept = turn.value.keeping(reply)
-    if (kept instanceof KeepingReply) storing.reply = kept
+    const kept = turn.value.recordingWriter(reply)
+    if (kept instanceof RecordingWriter) storing.reply = kept
     return good({ turn: turn.value, reply: kept })
   })
   return called.then(settled(storing))
 }
 
-type Storing = { reply: KeepingReply | null }
+type Storing = { reply: RecordingWriter | null }
 
 /** A function of its own, so that an open stream keeps nothing of its request in memory. */
 const settled =
@@ -71,24 +71,28 @@ const settled =
     await storing.reply?.settled
   }
 
-const begin = async (world: TurnWorld, question: Question, options: TurnOptions): Promise<Outcome<Turn>> => {
+const begin = async (
+  world: TurnDeps,
+  question: InboundRequest,
+  options: TurnOptions,
+): Promise<Outcome<ConversationTurn>> => {
   const turn = await turnFor(world, question, options)
   const previous = question.body.previous_response_id
   // A client whose continuation failed starts again without what its connection remembers.
-  if (!turn.ok && typeof previous === 'string') world.shelves.connection?.delete(previous, world.owner)
+  if (!turn.ok && typeof previous === 'string') world.stores.connection?.delete(previous, world.owner)
   return turn
 }
 
-const turnWorld = (gateway: Gateway, { client }: Received, connection: MemoryStore | undefined): TurnWorld => {
+const turnWorld = (gateway: Gateway, { client }: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses } = gateway
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
   return {
-    shelves: connection ? { durable, connection } : { durable },
+    stores: connection ? { durable, connection } : { durable },
     owner: client,
     limits: config.settings.limit,
     loopTurn: world.turn,
-    letters: (length) => lettersOf(world, length),
+    letters: (length) => randomLetters(world, length),
     created: Math.floor(world.date() / 1000),
     othersMayKnow: usable(config).some(keepsResponses),
   }
@@ -108,13 +112,18 @@ const TRIES = 16
  * Answers at once with the queued response, or with its events from the first on, and goes on without the client. The
  * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
  */
-const inBackground = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
+const inBackground = async (
+  gateway: Gateway,
+  world: TurnDeps,
+  received: IncomingRequest,
+  reply: ResponseWriter,
+): Promise<void> => {
   const refuse = (failure: Failure) => {
     const record = new Recorder(gateway, received, openaiResponses.style)
-    refuseAndRecord(openaiResponses, reply, record, failure, null)
+    writeAndRecordError(openaiResponses, reply, record, failure, null)
   }
   const options = { id: newId(world), background: true }
-  const asked = await askInTurns(openaiResponses, received, world.limits, world.loopTurn)
+  const asked = await parseLargeRequest(openaiResponses, received, world.limits, world.loopTurn)
   if (!asked.ok) return refuse(asked.failure)
   const names = repeating(world.letters)
   const unfit = notStorable(world, asked.value)
@@ -130,7 +139,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
 
   const context = contextOf(gateway.world, turn, received)
   const queued = pendingResponse(context, 'queued')
-  const job = new Job({
+  const job = new BackgroundResponse({
     owner: received.client,
     queued,
     failed: (failure) => failedResponse(context, failure),
@@ -159,8 +168,8 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
   const streamed = { ...rest, stream: true }
   const isLarge = received.body.length > PIECE
   const body = isLarge ? (await inTurns(writeLarge(streamed), world.loopTurn)).text : JSON.stringify(streamed)
-  const away: Received = { ...received, body }
-  void handle(gateway, openaiResponses, away, job, async (question) => {
+  const away: IncomingRequest = { ...received, body }
+  void serveChat(gateway, openaiResponses, away, job, async (question) => {
     const again = await turnFor({ ...world, letters: names() }, question, options)
     if (!again.ok) return again
     // The turn that is answered records which target did.
@@ -168,7 +177,7 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
     return good({ turn, reply: job })
   })
 
-  if (asked.value.request.stream) return pourEvents(gateway, reply, job, -1, received.id)
+  if (asked.value.request.stream) return sendEvents(gateway, reply, job, -1, received.id)
   reply.head(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
   reply.end(JSON.stringify(queued))
 }
@@ -177,16 +186,21 @@ const inBackground = async (gateway: Gateway, world: TurnWorld, received: Receiv
  * `generate: false`, OpenAI's way to send ahead on a connection what the next turn will continue (Codex does so while its
  * user still types): kept like any turn, with an empty answer, and nobody is asked.
  */
-const prepareTurn = async (gateway: Gateway, world: TurnWorld, received: Received, reply: Reply): Promise<void> => {
+const prepareTurn = async (
+  gateway: Gateway,
+  world: TurnDeps,
+  received: IncomingRequest,
+  reply: ResponseWriter,
+): Promise<void> => {
   const body = parseObject(received.body) ?? {}
   // Codex sends its instructions and tools ahead, and no question yet.
   const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
   const source = nothing ? JSON.stringify({ ...body, input: '' }) : received.body
-  const asked = await askInTurns(openaiResponses, { ...received, body: source }, world.limits, world.loopTurn)
-  if (!asked.ok) return turnAway(openaiResponses, reply, asked.failure, received.id, UNTRIED)
+  const asked = await parseLargeRequest(openaiResponses, { ...received, body: source }, world.limits, world.loopTurn)
+  if (!asked.ok) return sendError(openaiResponses, reply, asked.failure, received.id, UNTRIED)
   const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
   const begun = await begin(world, question, { id: newId(world), background: false })
-  if (!begun.ok) return turnAway(openaiResponses, reply, begun.failure, received.id, UNTRIED)
+  if (!begun.ok) return sendError(openaiResponses, reply, begun.failure, received.id, UNTRIED)
   const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
   const usage = { input: 0, output: 0 }
   const events: readonly ChatEvent[] = [
@@ -194,14 +208,14 @@ const prepareTurn = async (gateway: Gateway, world: TurnWorld, received: Receive
     { type: 'usage', usage },
     { type: 'finish', finish: { kind: 'stop', raw: null } },
   ]
-  const kept = begun.value.keeping(reply)
+  const kept = begun.value.recordingWriter(reply)
   kept.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
   kept.end([...writer.push({ events }), ...writer.end()].join(''))
-  if (kept instanceof KeepingReply) await kept.settled
+  if (kept instanceof RecordingWriter) await kept.settled
 }
 
 /** The same letters each time from the beginning: a question read again gives its items the ids they are listed under. */
-const repeating = (letters: TurnWorld['letters']): (() => TurnWorld['letters']) => {
+const repeating = (letters: TurnDeps['letters']): (() => TurnDeps['letters']) => {
   const made: string[] = []
   return () => {
     let at = 0
@@ -214,9 +228,9 @@ const repeating = (letters: TurnWorld['letters']): (() => TurnWorld['letters']) 
 }
 
 /** Why a background response is refused: what is not stored cannot be retrieved later. */
-const notStorable = (world: TurnWorld, { body }: Question): Failure | null => {
+const notStorable = (world: TurnDeps, { body }: InboundRequest): Failure | null => {
   const param = 'background'
-  if (!world.shelves.durable)
+  if (!world.stores.durable)
     return fail(
       'unsupported',
       'Nothing is kept here (responses.keepDays is 0), so nothing can be answered in the background.',
@@ -229,12 +243,12 @@ const notStorable = (world: TurnWorld, { body }: Question): Failure | null => {
   return null
 }
 
-const contextOf = (world: World, turn: Turn, received: Received): AnswerContext => ({
+const contextOf = (world: World, turn: ConversationTurn, received: IncomingRequest): AnswerContext => ({
   request: turn.question.request,
   body: turn.question.body,
   model: turn.question.request.model,
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
-  id: (prefix) => `${prefix}_${lettersOf(world, 24)}`,
+  id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
   kept: turn.kept,
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StoredResponse } from '../../core/stored-response.ts'
-import { memoryStore } from './memory-response-store.ts'
+import { memoryResponseStore } from './memory-response-store.ts'
 
 const response = (id: string, size = 10, owner = 'me'): StoredResponse => ({
   id,
@@ -17,7 +17,7 @@ const response = (id: string, size = 10, owner = 'me'): StoredResponse => ({
 })
 
 test('shelf: what was put is there, for its owner only', () => {
-  const shelf = memoryStore(100)
+  const shelf = memoryResponseStore(100)
   shelf.put(response('a'))
   assert.deepEqual(shelf.get('a', 'me'), response('a'))
   assert.equal(shelf.get('a', 'you'), undefined)
@@ -29,11 +29,15 @@ test('shelf: what was put is there, for its owner only', () => {
   assert.equal(shelf.holding('item_a', 'me'), undefined)
 })
 
-const put = (shelf: ReturnType<typeof memoryStore>, ...sizes: readonly (readonly [string, number])[]) => {
+const put = (shelf: ReturnType<typeof memoryResponseStore>, ...sizes: readonly (readonly [string, number])[]) => {
   for (const [id, size] of sizes) shelf.put(response(id, size))
 }
 
-const cases: readonly (readonly [string, (shelf: ReturnType<typeof memoryStore>) => void, readonly string[]])[] = [
+const cases: readonly (readonly [
+  string,
+  (shelf: ReturnType<typeof memoryResponseStore>) => void,
+  readonly string[],
+])[] = [
   ['all fit', (shelf) => put(shelf, ['a', 40], ['b', 40]), ['a', 'b']],
   ['the first makes room', (shelf) => put(shelf, ['a', 40], ['b', 40], ['c', 40]), ['b', 'c']],
   [
@@ -69,7 +73,7 @@ const cases: readonly (readonly [string, (shelf: ReturnType<typeof memoryStore>)
 ]
 for (const [name, run, left] of cases)
   test(`shelf: of a hundred characters: ${name}`, () => {
-    const shelf = memoryStore(100)
+    const shelf = memoryResponseStore(100)
     run(shelf)
     assert.deepEqual(
       ['a', 'b', 'c'].filter((id) => shelf.get(id, 'me')),

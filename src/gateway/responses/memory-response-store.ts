@@ -2,7 +2,7 @@
 import type { MemoryStore, StoredResponse } from '../../core/stored-response.ts'
 
 /** `most`: characters it may hold in all; the longest untouched make room. */
-export const memoryStore = (most: number): MemoryStore => {
+export const memoryResponseStore = (most: number): MemoryStore => {
   const kept = new Map<string, StoredResponse>()
   /** By an item, the answer in whose turn it is. */
   const holders = new Map<string, string>()

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { CapturedReply } from '../../../test/support/gateway.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
-import { eventsIn, KeepingReply } from './recording-writer.ts'
+import { eventsIn, RecordingWriter } from './recording-writer.ts'
 
 const event = (type: string, more: object = {}) => writeFrame(type, JSON.stringify({ type, ...more }))
 const body = (status: string) => ({ object: 'response', id: 'resp_1', status })
@@ -114,7 +114,7 @@ for (const [name, steps, expected] of cases)
       if (text.includes('completed')) order.push('told')
       return written(text)
     }
-    const reply = new KeepingReply(client, (response, status) => {
+    const reply = new RecordingWriter(client, (response, status) => {
       order.push('kept')
       kept.push([response, status])
       return null
@@ -134,7 +134,7 @@ const STORED = { ...body('completed'), store: true }
 const LAST_EVENT = event('response.completed', { sequence_number: 7, response: STORED })
 const failure = fail('storage', 'the disk is full')
 
-const ends: readonly (readonly [string, string, (reply: KeepingReply) => void, string, string])[] = [
+const ends: readonly (readonly [string, string, (reply: RecordingWriter) => void, string, string])[] = [
   ['a whole answer', JSON_TYPE, (reply) => reply.end(JSON.stringify(STORED)), '', JSON.stringify(STORED)],
   [
     'a stream',
@@ -161,7 +161,7 @@ for (const [name, type, run, before, after] of ends)
     test(`keeping: the end of ${name} waits for the write, which ${stored ? 'succeeds' : 'fails'}`, async () => {
       const client = new CapturedReply()
       const write = Promise.withResolvers<Failure | null>()
-      const reply = new KeepingReply(client, () => write.promise)
+      const reply = new RecordingWriter(client, () => write.promise)
       reply.head(200, { 'content-type': type })
       run(reply)
       assert.deepEqual([client.text, client.over], [before, null])
@@ -174,7 +174,7 @@ for (const [name, type, run, before, after] of ends)
 test('keeping: an answer that is cut while its write is in progress stays cut', async () => {
   const client = new CapturedReply()
   const write = Promise.withResolvers<Failure | null>()
-  const reply = new KeepingReply(client, () => write.promise)
+  const reply = new RecordingWriter(client, () => write.promise)
   reply.head(200, { 'content-type': SSE })
   reply.write(LAST_EVENT)
   reply.cut()
@@ -185,7 +185,7 @@ test('keeping: an answer that is cut while its write is in progress stays cut', 
 
 test('keeping: a slow client is slow through it, and one that leaves is gone through it', () => {
   const client = new CapturedReply()
-  const reply = new KeepingReply(client, () => null)
+  const reply = new RecordingWriter(client, () => null)
   let drained = 0
   let gone = 0
   reply.onDrain(() => drained++)
@@ -211,7 +211,7 @@ for (const depth of [5_000, 100_000])
     const deep = `{"type":"response.completed","response":{"object":"response","status":"completed","x":${inner}}}`
     const client = new CapturedReply()
     const kept: unknown[] = []
-    const reply = new KeepingReply(client, (response) => {
+    const reply = new RecordingWriter(client, (response) => {
       kept.push(response)
       return null
     })

@@ -4,7 +4,7 @@
  */
 
 import type { Failure } from '../../core/failure.ts'
-import type { Reply } from '../../core/http-exchange.ts'
+import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, object, parseObject, text } from '../../core/json.ts'
 import type { ResponseStatus } from '../../core/stored-response.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
@@ -14,8 +14,8 @@ import { isDeeper } from '../../protocols/shared/tool-arguments.ts'
 /** `body`: the response, parsed. Null: there is nothing to wait for. The promise is limited in time by the store and never rejects. */
 type Keep = (response: string, status: ResponseStatus, body: JsonObject) => Promise<Failure | null> | null
 
-export class KeepingReply implements Reply {
-  readonly #reply: Reply
+export class RecordingWriter implements ResponseWriter {
+  readonly #reply: ResponseWriter
   readonly #keep: Keep
   #whole = false
   #done = false
@@ -24,7 +24,7 @@ export class KeepingReply implements Reply {
   #ended = false
   #settled: Promise<void> | null = null
 
-  constructor(reply: Reply, keep: Keep) {
+  constructor(reply: ResponseWriter, keep: Keep) {
     this.#reply = reply
     this.#keep = keep
   }

@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
 import { bad, fail } from '../../core/failure.ts'
-import type { Received } from '../../core/http-exchange.ts'
-import { respond } from './create-response.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
+import { createResponse } from './create-response.ts'
 import { eventsIn } from './recording-writer.ts'
 import { cancelResponse, deleteResponse, listInput, showResponse } from './retrieve-response.ts'
 
-const received = (more: Partial<Received> = {}): Received => ({
+const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   id: 'req_test',
   method: 'POST',
   path: '/v1/responses',
@@ -25,7 +25,7 @@ const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => 
   const { gateway, world, store } = bench([instance('one')], script, settings)
   const ask = async (body: object, client = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
-    reply.done = respond(
+    reply.done = createResponse(
       gateway,
       received({ body: JSON.stringify({ model: 'm', input: 'hi', ...body }), client }),
       reply,

@@ -1,21 +1,21 @@
 /** What can be done with an answer that is kept: shown, told again as a stream, its input listed, cancelled, deleted. */
 
 import { type Failure, fail, good } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
 import type { Cancel } from '../../core/world.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
-import { turnAway } from '../call/error-response.ts'
-import { lettersOf } from '../call/ids.ts'
+import { sendError } from '../call/error-response.ts'
+import { randomLetters } from '../call/ids.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
-import type { Job, JobEvent } from './background-response.ts'
+import type { BackgroundEvent, BackgroundResponse } from './background-response.ts'
 import { conversation } from './conversation.ts'
 import { eventsIn } from './recording-writer.ts'
 
-type Page = (gateway: Gateway, received: Received, reply: Reply, id: string) => Promise<void>
+type Page = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter, id: string) => Promise<void>
 
 /** `GET /v1/responses/{id}`: as it stands, or with `stream=true` its events behind `starting_after`, those to come too. */
 export const showResponse: Page = async (gateway, received, reply, id) => {
@@ -39,7 +39,7 @@ export const showResponse: Page = async (gateway, received, reply, id) => {
       }),
     )
   const from = after === null ? -1 : Number(after)
-  if (job) return pourEvents(gateway, reply, job, from, received.id)
+  if (job) return sendEvents(gateway, reply, job, from, received.id)
   // Another process that keeps its answers in the same place is at it, and its events are there until it is done.
   if (stored?.status === 'queued' || stored?.status === 'in_progress')
     return refuse(
@@ -50,7 +50,7 @@ export const showResponse: Page = async (gateway, received, reply, id) => {
       }),
     )
   if (stored)
-    pourEvents(
+    sendEvents(
       gateway,
       reply,
       { events: eventsOf(gateway, stored), over: true, watch: () => () => {} },
@@ -142,7 +142,7 @@ const inputOf = ({ input }: StoredResponse): readonly JsonObject[] => list(parse
 const outputOf = ({ response }: StoredResponse): readonly JsonObject[] =>
   list(object(parseJson(response))?.output).filter(isObject)
 
-const jobOf = ({ jobs }: Gateway, { client }: Received, id: string): Job | undefined => {
+const jobOf = ({ jobs }: Gateway, { client }: IncomingRequest, id: string): BackgroundResponse | undefined => {
   const job = jobs.get(id)
   return job?.owner === client ? job : undefined
 }
@@ -153,17 +153,18 @@ const unknown = (id: string): Failure =>
     `Response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or is another client's.`,
   )
 
-const json = (reply: Reply, { id }: Received, body: string): void => {
+const json = (reply: ResponseWriter, { id }: IncomingRequest, body: string): void => {
   reply.head(200, { 'content-type': 'application/json', 'x-request-id': id })
   reply.end(body)
 }
 
-const refuse = ({ id }: Received, reply: Reply, failure: Failure): void => turnAway(openaiResponses, reply, failure, id)
+const refuse = ({ id }: IncomingRequest, reply: ResponseWriter, failure: Failure): void =>
+  sendError(openaiResponses, reply, failure, id)
 
 // ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The events a stored answer came with, or those it would have come with. */
-const eventsOf = ({ world }: Gateway, { response, events }: StoredResponse): readonly JobEvent[] => {
+const eventsOf = ({ world }: Gateway, { response, events }: StoredResponse): readonly BackgroundEvent[] => {
   const said = events?.split('\n') ?? []
   const read = said.length > 0 ? said.map((line) => object(parseJson(line))) : toldAgain(world, response)
   return read.flatMap((event, at) => {
@@ -183,7 +184,7 @@ const toldAgain = (world: Gateway['world'], source: string): readonly JsonObject
     body,
     model: text(body.model) ?? '',
     created: typeof body.created_at === 'number' ? body.created_at : 0,
-    id: (prefix) => `${prefix}_${lettersOf(world, 24)}`,
+    id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
     kept: {
       id: text(body.id) ?? '',
       previous: text(body.previous_response_id) ?? null,
@@ -206,12 +207,12 @@ const HEAD = {
   'x-accel-buffering': 'no',
 }
 
-type Told = Pick<Job, 'events' | 'over' | 'watch'>
+type Told = Pick<BackgroundResponse, 'events' | 'over' | 'watch'>
 
 /** Writes the events behind a number, as fast as the client reads, until the last. */
-export const pourEvents = (
+export const sendEvents = (
   { world, config }: Pick<Gateway, 'world' | 'config'>,
-  reply: Reply,
+  reply: ResponseWriter,
   told: Told,
   after: number,
   requestId: string,

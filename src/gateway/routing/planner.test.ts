@@ -6,7 +6,7 @@ import { defaultSettings } from '../../../test/support/settings.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import { draft } from '../../policy/routing/plan.ts'
-import { respond } from '../responses/create-response.ts'
+import { createResponse } from '../responses/create-response.ts'
 import { planFor } from './planner.ts'
 
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
@@ -113,7 +113,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
         local: true,
         client: '',
       }
-      reply.done = respond(gateway, received, reply)
+      reply.done = createResponse(gateway, received, reply)
       return reply
     }
     for (let n = 0; n < 10; n++) {
@@ -200,7 +200,7 @@ test('spread: a key with nothing left is passed over until its reset, without a 
     candidate: { instance: one, model: 'm', because: '', weight: 1 },
     key: one.keys[0] ?? assert.fail(),
   }
-  assert.equal(gateway.board.peek(target, gateway.config().settings), null)
+  assert.equal(gateway.health.peek(target, gateway.config().settings), null)
   await world.pass(30_000)
   left.set('k1', '99')
   const after = await asks(40)

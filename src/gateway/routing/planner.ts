@@ -5,14 +5,14 @@ import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
-import { type Draft, draft, isSettled, type Moment, settle, type Wanted } from '../../policy/routing/plan.ts'
-import type { Question } from '../upstream/outbound-request.ts'
-import type { Tools } from './router.ts'
+import { draft, isSettled, type Moment, type PlanDraft, settle, type Wanted } from '../../policy/routing/plan.ts'
+import type { InboundRequest } from '../upstream/outbound-request.ts'
+import type { RouterDeps } from './router.ts'
 
-export type Planner = Tools & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
+export type Planner = RouterDeps & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
 
 /** What is known of a name: `plan`, where every request of it has the same. */
-type Decided = { readonly draft: Draft; readonly plan: Plan | null }
+type Decided = { readonly draft: PlanDraft; readonly plan: Plan | null }
 
 /** Forgotten with the configuration. */
 type Kept = {
@@ -23,7 +23,7 @@ type Kept = {
   /** By other names, which are the client's. */
   readonly others: Map<string, Decided>
 }
-type Drafting = (wanted: Wanted) => Outcome<Draft>
+type Drafting = (wanted: Wanted) => Outcome<PlanDraft>
 const kept = new WeakMap<Config, Map<Drafting, Kept>>()
 
 /** So many names of so many characters at most are kept of those that clients choose; the oldest make room. */
@@ -55,7 +55,7 @@ export const planFor = (gateway: Planner, config: Config, model: string, draftin
   return good(plan)
 }
 
-const momentOf = ({ catalogue, board, world }: Planner): Moment => ({
+const momentOf = ({ catalogue, health: board, world }: Planner): Moment => ({
   catalogue,
   view: { latency: (candidate) => board.slowness(candidate) },
   random: world.random,
@@ -72,9 +72,9 @@ const keptFor = (config: Config, drafting: Drafting, lists: Kept['lists'], catal
 
 /** The order in which a candidate's keys are tried by this request: drawn once, when it is first asked for, the same for all its attempts. `question`: what may have a prompt cache; null: it has none. */
 export const keyOrder = (
-  { board, world }: Tools,
+  { health: board, world }: RouterDeps,
   { settings }: Config,
-  question: Question | null,
+  question: InboundRequest | null,
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {
   const drawn = new Map<Candidate, Iterable<ProviderKey>>()
   const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0

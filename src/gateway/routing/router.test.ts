@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import { type Bench, bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
-import type { Exchange } from '../../core/trace.ts'
-import { type Summary, summarize } from '../../core/trace-summary.ts'
+import type { Trace } from '../../core/trace.ts'
+import { summarize, type TraceSummary } from '../../core/trace-summary.ts'
 
 const question = (stream: boolean, more: object = {}) => ({
   model: 'm',
@@ -45,8 +45,8 @@ const said_ = (reply: CapturedReply, stream: boolean): string =>
   stream
     ? [...reply.text.matchAll(/"content":"([^"]+)"/g)].map(([, text]) => text).join('')
     : reply.json.choices[0].message.content
-const lastOf = ({ news }: Bench): Summary => {
-  const told = news.flatMap((item): Exchange[] => (item.event === 'request' ? [item.exchange] : []))
+const lastOf = ({ news }: Bench): TraceSummary => {
+  const told = news.flatMap((item): Trace[] => (item.event === 'request' ? [item.exchange] : []))
   return summarize(told.at(-1) ?? [])
 }
 /** Nothing of the request is left: no timer, no claim. */
@@ -54,7 +54,7 @@ const isOver = ({ gateway, world }: Bench) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const one of gateway.config().instances)
     for (const key of one.keys)
-      assert.equal(gateway.board.inFlight(one, key), 0, `${one.id} is taken to be asked still`)
+      assert.equal(gateway.health.inFlight(one, key), 0, `${one.id} is taken to be asked still`)
 }
 const callTo = ({ world }: Bench, id: string): Asked => {
   const call = world.calls.findLast((asked) => host(asked) === id)
@@ -73,7 +73,7 @@ type Case = {
   readonly by?: string
   readonly status?: number
   readonly code?: string
-  readonly hedge: Summary['hedge']
+  readonly hedge: TraceSummary['hedge']
 }
 
 const cases: readonly Case[] = [
@@ -398,7 +398,7 @@ const stops: readonly (readonly [string, (it: Bench, reply: CapturedReply) => Pr
   [
     'the process ends',
     ({ gateway }) => {
-      for (const stop of gateway.live) stop.now(fail('shutdown', 'the process ends'))
+      for (const stop of gateway.activeCalls) stop.cancel(fail('shutdown', 'the process ends'))
     },
     'shutdown',
   ],

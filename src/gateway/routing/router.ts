@@ -8,32 +8,45 @@ import { type Failure, rowOf } from '../../core/failure.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, namesOf, type Plan, type Target } from '../../core/target.ts'
-import type { Fact, GatewayEvent, SkippedTarget } from '../../core/trace.ts'
+import type { GatewayEvent, SkippedTarget, TraceEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
-import { type LeftOut, verdict } from '../../policy/reply/final-error.ts'
+import { finalError, type SkippedReason } from '../../policy/reply/final-error.ts'
 import { factsOf } from '../../policy/routing/models.ts'
-import { isSoon, isTooSmall, met, nothingMet, onceMore, remaining } from '../../policy/routing/next-target.ts'
-import type { Live, Stop } from '../call/cancellation.ts'
-import type { Asking } from '../chat/chat-call.ts'
-import { type Admission, type Board, PAST_OPEN, type Refusal, type Ticket } from '../health/upstream-health.ts'
-import type { Attempt, Flow, Opened } from '../upstream/attempt.ts'
-import { type Fitness, type Prepared, sparing } from '../upstream/outbound-request.ts'
+import {
+  emptyHistory,
+  isSoon,
+  isTooSmall,
+  onceMore,
+  recordFailure,
+  remaining,
+} from '../../policy/routing/next-target.ts'
+import type { ActiveCalls, Cancellation } from '../call/cancellation.ts'
+import type { AttemptSpec } from '../chat/chat-call.ts'
+import {
+  type Admission,
+  type AttemptPermit,
+  PAST_OPEN,
+  type Refusal,
+  type UpstreamHealth,
+} from '../health/upstream-health.ts'
+import type { AnswerStream, Attempt, AttemptOutcome } from '../upstream/attempt.ts'
+import { type Compatibility, dropOptional, type OutboundRequest } from '../upstream/outbound-request.ts'
 
-export type Tools = {
+export type RouterDeps = {
   readonly world: World
-  readonly board: Board
+  readonly health: UpstreamHealth
   readonly catalogue: Catalogue
-  readonly tell: (news: GatewayEvent) => void
+  readonly emit: (news: GatewayEvent) => void
   /** Every request under way: how the process ends them all. */
-  readonly live: Live
+  readonly activeCalls: ActiveCalls
 }
 
 /** What trying needs of them: a board may also only be watched. */
-export type Trying = Pick<Tools, 'world' | 'catalogue' | 'tell' | 'live'> & {
-  readonly board: Pick<Board, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat'>
+export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls'> & {
+  readonly health: Pick<UpstreamHealth, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat'>
 }
 
-export type Errand = {
+export type RouteContext = {
   readonly id: string
   /** Who asks; empty where clients are not told apart. */
   readonly client: string
@@ -43,25 +56,25 @@ export type Errand = {
   readonly config: Config
   /** ms of the monotonic clock at which everything has to be over. */
   readonly deadline: number
-  readonly stop: Stop
+  readonly stop: Cancellation
   /** The first at once, the others when they are asked for. */
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
-  readonly note: (fact: Fact) => void
+  readonly note: (fact: TraceEvent) => void
 }
 
 /** `prepared`: what the target was sent. */
-export type Won<Ready extends Fitness = Prepared> = {
+export type Routed<Ready extends Compatibility = OutboundRequest> = {
   readonly ok: true
   readonly target: Target
   readonly prepared: Ready
-  readonly flow: Flow
-  readonly ticket: Ticket
+  readonly flow: AnswerStream
+  readonly ticket: AttemptPermit
 }
 /** `soonest`: ms until some target may be tried again; null: none as things stand. */
-export type Lost = { readonly ok: false; readonly failure: Failure; readonly soonest: number | null }
+export type NotRouted = { readonly ok: false; readonly failure: Failure; readonly soonest: number | null }
 
 /** A target that may be tried now, with everything needed to. */
-type Choice<Ready> = { readonly target: Target; readonly prepared: Ready; readonly ticket: Ticket }
+type Choice<Ready> = { readonly target: Target; readonly prepared: Ready; readonly ticket: AttemptPermit }
 
 /** An attempt that has begun, at `began` (ms of the monotonic clock), as the request's `number`-th from 0. */
 type Running<Ready> = Choice<Ready> & {
@@ -73,7 +86,7 @@ type Running<Ready> = Choice<Ready> & {
 }
 
 /** A target that was passed over, and why. */
-type Skip = LeftOut & { readonly target: Target }
+type Skip = SkippedReason & { readonly target: Target }
 
 /** Skipped targets that one request lists; the others are counted. The trail must fit in a header of 1,024 characters. */
 const MOST_SKIPPED = 12
@@ -81,7 +94,7 @@ const MOST_SKIPPED = 12
 /** What is worth waiting for (ms). */
 type Wish<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
 
-type Settled<Ready> = { readonly running: Running<Ready>; readonly opened: Opened }
+type Settled<Ready> = { readonly running: Running<Ready>; readonly opened: AttemptOutcome }
 
 type Chosen<Ready> = {
   readonly choice: Choice<Ready> | null
@@ -95,19 +108,20 @@ type Chosen<Ready> = {
  * true; leaving out by name a tool that the model need not use.
  */
 type Grade = 0 | 1 | 2
-const gradeOf = ({ doubts, onlyWithout }: Fitness): Grade => (onlyWithout.length > 0 ? 2 : doubts.length > 0 ? 1 : 0)
+const gradeOf = ({ doubts, droppable: onlyWithout }: Compatibility): Grade =>
+  onlyWithout.length > 0 ? 2 : doubts.length > 0 ? 1 : 0
 
 /** Whether more would have to be put up with. */
-const exceeds = (whole: Fitness, grade: Grade): boolean => whole.unfit.length > 0 || gradeOf(whole) > grade
+const exceeds = (whole: Compatibility, grade: Grade): boolean => whole.unfit.length > 0 || gradeOf(whole) > grade
 
 /** The lesser of both grades; of what cannot be carried at all there is none. */
-const lesser = (grade: Grade | null, whole: Fitness | null): Grade | null => {
+const lesser = (grade: Grade | null, whole: Compatibility | null): Grade | null => {
   if (!whole || whole.unfit.length > 0) return grade
   const its = gradeOf(whole)
   return grade === null || its < grade ? its : grade
 }
 
-const unfitBy = (target: Target, whole: Fitness | null): Skip => ({
+const unfitBy = (target: Target, whole: Compatibility | null): Skip => ({
   why: 'unfit',
   paths: whole ? pathsAgainst(whole) : ['model'],
   target,
@@ -121,44 +135,44 @@ const refusedBy = (target: Target, { why, until }: Refusal, now: number): Skip =
 
 const overBudget = (target: Target): Skip => ({ why: 'budget', wait: 1_000, target })
 
-export const firstToOpen = <Ready extends Fitness>(
-  tools: Trying,
-  errand: Errand,
-  asking: Asking<Ready>,
-): Promise<Won<Ready> | Lost> => new Search(tools, errand, asking).run()
+export const route = <Ready extends Compatibility>(
+  tools: RoutingDeps,
+  errand: RouteContext,
+  asking: AttemptSpec<Ready>,
+): Promise<Routed<Ready> | NotRouted> => new RoutingRun(tools, errand, asking).run()
 
 /** One request's search for who answers it, and what it has met on its way. */
-class Search<Ready extends Fitness> {
-  readonly #tools: Trying
-  readonly #errand: Errand
-  readonly #asking: Asking<Ready>
+class RoutingRun<Ready extends Compatibility> {
+  readonly #tools: RoutingDeps
+  readonly #errand: RouteContext
+  readonly #asking: AttemptSpec<Ready>
   readonly #settings: Settings
   /** Attempts that have neither opened nor failed, in the order they began: one, or two while a hedge is among them. */
   readonly #underWay: Running<Ready>[] = []
   /** Deployments (provider and model) this request has been tried at: a further attempt there needs the retry budget. */
   readonly #tried: Candidate[] = []
   readonly #failures: Failure[] = []
-  #history = nothingMet
+  #history = emptyHistory
   #attempts = 0
   #counted = 0
   #last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null = null
   #repeated = false
-  #empty: Won<Ready> | null = null
+  #empty: Routed<Ready> | null = null
   /** Reason and name of each skip that has been noted; null before the first. */
   #noted: Set<string> | null = null
   /** It has had its chance of a hedge. */
   #hedged = false
 
-  constructor(tools: Trying, errand: Errand, asking: Asking<Ready>) {
+  constructor(tools: RoutingDeps, errand: RouteContext, asking: AttemptSpec<Ready>) {
     this.#tools = tools
     this.#errand = errand
     this.#asking = asking
     this.#settings = errand.config.settings
   }
 
-  async run(): Promise<Won<Ready> | Lost> {
+  async run(): Promise<Routed<Ready> | NotRouted> {
     const { stop } = this.#errand
-    this.#asking.hedging?.begun()
+    this.#asking.hedging?.started()
     try {
       for (;;) {
         if (this.#underWay.length === 0) {
@@ -175,8 +189,8 @@ class Search<Ready extends Fitness> {
           if (stop.reason) continue
           if (!choice) {
             if (this.#empty) return this.#empty
-            if (allowed && this.#last && this.#asking.less?.(this.#last.failure)) {
-              this.#history = nothingMet
+            if (allowed && this.#last && this.#asking.reduceRequest?.(this.#last.failure)) {
+              this.#history = emptyHistory
               continue
             }
             return this.#lost(leftOut)
@@ -209,7 +223,7 @@ class Search<Ready extends Fitness> {
   *#openTargets(): Generator<Target, void, undefined> {
     const seen = new Set<Candidate>()
     for (const target of remaining(this.#errand.plan, this.#history, this.#errand.keysOf)) {
-      if (seen.has(target.candidate) || this.#tools.board.peek(target, this.#settings)) continue
+      if (seen.has(target.candidate) || this.#tools.health.peek(target, this.#settings)) continue
       seen.add(target.candidate)
       yield target
     }
@@ -217,7 +231,7 @@ class Search<Ready extends Fitness> {
 
   #mayRepeat({ candidate }: Target): boolean {
     if (!this.#tried.includes(candidate)) return true
-    return this.#tools.board.mayRepeat(candidate, this.#settings, this.#errand.client)
+    return this.#tools.health.mayRepeat(candidate, this.#settings, this.#errand.client)
   }
 
   /** Records which targets were passed over: each once per reason, an unfit model once for all its keys. */
@@ -239,7 +253,7 @@ class Search<Ready extends Fitness> {
 
   /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
   #choose(how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> {
-    const { board, world } = this.#tools
+    const { health: board, world } = this.#tools
     const { plan, keysOf } = this.#errand
     const leftOut: Skip[] = []
     /** Those that may not be tried now, by their places there: what they would be sent is only written if nobody is found. */
@@ -264,7 +278,7 @@ class Search<Ready extends Fitness> {
         leftOut.push(unfitBy(target, whole))
         continue
       }
-      const prepared = sparing(whole)
+      const prepared = dropOptional(whole)
       const ticket = board.admit(target, this.#settings, how)
       if ('why' in ticket) {
         leftOut.push(refusedBy(target, ticket, world.now()))
@@ -310,7 +324,7 @@ class Search<Ready extends Fitness> {
   /** Where everybody who could answer is at a limit: whoever is first to be below it again, if that is soon and was said. */
   #soonestLimited(): Wish<Ready> | null {
     if (this.#failures.some(({ kind }) => kind !== 'rate_limited' && kind !== 'incompatible')) return null
-    const { board, world } = this.#tools
+    const { health: board, world } = this.#tools
     const { plan, keysOf, deadline } = this.#errand
     let first: Wish<Ready> | null = null
     for (const candidate of plan.candidates)
@@ -321,24 +335,24 @@ class Search<Ready extends Fitness> {
         const wait = refusal.until - world.now()
         if ((first && first.wait <= wait) || !isSoon(wait, deadline - world.now())) continue
         const whole = this.#asking.prepare(target)
-        if (whole && whole.unfit.length === 0) first = { target, prepared: sparing(whole), wait }
+        if (whole && whole.unfit.length === 0) first = { target, prepared: dropOptional(whole), wait }
       }
     return first
   }
 
   /** The same target, when it is the only one and its failure may be over in a moment. */
-  #same(leftOut: readonly LeftOut[]): Wish<Ready> | null {
+  #same(leftOut: readonly SkippedReason[]): Wish<Ready> | null {
     if (!this.#last || leftOut.length > 0 || this.#attempts !== 1) return null
     const { target, prepared, failure } = this.#last
-    const { board, world } = this.#tools
+    const { health: board, world } = this.#tools
     const once = onceMore(failure, this.#errand.deadline - world.now(), world.random)
     // What the circuit or the key will not allow then is not worth waiting for.
     return once && !board.peek(target, this.#settings) ? { target, prepared, wait: once.wait } : null
   }
 
   /** When nobody is left to be asked at once, somebody after a wait; once. */
-  async #again(leftOut: readonly LeftOut[]): Promise<Choice<Ready> | null> {
-    if (this.#repeated || this.#history.over) return null
+  async #again(leftOut: readonly SkippedReason[]): Promise<Choice<Ready> | null> {
+    if (this.#repeated || this.#history.final) return null
     const wish = this.#soonestLimited() ?? this.#same(leftOut)
     if (!wish) return null
     const { target, prepared, wait } = wish
@@ -348,7 +362,7 @@ class Search<Ready extends Fitness> {
     }
     this.#repeated = true
     const { stop } = this.#errand
-    const { board, world } = this.#tools
+    const { health: board, world } = this.#tools
     await stop.sleep(world, wait)
     if (stop.reason) return null
     // Nobody else is left: one that has just recovered is asked too.
@@ -362,11 +376,11 @@ class Search<Ready extends Fitness> {
 
   /** What failed last is gone on from. */
   #tellFallback(to: Target): void {
-    if (this.#last) this.#tools.tell(fallback(this.#errand, this.#last.target, to, this.#last.failure))
+    if (this.#last) this.#tools.emit(fallback(this.#errand, this.#last.target, to, this.#last.failure))
   }
 
   /** Whether what is to be sent is written, and the request was not stopped meanwhile. */
-  async #isDone(work: Promise<void>, ticket: Ticket): Promise<boolean> {
+  async #isDone(work: Promise<void>, ticket: AttemptPermit): Promise<boolean> {
     try {
       await work
     } catch (error) {
@@ -380,7 +394,7 @@ class Search<Ready extends Fitness> {
 
   /** From now on it is one of those under way. */
   #start({ target, prepared, ticket }: Choice<Ready>, hedge: boolean): void {
-    const { board, world } = this.#tools
+    const { health: board, world } = this.#tools
     const { note, stop } = this.#errand
     const { instance, model } = target.candidate
     const first = !this.#tried.includes(target.candidate)
@@ -395,8 +409,8 @@ class Search<Ready extends Fitness> {
     note({ type: 'attempt', at: began, provider: instance.id, model, key: target.key.id, ...more })
     const attempt = this.#asking.begin(target, prepared)
     this.#underWay.push({ target, prepared, ticket, attempt, number, began, first })
-    stop.means((reason) => {
-      for (const { attempt } of this.#underWay) attempt.giveUp(reason)
+    stop.onCancel((reason) => {
+      for (const { attempt } of this.#underWay) attempt.failWith(reason)
     })
   }
 
@@ -443,7 +457,7 @@ class Search<Ready extends Fitness> {
     this.#underWay.splice(this.#underWay.indexOf(running), 1)
   }
 
-  #won(running: Running<Ready>, flow: Flow): Won<Ready> {
+  #won(running: Running<Ready>, flow: AnswerStream): Routed<Ready> {
     const { target, prepared, ticket, attempt, number, began } = running
     const { world } = this.#tools
     this.#over(running)
@@ -454,11 +468,14 @@ class Search<Ready extends Fitness> {
   }
 
   /** Somebody else is to be asked, unless there is an answer at last: an empty one. */
-  #failed(running: Running<Ready>, { failure, flow }: Extract<Opened, { readonly ok: false }>): Won<Ready> | null {
+  #failed(
+    running: Running<Ready>,
+    { failure, flow }: Extract<AttemptOutcome, { readonly ok: false }>,
+  ): Routed<Ready> | null {
     const { target, prepared, ticket, number } = running
     const { note, stop } = this.#errand
     const { candidate } = target
-    const asksOtherwise = this.#asking.otherwise?.(target, failure)
+    const asksOtherwise = this.#asking.retrySameTarget?.(target, failure)
     this.#over(running)
     // Asked for otherwise, nothing is wrong with anybody.
     if (asksOtherwise) ticket.release()
@@ -466,24 +483,24 @@ class Search<Ready extends Fitness> {
     note({ type: 'failed', at: this.#tools.world.now(), attempt: number, failure })
     if (asksOtherwise || stop.reason) return null
     if (flow) {
-      const answer: Won<Ready> = { ok: true, target, prepared, flow, ticket }
+      const answer: Routed<Ready> = { ok: true, target, prepared, flow, ticket }
       // Nothing, twice: then nothing is the answer.
       if (this.#empty) return answer
       this.#empty = answer
     }
     // A key found dead says nothing of the request: it is not one of its attempts, and the next key is no repetition.
     // What another key met before it there is still to be paid for.
-    if (rowOf(failure).condemns !== 'key') this.#counted++
+    if (rowOf(failure).excludes !== 'key') this.#counted++
     else if (running.first) this.#tried.splice(this.#tried.indexOf(candidate), 1)
     this.#failures.push(failure)
-    this.#history = met(this.#history, target, failure, this.#windowOf(candidate))
+    this.#history = recordFailure(this.#history, target, failure, this.#windowOf(candidate))
     this.#last = { target, prepared, failure }
     // The hedge that is already there takes over.
     const [other] = this.#underWay
     if (other && other.number > number) this.#tellFallback(other.target)
-    if (this.#asking.mayGoElsewhere?.(failure) === false) this.#history = { ...this.#history, over: true }
+    if (this.#asking.mayFailOver?.(failure) === false) this.#history = { ...this.#history, final: true }
     // What nobody else may be asked any more, nobody else was asked: what a model refuses is not had from another.
-    if (this.#history.over)
+    if (this.#history.final)
       for (const later of this.#underWay.filter((one) => one.number > number)) {
         this.#over(later)
         this.#letGo(later)
@@ -491,8 +508,8 @@ class Search<Ready extends Fitness> {
     return null
   }
 
-  #lost(leftOut: readonly LeftOut[]): Lost {
-    return { ok: false, failure: verdict(this.#failures, leftOut), soonest: soonest(this.#tools, this.#errand) }
+  #lost(leftOut: readonly SkippedReason[]): NotRouted {
+    return { ok: false, failure: finalError(this.#failures, leftOut), soonest: soonest(this.#tools, this.#errand) }
   }
 }
 
@@ -504,7 +521,7 @@ const settled = async <Ready>(running: Running<Ready>): Promise<Settled<Ready>> 
   opened: await running.attempt.opened,
 })
 
-const pathsAgainst = ({ unfit, onlyWithout, doubts }: Fitness): readonly string[] => [
+const pathsAgainst = ({ unfit, droppable: onlyWithout, doubts }: Compatibility): readonly string[] => [
   ...unfit,
   ...onlyWithout,
   ...doubts.map(({ at }) => at),
@@ -514,7 +531,7 @@ const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}
 
 /** That another goes on where one has failed. */
 export const fallback = (
-  { id, clientKey }: Pick<Errand, 'id' | 'clientKey'>,
+  { id, clientKey }: Pick<RouteContext, 'id' | 'clientKey'>,
   from: Target,
   to: Target,
   { kind, message }: Failure,
@@ -529,7 +546,7 @@ export const fallback = (
 })
 
 /** ms until one of the plan's targets may be tried. */
-const soonest = ({ board, world }: Trying, { plan, config, keysOf }: Errand): number | null => {
+const soonest = ({ health: board, world }: RoutingDeps, { plan, config, keysOf }: RouteContext): number | null => {
   let least: number | null = null
   for (const candidate of plan.candidates)
     for (const key of keysOf(candidate)) {

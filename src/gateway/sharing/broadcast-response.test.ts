@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply } from '../../../test/support/gateway.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
-import { bytesOf, type Leaving, SharedAnswer } from './broadcast-response.ts'
+import { BroadcastResponse, bytesOf, type Leaving } from './broadcast-response.ts'
 
 const MOST = 4_000
 
@@ -12,7 +12,7 @@ const stageFor = (most = MOST, patience = 100) => {
   let largest = 0
   let deserted = 0
   let over = 0
-  const answer = new SharedAnswer({
+  const answer = new BroadcastResponse({
     world,
     most,
     patience,

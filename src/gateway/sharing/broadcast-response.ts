@@ -6,19 +6,19 @@
  * has outgrown its room only what somebody has still to read is held, the slowest sets the pace, and nobody can join.
  * With one reader it is the same as without: its own fullness holds the road back.
  */
-import type { Reply } from '../../core/http-exchange.ts'
+import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
 /** Memory for records, together with those of others. All in bytes. */
-export type Room = {
+export type MemoryQuota = {
   /** Takes so much in any case; answers whether that was still within what may be kept. */
   take(bytes: number): boolean
   give(bytes: number): void
 }
 
-export type SharedAnswerOptions = {
+export type BroadcastOptions = {
   readonly world: World
-  readonly room: Room
+  readonly room: MemoryQuota
   /** The largest record. */
   readonly most: number
   /** ms for a reader that has stopped reading; 0 is without limit. */
@@ -35,7 +35,7 @@ export type Leaving = 'read' | 'cut' | 'left'
 type Head = { readonly status: number; readonly headers: Readonly<Record<string, string>> }
 
 type Reader = {
-  readonly reply: Reply
+  readonly reply: ResponseWriter
   /** Headers of its own, over the answer's. */
   readonly own: Readonly<Record<string, string>>
   readonly done: (how: Leaving) => void
@@ -48,8 +48,8 @@ type Reader = {
 /** Small pieces that somebody has to catch up with leave together, up to so many characters a write. */
 const SLICE = 65_536
 
-export class SharedAnswer implements Reply {
-  readonly #options: SharedAnswerOptions
+export class BroadcastResponse implements ResponseWriter {
+  readonly #options: BroadcastOptions
   readonly #readers = new Set<Reader>()
   #head: Head | null = null
   #pieces: string[] = []
@@ -63,7 +63,7 @@ export class SharedAnswer implements Reply {
   #onDrain: () => void = () => {}
   #onGone: () => void = () => {}
 
-  constructor(options: SharedAnswerOptions) {
+  constructor(options: BroadcastOptions) {
     this.#options = options
   }
 
@@ -82,7 +82,7 @@ export class SharedAnswer implements Reply {
   }
 
   /** Plays it to this reply, from its beginning. `done` is called once. */
-  read(reply: Reply, own: Readonly<Record<string, string>>, done: (how: Leaving) => void): void {
+  read(reply: ResponseWriter, own: Readonly<Record<string, string>>, done: (how: Leaving) => void): void {
     if (!this.#whole) throw new Error('an answer without its beginning is read')
     const reader: Reader = { reply, own, done, at: 0, full: null }
     this.#readers.add(reader)

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
-import type { Received } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { summarize } from '../../core/trace-summary.ts'
 import { protocols } from '../../protocols/index.ts'
-import { handle } from '../chat/serve-chat.ts'
-import { repeatableChat, sharing } from './idempotency.ts'
+import { serveChat } from '../chat/serve-chat.ts'
+import { repeatableChat, shareResponses } from './idempotency.ts'
 
 const protocol = protocols['openai-chat']
 
@@ -24,11 +24,11 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
   const made = bench([instance('a')], script, { keepAlive: { interval: 0 }, ...settings })
   let config = made.gateway.config()
   const gateway = { ...made.gateway, config: () => config }
-  const share = sharing(gateway, (text) => text)
+  const share = shareResponses(gateway, (text) => text)
   let number = 0
   const ask = (body: object | string, { key, client = '', headers = {} }: Wish = {}) => {
     const reply = new CapturedReply()
-    const received: Received = {
+    const received: IncomingRequest = {
       id: `req_${String.fromCharCode(97 + number++)}`,
       method: 'POST',
       path: '/v1/chat/completions',
@@ -40,7 +40,7 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
     }
     reply.done = share(
       { protocol, style: 'chat', received, reply, repeatable: repeatableChat(protocol, false) },
-      (gateway, to) => handle(gateway, protocol, received, to),
+      (gateway, to) => serveChat(gateway, protocol, received, to),
     )
     return reply
   }
@@ -299,7 +299,7 @@ test('idempotency: a shutdown is told to all, and nothing of it is stored', asyn
   const first = ask(question(), { key: 'k' })
   await world.settle()
   const second = ask(question(), { key: 'k' })
-  for (const stop of gateway.live) stop.now({ kind: 'shutdown', message: 'over' })
+  for (const stop of gateway.activeCalls) stop.cancel({ kind: 'shutdown', message: 'over' })
   await world.settle()
   for (const reply of [first, second]) {
     assert.match(reply.text, /server_shutdown/)

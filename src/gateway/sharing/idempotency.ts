@@ -8,45 +8,45 @@
 
 import type { Config } from '../../core/config.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { Received, Reply } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
-import type { Fact, GatewayEvent } from '../../core/trace.ts'
+import type { GatewayEvent, TraceEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
-import { canonical, givesTwice, isRepeatable, keyProblem, wantsItsOwn } from '../../policy/idempotency-key.ts'
+import { canonical, givesTwice, isRepeatable, keyProblem, storesAnswer } from '../../policy/idempotency-key.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
-import { Recorder, refuseAndRecord } from '../call/recorder.ts'
+import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../chat/serve-chat.ts'
-import { askEmbeddings } from '../endpoints/embeddings.ts'
+import { parseEmbeddings } from '../endpoints/embeddings.ts'
 import { PASSED } from '../upstream/outbound-request.ts'
-import { ask } from '../upstream/parse-request.ts'
-import { type Leaving, type Room, SharedAnswer } from './broadcast-response.ts'
+import { parseRequest } from '../upstream/parse-request.ts'
+import { BroadcastResponse, type Leaving, type MemoryQuota } from './broadcast-response.ts'
 
-export type Call = {
+export type ShareableCall = {
   /** The client's format. */
   readonly protocol: ClientProtocol
   /** The kind of call, as the log calls it. */
   readonly style: string
-  readonly received: Received
-  readonly reply: Reply
+  readonly received: IncomingRequest
+  readonly reply: ResponseWriter
   /** The body, if the answer of another request that says the same is as good; null: never. */
-  readonly repeatable: (received: Received, limits: ExtentLimits) => JsonObject | null
+  readonly repeatable: (received: IncomingRequest, limits: ExtentLimits) => JsonObject | null
 }
 
 /** The road, with the gateway and the reply it is to use. */
-type Serve = (gateway: Gateway, reply: Reply) => Promise<void>
+type Serve = (gateway: Gateway, reply: ResponseWriter) => Promise<void>
 
-export type Share = (call: Call, serve: Serve) => Promise<void>
+export type Share = (call: ShareableCall, serve: Serve) => Promise<void>
 
-type Ended = Fact & { type: 'ended' }
+type Ended = TraceEvent & { type: 'ended' }
 
 /** An answer under way, or kept. */
 type Entry = {
   /** The request it was made for. */
   readonly id: string
-  readonly answer: SharedAnswer
+  readonly answer: BroadcastResponse
   readonly config: Config
   readonly names: Set<string>
   /** Tries of the same call may come back for it. */
@@ -81,11 +81,16 @@ const PART = 4
 const LATER = 5_000
 
 /** `fingerprint`: a digest of any text, of a fixed length; two texts never have the same. */
-export const sharing = (gateway: Gateway, fingerprint: (text: string) => string): Share => {
+export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => string): Share => {
   const { world } = gateway
-  const shelf = new Shelf(gateway)
+  const shelf = new SharedResponses(gateway)
 
-  const lead = async (call: Call, serve: Serve, names: ReadonlyMap<string, string>, keyed: boolean): Promise<void> => {
+  const lead = async (
+    call: ShareableCall,
+    serve: Serve,
+    names: ReadonlyMap<string, string>,
+    keyed: boolean,
+  ): Promise<void> => {
     const { received } = call
     const config = gateway.config()
     const { settings } = config
@@ -108,7 +113,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
       until: Number.POSITIVE_INFINITY,
       settled: settled.promise,
       settle: settled.resolve,
-      answer: new SharedAnswer({
+      answer: new BroadcastResponse({
         world,
         room: shelf,
         most: mostOf(settings) / PART,
@@ -126,11 +131,11 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
     let left = false
     let finished = false
     const tell = (news: GatewayEvent) => {
-      if (news.event !== 'request' || finished) return gateway.tell(news)
+      if (news.event !== 'request' || finished) return gateway.emit(news)
       entry.ended ??= endOf(news.exchange, received.id)
       // Its own client had left; those for whom it went on have lines of their own.
-      const alone: readonly Fact[] = left ? [{ type: 'shared', how: 'left', with: received.id }] : []
-      gateway.tell({ event: 'request', exchange: [...news.exchange, ...alone] })
+      const alone: readonly TraceEvent[] = left ? [{ type: 'shared', how: 'left', with: received.id }] : []
+      gateway.emit({ event: 'request', exchange: [...news.exchange, ...alone] })
     }
     shelf.take(BASE)
     entry.answer.read(call.reply, {}, (how) => {
@@ -143,7 +148,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
       entry.settle()
     })
     try {
-      await serve({ ...gateway, tell }, entry.answer)
+      await serve({ ...gateway, emit: tell }, entry.answer)
     } catch (error) {
       entry.answer.cut()
       throw error
@@ -152,7 +157,7 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
     }
   }
 
-  const join = (call: Call, entry: Entry, how: 'joined' | 'stored' | 'coalesced'): Promise<void> => {
+  const join = (call: ShareableCall, entry: Entry, how: 'joined' | 'stored' | 'coalesced'): Promise<void> => {
     const { received, reply } = call
     const record = recorderOf(call)
     record.note({ type: 'shared', how, with: entry.id })
@@ -180,27 +185,27 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
     })
   }
 
-  const recorderOf = ({ received, style }: Call): Recorder => {
+  const recorderOf = ({ received, style }: ShareableCall): Recorder => {
     const record = new Recorder(gateway, received, style)
     const body = parseObject(received.body)
     record.received(text(body?.model) ?? '', body?.stream === true)
     return record
   }
 
-  const refuse = (call: Call, failure: Failure): void =>
-    refuseAndRecord(call.protocol, call.reply, recorderOf(call), failure, null)
+  const refuse = (call: ShareableCall, failure: Failure): void =>
+    writeAndRecordError(call.protocol, call.reply, recorderOf(call), failure, null)
 
   /** What a request is that says the same in other words: the order of members, blanks. Null: each is one of its own. */
-  const twinOf = (call: Call): string | null => {
+  const twinOf = (call: ShareableCall): string | null => {
     const { received, style } = call
-    if (received.body.length > LONGEST_TWIN || wantsItsOwn(received.headers('cache-control'))) return null
+    if (received.body.length > LONGEST_TWIN || storesAnswer(received.headers('cache-control'))) return null
     const body = call.repeatable(received, gateway.config().settings.limit)
     if (!body) return null
     const passed = PASSED.map(([name]) => received.headers(name) ?? null)
     return fingerprint(`${JSON.stringify([style, received.query, passed])}\n${canonical(body)}`)
   }
 
-  const share = async (call: Call, serve: Serve, key: string | undefined, config: Config): Promise<void> => {
+  const share = async (call: ShareableCall, serve: Serve, key: string | undefined, config: Config): Promise<void> => {
     const { received, reply, style } = call
     const problem = key === undefined ? null : keyProblem(key)
     if (problem) return refuse(call, problem)
@@ -241,22 +246,22 @@ export const sharing = (gateway: Gateway, fingerprint: (text: string) => string)
 
 /** The body of a call that another may stand in for; `stored`: whether its format stores answers unless told otherwise. */
 export const repeatableChat =
-  (protocol: ClientProtocol, stored: boolean): Call['repeatable'] =>
+  (protocol: ClientProtocol, stored: boolean): ShareableCall['repeatable'] =>
   ({ body, headers }, limits) => {
-    const asked = ask(protocol, body, headers, limits)
+    const asked = parseRequest(protocol, body, headers, limits)
     if (!asked.ok || givesTwice(body, asked.value.body)) return null
     return isRepeatable(asked.value.request, { body: asked.value.body, stored }) ? asked.value.body : null
   }
 
 /** An embedding is the same each time. */
-export const repeatableEmbeddings: Call['repeatable'] = ({ body }, limits) => {
-  const asked = askEmbeddings(body, limits)
+export const repeatableEmbeddings: ShareableCall['repeatable'] = ({ body }, limits) => {
+  const asked = parseEmbeddings(body, limits)
   return asked.ok && !givesTwice(body, asked.value.body) ? asked.value.body : null
 }
 
 const mostOf = ({ idempotency }: Settings): number => idempotency.maxMegabytes * 1024 * 1024
 
-const endOf = (exchange: readonly Fact[], id: string): Ended | undefined =>
+const endOf = (exchange: readonly TraceEvent[], id: string): Ended | undefined =>
   exchange.some((fact) => fact.type === 'received' && fact.id === id)
     ? exchange.find((fact): fact is Ended => fact.type === 'ended')
     : undefined
@@ -274,7 +279,7 @@ const inUse = fail(
 )
 
 /** The answers that others may read, by name: under way, or over and kept for a while. */
-class Shelf implements Room {
+class SharedResponses implements MemoryQuota {
   readonly #gateway: Gateway
   readonly #named = new Map<string, Named>()
   /** Under way, with nobody waiting for them. */

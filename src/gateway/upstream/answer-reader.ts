@@ -6,7 +6,14 @@ import type { ChatEvent, ChatRequest } from '../../core/chat.ts'
 import type { ErrorTable } from '../../core/error-table.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { readJson } from '../../core/json.ts'
-import type { Frame, FrameReader, HeaderLookup, Passing, StreamDecoder, UpstreamProtocol } from '../../core/protocol.ts'
+import type {
+  Frame,
+  FrameReader,
+  HeaderLookup,
+  StreamDecoder,
+  StreamStep,
+  UpstreamProtocol,
+} from '../../core/protocol.ts'
 import type { Quirks } from '../../core/provider.ts'
 import type { Stage } from '../../core/stage.ts'
 import { retryAfter } from '../../policy/retry/retry-after.ts'
@@ -16,7 +23,7 @@ import { lettersIn, utf8 } from '../../protocols/framing/utf8.ts'
 import { ChoicesDecoder, decodeChoices, type MendChoice, type SeveralChoices } from '../../protocols/shared/choices.ts'
 
 /** `over`: the format's terminal event has been read, and the answer is complete before its body ends. */
-export type Reader = Stage<Uint8Array, Passing> & { readonly over?: boolean }
+export type Reader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
 
 export type Head = { readonly status: number; readonly headers: HeaderLookup }
 
@@ -127,10 +134,10 @@ class StreamReader implements Reader {
     return this.#events.over === true
   }
 
-  push(chunk: Uint8Array): readonly Passing[] {
+  push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
     if (this.#size > MOST.stream) return tooLarge(MOST.stream)
-    const read: Passing[] = []
+    const read: StreamStep[] = []
     const letters = this.#events.again && lettersIn(chunk)
     let tries = 0
     for (let at = 0; at < chunk.length; ) {
@@ -147,15 +154,15 @@ class StreamReader implements Reader {
     return read
   }
 
-  end(): readonly Passing[] {
-    const last: Passing[] = []
+  end(): readonly StreamStep[] {
+    const last: StreamStep[] = []
     this.#read(this.#frames.end(), last)
     const rest = this.#mended(this.#events.end())
     if (rest.length > 0) last.push({ events: rest })
     return last
   }
 
-  #read(found: readonly Frame[], into: Passing[]): void {
+  #read(found: readonly Frame[], into: StreamStep[]): void {
     for (const frame of found) into.push({ frame, events: this.#mended(this.#events.push(frame)) })
   }
 
@@ -179,13 +186,13 @@ class ChoicesReader implements Reader {
     return this.#choices.over
   }
 
-  push(chunk: Uint8Array): readonly Passing[] {
+  push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
     if (this.#size > MOST.stream) return tooLarge(MOST.stream)
     return this.#frames.push(chunk).map((frame) => this.#choices.push(frame))
   }
 
-  end(): readonly Passing[] {
+  end(): readonly StreamStep[] {
     return [...this.#frames.end().map((frame) => this.#choices.push(frame)), this.#choices.end()]
   }
 }
@@ -220,7 +227,7 @@ const unreadable = (text: string, status: number): Failure => {
  * to be an error only the beginning is looked at: that it failed is in the status.
  */
 const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader => {
-  const read = (text: string): Passing => {
+  const read = (text: string): StreamStep => {
     const body = readJson(text)
     const said = inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
     const wait = said.retryAfter ?? retryAfter(headers, body, date)
@@ -233,8 +240,8 @@ const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dial
 /** Keeps the body until its end and reads it then; `beyond`: what is made of one beyond the limit, by what fitted. */
 const collecting = (
   most: number,
-  read: (text: string, bytes: Uint8Array | null) => Passing,
-  beyond?: (text: string) => Passing,
+  read: (text: string, bytes: Uint8Array | null) => StreamStep,
+  beyond?: (text: string) => StreamStep,
 ): Reader => {
   const text = utf8()
   const pieces: string[] = []
@@ -260,7 +267,7 @@ const collecting = (
 /** Neither a mark was left out of the text nor anything that is no UTF-8 replaced in it. */
 const isTheSame = (text: string, bytes: Uint8Array): boolean => bytes[0] !== 0xef && !text.includes('\ufffd')
 
-const tooLarge = (most: number): Passing[] => [
+const tooLarge = (most: number): StreamStep[] => [
   { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },
 ]
 

@@ -5,17 +5,17 @@
 
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { Source } from '../../core/http-exchange.ts'
+import type { EncodedText } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
-import type { HeaderLookup, Passing } from '../../core/protocol.ts'
+import type { HeaderLookup, StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Ongoing, UpstreamListener, World } from '../../core/world.ts'
 import type { SeveralChoices } from '../../protocols/shared/choices.ts'
-import { type Alarms, NEVER, type Sleeper } from '../call/shared-timer.ts'
-import type { Said } from '../call/usage.ts'
-import type { Tools } from '../routing/router.ts'
+import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
+import type { OutputSample } from '../call/usage.ts'
+import type { RouterDeps } from '../routing/router.ts'
 import { type AnswerFormat, type Reader, readerFor } from './answer-reader.ts'
 import { redacted } from './redact.ts'
 
@@ -25,7 +25,7 @@ export type AttemptInput = {
   readonly identity: Identity | undefined
   readonly body: string
   /** The same, where its bytes are at hand. */
-  readonly source?: Source
+  readonly source?: EncodedText
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
@@ -41,49 +41,49 @@ export type AttemptInput = {
    * ms for which an answer is held back once its first content has come, before the choice is final: what breaks off
    * meanwhile can still be tried elsewhere. `Infinity`: until it is whole.
    */
-  readonly hold: number
+  readonly holdbackMs: number
   /** The answer is no text, so one without any is not empty. */
-  readonly textless?: true
+  readonly allowEmptyText?: true
   /** A malformed event in the middle of plain text is left out; where every byte has a meaning it is a failure. */
-  readonly forgiving: boolean
+  readonly skipMalformedEvents: boolean
   readonly settings: Settings
   /** Whose share of memory the answer takes. */
   readonly client?: string | undefined
   /** The upstream's head has come. */
-  readonly heard: (headers: HeaderLookup) => void
+  readonly onHeaders: (headers: HeaderLookup) => void
 }
 
 /** An answer whose first content has come. */
-export type Flow = {
+export type AnswerStream = {
   readonly status: number
   /** The answer's text, if it came as one JSON body. */
   readonly whole: string | null
   /** The same, parsed. */
   readonly body: Json | undefined
   /** The same, where its bytes are at hand. */
-  readonly source: Source | null
+  readonly source: EncodedText | null
   /** The answer has been read to its end; only the body's own end may still be missing. */
   finished(): boolean
   /** The last record of tokens so far. */
   usage(): Usage | null
   /** What it has said so far, thoughts and arguments included. */
-  said(): Said
+  output(): OutputSample
   /** Events that could not be read and were left out of plain text. */
   droppedEvents(): number
   /** The upstream's own id for the answer, if it has said one. */
   id(): string | null
   /** Gives out what was held and then everything that comes, the steps of one read at once, until the sink's `end`. Once. */
-  pour(sink: Sink<readonly Passing[]>): void
+  pipeTo(sink: Sink<readonly StreamStep[]>): void
   /** The far side has room again. */
   resume(): void
   abort(): void
-  giveUp(failure: Failure): void
+  failWith(failure: Failure): void
 }
 
-export type Opened =
-  | { readonly ok: true; readonly flow: Flow }
+export type AttemptOutcome =
+  | { readonly ok: true; readonly flow: AnswerStream }
   /** `flow`: of an empty answer, the answer itself; if every target answers so, it is given honestly. */
-  | { readonly ok: false; readonly failure: Failure; readonly flow?: Flow }
+  | { readonly ok: false; readonly failure: Failure; readonly flow?: AnswerStream }
 
 /** Lifecycle events are held back until content comes, up to this many characters: some repeat the whole question. */
 const MOST_HELD = 8 * 1024 * 1024
@@ -101,40 +101,43 @@ const SAMPLE = 2_048
 const GRACE = 2_000
 
 /** In place of an attempt's own promise once it has been poured: nobody waits for that any more, and it would be kept. */
-const POURED = Promise.resolve<Opened>({ ok: false, failure: fail('internal', 'it has been poured') })
+const POURED = Promise.resolve<AttemptOutcome>({ ok: false, failure: fail('internal', 'it has been poured') })
 
 /** A bug of ours, behind content. */
-export const mistake = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
+export const internalError = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
 const unread = fail('malformed', 'The gateway made a mistake of its own reading this answer.')
 
 /** It is its own flow: an open stream is few objects, and keeps nothing of the question. */
-export class Attempt implements UpstreamListener, Flow, Sleeper {
+export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   place = -1
   /** When it is to be looked which of its clocks has run down. */
   until = NEVER
-  opened: Promise<Opened>
+  opened: Promise<AttemptOutcome>
   readonly #world: World
-  readonly #waits: Alarms<Sleeper>
+  readonly #waits: SharedTimer<TimerClient>
   /** Until the upstream's head has come, which says how to read what follows. */
   #asked: AttemptInput | null
-  readonly #terms: Pick<AttemptInput, 'forgiving' | 'hold' | 'key' | 'settings' | 'stream' | 'textless'>
+  readonly #terms: Pick<
+    AttemptInput,
+    'skipMalformedEvents' | 'holdbackMs' | 'key' | 'settings' | 'stream' | 'allowEmptyText'
+  >
   readonly #started: number
   readonly #call: Ongoing
-  #settle: ((opened: Opened) => void) | null = null
+  #settle: ((opened: AttemptOutcome) => void) | null = null
   #reader: Reader | null = null
   /** 0 until its head has come. */
   status = 0
   whole: string | null = null
   body: Json | undefined
-  source: Source | null = null
+  source: EncodedText | null = null
   /**
    * Steps not given out yet: of this read, or all while the choice is not made and there is no sink. Null between two reads:
    * an empty list that waits grows old, and dead it keeps what was put into it alive, every chunk of a slow stream, until
    * V8 collects everything.
    */
-  #held: Passing[] | null = null
+  #held: StreamStep[] | null = null
   #heldSize = 0
-  #sink: Sink<readonly Passing[]> | null = null
+  #sink: Sink<readonly StreamStep[]> | null = null
   /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
   #dropped = 0
   /** When its first content came. */
@@ -159,13 +162,33 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   #lingers = false
   #over: { readonly failure?: Failure } | null = null
 
-  constructor({ world, live }: Pick<Tools, 'world' | 'live'>, input: AttemptInput) {
-    const { url, headers, identity, body, source, once, stream, hold, forgiving, key, settings, textless, client } =
-      input
+  constructor({ world, activeCalls: live }: Pick<RouterDeps, 'world' | 'activeCalls'>, input: AttemptInput) {
+    const {
+      url,
+      headers,
+      identity,
+      body,
+      source,
+      once,
+      stream,
+      holdbackMs: hold,
+      skipMalformedEvents: forgiving,
+      key,
+      settings,
+      allowEmptyText: textless,
+      client,
+    } = input
     this.#world = world
-    this.#waits = live.waits
+    this.#waits = live.timers
     this.#asked = input
-    this.#terms = { forgiving, hold, key, settings, stream, ...(textless && { textless }) }
+    this.#terms = {
+      skipMalformedEvents: forgiving,
+      holdbackMs: hold,
+      key,
+      settings,
+      stream,
+      ...(textless && { allowEmptyText: textless }),
+    }
     this.#started = world.now()
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
@@ -199,7 +222,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   }
 
   /** Ends it from our side with a failure the client is told: the time for everything is over, or the process ends. */
-  giveUp(failure: Failure): void {
+  failWith(failure: Failure): void {
     // An answer that has finished is complete, whatever ends the waiting for its body's end.
     this.#end(this.#finish ? undefined : failure)
   }
@@ -214,7 +237,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     return this.#usage
   }
 
-  said(): Said {
+  output(): OutputSample {
     return { length: this.#said, beginning: this.#beginning }
   }
 
@@ -226,7 +249,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     return this.#dropped
   }
 
-  pour(sink: Sink<readonly Passing[]>): void {
+  pipeTo(sink: Sink<readonly StreamStep[]>): void {
     this.opened = POURED
     const room = sink.push(this.#held ?? [])
     this.#held = null
@@ -250,7 +273,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
 
   head(status: number, headers: HeaderLookup): void {
     if (this.#over || !this.#asked) return
-    const { protocol, quirks, translated, choices, stream, heard } = this.#asked
+    const { protocol, quirks, translated, choices, stream, onHeaders: heard } = this.#asked
     this.#asked = null
     this.status = status
     heard(headers)
@@ -307,13 +330,18 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
 
   // ── What it means ──────────────────────────────────────────────────────────────────────────────────────────────
 
-  #step(passing: Passing): void {
+  #step(passing: StreamStep): void {
     if (this.#over) return
     for (const event of passing.events) {
       if (event.type === 'failure') {
         // Of an answer that had said why it ends nothing is missing, whatever is said behind it.
         if (this.#finish) return this.#end(undefined)
-        if (event.failure.kind === 'malformed' && this.#terms.forgiving && this.#contentAt !== null && passing.frame) {
+        if (
+          event.failure.kind === 'malformed' &&
+          this.#terms.skipMalformedEvents &&
+          this.#contentAt !== null &&
+          passing.frame
+        ) {
           this.#dropped++
           return
         }
@@ -338,7 +366,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
 
   /** Held back long enough: until its time is over, or it has finished, or there is too much of it. */
   #maybeOpen(): void {
-    const { hold } = this.#terms
+    const { holdbackMs: hold } = this.#terms
     if (hold === Number.POSITIVE_INFINITY) return
     if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#open({ ok: true, flow: this })
   }
@@ -374,7 +402,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     if (first < this.until) this.#waits.set(this.#world, this, first)
   }
 
-  ring(now: number): void {
+  onDeadline(now: number): void {
     for (const clock of CLOCKS) if (this.#runsUntil(clock) <= now) this.#ranDown(clock)
     this.#sleep()
   }
@@ -383,7 +411,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   #runsUntil(clock: Clock): number {
     if (this.#lingers && clock === 'grace') return this.#finishedAt + GRACE
     if (this.#over) return NEVER
-    const { hold, settings, stream } = this.#terms
+    const { holdbackMs: hold, settings, stream } = this.#terms
     const { circuit, timeout } = settings
     if (this.#finish) return clock === 'grace' && !this.#ended && !this.#paused ? this.#finishedAt + GRACE : NEVER
     switch (clock) {
@@ -430,7 +458,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
   // ── How it opens and ends ──────────────────────────────────────────────────────────────────────────────────────
 
   /** The choice is made, or the attempt has failed while another could still be tried. */
-  #open(opened: Opened): void {
+  #open(opened: AttemptOutcome): void {
     if (!this.#settle) return
     // An answer that came as one body is the only step there is.
     const first = this.#held?.[0]
@@ -451,7 +479,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
       try {
         this.#giveOut()
       } catch (error) {
-        this.#sink.end(mistake)
+        this.#sink.end(internalError)
         throw error
       }
       // Who was told the last of it may have left at that.
@@ -459,7 +487,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
     }
     if (failure) return this.#open({ ok: false, failure })
     const empty =
-      !this.#terms.textless &&
+      !this.#terms.allowEmptyText &&
       this.#contentAt === null &&
       this.#finish?.finish.kind === 'stop' &&
       (this.#usage?.output ?? 0) === 0
@@ -492,7 +520,7 @@ export class Attempt implements UpstreamListener, Flow, Sleeper {
    */
   #mistaken(error: unknown): never {
     this.#held = null
-    this.#end(this.#sink ? mistake : unread)
+    this.#end(this.#sink ? internalError : unread)
     throw error
   }
 

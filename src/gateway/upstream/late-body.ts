@@ -1,12 +1,12 @@
-import type { Source } from '../../core/http-exchange.ts'
+import type { EncodedText } from '../../core/http-exchange.ts'
 import { atOnce, inTurns, type Turn } from '../../core/steps.ts'
 
 /** A large body that is written in pieces, once it is to be sent. */
 export class LateBody {
-  readonly #write: () => Generator<undefined, Source, undefined>
-  #source: Source | null = null
+  readonly #write: () => Generator<undefined, EncodedText, undefined>
+  #source: EncodedText | null = null
 
-  constructor(write: () => Generator<undefined, Source, undefined>) {
+  constructor(write: () => Generator<undefined, EncodedText, undefined>) {
     this.#write = write
   }
 
@@ -20,7 +20,7 @@ export class LateBody {
   }
 
   /** Writes it at once if that is not done yet. */
-  get source(): Source {
+  get source(): EncodedText {
     this.#source ??= atOnce(this.#write())
     return this.#source
   }

@@ -4,8 +4,8 @@ import { defaultSettings } from '../../../test/support/settings.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Instance, Provider, Wire } from '../../core/provider.ts'
 import { byStyle } from '../../protocols/index.ts'
-import { type Fitness, prepare } from './outbound-request.ts'
-import { ask } from './parse-request.ts'
+import { type Compatibility, prepareRequest } from './outbound-request.ts'
+import { parseRequest } from './parse-request.ts'
 
 /** A vendor that gives up whatever it is told to, by its own names. */
 const givesUp = (...paths: readonly string[]): Provider => ({
@@ -28,7 +28,7 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
 const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
   const protocol = byStyle.get(style)
   assert.ok(protocol)
-  const question = ask(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  const question = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
   assert.ok(question.ok)
   const instance: Instance = {
     id: 'strict',
@@ -39,7 +39,7 @@ const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
     speaks: provider.speaks,
     variables: {},
   }
-  const prepared = prepare(
+  const prepared = prepareRequest(
     question.value,
     { instance, model: 'm', because: 'asked', weight: 1 },
     { maxOutputTokens: 4_096 },
@@ -102,7 +102,7 @@ const ways: readonly (readonly [
   body: JsonObject,
   more: Partial<Wire>,
   path: string,
-  fitness: Partial<Fitness>,
+  fitness: Partial<Compatibility>,
 ])[] = [
   ['the client’s own', 'responses', hello, {}, '/v1/responses', {}],
   [
@@ -120,7 +120,7 @@ const ways: readonly (readonly [
     { ...hello, instructions: 'held', tools: [search] },
     {},
     '/v1/chat/completions',
-    { onlyWithout: ['tools[0]'] },
+    { droppable: ['tools[0]'] },
   ],
   ['its own path at the host', 'responses', hello, { path: '/api/r', atHost: true }, '/api/r', {}],
   [
@@ -150,9 +150,9 @@ const ways: readonly (readonly [
 ]
 for (const [what, style, body, more, path, fitness] of ways)
   test(`prepare: ${what} (${style} to ${path})`, () => {
-    const { url, dropped, unfit, onlyWithout, body: sent } = preparedFor(two(more), style, body)
+    const { url, dropped, unfit, droppable, body: sent } = preparedFor(two(more), style, body)
     assert.equal(url, `https://strict.example${path}`)
-    assert.deepEqual({ dropped, unfit, onlyWithout }, { dropped: [], unfit: [], onlyWithout: [], ...fitness })
+    assert.deepEqual({ dropped, unfit, droppable }, { dropped: [], unfit: [], droppable: [], ...fitness })
     const { store, previous_response_id } = JSON.parse(sent)
     const keeps = more.keepsNothing ? {} : { store: body.store, previous_response_id: body.previous_response_id }
     if (path === '/v1/responses')

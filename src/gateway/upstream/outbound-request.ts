@@ -2,7 +2,7 @@
 
 import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
-import type { Source } from '../../core/http-exchange.ts'
+import type { EncodedText } from '../../core/http-exchange.ts'
 import { type JsonObject, list, object } from '../../core/json.ts'
 import { rewrite, rewriteSource, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
@@ -19,7 +19,7 @@ import type { Auth, Identity, Instance, ProviderKey, Wire } from '../../core/pro
 import { PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
-import { wiresFor } from '../../policy/routing/choose-protocol.ts'
+import { wiresInOrder } from '../../policy/routing/choose-protocol.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
@@ -28,20 +28,20 @@ import { choicesOf } from '../../protocols/shared/choices.ts'
 import { LateBody } from './late-body.ts'
 
 /** The client's request, read once. */
-export type Question = {
+export type InboundRequest = {
   readonly protocol: ClientProtocol
   readonly request: ChatRequest
   /** As it came, and parsed; `members` says where in the text each outermost member lies. */
   readonly source: string
   readonly body: JsonObject
   /** What the client sent, with its bytes, where they are at hand: `source` itself, unless that was written anew. */
-  readonly raw?: Source
+  readonly raw?: EncodedText
   readonly members: readonly Span[]
   readonly headers: HeaderLookup
   /** What stood behind the path's question mark. */
   readonly query?: string
   /** The request is not what the body says any more: it is written anew, for whoever speaks the same format too, without what lay at these paths. */
-  readonly anew?: { readonly without: readonly string[] }
+  readonly reencode?: { readonly without: readonly string[] }
   /** A path in `body` as the client would write it, where the body is not the client's own alone. */
   readonly clientPath?: (path: string) => string
   /** Whether the vendor has refused a member of the body (`store`), or of its messages or items (`messages.foo`). */
@@ -57,7 +57,7 @@ export type Question = {
  * stream. Nothing has been sent before it has ended, so whatever breaks it off can be tried elsewhere. Sound has other
  * encodings in a stream than whole (OpenAI: `pcm16` alone), so what asks for it is asked as it is.
  */
-export const asAsked = (question: Question, { aggregate }: Instance): Question => {
+export const forcedStream = (question: InboundRequest, { aggregate }: Instance): InboundRequest => {
   if (aggregate !== true || question.request.stream || question.asStream || wantsSound(question.body)) return question
   return { ...question, asStream: true, request: { ...question.request, stream: true } }
 }
@@ -65,14 +65,14 @@ export const asAsked = (question: Question, { aggregate }: Instance): Question =
 const wantsSound = ({ modalities, audio }: JsonObject): boolean =>
   object(audio) !== undefined || list(modalities).includes('audio')
 
-export type Prepared = {
+export type OutboundRequest = {
   readonly protocol: UpstreamProtocol
   readonly url: string
   readonly auth: Auth
   /** Empty where it is written late. */
   readonly body: string
   /** The same, where its bytes are at hand. */
-  readonly raw?: Source
+  readonly raw?: EncodedText
   /** A large body is not written before this target is tried. */
   readonly late?: LateBody
   /** A stream is asked for. */
@@ -82,33 +82,33 @@ export type Prepared = {
   /** Client paths of what the target cannot carry and the request cannot do without. Not empty: unfit. */
   readonly unfit: readonly string[]
   /** Client paths of what it can be asked only without, and what may be left out when nobody is left who carries it. */
-  readonly onlyWithout: readonly string[]
+  readonly droppable: readonly string[]
   /** What its model cannot do by the catalogue. */
   readonly doubts: readonly Doubt[]
 }
 
 /** How well a target can carry what is asked, by the client's paths. */
-export type Fitness = Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout' | 'doubts'>
+export type Compatibility = Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable' | 'doubts'>
 
 /**
  * What this candidate would be sent: in the client's own format if it is spoken there, and in another one only if that
  * carries what the own cannot, or the own is lacking there.
  */
-export const prepare = (
-  question: Question,
+export const prepareRequest = (
+  question: InboundRequest,
   candidate: Candidate,
   facts: ModelFacts | undefined,
   lacking?: ReadonlySet<UpstreamProtocolName>,
-): Prepared | null => {
+): OutboundRequest | null => {
   const { clientPath = (path) => path } = question
   const unsure = doubts(question.request, facts, question.source.length)
   const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
-  let best: Prepared | null = null
-  const { takesPrefill } = candidate.instance.provider
-  for (const wire of wiresFor(question.protocol.name, candidate.instance, candidate.model, lacking)) {
+  let best: OutboundRequest | null = null
+  const { supportsPrefill: takesPrefill } = candidate.instance.provider
+  for (const wire of wiresInOrder(question.protocol.name, candidate.instance, candidate.model, lacking)) {
     if (question.continues && wire.protocol !== takesPrefill?.protocol) continue
     const made = { ...prepareAs(wire, question, candidate, facts), ...about }
-    if (made.unfit.length === 0 && made.onlyWithout.length === 0) return made
+    if (made.unfit.length === 0 && made.droppable.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }
   return best
@@ -116,10 +116,10 @@ export const prepare = (
 
 const prepareAs = (
   wire: Wire,
-  question: Question,
+  question: InboundRequest,
   candidate: Candidate,
   facts: ModelFacts | undefined,
-): Omit<Prepared, 'doubts'> => {
+): Omit<OutboundRequest, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
   const { takesReasoning, takesCustomTools, sealsReasoning } = instance.provider
@@ -153,13 +153,13 @@ const prepareAs = (
   const url = place + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
   const auth = wire.auth ?? instance.provider.auth
 
-  const same = question.anew ? undefined : sameFormat(question.protocol, protocol)
+  const same = question.reencode ? undefined : sameFormat(question.protocol, protocol)
   if (same) {
     const asked = question.asStream ? { ...question.body, stream: true } : question.body
     const adapted = same.adaptRequest(asked, target)
     const after = mend(adapted)
     const isShorter = adapted.input !== asked.input || adapted.messages !== asked.messages
-    const left = isShorter ? (same.leftOut?.(asked, target) ?? []) : []
+    const left = isShorter ? (same.omittedEntries?.(asked, target) ?? []) : []
     const named =
       left.length === 0
         ? given
@@ -180,9 +180,9 @@ const prepareAs = (
   }
   const encoded = protocol.encodeRequest(stream === request.stream ? request : { ...request, stream }, target)
   const mended = mend(encoded.body)
-  const after = question.continues ? (instance.provider.takesPrefill?.body?.(mended) ?? mended) : mended
+  const after = question.continues ? (instance.provider.supportsPrefill?.body?.(mended) ?? mended) : mended
   const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
-  const gone = (question.anew?.without ?? []).map((at) => ({ at, unfit: false }))
+  const gone = (question.reencode?.without ?? []).map((at) => ({ at, unfit: false }))
   const losses = sorted([...lacking, ...encoded.losses, ...byClientsName, ...gone], question)
   const written =
     question.source.length > PIECE
@@ -193,9 +193,9 @@ const prepareAs = (
 
 /** The client's body with the members that differ from it. */
 const rewritten = (
-  { source, members, raw, body: before }: Question,
+  { source, members, raw, body: before }: InboundRequest,
   after: JsonObject,
-): Pick<Prepared, 'body' | 'raw' | 'late'> => {
+): Pick<OutboundRequest, 'body' | 'raw' | 'late'> => {
   const isRaw = raw?.text === source
   if (source.length > PIECE && before !== after) {
     // The bytes of what stays are copied at once: 18 MB in 5 ms.
@@ -232,12 +232,12 @@ const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: b
 }
 
 const NONE: readonly Loss[] = []
-const NO_LOSSES = { dropped: [], unfit: [], onlyWithout: [] } as const
+const NO_LOSSES = { dropped: [], unfit: [], droppable: [] } as const
 
 const sorted = (
   losses: readonly Loss[],
-  { request, clientPath = (path) => path }: Question,
-): Pick<Prepared, 'dropped' | 'unfit' | 'onlyWithout'> => {
+  { request, clientPath = (path) => path }: InboundRequest,
+): Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable'> => {
   if (losses.length === 0) return NO_LOSSES
   const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
   const essential = paths(true)
@@ -246,7 +246,7 @@ const sorted = (
   return {
     dropped: named(paths(false)),
     unfit: named(essential.filter((at) => !spare.has(at))),
-    onlyWithout: named(essential.filter((at) => spare.has(at))),
+    droppable: named(essential.filter((at) => spare.has(at))),
   }
 }
 
@@ -259,10 +259,10 @@ const spareIn = ({ tools, messages, extras }: ChatRequest): ReadonlySet<string> 
   )
 
 /** Asked without what it can only be asked without; that is named like any other loss. */
-export const sparing = <Ready extends Fitness>(prepared: Ready): Ready =>
-  prepared.onlyWithout.length === 0
+export const dropOptional = <Ready extends Compatibility>(prepared: Ready): Ready =>
+  prepared.droppable.length === 0
     ? prepared
-    : { ...prepared, dropped: [...prepared.dropped, ...prepared.onlyWithout], onlyWithout: [] }
+    : { ...prepared, dropped: [...prepared.dropped, ...prepared.droppable], droppable: [] }
 
 /** A path in a body, as it was before these entries of its lists were left out. */
 const beforeLeaving = (path: string, left: readonly string[]): string =>
@@ -289,8 +289,8 @@ const original = (path: string, from: { readonly [member: string]: string }): st
 export const headersFor = (
   instance: Instance,
   key: ProviderKey,
-  question: Question,
-  prepared: Prepared,
+  question: InboundRequest,
+  prepared: OutboundRequest,
 ): Readonly<Record<string, string>> => {
   const ours = oursFor(instance, key, prepared)
   if (prepared.protocol.name !== question.protocol.name) return ours
@@ -305,7 +305,11 @@ export const headersFor = (
 }
 
 /** The same object for the same kind of call with the same key: what is made of it further out is made once too. */
-const oursFor = (instance: Instance, key: ProviderKey, { protocol, stream, auth }: Prepared): Made['headers'] => {
+const oursFor = (
+  instance: Instance,
+  key: ProviderKey,
+  { protocol, stream, auth }: OutboundRequest,
+): Made['headers'] => {
   const before = made.get(key) ?? []
   for (const one of before)
     if (one.instance === instance && one.protocol === protocol && one.stream === stream && one.auth === auth)
@@ -322,7 +326,7 @@ const oursFor = (instance: Instance, key: ProviderKey, { protocol, stream, auth 
 
 /** So many kinds of calls with one key. */
 const MOST_MADE = 8
-type Made = Pick<Prepared, 'protocol' | 'stream' | 'auth'> & {
+type Made = Pick<OutboundRequest, 'protocol' | 'stream' | 'auth'> & {
   readonly instance: Instance
   readonly headers: Readonly<Record<string, string>>
 }
@@ -356,5 +360,5 @@ export const PASSED: readonly (readonly [name: string, isSane: (value: string) =
 ]
 
 /** Anthropic's SDKs mark their beta calls in the query too. That mark passes, and nothing else of a query does. */
-const passedQuery = ({ query = '' }: Question, url: string): string =>
+const passedQuery = ({ query = '' }: InboundRequest, url: string): string =>
   new URLSearchParams(query).get('beta') === 'true' ? `${url.includes('?') ? '&' : '?'}beta=true` : ''

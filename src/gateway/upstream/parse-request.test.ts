@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
-import { ask, askInTurns } from './parse-request.ts'
+import { parseLargeRequest, parseRequest } from './parse-request.ts'
 
 const user = { role: 'user', content: 'x' }
 const large = 'x'.repeat(300_000)
@@ -30,14 +30,16 @@ for (const [name, source] of bodies)
       queueMicrotask(run)
     }
     const { limit } = defaultSettings
-    const inTurns = await askInTurns(openaiChat, { body: source, headers }, limit, turn)
-    assert.deepEqual(inTurns, ask(openaiChat, source, headers, limit))
+    const inTurns = await parseLargeRequest(openaiChat, { body: source, headers }, limit, turn)
+    assert.deepEqual(inTurns, parseRequest(openaiChat, source, headers, limit))
     assert.ok(turns > 1)
   })
 
 test('question: a small body is read at once', async () => {
   const { limit } = defaultSettings
   const body = JSON.stringify({ model: 'm', messages: [user] })
-  const asked = await askInTurns(openaiChat, { body, headers: () => undefined }, limit, () => assert.fail('a turn'))
+  const asked = await parseLargeRequest(openaiChat, { body, headers: () => undefined }, limit, () =>
+    assert.fail('a turn'),
+  )
   assert.equal(asked.ok, true)
 })

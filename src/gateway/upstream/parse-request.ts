@@ -1,7 +1,7 @@
 /** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
 
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import type { Received } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, parseObject } from '../../core/json.ts'
 import { describeJsonError } from '../../core/json-error.ts'
 import { DEEPEST, survey } from '../../core/json-text.ts'
@@ -9,14 +9,14 @@ import { readLarge } from '../../core/large-json.ts'
 import type { ClientProtocol, HeaderLookup } from '../../core/protocol.ts'
 import { inTurns, ownTurn, PIECE, type Turn } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
-import type { Question } from './outbound-request.ts'
+import type { InboundRequest } from './outbound-request.ts'
 
-export const ask = (
+export const parseRequest = (
   protocol: ClientProtocol,
   source: string,
   headers: HeaderLookup,
   limits: ExtentLimits,
-): Outcome<Question> => {
+): Outcome<InboundRequest> => {
   const read = readBody(source, limits)
   if (!read.ok) return read
   const request = protocol.decodeRequest(read.value.body)
@@ -28,13 +28,13 @@ export const ask = (
  * The same as `ask`; a large body is read in pieces, each in its own turn of the event loop. Then decoding is a piece of
  * its own: it is bounded by the number of messages, parts and tools.
  */
-export const askInTurns = async (
+export const parseLargeRequest = async (
   protocol: ClientProtocol,
-  { body: source, headers }: Pick<Received, 'body' | 'headers'>,
+  { body: source, headers }: Pick<IncomingRequest, 'body' | 'headers'>,
   limits: ExtentLimits,
   turn: Turn,
-): Promise<Outcome<Question>> => {
-  if (source.length <= PIECE) return ask(protocol, source, headers, limits)
+): Promise<Outcome<InboundRequest>> => {
+  if (source.length <= PIECE) return parseRequest(protocol, source, headers, limits)
   const read = await inTurns(readSteps(source, limits), turn)
   if (!read.ok) return read
   await ownTurn(turn)
@@ -66,7 +66,7 @@ export const readBody = (source: string, limits: ExtentLimits): Outcome<Read> =>
   return body.ok ? surveyed(source, body.value, limits) : body
 }
 
-type Read = Pick<Question, 'source' | 'body' | 'members'>
+type Read = Pick<InboundRequest, 'source' | 'body' | 'members'>
 
 const surveyed = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<Read> => {
   const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Gate, type GateWhy, isShut, onTrial, shut } from './cooldown.ts'
+import { type Cooldown, type CooldownReason, isShut, onTrial, shut } from './cooldown.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -9,8 +9,8 @@ const HOUR = 60 * MINUTE
 const half = () => 0.5
 
 /** Strike after strike, each as soon as the time of the one before is over: how long each lasts. */
-const series = (why: GateWhy, strikes: number, hint?: number, random = half): readonly number[] => {
-  let gate: Gate | undefined
+const series = (why: CooldownReason, strikes: number, hint?: number, random = half): readonly number[] => {
+  let gate: Cooldown | undefined
   let now = 1_000
   return Array.from({ length: strikes }, () => {
     gate = shut(gate, why, now, hint, random)
@@ -20,7 +20,7 @@ const series = (why: GateWhy, strikes: number, hint?: number, random = half): re
   })
 }
 
-const schedules: readonly [name: string, GateWhy, number | undefined, () => number, readonly number[]][] = [
+const schedules: readonly [name: string, CooldownReason, number | undefined, () => number, readonly number[]][] = [
   ['rate limit with a hint: exactly that', 'rate_limited', 34_070, half, [34_070, 34_070, 34_070]],
   ['rate limit, least', 'rate_limited', undefined, () => 0, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]],
   ['rate limit, middle', 'rate_limited', undefined, half, [750, 1_500, 3_000, 6_000, 12_000, 24_000, 45_000, 45_000]],
@@ -123,7 +123,7 @@ test('gate: on trial one tries and the others wait for its verdict', () => {
   assert.deepEqual(again, { why: 'quota_exhausted', until: 1_500 + 30 * MINUTE, strikes: 2, since: 0 })
 })
 
-const whys: readonly GateWhy[] = [
+const whys: readonly CooldownReason[] = [
   'rate_limited',
   'quota_exhausted',
   'suspended',
@@ -143,11 +143,11 @@ test('gate: over any history it never opens earlier than it said, ends within it
   })
   fc.assert(
     fc.property(fc.array(failure, { minLength: 1, maxLength: 40 }), (failures) => {
-      let gate: Gate | undefined
+      let gate: Cooldown | undefined
       let now = 0
       for (const { why, after, hint, chance } of failures) {
         now += after
-        const before: Gate | undefined = gate
+        const before: Cooldown | undefined = gate
         gate = shut(before, why, now, hint, () => chance)
         assert.ok(isShut(gate, now), 'a failure shuts it')
         assert.ok(gate.until - now <= 6 * HOUR)

@@ -4,7 +4,7 @@
  */
 import { doubled, equalJitter } from '../retry/backoff.ts'
 
-export type GateWhy =
+export type CooldownReason =
   | 'rate_limited'
   | 'quota_exhausted'
   | 'suspended'
@@ -15,8 +15,8 @@ export type GateWhy =
   | 'tls'
   | 'redirect'
 
-export type Gate = {
-  readonly why: GateWhy
+export type Cooldown = {
+  readonly why: CooldownReason
   /** ms of the monotonic clock. */
   readonly until: number
   /** The upstream said until when; otherwise it is a guess. */
@@ -36,7 +36,7 @@ const HOUR = 60 * MINUTE
 /** How long for the n-th strike (from 1), if the upstream said `hint` or nothing. */
 type Schedule = (strikes: number, hint: number | undefined, random: () => number) => number
 
-const SCHEDULES: { readonly [why in GateWhy]: Schedule } = {
+const SCHEDULES: { readonly [why in CooldownReason]: Schedule } = {
   rate_limited: (strikes, hint, random) => hint ?? equalJitter(strikes - 1, SECOND, MINUTE, random),
   quota_exhausted: (strikes, hint) => hint ?? doubled(strikes - 1, 15 * MINUTE, 6 * HOUR),
   suspended: () => MINUTE,
@@ -54,12 +54,12 @@ const SCHEDULES: { readonly [why in GateWhy]: Schedule } = {
  * lengthen it but are not another strike. A key refused again after its suspension is disabled.
  */
 export const shut = (
-  before: Gate | undefined,
-  why: GateWhy,
+  before: Cooldown | undefined,
+  why: CooldownReason,
   now: number,
   hintMs: number | undefined,
   random: () => number,
-): Gate => {
+): Cooldown => {
   const series = before && family(before.why) === family(why) ? before : undefined
   // "Try again in 0" after a refusal says nothing about when it would help.
   const hint = hintMs !== undefined && Number.isFinite(hintMs) && hintMs > 0 ? hintMs : undefined
@@ -73,11 +73,11 @@ export const shut = (
 }
 
 /** Whether it must not be tried now. */
-export const isShut = (gate: Gate | undefined, now: number): gate is Gate =>
+export const isShut = (gate: Cooldown | undefined, now: number): gate is Cooldown =>
   gate !== undefined && (now < gate.until || (gate.trialUntil !== undefined && now < gate.trialUntil))
 
 /** A gate whose time is over lets one request through; until its verdict, or for `ms`, it is shut for the others. */
-export const onTrial = (gate: Gate, now: number, ms: number): Gate => ({ ...gate, trialUntil: now + ms })
+export const onTrial = (gate: Cooldown, now: number, ms: number): Cooldown => ({ ...gate, trialUntil: now + ms })
 
 /** `suspended` and `disabled` are two steps of one thing. */
-const family = (why: GateWhy): GateWhy => (why === 'disabled' ? 'suspended' : why)
+const family = (why: CooldownReason): CooldownReason => (why === 'disabled' ? 'suspended' : why)

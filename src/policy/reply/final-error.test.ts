@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
-import { comeBack, type LeftOut, statusOf, verdict } from './final-error.ts'
+import { comeBack, finalError, type SkippedReason, statusOf } from './final-error.ts'
 
 const of = (...kinds: FailureKind[]): Failure[] =>
   kinds.map((kind) => fail(kind, `it was ${kind.replaceAll('_', ' ')}`))
 
-const cases: readonly (readonly [string, readonly Failure[], readonly LeftOut[], number, string])[] = [
+const cases: readonly (readonly [string, readonly Failure[], readonly SkippedReason[], number, string])[] = [
   ['one timeout', of('timeout'), [], 504, 'timeout'],
   ['timeouts of every kind', of('timeout', 'no_first_content', 'connect_timeout', 'stalled'), [], 504, 'timeout'],
   ['a timeout and a bad status', of('timeout', 'status'), [], 502, 'status'],
@@ -69,20 +69,20 @@ const cases: readonly (readonly [string, readonly Failure[], readonly LeftOut[],
 
 for (const [name, failures, leftOut, status, code] of cases)
   test(`verdict: ${name}`, () => {
-    const failure = verdict(failures, leftOut)
+    const failure = finalError(failures, leftOut)
     assert.equal(statusOf(failure), status)
     assert.equal(KINDS[failure.kind].code, code)
   })
 
 test('verdict: the wait is the soonest', () => {
   assert.equal(
-    verdict([fail('rate_limited', '', { retryAfter: 9_000 })], [{ why: 'rate_limited', wait: 4_000 }]).retryAfter,
+    finalError([fail('rate_limited', '', { retryAfter: 9_000 })], [{ why: 'rate_limited', wait: 4_000 }]).retryAfter,
     4_000,
   )
 })
 
 test('verdict: what cannot be carried is named', () => {
-  const failure = verdict([], [{ why: 'unfit', paths: ['tools[1]', 'n'] }])
+  const failure = finalError([], [{ why: 'unfit', paths: ['tools[1]', 'n'] }])
   assert.equal(failure.param, 'tools[1]')
   assert.match(failure.message, /tools\[1\], n/)
 })
@@ -130,7 +130,7 @@ test('come back: never a wait above 60 s with a yes, never a yes to another 4xx'
 })
 
 /** What a person reads, word for word. */
-const sentences: readonly (readonly [Failure[], readonly LeftOut[], string])[] = [
+const sentences: readonly (readonly [Failure[], readonly SkippedReason[], string])[] = [
   [of('quota'), [], 'No key has credit or quota left. Last: it was quota'],
   [[], [{ why: 'quota', wait: null }], 'No key has credit or quota left.'],
   [of('rate_limited'), [], 'Every upstream is at its limit for now. Last: it was rate limited'],
@@ -161,13 +161,13 @@ const sentences: readonly (readonly [Failure[], readonly LeftOut[], string])[] =
   ],
 ]
 for (const [failures, leftOut, message] of sentences)
-  test(`verdict: says “${message}”`, () => assert.equal(verdict(failures, leftOut).message, message))
+  test(`verdict: says “${message}”`, () => assert.equal(finalError(failures, leftOut).message, message))
 
 test('verdict: how many failed is said in words, whose digits nobody takes for a status', () => {
   const words = ['Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Many', 'Many']
   for (const [at, word] of words.entries())
     assert.match(
-      verdict(Array(at + 2).fill(fail('status', 'x')), []).message,
+      finalError(Array(at + 2).fill(fail('status', 'x')), []).message,
       new RegExp(`^${word} attempts failed\\.`),
     )
 })
@@ -177,20 +177,20 @@ test('verdict: a key that is refused beside one without quota is no more worth a
     { why: 'suspended', wait: 60_000 },
     { why: 'quota_exhausted', wait: 900_000 },
   ]
-  const first = verdict(of('auth', 'quota'), [])
-  const next = verdict([], resting)
+  const first = finalError(of('auth', 'quota'), [])
+  const next = finalError([], resting)
   assert.deepEqual([statusOf(first), comeBack(first, 60_000).retry], [502, false])
   assert.deepEqual([statusOf(next), comeBack(next, 60_000).retry], [502, false])
   assert.equal(
     next.message,
     'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
   )
-  assert.equal(verdict([], [...resting, { why: 'rate_limited', wait: 3_000 }]).kind, 'no_target')
+  assert.equal(finalError([], [...resting, { why: 'rate_limited', wait: 3_000 }]).kind, 'no_target')
 })
 
 for (const why of ['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
   test(`verdict: every key is ${why}`, () => {
-    const { kind, message, retryAfter } = verdict([], [{ why, wait: 7_000 }])
+    const { kind, message, retryAfter } = finalError([], [{ why, wait: 7_000 }])
     assert.deepEqual([kind, retryAfter], ['auth', 7_000])
     assert.equal(message, 'No key of the configured providers is accepted at the moment. Check the keys.')
   })
@@ -198,16 +198,16 @@ for (const why of ['auth', 'permission', 'suspended', 'disabled', 'model_denied'
 test('verdict: what the upstream said is kept where its kind is', () => {
   const upstream = { code: 'theirs' }
   for (const kind of ['quota', 'rate_limited', 'model_missing'] as const) {
-    assert.deepEqual(verdict([fail(kind, 'x', { upstream })], []).upstream, upstream)
-    assert.equal('upstream' in verdict([fail(kind, 'x')], []), false)
+    assert.deepEqual(finalError([fail(kind, 'x', { upstream })], []).upstream, upstream)
+    assert.equal('upstream' in finalError([fail(kind, 'x')], []), false)
   }
-  assert.equal(verdict(of('model_missing'), []).param, 'model')
-  assert.equal(verdict([], [{ why: 'model_missing', wait: 1 }]).param, 'model')
+  assert.equal(finalError(of('model_missing'), []).param, 'model')
+  assert.equal(finalError([], [{ why: 'model_missing', wait: 1 }]).param, 'model')
 })
 
 test('verdict: a model that one has not is no missing model, and a mixture is told as one', () => {
   assert.deepEqual(
-    [verdict(of('timeout', 'model_missing'), []), verdict(of('status', 'status'), [])].map(({ kind, mixed }) => [
+    [finalError(of('timeout', 'model_missing'), []), finalError(of('status', 'status'), [])].map(({ kind, mixed }) => [
       kind,
       mixed === true,
     ]),
@@ -220,11 +220,11 @@ test('verdict: a model that one has not is no missing model, and a mixture is to
 
 test('verdict: what was left out decides only beside what was tried of its own sort', () => {
   // A resting key of another sort says nothing about a request that was tried and failed.
-  assert.equal(verdict(of('status'), [{ why: 'suspended', wait: 1_000 }]).mixed, undefined)
-  assert.equal(verdict(of('status'), [{ why: 'rate_limited', wait: 1_000 }]).mixed, true)
-  assert.equal(verdict(of('rate_limited'), [{ why: 'circuit', wait: 1_000 }]).kind, 'rate_limited')
+  assert.equal(finalError(of('status'), [{ why: 'suspended', wait: 1_000 }]).mixed, undefined)
+  assert.equal(finalError(of('status'), [{ why: 'rate_limited', wait: 1_000 }]).mixed, true)
+  assert.equal(finalError(of('rate_limited'), [{ why: 'circuit', wait: 1_000 }]).kind, 'rate_limited')
   assert.equal(
-    verdict(
+    finalError(
       [],
       [
         { why: 'unfit', paths: ['n'] },
@@ -234,7 +234,7 @@ test('verdict: what was left out decides only beside what was tried of its own s
     'no_target',
   )
   assert.equal(
-    verdict(
+    finalError(
       [],
       [
         { why: 'unfit', paths: ['n'] },
@@ -246,10 +246,10 @@ test('verdict: what was left out decides only beside what was tried of its own s
 })
 
 test('verdict: a wait that nobody told is none, and one that is over is over', () => {
-  assert.equal('retryAfter' in verdict([], [{ why: 'circuit', wait: null }]), false)
-  assert.equal(verdict([], [{ why: 'circuit', wait: -5 }]).retryAfter, 0)
+  assert.equal('retryAfter' in finalError([], [{ why: 'circuit', wait: null }]), false)
+  assert.equal(finalError([], [{ why: 'circuit', wait: -5 }]).retryAfter, 0)
   assert.equal(
-    verdict(
+    finalError(
       [],
       [
         { why: 'circuit', wait: null },
@@ -293,9 +293,9 @@ for (const [name, failure, soonest, retry, after] of edges)
 
 test('verdict: of ten thousand things that cannot be carried ten are named', () => {
   const paths = Array.from({ length: 10_000 }, (_, at) => `tools[${at}]`)
-  const { message, param } = verdict([], [{ why: 'unfit', paths }])
+  const { message, param } = finalError([], [{ why: 'unfit', paths }])
   assert.match(message, /^No configured provider can carry tools\[0\], .*, tools\[9\] and more\. Leave it out/)
   assert.equal(param, 'tools[0]')
-  const ten = verdict([], [{ why: 'unfit', paths: paths.slice(0, 10) }])
+  const ten = finalError([], [{ why: 'unfit', paths: paths.slice(0, 10) }])
   assert.match(ten.message, /tools\[9\]\. Leave/)
 })

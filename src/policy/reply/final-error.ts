@@ -2,7 +2,7 @@
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
 
 /** A target that was left out, and until when (ms from now; null: unknown). `unfit`: it cannot carry what was asked. */
-export type LeftOut =
+export type SkippedReason =
   | { readonly why: 'unfit'; readonly paths: readonly string[] }
   | { readonly why: 'circuit' | 'budget'; readonly wait: number | null }
   | { readonly why: string; readonly wait: number | null }
@@ -21,8 +21,8 @@ const REFUSED = new Set(['incompatible', 'incapable'])
  * where nothing was tried, what kept it from being tried; a mixture is a bad gateway with the last failure's kind.
  * A target that refused the request counts as unfit. The first refusal is returned where every target was unfit or refused.
  */
-export const verdict = (met: readonly Failure[], leftOut: readonly LeftOut[]): Failure => {
-  const own = met.find((failure) => rowOf(failure).condemns === 'request')
+export const finalError = (met: readonly Failure[], leftOut: readonly SkippedReason[]): Failure => {
+  const own = met.find((failure) => rowOf(failure).excludes === 'request')
   if (own) return own
   const failures = met.filter(({ kind }) => !REFUSED.has(kind))
   const [refusal] = failures.length < met.length ? met.filter(({ kind }) => REFUSED.has(kind)) : []
@@ -100,7 +100,7 @@ const counted = (n: number): string =>
   ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine'][n] ?? 'Many'
 
 /** ms until the first of them could work again; null: nobody knows. */
-const soonestOf = (failures: readonly Failure[], leftOut: readonly LeftOut[]): number | null => {
+const soonestOf = (failures: readonly Failure[], leftOut: readonly SkippedReason[]): number | null => {
   const waits = [
     ...failures.map(({ retryAfter }) => retryAfter ?? null),
     ...leftOut.map((left) => ('wait' in left ? left.wait : null)),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Budget, firstTry, mayRepeat, noTries } from './retry-budget.ts'
+import { firstTry, mayRepeat, noTries, type RetryBudget } from './retry-budget.ts'
 
 const start = 1_000_000
 
@@ -51,7 +51,7 @@ for (const [floor, client, firsts, allowed] of floors)
 const rules = { percent: 20, floor: 3 }
 
 /** So many repeats granted one after another at this moment. */
-const drain = (budget: Budget, at: number, client: string): readonly [Budget, number] => {
+const drain = (budget: RetryBudget, at: number, client: string): readonly [RetryBudget, number] => {
   for (let granted = 0; ; granted++) {
     const { state, allowed } = mayRepeat(budget, at, client, rules)
     budget = state
@@ -138,7 +138,7 @@ test('budget: over any history repeats are a share of first tries and the floor,
       fc.constantFrom(0, 20, 50, 100),
       fc.constantFrom(0, 1, 3, 8),
       (steps, percent, floor) => {
-        let budget: Budget = noTries
+        let budget: RetryBudget = noTries
         let now = start
         const firsts: number[] = []
         const repeats: { readonly at: number; readonly client: string }[] = []

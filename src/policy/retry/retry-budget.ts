@@ -9,12 +9,12 @@
 type Slot = { readonly n: number; readonly firsts: number; readonly repeats: ReadonlyMap<string, number> }
 
 /** Bounded by what it grants: it names no more clients than repeats of the last ten seconds. */
-export type Budget = { readonly past: readonly Slot[]; readonly current: Slot }
+export type RetryBudget = { readonly past: readonly Slot[]; readonly current: Slot }
 
 const nobody: ReadonlyMap<string, number> = new Map()
 
 /** What a deployment begins with. */
-export const noTries: Budget = { past: [], current: { n: 0, firsts: 0, repeats: nobody } }
+export const noTries: RetryBudget = { past: [], current: { n: 0, firsts: 0, repeats: nobody } }
 
 /** `percent` of first tries, and `floor` repeats a second at least. */
 export type BudgetRules = { readonly percent: number; readonly floor: number }
@@ -26,18 +26,18 @@ const LONG = (SECONDS * 1_000) / SLOT
 const SHORT = 1_000 / SLOT
 
 /** Counts a request's first attempt at the deployment. */
-export const firstTry = (budget: Budget, now: number): Budget => {
+export const firstTry = (budget: RetryBudget, now: number): RetryBudget => {
   const { past, current } = roll(budget, now)
   return { past, current: { ...current, firsts: current.firsts + 1 } }
 }
 
 /** Requests a further attempt by this client at the deployment, and counts it if allowed. `client`: '' where unknown. */
 export const mayRepeat = (
-  budget: Budget,
+  budget: RetryBudget,
   now: number,
   client: string,
   rules: BudgetRules,
-): { readonly state: Budget; readonly allowed: boolean } => {
+): { readonly state: RetryBudget; readonly allowed: boolean } => {
   const state = roll(budget, now)
   const { past, current } = state
   const half: BudgetRules = { percent: rules.percent / 2, floor: Math.ceil(rules.floor / 2) }
@@ -56,7 +56,7 @@ const totalOf = ({ repeats }: Slot): number => {
 
 /** Whether one more fits into the share, or, if there were few just now, into share and floor together. */
 const hasRoom = (
-  { past, current }: Budget,
+  { past, current }: RetryBudget,
   repeatsIn: (slot: Slot) => number,
   { percent, floor }: BudgetRules,
 ): boolean => {
@@ -74,7 +74,7 @@ const hasRoom = (
   return repeats + 1 <= share || (lately < floor && repeats + 1 <= share + floor * SECONDS)
 }
 
-const roll = (budget: Budget, now: number): Budget => {
+const roll = (budget: RetryBudget, now: number): RetryBudget => {
   const n = Math.floor(now / SLOT)
   if (budget.current.n === n) return budget
   return {

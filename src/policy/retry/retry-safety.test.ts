@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { ChatRequest, Extra, Tool } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
-import { hasEffects, mayAskElsewhere, mayAskTwo } from './retry-safety.ts'
+import { hasEffects, mayFailOver, mayHedge } from './retry-safety.ts'
 
 const request = (more: Partial<ChatRequest> = {}): ChatRequest => ({
   model: 'm',
@@ -89,10 +89,10 @@ const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
 ]
 for (const [name, asked, elsewhere, two] of cases)
   test(`repeat: ${name}: ${elsewhere ? '' : 'not '}elsewhere once begun, ${two ? '' : 'not '}of two at once`, () => {
-    assert.equal(mayAskElsewhere(asked, began), elsewhere)
+    assert.equal(mayFailOver(asked, began), elsewhere)
     assert.equal(hasEffects(asked), !elsewhere)
-    assert.equal(mayAskTwo(asked), two)
-    assert.ok(mayAskElsewhere(asked, fail('refused', 'never reached', { unsent: true })))
+    assert.equal(mayHedge(asked), two)
+    assert.ok(mayFailOver(asked, fail('refused', 'never reached', { unsent: true })))
   })
 
 /** Whether what has effects may be asked elsewhere after it. */
@@ -118,9 +118,9 @@ const proofs: readonly (readonly [status: number, proves: boolean])[] = [
 ]
 for (const [status, proves] of proofs)
   test(`repeat: ${status} ${proves ? 'proves' : 'does not prove'} that nothing was begun`, () =>
-    assert.equal(mayAskElsewhere(extra('background', true), fail('status', 'x', { status })), proves))
+    assert.equal(mayFailOver(extra('background', true), fail('status', 'x', { status })), proves))
 
 test('repeat: silence proves nothing', () => {
-  assert.equal(mayAskElsewhere(extra('background', true), fail('timeout', 'x')), false)
-  assert.equal(mayAskElsewhere(extra('background', true), fail('reset', 'x', { unsent: false })), false)
+  assert.equal(mayFailOver(extra('background', true), fail('timeout', 'x')), false)
+  assert.equal(mayFailOver(extra('background', true), fail('reset', 'x', { unsent: false })), false)
 })

@@ -4,7 +4,7 @@ import type { Failure } from '../../core/failure.ts'
 import { isObject, object } from '../../core/json.ts'
 
 /** Whether a failed attempt may be followed by one elsewhere: always, unless the upstream may have begun what has effects. */
-export const mayAskElsewhere = (request: ChatRequest, failure: Failure): boolean =>
+export const mayFailOver = (request: ChatRequest, failure: Failure): boolean =>
   !hasEffects(request) || neverBegan(failure)
 
 /**
@@ -12,7 +12,7 @@ export const mayAskElsewhere = (request: ChatRequest, failure: Failure): boolean
  * kept there by the client's own word, and no tool runs at the provider, which goes on and is paid for unseen. Several
  * choices cost several answers, so they are requested from one provider.
  */
-export const mayAskTwo = (request: ChatRequest): boolean =>
+export const mayHedge = (request: ChatRequest): boolean =>
   !hasEffects(request) &&
   request.settings.store?.value !== true &&
   (request.settings.choices?.value ?? 1) === 1 &&

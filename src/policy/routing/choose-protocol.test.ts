@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ProtocolName } from '../../core/chat.ts'
 import type { Instance, Provider, Wire } from '../../core/provider.ts'
-import { keepsResponses, wiresFor } from './choose-protocol.ts'
+import { keepsResponses, wiresInOrder } from './choose-protocol.ts'
 
 const instance = (speaks: readonly Wire[]): Instance => {
   const provider: Provider = { name: 'p', title: 'p', order: 1, speaks, auth: 'none' }
@@ -23,7 +23,7 @@ const cases: readonly (readonly [string, readonly Wire[], ProtocolName, string, 
 ]
 for (const [name, speaks, client, model, expected] of cases)
   test(`wire: ${name}`, () => {
-    const wires = wiresFor(client, instance(speaks), model)
+    const wires = wiresInOrder(client, instance(speaks), model)
     assert.deepEqual(
       wires.map(({ protocol }) => protocol),
       expected,
@@ -43,7 +43,7 @@ const lackings: readonly (readonly [string, readonly Wire[], readonly ProtocolNa
 ]
 for (const [name, speaks, lacking, expected] of lackings)
   test(`wire: ${name}`, () => {
-    const wires = wiresFor('openai-chat', instance(speaks), 'm', new Set(lacking))
+    const wires = wiresInOrder('openai-chat', instance(speaks), 'm', new Set(lacking))
     assert.deepEqual(
       wires.map(({ protocol }) => protocol),
       expected,
@@ -52,10 +52,10 @@ for (const [name, speaks, lacking, expected] of lackings)
 
 test('wire: what is spoken there is given as it is, in order', () => {
   const only: readonly Wire[] = [{ protocol: 'gemini' }]
-  assert.deepEqual(wiresFor('openai-chat', instance(only), 'm'), only)
+  assert.deepEqual(wiresInOrder('openai-chat', instance(only), 'm'), only)
   const three: readonly Wire[] = [{ protocol: 'gemini' }, { protocol: 'cohere' }, { protocol: 'openai-chat' }]
   assert.deepEqual(
-    wiresFor('openai-chat', instance(three), 'm').map(({ protocol }) => protocol),
+    wiresInOrder('openai-chat', instance(three), 'm').map(({ protocol }) => protocol),
     ['openai-chat', 'gemini', 'cohere'],
   )
 })

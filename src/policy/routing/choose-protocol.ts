@@ -6,7 +6,7 @@ import type { Instance, Wire } from '../../core/provider.ts'
  * the others as the upstream prefers them. What does not fit into one may fit into the next.
  * `lacking`: formats it was found not to have at this address; the last that is left is asked for all the same.
  */
-export const wiresFor = (
+export const wiresInOrder = (
   client: ProtocolName,
   { speaks }: Instance,
   model: string,

@@ -6,7 +6,7 @@
  * 45 % of what OpenAI's and Anthropic's models counted for recorded questions of text alone; the tests hold it to that.
  * What it cannot know is what a vendor adds of its own: Anthropic some hundreds for a first tool.
  */
-import type { ChatRequest, Message, Part, Source, Tool } from '../../core/chat.ts'
+import type { ChatRequest, MediaSource, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json } from '../../core/json.ts'
 
 /** Tokens a character. */
@@ -118,7 +118,7 @@ const ofPart = (part: Part, share: number): number => {
 }
 
 /** Three bytes of text are four characters of its base64. */
-const ofFile = (source: Source): number =>
+const ofFile = (source: MediaSource): number =>
   source.kind === 'data' && source.mediaType.startsWith('text/')
     ? source.data.length * 0.75 * WEIGHT.letter
     : ATTACHMENT

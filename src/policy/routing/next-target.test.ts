@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type FailureKind, fail } from '../../core/failure.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
-import { isSoon, isTooSmall, met, nothingMet, onceMore, remaining } from './next-target.ts'
+import { emptyHistory, isSoon, isTooSmall, onceMore, recordFailure, remaining } from './next-target.ts'
 
 const key = (id: string): ProviderKey => ({ id, secret: null, weight: 1 })
 const instance = (id: string, keys: readonly string[]): Instance => ({
@@ -25,11 +25,11 @@ const windowOf = ({ instance: { id }, model }: Candidate) => windows[`${id} ${mo
 const names = (targets: Iterable<Target>) =>
   [...targets].map(({ candidate, key: { id } }) => `${candidate.instance.id}${id}/${candidate.model}`)
 const left = (...failed: readonly (readonly [number, string, FailureKind])[]) => {
-  let history = nothingMet
+  let history = emptyHistory
   for (const [index, id, kind] of failed) {
     const candidate = plan.candidates[index]
     assert.ok(candidate)
-    history = met(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
+    history = recordFailure(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
   }
   const found = remaining(plan, history, ({ instance: { keys } }) => keys)
   return names([...found].filter(({ candidate }) => !isTooSmall(history, windowOf(candidate))))
@@ -56,8 +56,8 @@ for (const [name, found, wanted] of cases)
   })
 
 test('next: a window is too small if it is not known to be larger than one that was', () => {
-  assert.equal(isTooSmall(nothingMet, undefined), false)
-  const history = { ...nothingMet, largerThan: 8_000 }
+  assert.equal(isTooSmall(emptyHistory, undefined), false)
+  const history = { ...emptyHistory, largerThan: 8_000 }
   for (const [window, expected] of [
     [8_000, true],
     [8_001, false],
@@ -107,7 +107,7 @@ test('next: a name server that could not be asked is asked once more, soon; one 
 test('next: of hundreds of targets no more is found out than is gone through', () => {
   const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
   let asked = 0
-  const found = remaining({ by: 'route', candidates: many, skipped: [] }, nothingMet, ({ instance: { keys } }) => {
+  const found = remaining({ by: 'route', candidates: many, skipped: [] }, emptyHistory, ({ instance: { keys } }) => {
     asked++
     return keys
   })

@@ -9,30 +9,30 @@ import { type Candidate, deploymentId, endpointId, keyId, modelId, type Plan, ty
 /** What one request has met so far. */
 export type History = {
   /** Ids of deployments, models, keys and endpoints this request need not try again. */
-  readonly condemned: ReadonlySet<string>
+  readonly excluded: ReadonlySet<string>
   /** Models at providers whose other keys come only after everything else. */
   readonly demoted: ReadonlySet<string>
   /** A failure was met after which no other target may be tried. */
-  readonly over: boolean
+  readonly final: boolean
   /** Only a window larger than this (tokens) is worth trying. */
   readonly largerThan: number | null
 }
 
-export const nothingMet: History = { condemned: new Set(), demoted: new Set(), over: false, largerThan: null }
+export const emptyHistory: History = { excluded: new Set(), demoted: new Set(), final: false, largerThan: null }
 
 /** The history after this target failed in this way. `window` is the target's context window, if known. */
-export const met = (history: History, target: Target, failure: Failure, window?: number): History => {
+export const recordFailure = (history: History, target: Target, failure: Failure, window?: number): History => {
   const row = rowOf(failure)
   const { candidate, key } = target
-  const condemned = new Set(history.condemned).add(deploymentId(target))
-  if (row.condemns === 'key') condemned.add(keyId(candidate.instance, key))
-  if (row.condemns === 'model') condemned.add(modelId(candidate))
-  if (row.condemns === 'endpoint') condemned.add(endpointId(candidate.instance))
+  const condemned = new Set(history.excluded).add(deploymentId(target))
+  if (row.excludes === 'key') condemned.add(keyId(candidate.instance, key))
+  if (row.excludes === 'model') condemned.add(modelId(candidate))
+  if (row.excludes === 'endpoint') condemned.add(endpointId(candidate.instance))
   const tooLong = failure.kind === 'context_length'
   return {
-    condemned,
+    excluded: condemned,
     demoted: row.prefer === 'provider' ? new Set(history.demoted).add(modelId(candidate)) : history.demoted,
-    over: history.over || row.condemns === 'request' || (tooLong && window === undefined),
+    final: history.final || row.excludes === 'request' || (tooLong && window === undefined),
     largerThan: tooLong && window !== undefined ? Math.max(window, history.largerThan ?? 0) : history.largerThan,
   }
 }
@@ -47,8 +47,8 @@ export function* remaining(
   history: History,
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
 ): Generator<Target, void, undefined> {
-  if (history.over) return
-  const { condemned, demoted } = history
+  if (history.final) return
+  const { excluded: condemned, demoted } = history
   const later: Candidate[] = []
   for (const candidate of plan.candidates) {
     if (demoted.size > 0 && demoted.has(modelId(candidate))) later.push(candidate)
@@ -59,7 +59,7 @@ export function* remaining(
 
 function* leftOf(
   candidate: Candidate,
-  condemned: History['condemned'],
+  condemned: History['excluded'],
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
 ): Generator<Target, void, undefined> {
   const { instance } = candidate

@@ -9,9 +9,9 @@ import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan, Skipped } from '../../core/target.ts'
 import { has, headOf, instancesNamed, type Knowledge, usable } from './models.ts'
-import { AUTO, candidate, type Draft, drafted, leadsNowhere, quoted, unconfigured, type Wanted } from './plan.ts'
+import { AUTO, candidate, drafted, leadsNowhere, type PlanDraft, quoted, unconfigured, type Wanted } from './plan.ts'
 
-export const draftEmbeddings = (input: Wanted): Outcome<Draft> => {
+export const draftEmbeddings = (input: Wanted): Outcome<PlanDraft> => {
   const { config, model } = input
   const all = usable(config)
   if (all.length === 0) return bad(unconfigured())
@@ -82,7 +82,7 @@ const having = (input: Wanted, instances: readonly Instance[], names: readonly s
   )
 
 /** The usual model of whoever comes first: it stays that one, since the next request's vectors have to go with these. */
-const byDefault = (input: Wanted, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<Draft> => {
+const byDefault = (input: Wanted, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<PlanDraft> => {
   const first = able.flatMap((instance) => candidates(instance, usual(input, instance), 'default route'))[0]
   if (!first)
     return bad(
@@ -99,13 +99,13 @@ const planned = (
   own: readonly Candidate[],
   others: readonly Candidate[],
   skipped: readonly Skipped[],
-): Draft => {
+): PlanDraft => {
   const { strategy } = config.settings
   const groups = [own, others].map((candidates) => ({ candidates, strategy }))
   return drafted(config, by, groups, skipped)
 }
 
-const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Outcome<Draft> => {
+const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Outcome<PlanDraft> => {
   const skipped: Skipped[] = []
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)

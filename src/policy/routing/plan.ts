@@ -29,7 +29,7 @@ export type Moment = Pick<Knowledge, 'catalogue'> & {
 export const AUTO = 'auto'
 
 /** A plan of which everything is known but the order within its groups: the same for all requests of that name. */
-export type Draft = {
+export type PlanDraft = {
   readonly by: Plan['by']
   /** One after another. */
   readonly groups: readonly Group[]
@@ -44,7 +44,7 @@ export type Draft = {
 type Group = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
 
 /** Where a request of this name may go. */
-export const draft = (wanted: Wanted): Outcome<Draft> => {
+export const draft = (wanted: Wanted): Outcome<PlanDraft> => {
   const { config, model } = wanted
   const instances = usable(config)
   if (instances.length === 0) return bad(unconfigured())
@@ -60,13 +60,13 @@ export const drafted = (
   by: Plan['by'],
   groups: readonly Group[],
   skipped: readonly Skipped[],
-): Draft => {
+): PlanDraft => {
   const all = groups.flatMap(({ candidates }) => candidates)
   return { by, groups, repeats: unique(all).length < all.length, onlyFirst: settings.fallback === 'none', skipped }
 }
 
 /** In which order, this time. */
-export const settle = ({ by, groups, repeats, onlyFirst, skipped }: Draft, moment: Moment): Plan => {
+export const settle = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, moment: Moment): Plan => {
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(moment, candidates, strategy))
   const candidates = repeats ? unique(ranked) : ranked
   if (!onlyFirst) return { by, candidates, skipped }
@@ -80,7 +80,7 @@ export const settle = ({ by, groups, repeats, onlyFirst, skipped }: Draft, momen
 }
 
 /** Whether settling it again could come to something else. */
-export const isSettled = ({ groups }: Draft): boolean =>
+export const isSettled = ({ groups }: PlanDraft): boolean =>
   groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority' || strategy === 'cost')
 
 /** What the name itself asks for, and the names under which other providers may have the same model. */

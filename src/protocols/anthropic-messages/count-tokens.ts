@@ -1,9 +1,9 @@
 import { isObject } from '../../core/json.ts'
-import type { Counting } from '../../core/protocol.ts'
+import type { TokenCounting } from '../../core/protocol.ts'
 import { decodeRequest } from './decode-request.ts'
 
 /** Anthropic's `/messages/count_tokens`. Its body is a request's without what limits the answer. */
-export const counting: Counting = {
+export const counting: TokenCounting = {
   suffix: '/count_tokens',
   decodeRequest: (body) => decodeRequest({ ...body, max_tokens: body.max_tokens ?? 1 }),
   decodeAnswer(body) {

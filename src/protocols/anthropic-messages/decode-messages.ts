@@ -1,5 +1,5 @@
 /** A client's conversation in the middle's words. */
-import type { Extra, MemberPaths, Message, Part, Source } from '../../core/chat.ts'
+import type { Extra, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared/helpers.ts'
 import { toBase64 } from '../shared/media.ts'
@@ -169,7 +169,7 @@ const decodeCall = (fields: Fields, block: JsonObject, marks: Extra[]): Part[] =
 }
 
 /** Undefined: a kind of source only this format has. */
-const decodeSource = (fields: Fields): Source | undefined => {
+const decodeSource = (fields: Fields): MediaSource | undefined => {
   const source = fields.fields('source')
   if (!source) {
     fields.missing('source', 'where the bytes are')

@@ -1,4 +1,13 @@
-import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings, Tool, ToolChoice } from '../../core/chat.ts'
+import type {
+  ChatRequest,
+  Effort,
+  Extra,
+  GenerationSettings,
+  OutputFormat,
+  Setting,
+  Tool,
+  ToolChoice,
+} from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { isStrict } from '../shared/claude-schema.ts'
@@ -49,13 +58,13 @@ const sparing = (tool: Tool): Tool => (tool.kind === 'foreign' && isHosted(tool.
 /** An empty list of servers asks for nothing. */
 const isSaid = ({ value }: Extra): boolean => !isList(value) || value.length > 0
 
-const setting = <Name extends keyof Settings>(
+const setting = <Name extends keyof GenerationSettings>(
   name: Name,
-  value: NonNullable<Settings[Name]>['value'] | undefined,
+  value: NonNullable<GenerationSettings[Name]>['value'] | undefined,
   at: string,
-): Settings => (value === undefined ? {} : { [name]: { value, at } })
+): GenerationSettings => (value === undefined ? {} : { [name]: { value, at } })
 
-const decodeSettings = (fields: Fields): { settings: Settings; extras: readonly Extra[] } => {
+const decodeSettings = (fields: Fields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const metadata = fields.fields('metadata')
   const choice = fields.fields('tool_choice')
   const config = fields.fields('output_config')
@@ -78,7 +87,7 @@ const decodeSettings = (fields: Fields): { settings: Settings; extras: readonly 
   if (stop && !stop.every((sequence) => typeof sequence === 'string'))
     fields.wrong('stop_sequences', 'a list of strings')
   const tier = fields.string('service_tier')
-  const settings: Settings = {
+  const settings: GenerationSettings = {
     ...setting('maxOutputTokens', fields.number('max_tokens', { least: 0, whole: true }), 'max_tokens'),
     ...setting('temperature', fields.number('temperature', { least: 0, most: 1 }), 'temperature'),
     ...setting('topP', fields.number('top_p', { least: 0, most: 1 }), 'top_p'),
@@ -112,7 +121,7 @@ const isEffort = (word: string): word is Effort => EFFORTS.some((effort) => effo
  * A budget has a word in the middle. "As you see fit" has none: it says no more than that thinking is on, which models
  * that think do anyway, so it travels as an extra.
  */
-const decodeThinking = (fields: Fields): { settings: Settings; extras: readonly Extra[] } => {
+const decodeThinking = (fields: Fields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const raw = fields.object('thinking')
   const thinking = fields.fields('thinking')
   if (!raw || !thinking) return { settings: {}, extras: [] }

@@ -1,5 +1,5 @@
 /** The conversation as this format wants it: system apart, then user and assistant in turn. */
-import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
 import { fromBase64, inlined, isImageType, isTextType, standardBase64, typeOf } from '../shared/media.ts'
@@ -168,7 +168,7 @@ const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject
   return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
 }
 
-const imageSource = (source: Source): JsonObject | undefined => {
+const imageSource = (source: MediaSource): JsonObject | undefined => {
   const inline = inlined(source)
   switch (inline.kind) {
     case 'data': {
@@ -213,7 +213,7 @@ const titled = (part: Part & { type: 'file' }, losses: Losses): JsonObject => {
   return { title: filename.slice(0, LONGEST_TITLE) }
 }
 
-const documentSource = (source: Source, filename: string | undefined): JsonObject | undefined => {
+const documentSource = (source: MediaSource, filename: string | undefined): JsonObject | undefined => {
   switch (source.kind) {
     case 'data': {
       const mediaType = typeOf(source.mediaType, source.data, filename)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { asking, lossesIn } from '../../../test/support/asked.ts'
-import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
 import { JSON_ONLY } from '../shared/setting-encoders.ts'
@@ -464,7 +464,7 @@ test('tools: free-form input becomes one text, its grammar a sentence', () => {
 })
 
 const two = [fn('f'), fn('g')]
-const choices: readonly [string, Settings, readonly Tool[], Json, number, readonly string[]][] = [
+const choices: readonly [string, GenerationSettings, readonly Tool[], Json, number, readonly string[]][] = [
   ['none said', {}, two, undefined as unknown as Json, 2, []],
   ['auto', { toolChoice: { at: 'tc', value: { kind: 'auto' } } }, two, { type: 'auto' }, 2, []],
   ['none', { toolChoice: { at: 'tc', value: { kind: 'none' } } }, two, { type: 'none' }, 2, []],
@@ -541,7 +541,7 @@ for (const [name, settings, list, choice, count, losses] of choices)
 const at = <T>(value: T, path = 's') => ({ value, at: path })
 const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 1 } }, required: ['n'] }
 const MAX = { max_tokens: DEFAULT_MAX_TOKENS }
-const settings: readonly [string, Settings, JsonObject, readonly string[], EncodeTarget?][] = [
+const settings: readonly [string, GenerationSettings, JsonObject, readonly string[], EncodeTarget?][] = [
   ['nothing', {}, MAX, []],
   ["the model's limit", {}, { max_tokens: 64_000 }, [], { model: 'claude', outputLimit: 64_000 }],
   ['a limit', { maxOutputTokens: at(100) }, { max_tokens: 100 }, []],
@@ -690,15 +690,15 @@ for (const [name, wishes, expected, losses, target] of settings)
   })
 
 test('thinking: a forced call outweighs it', () => {
-  const forced: Settings = { toolChoice: at({ kind: 'required' }), effort: at('high', 'e') }
+  const forced: GenerationSettings = { toolChoice: at({ kind: 'required' }), effort: at('high', 'e') }
   assert.deepEqual(encode({ settings: forced, tools: two }).body.thinking, undefined)
   assert.deepEqual(encode({ settings: forced, tools: two }).body.output_config, { effort: 'high' })
-  const budget: Settings = { toolChoice: at({ kind: 'required' }), thinkingBudget: at(2_000, 'b') }
+  const budget: GenerationSettings = { toolChoice: at({ kind: 'required' }), thinkingBudget: at(2_000, 'b') }
   assert.deepEqual(encode({ settings: budget, tools: two }).losses, ['b'])
 })
 
 test('thinking: a budget needs the thought behind the calls just answered', () => {
-  const budget: Settings = { thinkingBudget: at(2_000, 'b') }
+  const budget: GenerationSettings = { thinkingBudget: at(2_000, 'b') }
   const calls = [hello, assistant(call('c')), result('c', 'r')]
   assert.deepEqual(encode({ settings: budget, messages: calls }).losses, ['b'])
   const thought: Part = { type: 'reasoning', at: 'r', text: '', proof: { origin: 'anthropic-messages', value: 'sig' } }

@@ -1,4 +1,4 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { thinksByBudgetOnly } from '../shared/claude.ts'
@@ -65,7 +65,7 @@ const systemOf = (blocks: readonly JsonObject[]): Json => {
   return blocks.length === 1 && only && Object.keys(only).length === 2 ? (only.text ?? null) : blocks
 }
 
-const limitOf = ({ maxOutputTokens, thinkingBudget }: Settings, { outputLimit }: EncodeTarget): number => {
+const limitOf = ({ maxOutputTokens, thinkingBudget }: GenerationSettings, { outputLimit }: EncodeTarget): number => {
   const most = outputLimit ?? Number.POSITIVE_INFINITY
   if (maxOutputTokens) return Math.max(1, Math.min(Math.floor(maxOutputTokens.value), most))
   // Thoughts count as output, so a budget comes on top.

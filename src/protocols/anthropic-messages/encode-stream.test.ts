@@ -4,7 +4,7 @@ import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { Frame, Passing } from '../../core/protocol.ts'
+import type { Frame, StreamStep } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../framing/sse.ts'
 import { decodeStream } from './decode-stream.ts'
@@ -535,7 +535,7 @@ test('keep-alive: a comment before the beginning, a ping after it, nothing after
 
 // ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const passing = (pieces: readonly string[]): Passing[] => {
+const passing = (pieces: readonly string[]): StreamStep[] => {
   const decoder = decodeStream()
   const steps = run(sseFrames(), pieces).map((frame: Frame) => ({ frame, events: decoder.push(frame) }))
   return [...steps, { events: decoder.end() }]

@@ -1,4 +1,4 @@
-import type { Block, ChatEvent, Citation, Finish, Proof, Usage } from '../../core/chat.ts'
+import type { Block, ChatEvent, Citation, Finish, ReasoningSignature, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
 import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
@@ -114,7 +114,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         ])
       : []
 
-  const proven = (proof: Proof): string[] => {
+  const proven = (proof: ReasoningSignature): string[] => {
     if (open !== 'thinking' && waiting?.type !== 'reasoning') return []
     if (open !== 'thinking' && proof.redacted && proof.origin === 'anthropic-messages')
       return begin('whole', { type: 'redacted_thinking', data: proof.value })

@@ -1,5 +1,5 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
-import type { Effort, Extra, Settings } from '../../core/chat.ts'
+import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -17,7 +17,7 @@ export type Thinking = {
 }
 
 export type ThinkingFacts = {
-  readonly settings: Settings
+  readonly settings: GenerationSettings
   /** The client's own `thinking`, of this format's shape, in a format that has no such member. */
   readonly extra: Extra | undefined
   readonly maxTokens: number
@@ -88,14 +88,14 @@ export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking =
 }
 
 /** A wish to think as a budget of as many tokens as the effort stands for. */
-const asBudget = (wish: Wish | undefined, effort: Settings['effort']): Wish | undefined => {
+const asBudget = (wish: Wish | undefined, effort: GenerationSettings['effort']): Wish | undefined => {
   if (wish?.kind !== 'adaptive') return wish
   const level = effort && effort.value !== 'none' ? effort.value : 'medium'
   return { ...wish, kind: 'budget', tokens: BUDGETS[level] }
 }
 
 /** Whether an effort is not what the budget stands for: another member has set that, or there is no budget for it. */
-const isGivenUp = ({ value, at }: NonNullable<Settings['effort']>, wish: Wish | undefined): boolean =>
+const isGivenUp = ({ value, at }: NonNullable<GenerationSettings['effort']>, wish: Wish | undefined): boolean =>
   value !== 'none' && (wish?.at !== at || !EXACT.has(value))
 
 type Wish =

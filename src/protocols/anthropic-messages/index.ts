@@ -21,7 +21,7 @@ export const anthropicMessages: Protocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, leftOut, passStream, gather },
+  passing: { adaptRequest, omittedEntries: leftOut, passStream, assembleAnswer: gather },
   restore: restoring(toolName),
   decodeAnswer,
   encodeAnswer,

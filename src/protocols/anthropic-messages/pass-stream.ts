@@ -1,4 +1,4 @@
-import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { NAMED, passFrame, writeFrame } from '../framing/sse.ts'
 import { encodeStream, KEEP_ALIVE_COMMENT, PING } from './encode-stream.ts'
 import { errorEvent } from './errors.ts'
@@ -15,7 +15,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
   /** For an answer that came whole although a stream was asked for. */
   let writer: StreamWriter | undefined
 
-  const pass = (step: Passing): readonly string[] => {
+  const pass = (step: StreamStep): readonly string[] => {
     for (const event of step.events) {
       if (event.type === 'failure') {
         over = true

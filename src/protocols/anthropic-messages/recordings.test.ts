@@ -7,7 +7,7 @@ import { readWire, recordingsAreHere, skip } from '../../../test/support/recordi
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../framing/sse.ts'
 import { anthropicMessages } from './index.ts'
@@ -138,7 +138,7 @@ const same = (actual: Said, before: Said): void => {
   assert.deepEqual(told, was)
 }
 
-const written = (writer: StreamWriter, steps: readonly Passing[]): string[] => run(writer, steps)
+const written = (writer: StreamWriter, steps: readonly StreamStep[]): string[] => run(writer, steps)
 
 const checkStream = (pieces: readonly string[], before: Said): void => {
   for (const piece of pieces) assert.match(piece, /^event: [a-z_]+\ndata: [^\n]+\n\n$/)
@@ -193,7 +193,7 @@ describe('streams', () => {
       const before = saidIn(assembled(eventsIn(chunks)))
       const frames = framesOf(source)
       const decoder = anthropicMessages.decodeStream()
-      const steps: Passing[] = frames.map((frame) => ({ frame, events: decoder.push(frame) }))
+      const steps: StreamStep[] = frames.map((frame) => ({ frame, events: decoder.push(frame) }))
       steps.push({ events: decoder.end() })
       const events = steps.flatMap((step) => step.events)
       noFailure(events)

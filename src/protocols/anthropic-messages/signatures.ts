@@ -2,7 +2,7 @@
  * A client of this format keeps a thinking block's `signature` and sends it back, whoever answered. So the proof of
  * another format travels there, packed so that it is known again and never mistaken for one of Anthropic's.
  */
-import type { Proof, Reasoning, UpstreamProtocolName } from '../../core/chat.ts'
+import type { Reasoning, ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { parseObject, text } from '../../core/json.ts'
 
 const MARK = 'headgate.proof.1.'
@@ -21,7 +21,7 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
  * The signature a client receives for the proof of a thinking block. It states whether the block's text is a summary:
  * the block has no member for that, and OpenAI refuses a summary that comes back as `content`.
  */
-export const sign = (proof: Proof, summary: boolean): string =>
+export const sign = (proof: ReasoningSignature, summary: boolean): string =>
   proof.origin === 'anthropic-messages' && !proof.redacted
     ? proof.value
     : MARK + JSON.stringify(summary ? { ...proof, summary } : proof)

@@ -1,7 +1,7 @@
 /**
  * Reads an answer event by event. A whole answer is told as the events it would have been, so one reader serves both.
  */
-import type { ChatEvent, Citation, Proof } from '../../core/chat.ts'
+import type { ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { append, madeId } from '../shared/helpers.ts'
@@ -292,7 +292,7 @@ export const answerReader = (): AnswerReader => {
 }
 
 /** A thought is signed, or all of it sealed. */
-const proofOf = (signature: string, redacted: readonly string[]): Proof | undefined => {
+const proofOf = (signature: string, redacted: readonly string[]): ReasoningSignature | undefined => {
   const value = redacted.length > 0 ? joined(redacted) : signature
   return value === ''
     ? undefined

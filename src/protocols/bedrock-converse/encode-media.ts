@@ -1,5 +1,5 @@
 /** Images, documents, films and sound: this format takes their bytes, each kind under its own name and format. */
-import type { Part, Source } from '../../core/chat.ts'
+import type { MediaSource, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
 import { fromDataUrl, isTextType, standardBase64, typeOf } from '../shared/media.ts'
@@ -92,7 +92,7 @@ const documentFormat = (type: string, filename: string | undefined): string | un
  * Its bytes, where they are here. An address is never handed on: Bedrock fetches nothing from the web, and what it would
  * fetch from S3 it reads as the gateway, so that a client could name any bucket of the operator's.
  */
-const bytesOf = (source: Source): { readonly mediaType: string; readonly data: string } | undefined => {
+const bytesOf = (source: MediaSource): { readonly mediaType: string; readonly data: string } | undefined => {
   const inline = source.kind === 'url' ? fromDataUrl(source.url) : source
   return inline?.kind === 'data' ? inline : undefined
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { asking, call, lossesIn, model, user } from '../../../test/support/asked.ts'
-import type { ChatRequest, Extra, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
 import { JSON_ONLY } from '../shared/setting-encoders.ts'
@@ -330,7 +330,7 @@ const extra = (name: string, value: Json): Extra => ({ at: name, name, value, es
 
 const settings: readonly (readonly [
   name: string,
-  wishes: Settings,
+  wishes: GenerationSettings,
   sent: JsonObject,
   losses: readonly string[],
   model?: string,
@@ -577,22 +577,27 @@ const spec = (name: string, more: JsonObject = {}) => ({
   toolSpec: { name, inputSchema: { json: PARAMETERS }, ...more },
 })
 
-const choices: readonly (readonly [string, Settings, JsonObject | undefined, readonly string[], readonly string[]])[] =
+const choices: readonly (readonly [
+  string,
+  GenerationSettings,
+  JsonObject | undefined,
+  readonly string[],
+  readonly string[],
+])[] = [
+  ['unsaid', {}, undefined, ['f', 'g'], []],
+  ['auto', { toolChoice: at({ kind: 'auto' }, 'c') }, { auto: {} }, ['f', 'g'], []],
+  ['required', { toolChoice: at({ kind: 'required' }, 'c') }, { any: {} }, ['f', 'g'], []],
+  ['one', { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') }, { tool: { name: 'g' } }, ['f', 'g'], []],
+  ['some', { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') }, { auto: {} }, ['g'], []],
   [
-    ['unsaid', {}, undefined, ['f', 'g'], []],
-    ['auto', { toolChoice: at({ kind: 'auto' }, 'c') }, { auto: {} }, ['f', 'g'], []],
-    ['required', { toolChoice: at({ kind: 'required' }, 'c') }, { any: {} }, ['f', 'g'], []],
-    ['one', { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') }, { tool: { name: 'g' } }, ['f', 'g'], []],
-    ['some', { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') }, { auto: {} }, ['g'], []],
-    [
-      'some, of which one has to be called',
-      { toolChoice: at({ kind: 'allowed', mode: 'required', names: ['g'] }, 'c') },
-      { any: {} },
-      ['g'],
-      [],
-    ],
-    ['one at a time', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
-  ]
+    'some, of which one has to be called',
+    { toolChoice: at({ kind: 'allowed', mode: 'required', names: ['g'] }, 'c') },
+    { any: {} },
+    ['g'],
+    [],
+  ],
+  ['one at a time', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
+]
 for (const [name, wishes, choice, names, losses] of choices)
   test(`converse tools: ${name}`, () => {
     const { body, losses: lost } = encode({ tools: [tool('f'), tool('g')], settings: wishes })

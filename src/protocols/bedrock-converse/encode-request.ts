@@ -1,4 +1,4 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
@@ -39,7 +39,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
 }
 
 /** The longest answer there can be, in tokens, where anybody knows. */
-const limitOf = ({ maxOutputTokens }: Settings, { outputLimit }: EncodeTarget): number | undefined => {
+const limitOf = ({ maxOutputTokens }: GenerationSettings, { outputLimit }: EncodeTarget): number | undefined => {
   if (!maxOutputTokens) return outputLimit
   return Math.max(1, Math.min(Math.floor(maxOutputTokens.value), outputLimit ?? Number.POSITIVE_INFINITY))
 }

@@ -1,5 +1,5 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
-import type { Effort, Extra, Settings } from '../../core/chat.ts'
+import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, type BlockFormat } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
@@ -17,7 +17,7 @@ export type Thinking = {
 }
 
 export type ThinkingFacts = {
-  readonly settings: Settings
+  readonly settings: GenerationSettings
   /** The client's own `thinking`, of Anthropic's shape, in a format that has no such member. */
   readonly extra: Extra | undefined
   readonly family: Family
@@ -57,7 +57,7 @@ const wished = ({ settings: { effort, thinkingBudget }, extra }: ThinkingFacts):
   return effort.value === 'none' ? { kind: 'off', at: effort.at } : levelOf(effort)
 }
 
-const levelOf = ({ value, at }: NonNullable<Settings['effort']>): Wish =>
+const levelOf = ({ value, at }: NonNullable<GenerationSettings['effort']>): Wish =>
   value === 'none' ? { kind: 'off', at } : { kind: 'effort', at, effort: value }
 
 /** A `thinking` member as Anthropic has it; undefined when it is something else. */

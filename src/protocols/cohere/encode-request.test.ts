@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { asking, lossesIn } from '../../../test/support/asked.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
-import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
 import { cohere } from './index.ts'
@@ -277,7 +277,7 @@ test('cohere request: a file of text is a document', () => {
 })
 
 test('cohere request: where the answer has a form, its words stand in the message', () => {
-  const settings: Settings = { format: { value: { kind: 'json' }, at: 'format' } }
+  const settings: GenerationSettings = { format: { value: { kind: 'json' }, at: 'format' } }
   const { body, losses } = encode({ messages: [user(said('q'), file({}))], settings })
   assert.deepEqual(body.messages, [
     {
@@ -349,9 +349,9 @@ const SCHEMA = {
   required: ['a'],
   additionalProperties: false,
 }
-const formed = (schema: Json): Settings => ({ format: at({ kind: 'schema', name: 'n', schema }, 'f') })
+const formed = (schema: Json): GenerationSettings => ({ format: at({ kind: 'schema', name: 'n', schema }, 'f') })
 
-const settings: readonly (readonly [string, Settings, JsonObject, readonly string[], string?])[] = [
+const settings: readonly (readonly [string, GenerationSettings, JsonObject, readonly string[], string?])[] = [
   [
     'those with a like here',
     {
@@ -498,7 +498,7 @@ const hosted: Tool = { kind: 'foreign', at: 'tools.web', protocol: 'openai-respo
 const choices: readonly (readonly [
   string,
   readonly Tool[],
-  Settings,
+  GenerationSettings,
   readonly string[],
   (Json | undefined)?,
   string?,

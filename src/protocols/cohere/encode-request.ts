@@ -1,4 +1,4 @@
-import type { ChatRequest, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../shared/losses.ts'
@@ -38,13 +38,13 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
-const isFormatted = ({ format }: Settings): boolean => format !== undefined && format.value.kind !== 'text'
+const isFormatted = ({ format }: GenerationSettings): boolean => format !== undefined && format.value.kind !== 'text'
 
 // ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Draft = {
   readonly target: EncodeTarget
-  readonly settings: Settings
+  readonly settings: GenerationSettings
   readonly hasTools: boolean
   readonly losses: Losses
   readonly body: JsonObject

@@ -7,9 +7,10 @@
  * every format keep with its block and return. Both are marked: where some blocks of chat completions have a proof, those
  * without are not told apart.
  */
-import type { Proof } from '../../core/chat.ts'
+import type { ReasoningSignature } from '../../core/chat.ts'
 
-export const PLAN: Proof = { origin: 'cohere', value: 'tool_plan' }
-export const THOUGHT: Proof = { origin: 'cohere', value: 'thinking' }
+export const PLAN: ReasoningSignature = { origin: 'cohere', value: 'tool_plan' }
+export const THOUGHT: ReasoningSignature = { origin: 'cohere', value: 'thinking' }
 
-export const isPlan = (proof: Proof | undefined): boolean => proof?.origin === PLAN.origin && proof.value === PLAN.value
+export const isPlan = (proof: ReasoningSignature | undefined): boolean =>
+  proof?.origin === PLAN.origin && proof.value === PLAN.value

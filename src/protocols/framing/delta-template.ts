@@ -12,7 +12,7 @@
 
 import type { ChatEvent } from '../../core/chat.ts'
 import { isObject, type Json } from '../../core/json.ts'
-import type { Again, Frame } from '../../core/protocol.ts'
+import type { Frame, RepeatMatch } from '../../core/protocol.ts'
 import { writeFrame } from './sse.ts'
 import { decoded } from './utf8.ts'
 
@@ -72,7 +72,7 @@ export class Repetition {
    * All such events in a row from there, as more text; undefined: the next has to be read. `letters`: one for each byte.
    * `tell`: what a text says.
    */
-  inBytes(bytes: Uint8Array, letters: string, from: number, tell = asDelta): Again | undefined {
+  inBytes(bytes: Uint8Array, letters: string, from: number, tell = asDelta): RepeatMatch | undefined {
     const mould = this.#of === 'bytes' ? this.#mould : null
     let events: ChatEvent[] | undefined
     let end = from

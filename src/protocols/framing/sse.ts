@@ -1,5 +1,5 @@
 /** Server-sent events (WHATWG HTML, section 9.2) as text, both directions, without I/O. */
-import type { Frame, FrameReader, Framing, Passing } from '../../core/protocol.ts'
+import type { Frame, FrameReader, Framing, StreamStep } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { Utf8 } from './utf8.ts'
 
@@ -185,10 +185,10 @@ const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes
 export const NAMED = 'e'.charCodeAt(0)
 
 /** The frames of a step, and each frame's step by itself. */
-export const framesOf = ({ frame, bytes }: Passing): readonly Frame[] =>
+export const framesOf = ({ frame, bytes }: StreamStep): readonly Frame[] =>
   bytes ? sse.frames(bytes.length).push(bytes) : frame ? [frame] : []
 
-export const oneByOne = (step: Passing): readonly Passing[] => {
+export const oneByOne = (step: StreamStep): readonly StreamStep[] => {
   if (!step.bytes) return [step]
   const frames = framesOf(step)
   const last = frames.length - 1

@@ -1,5 +1,5 @@
 /** The conversation as this format wants it: system apart, then user and model in turn. */
-import type { Message, Part, Proof, Reasoning } from '../../core/chat.ts'
+import type { Message, Part, Reasoning, ReasoningSignature } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { append } from '../shared/helpers.ts'
 import { type Losses, loseAll, roleAt } from '../shared/losses.ts'
@@ -158,7 +158,8 @@ const signaturesOf = ({ content, extras }: Turn, losses: Losses): Signatures => 
   return { of, alone }
 }
 
-const isOwn = (proof: Proof | undefined): proof is Proof => proof?.origin === 'gemini' && proof.value !== ''
+const isOwn = (proof: ReasoningSignature | undefined): proof is ReasoningSignature =>
+  proof?.origin === 'gemini' && proof.value !== ''
 
 /** A thought in words, signed itself. */
 const isThought = ({ text, proof }: Reasoning): boolean => text !== '' && proof?.id === undefined

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { asking, call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
-import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -245,7 +245,7 @@ test('gemini request: a picture in a result, where each generation takes it', ()
 const at = <T>(value: T, path: string) => ({ value, at: path })
 const SCHEMA = { type: 'object', properties: { a: { type: 'string', minLength: 1 } }, required: ['a'] }
 
-const settings: readonly (readonly [string, Settings, Json, readonly string[], string?])[] = [
+const settings: readonly (readonly [string, GenerationSettings, Json, readonly string[], string?])[] = [
   [
     'those with a like here',
     {
@@ -369,7 +369,13 @@ const tool = (name: string, strict = false): Tool => ({
   strict,
 })
 
-const choices: readonly (readonly [string, Settings, Json | undefined, readonly string[], readonly string[]])[] = [
+const choices: readonly (readonly [
+  string,
+  GenerationSettings,
+  Json | undefined,
+  readonly string[],
+  readonly string[],
+])[] = [
   ['unsaid', {}, undefined, ['f', 'g'], []],
   ['auto', { toolChoice: at({ kind: 'auto' }, 'c') }, { mode: 'AUTO' }, ['f', 'g'], []],
   ['none', { toolChoice: at({ kind: 'none' }, 'c') }, { mode: 'NONE' }, ['f', 'g'], []],

@@ -1,5 +1,5 @@
 /** Whether and how the model shall think. */
-import type { Effort, Settings } from '../../core/chat.ts'
+import type { Effort, GenerationSettings } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { Family } from './family.ts'
@@ -34,7 +34,7 @@ export type Thinking = { readonly config: JsonObject; readonly at: string }
  * asks for thoughts is shown them.
  */
 export const decideThinking = (
-  { effort, thinkingBudget, reasoningSummary }: Settings,
+  { effort, thinkingBudget, reasoningSummary }: GenerationSettings,
   family: Family,
   losses: Losses,
 ): Thinking | undefined => {

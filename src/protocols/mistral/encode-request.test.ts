@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { asking, call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
 import { skip } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
-import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { callId } from './ids.ts'
 import { mistral } from './index.ts'
@@ -289,11 +289,13 @@ for (const [name, part, expected, losses] of parts)
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const set = (settings: { [name in keyof Settings]: NonNullable<Settings[name]>['value'] }): Settings =>
+const set = (
+  settings: { [name in keyof GenerationSettings]: NonNullable<GenerationSettings[name]>['value'] },
+): GenerationSettings =>
   // The same names, each value with where it stood.
-  Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as Settings
+  Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as GenerationSettings
 
-const settings: readonly (readonly [string, Settings, JsonObject, readonly string[]])[] = [
+const settings: readonly (readonly [string, GenerationSettings, JsonObject, readonly string[]])[] = [
   ['limit', set({ maxOutputTokens: 5 }), { max_tokens: 5 }, []],
   ['sampling', set({ temperature: 0.5, topP: 0.9 }), { temperature: 0.5, top_p: 0.9 }, []],
   ['warmer than it gets', set({ temperature: 2 }), { temperature: 1.5 }, ['temperature']],
@@ -407,7 +409,7 @@ const g: Tool = { kind: 'function', at: 't2', name: 'g' }
 const fDeclared = { type: 'function', function: { name: 'f', description: 'd', parameters: closed } }
 const gDeclared = { type: 'function', function: { name: 'g', parameters: { type: 'object', properties: {} } } }
 
-const tools: readonly (readonly [string, readonly Tool[], Settings, JsonObject, readonly string[]])[] = [
+const tools: readonly (readonly [string, readonly Tool[], GenerationSettings, JsonObject, readonly string[]])[] = [
   ['functions', [f, g], {}, { tools: [fDeclared, gDeclared] }, []],
   [
     'a strict one',

@@ -2,7 +2,7 @@
  * Requests in Mistral's own schema, which forbids every member it does not name (422 `extra_forbidden`): a row for each
  * setting, and everything else is named as lost.
  */
-import type { ChatRequest, Effort, Extra, OutputFormat, Setting, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Effort, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../shared/losses.ts'
@@ -42,12 +42,12 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
 /** Models that think unasked. */
 const ALWAYS_THINKS = /magistral/i
 
-const wantsThoughts = ({ effort, thinkingBudget }: Settings): boolean =>
+const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
   effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
 
 type Draft = {
   readonly losses: Losses
-  readonly settings: Settings
+  readonly settings: GenerationSettings
   readonly hasTools: boolean
   put(member: string, value: Json, at: string): void
 }

@@ -17,7 +17,7 @@ export const mistral: UpstreamProtocol = {
   encodeRequest,
   restore,
   decodeAnswer,
-  looseEvents: true,
+  lenientEvents: true,
   decodeStream,
   choices: { split: splitList('choices') },
   decodeFailure: decodeOpenaiFailure,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
-import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { ollama } from './index.ts'
 
@@ -151,13 +151,15 @@ for (const [name, part, more, losses] of parts)
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const set = (settings: { [name in keyof Settings]: NonNullable<Settings[name]>['value'] }): Settings =>
+const set = (
+  settings: { [name in keyof GenerationSettings]: NonNullable<GenerationSettings[name]>['value'] },
+): GenerationSettings =>
   // The same names, each value with where it stood.
-  Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as Settings
+  Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as GenerationSettings
 
 const schema = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false }
 
-const settings: readonly (readonly [string, Settings, JsonObject, readonly string[]])[] = [
+const settings: readonly (readonly [string, GenerationSettings, JsonObject, readonly string[]])[] = [
   [
     'options',
     set({
@@ -273,30 +275,31 @@ const g: Tool = { kind: 'function', at: 't2', name: 'g' }
 const fDeclared = { type: 'function', function: { name: 'f', description: 'd', parameters: schema } }
 const gDeclared = { type: 'function', function: { name: 'g', parameters: { type: 'object', properties: {} } } }
 
-const tools: readonly (readonly [string, readonly Tool[], Settings, Json | undefined, readonly string[]])[] = [
-  ['functions', [f, g], {}, [fDeclared, gDeclared], []],
-  ['a strict one', [{ ...f, strict: true }], {}, [fDeclared], ['t.strict']],
-  ['one that says strict and could not be', [{ ...g, strict: true }], {}, [gDeclared], []],
-  ['may', [f], set({ toolChoice: { kind: 'auto' }, parallelToolCalls: true }), [fDeclared], []],
+const tools: readonly (readonly [string, readonly Tool[], GenerationSettings, Json | undefined, readonly string[]])[] =
   [
-    'must, one at a time',
-    [f],
-    set({ toolChoice: { kind: 'required' }, parallelToolCalls: false }),
-    [fDeclared],
-    ['toolChoice', 'parallelToolCalls'],
-  ],
-  ['may not', [f, g], set({ toolChoice: { kind: 'none' } }), undefined, ['t', 't2']],
-  ['one of them', [f, g], set({ toolChoice: { kind: 'tool', name: 'g' } }), [gDeclared], ['toolChoice', 't']],
-  ['some of them', [f, g], set({ toolChoice: { kind: 'allowed', mode: 'auto', names: ['g'] } }), [gDeclared], ['t']],
-  [
-    'a hosted one',
-    [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }],
-    {},
-    undefined,
-    ['!t'],
-  ],
-  ['no schema', [{ ...f, parameters: true }], {}, undefined, ['!t']],
-]
+    ['functions', [f, g], {}, [fDeclared, gDeclared], []],
+    ['a strict one', [{ ...f, strict: true }], {}, [fDeclared], ['t.strict']],
+    ['one that says strict and could not be', [{ ...g, strict: true }], {}, [gDeclared], []],
+    ['may', [f], set({ toolChoice: { kind: 'auto' }, parallelToolCalls: true }), [fDeclared], []],
+    [
+      'must, one at a time',
+      [f],
+      set({ toolChoice: { kind: 'required' }, parallelToolCalls: false }),
+      [fDeclared],
+      ['toolChoice', 'parallelToolCalls'],
+    ],
+    ['may not', [f, g], set({ toolChoice: { kind: 'none' } }), undefined, ['t', 't2']],
+    ['one of them', [f, g], set({ toolChoice: { kind: 'tool', name: 'g' } }), [gDeclared], ['toolChoice', 't']],
+    ['some of them', [f, g], set({ toolChoice: { kind: 'allowed', mode: 'auto', names: ['g'] } }), [gDeclared], ['t']],
+    [
+      'a hosted one',
+      [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }],
+      {},
+      undefined,
+      ['!t'],
+    ],
+    ['no schema', [{ ...f, parameters: true }], {}, undefined, ['!t']],
+  ]
 
 for (const [name, offered, wishes, expected, losses] of tools)
   test(`ollama: tools: ${name}`, () => {

@@ -1,5 +1,5 @@
 /** Requests of Ollama's own `/api/chat`. It ignores members it does not know, so what it has no word for is named here. */
-import type { ChatRequest, Effort, Extra, Setting, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Effort, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../shared/losses.ts'
@@ -45,7 +45,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
 
 type Draft = {
   readonly losses: Losses
-  readonly settings: Settings
+  readonly settings: GenerationSettings
   put(member: string, value: Json, at: string): void
   /** Adds to `options`. */
   opt(option: string, value: Json, at: string): void
@@ -69,7 +69,7 @@ const LEVELS: { readonly [effort in Effort]: string | false } = {
   max: 'high',
 }
 
-const wantsThoughts = ({ effort, thinkingBudget }: Settings): boolean =>
+const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
   effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
 
 const CARRY: Carriers<Draft> = {

@@ -1,7 +1,7 @@
 /** Answers with several choices (`n`): each is written like a single one, and they share one id, one usage and one end. */
 import { type ChatEvent, isContent } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
-import type { AnswerContext, ClientChoices, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, ClientChoices, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { choicesOf } from '../shared/choices.ts'
 import { encodeAnswer } from './answer.ts'
 import { choiceWriter, PING, writeFailure } from './encode-stream.ts'
@@ -35,7 +35,7 @@ class ChoicesWriter implements StreamWriter {
     this.#writers = Array.from({ length: choicesOf(context.request) }, (_, index) => choiceWriter(shared, index))
   }
 
-  push({ events, choices = [] }: Passing): readonly string[] {
+  push({ events, choices = [] }: StreamStep): readonly string[] {
     if (this.#over) return []
     const out: string[] = []
     for (const event of events) {

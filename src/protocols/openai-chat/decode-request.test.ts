@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { TAKES_ALL } from '../../../test/support/takes.ts'
-import type { ChatRequest, Message, Part, Settings } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part } from '../../core/chat.ts'
 import type { FailureKind } from '../../core/failure.ts'
 import { type JsonObject, list, object, parseJson } from '../../core/json.ts'
 import type { Loss } from '../../core/protocol.ts'
@@ -108,7 +108,7 @@ test('chat request: a problem far down does not read like a status', () => {
 
 // ── Read ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const settings: readonly (readonly [wire: JsonObject, settings: Settings])[] = [
+const settings: readonly (readonly [wire: JsonObject, settings: GenerationSettings])[] = [
   [{ max_tokens: 5 }, { maxOutputTokens: { value: 5, at: 'max_tokens' } }],
   [{ max_tokens: 5, max_completion_tokens: 6 }, { maxOutputTokens: { value: 6, at: 'max_completion_tokens' } }],
   [

@@ -2,14 +2,14 @@ import type {
   ChatRequest,
   Effort,
   Extra,
+  GenerationSettings,
+  MediaSource,
   MemberPaths,
   Message,
   OutputFormat,
   Part,
   Setting,
   SettingName,
-  Settings,
-  Source,
   Tool,
   ToolChoice,
 } from '../../core/chat.ts'
@@ -70,7 +70,7 @@ const isEssential = (name: string, value: Json): boolean =>
 const EFFORTS: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
 const isEffort = (value: string): value is Effort => EFFORTS.includes(value)
 
-const readSettings = (fields: Fields, problems: Reading): Settings => {
+const readSettings = (fields: Fields, problems: Reading): GenerationSettings => {
   const limit = { least: 1, whole: true }
   const newer = fields.number('max_completion_tokens', limit)
   const older = fields.number('max_tokens', limit)
@@ -112,11 +112,13 @@ const readSettings = (fields: Fields, problems: Reading): Settings => {
 }
 
 /** Without what is not wished. */
-const wished = (all: { readonly [name in keyof Settings]: Settings[name] | undefined }): Settings => {
+const wished = (
+  all: { readonly [name in keyof GenerationSettings]: GenerationSettings[name] | undefined },
+): GenerationSettings => {
   const settings: { [name: string]: unknown } = {}
   for (const name in all) if (all[name as SettingName] !== undefined) settings[name] = all[name as SettingName]
   // Only absent members are left out, so what remains has the types of Settings without undefined.
-  return settings as Settings
+  return settings as GenerationSettings
 }
 
 const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>
@@ -126,7 +128,7 @@ const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
 /** `reasoning_effort`, and what OpenRouter (`reasoning`) and Anthropic's endpoint, DeepSeek and others (`thinking`) have for it. */
-const readEffort = (fields: Fields, problems: Reading): Pick<Settings, 'effort' | 'thinkingBudget'> => {
+const readEffort = (fields: Fields, problems: Reading): Pick<GenerationSettings, 'effort' | 'thinkingBudget'> => {
   const effort = fields.string('reasoning_effort')
   if (effort !== undefined) {
     if (isEffort(effort)) return { effort: { value: effort, at: 'reasoning_effort' } }
@@ -603,7 +605,8 @@ const readFile = (part: Fields, problems: Reading): Part[] => {
     if (!problems.first) part.missing('file.file_data', 'a data URL, unless there is a file_id')
     return []
   }
-  const source: Source = data !== undefined ? sourceOfData(data) : { kind: 'id', id: id ?? '', protocol: 'openai-chat' }
+  const source: MediaSource =
+    data !== undefined ? sourceOfData(data) : { kind: 'id', id: id ?? '', protocol: 'openai-chat' }
   const extras = [...part.rest(), ...(inner?.rest() ?? [])]
   return [
     {
@@ -624,7 +627,7 @@ export const thinkingText = (thinking: Json | undefined): string =>
     .join('')
 
 /** `file_data`: a data URL, or bare base64 as older clients send it. */
-const sourceOfData = (data: string): Source => {
+const sourceOfData = (data: string): MediaSource => {
   const source = sourceOfUrl(data)
   return source.kind === 'data' || /^(data:|https?:)/i.test(data.slice(0, 6))
     ? source

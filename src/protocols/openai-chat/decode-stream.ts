@@ -1,7 +1,7 @@
-import type { Block, ChatEvent, Citation, Proof } from '../../core/chat.ts'
+import type { Block, ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
-import type { Again, Frame, StreamDecoder } from '../../core/protocol.ts'
+import type { Frame, RepeatMatch, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { Repetition, type TextOf } from '../framing/delta-template.ts'
 import { append, madeId } from '../shared/helpers.ts'
@@ -41,7 +41,7 @@ class ChunkReader implements StreamDecoder {
     return this.#over
   }
 
-  again(bytes: Uint8Array, letters: string, from: number): Again | undefined {
+  again(bytes: Uint8Array, letters: string, from: number): RepeatMatch | undefined {
     return this.#over ? undefined : this.#repetition.inBytes(bytes, letters, from)
   }
 
@@ -299,7 +299,7 @@ class Blocks {
     if (this.#waiting && more.endsWith('}')) this.#advance()
   }
 
-  prove(proof: Proof): void {
+  prove(proof: ReasoningSignature): void {
     // A sealed block of Anthropic's is one of its own; any other proof belongs to the text before it.
     const slot =
       (proof.redacted ? undefined : this.#find('reasoning')) ??

@@ -1,12 +1,12 @@
 import type { OptionalMember, ReasoningMember } from '../../core/accepts.ts'
 import type {
   ChatRequest,
+  GenerationSettings,
   Message,
   OutputFormat,
   Part,
-  Proof,
+  ReasoningSignature,
   SettingName,
-  Settings,
   Tool,
   ToolChoice,
 } from '../../core/chat.ts'
@@ -66,7 +66,7 @@ const optional =
 const nothing = (): undefined => undefined
 
 /** A row for every setting there is: one without a row is a compile error. */
-const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<Settings[name]>['value']> } = {
+const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<GenerationSettings[name]>['value']> } = {
   maxOutputTokens: (value) => ({ max_completion_tokens: value }),
   temperature: (value) => ({ temperature: value }),
   topP: (value) => ({ top_p: value }),
@@ -341,7 +341,7 @@ const reasoningMember = ({ accepts, takesReasoning }: EncodeTarget): ReasoningMe
       : undefined
 
 /** Reasoning in the open, of a vendor of chat completions: what another format sealed is that vendor's own. */
-const isOpen = (proof: Proof | undefined): boolean => proof === undefined || proof.origin === 'openai-chat'
+const isOpen = (proof: ReasoningSignature | undefined): boolean => proof === undefined || proof.origin === 'openai-chat'
 
 /** Characters of a call's id that OpenAI takes here (github.com/agno-agi/agno/issues/5382); in responses they are 64. */
 const LONGEST_ID = 40

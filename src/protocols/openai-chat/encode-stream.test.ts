@@ -6,7 +6,7 @@ import { answering, asking } from '../../../test/support/asked.ts'
 import { type ChatAnswer, type ChatEvent, fold, unfold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
-import type { AnswerContext, Passing } from '../../core/protocol.ts'
+import type { AnswerContext, StreamStep } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../framing/sse.ts'
 import { openaiChat } from './index.ts'
@@ -20,9 +20,9 @@ const context = (more: Partial<AnswerContext> = {}, usage = true): AnswerContext
     ...more,
   })
 
-const stepsOf = (pieces: Iterable<string>): Passing[] => {
+const stepsOf = (pieces: Iterable<string>): StreamStep[] => {
   const stage = openaiChat.decodeStream()
-  const steps: Passing[] = run(sseFrames(), pieces).map((frame) => ({ frame, events: stage.push(frame) }))
+  const steps: StreamStep[] = run(sseFrames(), pieces).map((frame) => ({ frame, events: stage.push(frame) }))
   const rest = stage.end()
   return rest.length > 0 ? [...steps, { events: rest }] : steps
 }

@@ -1,7 +1,14 @@
-import { type Block, type ChatEvent, type Finish, isContent, type Proof, type Usage } from '../../core/chat.ts'
+import {
+  type Block,
+  type ChatEvent,
+  type Finish,
+  isContent,
+  type ReasoningSignature,
+  type Usage,
+} from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isList, type JsonObject, object } from '../../core/json.ts'
-import type { AnswerContext, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { passFrame, writeFrame } from '../framing/sse.ts'
 import { encodeCitation, encodeUsage, hasAddress } from '../shared/openai-finish-and-usage.ts'
@@ -170,7 +177,7 @@ export const choiceWriter = (context: AnswerContext, index: number): StreamWrite
     return [chunk(callDelta({ function: { arguments: '{}' } }))]
   }
 
-  const proved = (proof: Proof): string[] => {
+  const proved = (proof: ReasoningSignature): string[] => {
     const summary = block?.type === 'reasoning' && block.summary ? { summary: true } : {}
     // The whole text with its proof in one piece: a client that appends lists keeps it as it is.
     const details = writeDetails({ text: thought, ...summary, proof }, Math.max(0, thoughts - 1))
@@ -261,7 +268,7 @@ class PassWriter implements StreamWriter {
     this.#id = id
   }
 
-  push({ frame, events }: Passing): readonly string[] {
+  push({ frame, events }: StreamStep): readonly string[] {
     if (this.#over) return []
     let usage = false
     let filtered = false

@@ -12,7 +12,7 @@ import { present, recordingsAreHere } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatAnswer, type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject } from '../../core/json.ts'
-import type { Frame, Passing } from '../../core/protocol.ts'
+import type { Frame, StreamStep } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames } from '../framing/sse.ts'
 import { openaiChat } from './index.ts'
@@ -96,10 +96,10 @@ const sameAgain = (again: ChatAnswer, before: ChatAnswer) => {
   assert.deepEqual({ ...a, reasoning: spaced(a.reasoning) }, { ...b, reasoning: spaced(b.reasoning) })
 }
 
-const decode = (pieces: Iterable<string>): { frames: Frame[]; events: ChatEvent[]; steps: Passing[] } => {
+const decode = (pieces: Iterable<string>): { frames: Frame[]; events: ChatEvent[]; steps: StreamStep[] } => {
   const frames = run(sseFrames(), pieces)
   const stage = openaiChat.decodeStream()
-  const steps: Passing[] = frames.map((frame) => ({ frame, events: stage.push(frame) }))
+  const steps: StreamStep[] = frames.map((frame) => ({ frame, events: stage.push(frame) }))
   const rest = stage.end()
   if (rest.length > 0) steps.push({ events: rest })
   return { frames, events: steps.flatMap(({ events }) => events), steps }

@@ -3,7 +3,7 @@
  * conversation has no place for at all (tokens in place of text, several prompts, a text to fill in) is refused with
  * what to do instead, since no upstream here could carry it.
  */
-import type { ChatRequest, Extra, Setting, Settings } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import { type Fields, fieldsOf, modelIn, type Problems } from '../shared/helpers.ts'
@@ -105,7 +105,7 @@ const readBestOf = (fields: Fields): readonly Extra[] => {
 /** The published most is 5; chat has up to 20 and nobody is served by less. */
 const LOGPROBS = { least: 0, most: 20, whole: true }
 
-const readSettings = (fields: Fields, problems: Problems): Settings => {
+const readSettings = (fields: Fields, problems: Problems): GenerationSettings => {
   const logprobs = fields.number('logprobs', LOGPROBS)
   const wishes = {
     // Without it OpenAI stops after 16 tokens. That is what a model may think before its first word; it stays the upstream's.
@@ -123,7 +123,7 @@ const readSettings = (fields: Fields, problems: Problems): Settings => {
     user: put('user', fields.string('user')),
   }
   // Only absent members are left out, so what remains has the types of Settings without undefined.
-  return Object.fromEntries(Object.entries(wishes).filter(([, wish]) => wish !== undefined)) as Settings
+  return Object.fromEntries(Object.entries(wishes).filter(([, wish]) => wish !== undefined)) as GenerationSettings
 }
 
 const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>

@@ -1,4 +1,4 @@
-import type { Extra, Message, Part, Source } from '../../core/chat.ts'
+import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { sourceOfUrl } from '../shared/data-url.ts'
 import { type Fields, fieldsOf, type Problems } from '../shared/helpers.ts'
@@ -259,10 +259,10 @@ const decodePart = (fields: Fields, part: JsonObject): Part[] => {
   }
 }
 
-const ownFile = (id: string): Source => ({ kind: 'id', id, protocol: 'openai-responses' })
+const ownFile = (id: string): MediaSource => ({ kind: 'id', id, protocol: 'openai-responses' })
 
 /** A data URL by the book; bare base64 is seen too, and then its type is not known. */
-const fileData = (data: string): Source => {
+const fileData = (data: string): MediaSource => {
   const source = sourceOfUrl(data)
   return source.kind === 'url' ? { kind: 'data', mediaType: '', data } : source
 }
@@ -270,9 +270,9 @@ const fileData = (data: string): Source => {
 /** The first of these members that is there, as a source. */
 const decodeSource = (
   fields: Fields,
-  members: { readonly [member: string]: (value: string) => Source },
-): Source | undefined => {
-  let source: Source | undefined
+  members: { readonly [member: string]: (value: string) => MediaSource },
+): MediaSource | undefined => {
+  let source: MediaSource | undefined
   for (const [member, read] of Object.entries(members)) {
     const value = fields.string(member)
     if (value && !source) source = read(value)

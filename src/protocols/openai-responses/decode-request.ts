@@ -2,11 +2,11 @@ import type {
   ChatRequest,
   Effort,
   Extra,
+  GenerationSettings,
   MemberPaths,
   Message,
   OutputFormat,
   Setting,
-  Settings,
   Tool,
 } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
@@ -60,12 +60,13 @@ const kept = (fields: Fields, name: string, value: Json, essential: boolean): Ex
   essential,
 })
 
-const setting = <Name extends keyof Settings>(
+const setting = <Name extends keyof GenerationSettings>(
   name: Name,
   fields: Fields,
   member: string,
-  value: NonNullable<Settings[Name]>['value'] | undefined,
-): Settings => (value === undefined ? {} : { [name]: { value, at: fields.path(member) } satisfies Setting<unknown> })
+  value: NonNullable<GenerationSettings[Name]>['value'] | undefined,
+): GenerationSettings =>
+  value === undefined ? {} : { [name]: { value, at: fields.path(member) } satisfies Setting<unknown> }
 
 /** What only the provider that has the data can honour. With one of these the input may be missing: it lies there. */
 const decodeStored = (fields: Fields): Extra[] => {
@@ -118,7 +119,7 @@ const decodeSwitches = (fields: Fields): Extra[] => {
 }
 
 /** The newer name says the same better; beside it the older stays unread and is an extra. */
-const decodeUser = (fields: Fields): Settings => {
+const decodeUser = (fields: Fields): GenerationSettings => {
   const newer = fields.string('safety_identifier')
   return newer === undefined
     ? setting('user', fields, 'user', fields.string('user'))
@@ -127,7 +128,7 @@ const decodeUser = (fields: Fields): Settings => {
 
 // ── Groups of settings ───────────────────────────────────────────────────────────────────────────────────────────
 
-const decodeText = (fields: Fields | undefined, extras: Extra[]): Settings => {
+const decodeText = (fields: Fields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
   const settings = {
     ...setting('format', fields, 'format', decodeFormat(fields, extras)),
@@ -178,7 +179,7 @@ const EFFORTS: { readonly [effort in Effort]: effort } = {
   max: 'max',
 }
 
-const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): Settings => {
+const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
   const word = fields.string('effort')
   const effort = Object.values(EFFORTS).find((known) => known === word)
@@ -194,8 +195,8 @@ const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): Settings 
   return settings
 }
 
-const decodeInclude = (fields: Fields, extras: Extra[]): Settings => {
-  let settings: Settings = {}
+const decodeInclude = (fields: Fields, extras: Extra[]): GenerationSettings => {
+  let settings: GenerationSettings = {}
   for (const [index, wish] of (fields.list('include') ?? []).entries()) {
     const at = `${fields.path('include')}[${index}]`
     if (wish === 'reasoning.encrypted_content') settings = { ...settings, sealedReasoning: { value: true, at } }
@@ -301,7 +302,7 @@ const decodeNamespace = (fields: Fields, reading: Reading): Tool[] => {
   return [{ ...first, description: words.join('\n\n') }, ...others]
 }
 
-const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): Settings => {
+const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): GenerationSettings => {
   const nameOf = (tool: Json): string | undefined => {
     if (!isObject(tool) || !NAMING.has(tool.type)) return undefined
     // Chat completions have the name one level further down.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import type { ChatRequest, Message, Part, Settings, Tool } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { openaiResponses as codec } from './index.ts'
 
@@ -235,7 +235,12 @@ test('responses encodes: an id longer than is allowed is another, the same for c
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const at = <T>(value: T, path: string) => ({ value, at: path })
-const settings: readonly (readonly [string, Settings, JsonObject, readonly (readonly [string, boolean])[]])[] = [
+const settings: readonly (readonly [
+  string,
+  GenerationSettings,
+  JsonObject,
+  readonly (readonly [string, boolean])[],
+])[] = [
   ['nothing but not to store', {}, { store: false }, []],
   ['to store, when asked', { store: at(true, 'store') }, { store: true }, []],
   [
@@ -401,7 +406,7 @@ test('responses tools: a choice names the kind of its tool', () => {
     { kind: 'function', at: 'tools[0]', name: 'f' },
     { kind: 'custom', at: 'tools[1]', name: 'g' },
   ]
-  const choose = (settings: Settings) => {
+  const choose = (settings: GenerationSettings) => {
     const { body } = encoded({ tools: both, settings })
     valid(body)
     return body.tool_choice

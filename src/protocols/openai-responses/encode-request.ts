@@ -1,4 +1,13 @@
-import type { ChatRequest, Extra, Message, Part, SettingName, Settings, Source, Tool } from '../../core/chat.ts'
+import type {
+  ChatRequest,
+  Extra,
+  GenerationSettings,
+  MediaSource,
+  Message,
+  Part,
+  SettingName,
+  Tool,
+} from '../../core/chat.ts'
 import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { dataUrl } from '../shared/data-url.ts'
@@ -123,7 +132,7 @@ const LEAST_OUTPUT = 16
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
 /** A row for each setting there is; the compiler says when one is missing. */
-const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<Settings[Name]>['value']> } = {
+const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSettings[Name]>['value']> } = {
   maxOutputTokens: (draft, value, at) => {
     // Raised instead of refused: people probe with max_tokens 1, and an answer of a few tokens more still answers them.
     // That it is not what was asked is said.
@@ -351,7 +360,7 @@ const nameFor = (mediaType: string): string => {
   return `file.${kind === 'plain' ? 'txt' : kind}`
 }
 
-const encodeSource = (draft: Draft, source: Source, at: string, forData: string, forUrl: string) => {
+const encodeSource = (draft: Draft, source: MediaSource, at: string, forData: string, forUrl: string) => {
   switch (source.kind) {
     case 'data':
       return { [forData]: source.mediaType === '' && forData === 'file_data' ? source.data : dataUrl(source) }

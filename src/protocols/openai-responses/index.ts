@@ -14,7 +14,7 @@ export const openaiResponses: Protocol = {
   path: '/responses',
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, leftOut, passStream, gather, passAnswer },
+  passing: { adaptRequest, omittedEntries: leftOut, passStream, assembleAnswer: gather, passAnswer },
   restore,
   decodeAnswer,
   encodeAnswer,

@@ -8,7 +8,7 @@ import { present, recordingsAreHere } from '../../../test/support/recordings.ts'
 import { eventsOf as definitionsOf, problemsIfPresent, type SchemaName } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold, isContent } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { sseFrames, writeFrame } from '../framing/sse.ts'
 import { openaiResponses as codec } from './index.ts'
@@ -116,13 +116,13 @@ const told = (events: readonly ChatEvent[]) => {
   }
 }
 
-const write = (writer: StreamWriter, steps: Iterable<Passing>): string => run(writer, steps).join('')
-const stepsOf = (frames: readonly Frame[]): Passing[] => {
+const write = (writer: StreamWriter, steps: Iterable<StreamStep>): string => run(writer, steps).join('')
+const stepsOf = (frames: readonly Frame[]): StreamStep[] => {
   const decoder = codec.decodeStream()
-  const steps: Passing[] = frames.map((frame) => ({ frame, events: decoder.push(frame) }))
+  const steps: StreamStep[] = frames.map((frame) => ({ frame, events: decoder.push(frame) }))
   return [...steps, { events: decoder.end() }]
 }
-const eventsOf = (steps: readonly Passing[]): ChatEvent[] => steps.flatMap(({ events }) => events)
+const eventsOf = (steps: readonly StreamStep[]): ChatEvent[] => steps.flatMap(({ events }) => events)
 const jsonOf = (frames: readonly Frame[]): JsonObject[] =>
   frames.flatMap(({ data }) => (data === '' || data === '[DONE]' ? [] : [JSON.parse(data)]))
 

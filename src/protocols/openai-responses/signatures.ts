@@ -2,7 +2,7 @@
  * A proof of reasoning on its way through a client that speaks responses. This format has one place for it,
  * `encrypted_content`; a proof of another format is put there with a label, and told apart by it when it comes back.
  */
-import type { Proof, UpstreamProtocolName } from '../../core/chat.ts'
+import type { ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { type JsonObject, list, object, text } from '../../core/json.ts'
 
 const HERE: UpstreamProtocolName = 'openai-responses'
@@ -22,14 +22,14 @@ const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
 }
 
 /** What a client of this format is given as `encrypted_content`. */
-export const seal = ({ origin, value, redacted, id }: Proof): string =>
+export const seal = ({ origin, value, redacted, id }: ReasoningSignature): string =>
   // toWellFormed: half a surrogate pair makes encodeURIComponent throw.
   origin === HERE
     ? value
     : `${LABEL}${origin}:${redacted ? 'redacted' : ''}:${encodeURIComponent((id ?? '').toWellFormed())}:${value}`
 
 /** The proof an `encrypted_content` is: another format's under its label, otherwise this one's own. */
-export const unseal = (sealed: string, itemId?: string): Proof => {
+export const unseal = (sealed: string, itemId?: string): ReasoningSignature => {
   const found = SEALED.exec(sealed)
   const origin = Object.values(ORIGINS).find((name) => name === found?.[1])
   if (!found || !origin) return { origin: HERE, value: sealed, ...(itemId && { id: itemId }) }

@@ -4,10 +4,10 @@
  */
 import { type JsonObject, parseObject } from '../../core/json.ts'
 import { rewrite, survey } from '../../core/json-text.ts'
-import type { AnswerContext, Kept } from '../../core/protocol.ts'
+import type { AnswerContext, StorageInfo } from '../../core/protocol.ts'
 import { withoutGaps } from './required-members.ts'
 
-const keptMembers = ({ id, previous, store, background }: Kept): JsonObject => ({
+const keptMembers = ({ id, previous, store, background }: StorageInfo): JsonObject => ({
   id,
   previous_response_id: previous,
   store,
@@ -22,7 +22,7 @@ export const responseAsKept = (source: string, context: KeptContext): string => 
   return rewrite(source, found.members, before, { ...withoutGaps(before, context), ...keptMembers(context.kept) })
 }
 
-export type KeptContext = AnswerContext & { readonly kept: Kept }
+export type KeptContext = AnswerContext & { readonly kept: StorageInfo }
 export const isKept = (context: AnswerContext): context is KeptContext => context.kept !== undefined
 
 /** The text of an event that carries the response: the response in it under our id, and all of it in one line. */

@@ -5,7 +5,7 @@ import { answering } from '../../../test/support/asked.ts'
 import { type ChatEvent, fold, isContent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
-import type { AnswerContext, Frame, Passing, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { chain, run } from '../../core/stage.ts'
 import { sseFrames, writeFrame } from '../framing/sse.ts'
 import { openaiResponses as codec } from './index.ts'
@@ -522,7 +522,7 @@ const whole: readonly ChatEvent[] = [
 const write = (writer: StreamWriter, events: readonly ChatEvent[]): string =>
   run(
     writer,
-    events.map((event): Passing => ({ events: [event] })),
+    events.map((event): StreamStep => ({ events: [event] })),
   ).join('')
 
 test('responses writer: every event in its place', () => {
@@ -780,9 +780,9 @@ test('responses writer: a ping alone begins nothing', () =>
 
 // ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const stepsOf = (wire: string): Passing[] => {
+const stepsOf = (wire: string): StreamStep[] => {
   const reader = codec.decodeStream()
-  const steps: Passing[] = framesOf(wire).map((frame) => ({ frame, events: reader.push(frame) }))
+  const steps: StreamStep[] = framesOf(wire).map((frame) => ({ frame, events: reader.push(frame) }))
   const rest = reader.end()
   return rest.length > 0 ? [...steps, { events: rest }] : steps
 }

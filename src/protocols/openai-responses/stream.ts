@@ -2,7 +2,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
-import type { AnswerContext, Frame, Passing, StreamDecoder, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, Frame, StreamDecoder, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { Repetition, type TextOf } from '../framing/delta-template.ts'
 import { NAMED, passFrame, writeFrame } from '../framing/sse.ts'
 import { lettersIn, textIn } from '../framing/utf8.ts'
@@ -239,7 +239,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
   }
 
   return {
-    push(step: Passing) {
+    push(step: StreamStep) {
       if (own) return own.push(step)
       if (over) return []
       const { frame, events } = step

@@ -2,7 +2,7 @@
 import type { Ability, Accepts, ReasoningMember } from '../../core/accepts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapped, without } from '../../core/json-edit.ts'
+import { mapList, withoutMember } from '../../core/json-edit.ts'
 import type { Loss } from '../../core/protocol.ts'
 import { detailsOf, isOurDetail, reasoningText } from './reasoning-members.ts'
 
@@ -15,7 +15,7 @@ export const acceptedBody = (body: JsonObject, accepts: Accepts | undefined, los
   const messages = list(kept.messages)
   // Of the other messages nothing is refused, unless the schema of messages is closed.
   const concerns = (message: JsonObject) => message.role === 'assistant' || accepts?.messages !== undefined
-  const now = mapped(messages, (message, index) =>
+  const now = mapList(messages, (message, index) =>
     isObject(message) && concerns(message)
       ? acceptedMessage(message, accepts, (member) => lost(`messages[${index}].${member}`))
       : message,
@@ -26,7 +26,7 @@ export const acceptedBody = (body: JsonObject, accepts: Accepts | undefined, los
 const withoutRefused = (body: JsonObject, refuses: NonNullable<Accepts['refuses']>, lost: Lost): JsonObject => {
   const refused = Object.keys(refuses).filter((member) => body[member] !== undefined)
   for (const member of refused) if (!saysNothing(body[member], refuses[member])) lost(member)
-  return without(body, ...refused)
+  return withoutMember(body, ...refused)
 }
 
 /** The body without members that this vendor has refused before: of the body, of its messages and of its items. */
@@ -34,12 +34,12 @@ export const withoutRefusedPaths = (body: JsonObject, isRefused: (path: string) 
   const leave = (from: JsonObject, prefix: string, name: (member: string) => string): JsonObject => {
     const refused = Object.keys(from).filter((member) => from[member] !== undefined && isRefused(prefix + member))
     for (const member of refused) if (!saysNothing(from[member])) lost(name(member))
-    return without(from, ...refused)
+    return withoutMember(from, ...refused)
   }
   let kept = leave(body, '', (member) => member)
   for (const root of ['messages', 'input']) {
     const items = list(kept[root])
-    const now = mapped(items, (item, index) =>
+    const now = mapList(items, (item, index) =>
       isObject(item) ? leave(item, `${root}.`, (member) => `${root}[${index}].${member}`) : item,
     )
     if (now !== items) kept = { ...kept, [root]: now }
@@ -68,7 +68,7 @@ const closed = (message: JsonObject, known: readonly string[], lost: Lost): Json
   const refusal = unknown.includes('refusal') ? text(message.refusal) : undefined
   for (const member of unknown)
     if (!saysNothing(message[member]) && !(member === 'refusal' && refusal !== undefined)) lost(member)
-  const rest = without(message, ...unknown)
+  const rest = withoutMember(message, ...unknown)
   return refusal ? { ...rest, content: withText(message.content, refusal) } : rest
 }
 
@@ -91,7 +91,7 @@ const withReasoning = (message: JsonObject, taken: readonly ReasoningMember[] | 
   if (refused.length === 0) return open
   const [wanted] = taken
   const thought = reasoningText(open)
-  const kept = without(open, ...refused)
+  const kept = withoutMember(open, ...refused)
   if (wanted === undefined || wanted === 'reasoning_details') {
     for (const member of refused) if (!saysNothing(open[member], '')) lost(member)
     return kept
@@ -103,13 +103,13 @@ const withReasoning = (message: JsonObject, taken: readonly ReasoningMember[] | 
 
 const withoutPacked = (message: JsonObject, lost: Lost): JsonObject => {
   const details = detailsOf(message)
-  const kept = mapped(details, (entry, index) => {
+  const kept = mapList(details, (entry, index) => {
     if (!isOurDetail(entry)) return entry
     lost(`reasoning_details[${index}]`)
     return undefined
   })
   if (kept === details) return message
-  return kept.length > 0 ? { ...message, reasoning_details: kept } : without(message, 'reasoning_details')
+  return kept.length > 0 ? { ...message, reasoning_details: kept } : withoutMember(message, 'reasoning_details')
 }
 
 /** The client's paths that need an ability the vendor lacks. */

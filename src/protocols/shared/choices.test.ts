@@ -6,7 +6,7 @@ import { orderly } from '../../../test/support/orderly.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, list, number, object } from '../../core/json.ts'
-import type { AnswerContext, Passing, UpstreamProtocol } from '../../core/protocol.ts'
+import type { AnswerContext, StreamStep, UpstreamProtocol } from '../../core/protocol.ts'
 import { sse } from '../framing/sse.ts'
 import { gemini } from '../gemini/index.ts'
 import { mistral } from '../mistral/index.ts'
@@ -107,7 +107,7 @@ const completed = (choices: Json): JsonObject => ({
 })
 
 /** A step in a line: what each choice holds, then how the answer ends. */
-const outline = ({ events, choices = [] }: Passing): string => {
+const outline = ({ events, choices = [] }: StreamStep): string => {
   const { finish, failure, usage } = fold(events)
   const each = choices.map(({ index, events: own }) => {
     const { blocks, finish: end } = fold(own)
@@ -316,13 +316,13 @@ const streams: readonly (readonly [string, UpstreamProtocol, number, string, str
 ]
 
 /** All steps of a stream as one. */
-const readAll = (format: UpstreamProtocol, count: number, wire: readonly Uint8Array[]): readonly Passing[] => {
+const readAll = (format: UpstreamProtocol, count: number, wire: readonly Uint8Array[]): readonly StreamStep[] => {
   const frames = sse.frames(1_000_000)
   const decoder = new ChoicesDecoder(several(format, count), asIs)
   const steps = wire.flatMap((bytes) => frames.push(bytes)).map((frame) => decoder.push(frame))
   return [...steps, ...frames.end().map((frame) => decoder.push(frame)), decoder.end()]
 }
-const joined = (steps: readonly Passing[]): Passing => {
+const joined = (steps: readonly StreamStep[]): StreamStep => {
   const found = new Map<number, ChatEvent[]>()
   for (const { index, events } of steps.flatMap(({ choices = [] }) => choices))
     found.set(index, [...(found.get(index) ?? []), ...events])
@@ -331,7 +331,7 @@ const joined = (steps: readonly Passing[]): Passing => {
     choices: [...found].sort(([a], [b]) => a - b).map(([index, events]) => ({ index, events })),
   }
 }
-const written = (count: number, steps: readonly Passing[], more: JsonObject = {}): string => {
+const written = (count: number, steps: readonly StreamStep[], more: JsonObject = {}): string => {
   const writer = openaiChat.encodeChoices?.stream(context(count, more)) ?? assert.fail()
   return [...steps.flatMap((step) => writer.push(step)), ...writer.end()].join('')
 }
@@ -409,7 +409,7 @@ test('choices: one is what a request asks for that says nothing', () => assert.e
 test('choices: a stream is complete only with its finish, and nothing follows a failure', () => {
   const writer = () => openaiChat.encodeChoices?.stream(context(2)) ?? assert.fail()
   const end: ChatEvent = { type: 'finish', finish: { kind: 'stop', raw: 'stop' } }
-  const first: Passing = { events: [], choices: [{ index: 0, events: [end] }] }
+  const first: StreamStep = { events: [], choices: [{ index: 0, events: [end] }] }
   const unfinished = writer()
   assert.match(unfinished.push(first).join(''), /"finish_reason":"stop"/)
   assert.deepEqual(unfinished.end(), [])
@@ -441,7 +441,7 @@ const NAMES =
   )
 
 /** What holds of several choices whatever was read: each is in order, and the whole ends once. */
-const assertOrderly = (steps: readonly Passing[]): void => {
+const assertOrderly = (steps: readonly StreamStep[]): void => {
   const { events, choices = [] } = joined(steps)
   const failures = events.filter(({ type }) => type === 'failure')
   const finishes = events.filter(({ type }) => type === 'finish')
@@ -457,7 +457,7 @@ for (const format of [gemini, mistral])
     assertReadable(
       {
         ...format,
-        looseEvents: true,
+        lenientEvents: true,
         decodeAnswer: (body) => {
           const step = decodeChoices(body, several(format, 2), asIs)
           assertOrderly([step])

@@ -8,8 +8,8 @@ import { isList, isObject, type Json, type JsonObject, list, number, readJson } 
 import type {
   ChoiceEvents,
   Frame,
-  Passing,
   StreamDecoder,
+  StreamStep,
   UpstreamChoices,
   UpstreamProtocol,
 } from '../../core/protocol.ts'
@@ -56,7 +56,7 @@ export const decodeChoices = (
   body: Json,
   { format, split, count, passes }: SeveralChoices,
   mend: MendChoice,
-): Passing => {
+): StreamStep => {
   const bodies = isList(body) ? body : [body]
   const parts = bodies.map(split)
   const found = indicesTo(count).filter((index) => parts.some((part) => part.has(index)))
@@ -101,7 +101,7 @@ export class ChoicesDecoder {
     return this.#decoders.every(({ over }) => over === true)
   }
 
-  push(frame: Frame): Passing {
+  push(frame: Frame): StreamStep {
     const body = frame.oversized ? undefined : readJson(frame.data)
     if (isDeeper(body, DEEPEST_EVENT)) return { frame, ...this.#merger.merge(TOO_DEEP) }
     const parts = body === undefined || frame.event === 'error' ? NO_PARTS : this.#split(body)
@@ -114,11 +114,11 @@ export class ChoicesDecoder {
     }, frame)
   }
 
-  end(): Passing {
+  end(): StreamStep {
     return this.#step((decoder) => decoder.end())
   }
 
-  #step(read: (decoder: StreamDecoder, index: number) => readonly ChatEvent[], frame?: Frame): Passing {
+  #step(read: (decoder: StreamDecoder, index: number) => readonly ChatEvent[], frame?: Frame): StreamStep {
     const each = this.#decoders.flatMap((decoder, index): ChoiceEvents[] => {
       const events = read(decoder, index)
       if (events.length === 0) return []
@@ -161,7 +161,7 @@ class Merger {
     this.#count = count
   }
 
-  merge(each: readonly ChoiceEvents[]): Pick<Passing, 'events' | 'choices'> {
+  merge(each: readonly ChoiceEvents[]): Pick<StreamStep, 'events' | 'choices'> {
     if (this.#failed) return { events: [] }
     const events: ChatEvent[] = []
     const choices: ChoiceEvents[] = []

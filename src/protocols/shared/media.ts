@@ -1,5 +1,5 @@
 /** Images and files: what their bytes are, and how formats want them that take bytes and type apart. */
-import type { Source } from '../../core/chat.ts'
+import type { MediaSource } from '../../core/chat.ts'
 
 const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
@@ -59,7 +59,7 @@ export const isTextType = (mediaType: string): boolean =>
  * A data URL taken apart (RFC 2397). Split at the first comma; parameters are skipped wherever they stand. Undefined for
  * anything else.
  */
-export const fromDataUrl = (url: string): Source | undefined => {
+export const fromDataUrl = (url: string): MediaSource | undefined => {
   if (!/^data:/i.test(url)) return undefined
   const comma = url.indexOf(',')
   if (comma === -1) return undefined
@@ -72,11 +72,11 @@ export const fromDataUrl = (url: string): Source | undefined => {
 }
 
 /** A data URL is data, whoever left it as it was. */
-export const inlined = (source: Source): Source =>
+export const inlined = (source: MediaSource): MediaSource =>
   source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source
 
 /** The text of a file of text whose bytes are here; undefined for any other. */
-export const textOf = (file: { readonly source: Source; readonly filename?: string }): string | undefined => {
+export const textOf = (file: { readonly source: MediaSource; readonly filename?: string }): string | undefined => {
   const source = inlined(file.source)
   if (source.kind !== 'data' || !isTextType(typeOf(source.mediaType, source.data, file.filename))) return undefined
   return fromBase64(standardBase64(source.data))

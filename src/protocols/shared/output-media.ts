@@ -1,5 +1,5 @@
 /** Parts of an answer that only their own format has a block for: what another can carry of them, and how they are named. */
-import type { Block, Output, Source } from '../../core/chat.ts'
+import type { Block, MediaSource, Output } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { dataUrl, sourceOfUrl } from './data-url.ts'
@@ -31,21 +31,21 @@ export const isTranscript = ({ output }: ForeignBlock): boolean => output?.kind 
 // ── Pictures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Pictures as `images` in chat completions, as OpenRouter writes them. A file kept by another provider has no entry. */
-export const encodeImages = (images: readonly Source[] = []): JsonObject[] =>
+export const encodeImages = (images: readonly MediaSource[] = []): JsonObject[] =>
   images.flatMap((source) => {
     const url = source.kind === 'data' ? dataUrl(source) : source.kind === 'url' ? source.url : undefined
     return url === undefined ? [] : [{ type: 'image_url', image_url: { url } }]
   })
 
 /** The pictures in `images` of a message or a delta. */
-export const decodeImages = (images: Json | undefined): Source[] =>
+export const decodeImages = (images: Json | undefined): MediaSource[] =>
   list(images).flatMap((entry) => {
     const url = text(object(object(entry)?.image_url)?.url)
     return url === undefined ? [] : [sourceOfUrl(url)]
   })
 
 /** Pictures as items of a response. One whose bytes are not here has no item. */
-export const encodeImageCalls = (images: readonly Source[] = [], id: () => string): JsonObject[] =>
+export const encodeImageCalls = (images: readonly MediaSource[] = [], id: () => string): JsonObject[] =>
   images.flatMap((source) => {
     if (source.kind !== 'data') return []
     const format = /^image\/(png|jpeg|webp)$/.exec(source.mediaType)?.[1]

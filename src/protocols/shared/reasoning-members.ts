@@ -2,7 +2,7 @@
  * Reasoning in chat completions. OpenAI has no place for it; others use `reasoning_content` or `reasoning` for the text,
  * and `reasoning_details` for text with its proof, a list every vendor's proof fits into.
  */
-import type { Proof, Reasoning, UpstreamProtocolName } from '../../core/chat.ts'
+import type { Reasoning, ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 
 const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
@@ -49,7 +49,7 @@ const idIn = ({ id }: JsonObject): string | undefined => {
 export type Detail = {
   readonly text: string
   readonly summary: boolean
-  readonly proof?: Proof
+  readonly proof?: ReasoningSignature
   readonly group: string
 }
 
@@ -59,7 +59,7 @@ export const readDetail = (entry: Json): Detail | undefined => {
   const origin = originOf(text(value.format))
   const id = idIn(value)
   const group = `${typeof value.index === 'number' ? value.index : ''}`
-  const proof = (sealed: string | undefined, redacted: boolean): { proof?: Proof } =>
+  const proof = (sealed: string | undefined, redacted: boolean): { proof?: ReasoningSignature } =>
     sealed ? { proof: { origin, value: sealed, ...(redacted && { redacted }), ...(id !== undefined && { id }) } } : {}
   switch (value.type) {
     case 'reasoning.text':

@@ -1,23 +1,23 @@
 /** What encoders of requests do alike: a row for each setting, and where things come from. */
-import type { ChatRequest, OutputFormat, SettingName, Settings, Tool, ToolChoice } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, OutputFormat, SettingName, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Losses, loseAll } from './losses.ts'
 import { freeInput } from './tool-arguments.ts'
 
 /** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
 export type Carriers<Draft> = {
-  readonly [Name in SettingName]: (setting: NonNullable<Settings[Name]>, draft: Draft) => void
+  readonly [Name in SettingName]: (setting: NonNullable<GenerationSettings[Name]>, draft: Draft) => void
 }
 
 /** Every setting the client made, through its row. */
-export const carryAll = <Draft>(settings: Settings, table: Carriers<Draft>, draft: Draft): void => {
+export const carryAll = <Draft>(settings: GenerationSettings, table: Carriers<Draft>, draft: Draft): void => {
   // The table's names are the settings' names.
   for (const name of Object.keys(table) as SettingName[]) carry(name, settings, table, draft)
 }
 
 const carry = <Name extends SettingName, Draft>(
   name: Name,
-  settings: Settings,
+  settings: GenerationSettings,
   table: Carriers<Draft>,
   draft: Draft,
 ): void => {

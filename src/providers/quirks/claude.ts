@@ -2,7 +2,7 @@
 
 import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { mapped, without } from '../../core/json-edit.ts'
+import { mapList, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Context edits that are refused without thinking (platform.claude.com, context editing, 2026-11-21). */
@@ -21,14 +21,14 @@ export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) =
   // A prefill message, which the model continues, stays as the client sent it.
   if ((isObject(last) && last.role === 'assistant') || !answersUnthought(messages, MESSAGES_BLOCKS)) return body
   lost('thinking')
-  return withoutEdits(without(body, 'thinking'), lost)
+  return withoutEdits(withoutMember(body, 'thinking'), lost)
 }
 
 const withoutEdits = (body: JsonObject, lost: Parameters<RequestQuirk>[2]): JsonObject => {
   const { context_management: management } = body
   if (!isObject(management)) return body
   const edits = list(management.edits)
-  const kept = mapped(edits, (edit, index) => {
+  const kept = mapList(edits, (edit, index) => {
     if (!isObject(edit) || !NEEDS_THINKING.test(text(edit.type) ?? '')) return edit
     lost(`context_management.edits[${index}]`)
     return undefined
@@ -36,5 +36,5 @@ const withoutEdits = (body: JsonObject, lost: Parameters<RequestQuirk>[2]): Json
   if (kept === edits) return body
   return kept.length > 0
     ? { ...body, context_management: { ...management, edits: kept } }
-    : without(body, 'context_management')
+    : withoutMember(body, 'context_management')
 }

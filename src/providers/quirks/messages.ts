@@ -1,7 +1,7 @@
 /** Changes to messages of chat completions, shared by several providers. */
 
 import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapped, without } from '../../core/json-edit.ts'
+import { mapList, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
 const partsOf = (content: Json | undefined): readonly Json[] =>
@@ -62,7 +62,7 @@ export const flatEffort: RequestQuirk = (body, _model, lost) => {
       !(member === 'effort' && (isCarried || value === body.reasoning_effort))
     )
       lost(`reasoning.${member}`)
-  return { ...without(body, 'reasoning'), ...(isCarried && { reasoning_effort: effort }) }
+  return { ...withoutMember(body, 'reasoning'), ...(isCarried && { reasoning_effort: effort }) }
 }
 
 /** Adds this member to every assistant message with calls: empty where the client sent none. */
@@ -70,7 +70,7 @@ export const besideCalls =
   (member: string): RequestQuirk =>
   (body) => {
     const messages = list(body.messages)
-    const now = mapped(messages, (message) =>
+    const now = mapList(messages, (message) =>
       isObject(message) &&
       message.role === 'assistant' &&
       list(message.tool_calls).length > 0 &&

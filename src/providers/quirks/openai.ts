@@ -1,7 +1,7 @@
 /** Combinations of members that OpenAI and Azure OpenAI refuse. */
 import type { Accepts } from '../../core/accepts.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapped, without } from '../../core/json-edit.ts'
+import { mapList, withoutMember } from '../../core/json-edit.ts'
 import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
 
 /**
@@ -54,7 +54,7 @@ const isOwn = ({ id, encrypted_content: sealed, content }: JsonObject): boolean 
  */
 export const ownItemsOnly: RequestQuirk = onlyResponses((body, _model, lost) => {
   const items = list(body.input)
-  const kept = mapped(items, (item, index) => ownItem(item, (member) => lost(`input[${index}]${member}`)))
+  const kept = mapList(items, (item, index) => ownItem(item, (member) => lost(`input[${index}]${member}`)))
   return kept === items ? body : { ...body, input: kept }
 })
 
@@ -67,10 +67,10 @@ const ownItem = (item: Json, lost: (member: string) => void): Json | undefined =
     }
     if (list(item.content).length > 0) lost('.content')
   }
-  const open = item.type === 'reasoning' && list(item.content).length > 0 ? without(item, 'content') : item
+  const open = item.type === 'reasoning' && list(item.content).length > 0 ? withoutMember(item, 'content') : item
   const id = text(open.id)
   // An item without a type is a message.
   const type = text(open.type) ?? (typeof open.role === 'string' ? 'message' : '')
   const prefix = Object.hasOwn(PREFIXES, type) ? PREFIXES[type] : undefined
-  return id === undefined || prefix === undefined || id.startsWith(prefix) ? open : without(open, 'id')
+  return id === undefined || prefix === undefined || id.startsWith(prefix) ? open : withoutMember(open, 'id')
 }

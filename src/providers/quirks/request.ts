@@ -1,7 +1,7 @@
 /** Changes to request bodies, shared by several providers, and functions to combine them. */
 
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapped, without } from '../../core/json-edit.ts'
+import { mapList, withoutMember } from '../../core/json-edit.ts'
 import type { Quirks } from '../../core/provider.ts'
 
 /** A change to a request body, as named in a provider file. */
@@ -34,7 +34,7 @@ export const onlyResponses =
 const olderTokenLimit: RequestQuirk = (body) => {
   const limit = body.max_completion_tokens
   if (limit === undefined) return body
-  const rest = without(body, 'max_completion_tokens')
+  const rest = withoutMember(body, 'max_completion_tokens')
   return limit === null ? rest : { ...rest, max_tokens: limit }
 }
 
@@ -44,7 +44,7 @@ const olderTokenLimit: RequestQuirk = (body) => {
  */
 export const developerAsSystem: RequestQuirk = (body) => {
   const messages = list(body.messages)
-  const now = mapped(messages, (message) =>
+  const now = mapList(messages, (message) =>
     isObject(message) && message.role === 'developer' ? { ...message, role: 'system' } : message,
   )
   return now === messages ? body : { ...body, messages: now }
@@ -105,7 +105,7 @@ export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   let changed = body
   if (protocol === 'openai-chat' && COUNTS_HIDDEN.test(name) && body.max_tokens !== undefined) {
     const limit = body.max_completion_tokens ?? body.max_tokens
-    changed = { ...without(body, 'max_tokens'), ...(limit !== null && { max_completion_tokens: limit }) }
+    changed = { ...withoutMember(body, 'max_tokens'), ...(limit !== null && { max_completion_tokens: limit }) }
   }
   const always = ALWAYS_REASONS.test(name)
   if (!always && !(MAY_REASON.test(name) && asksToReason(body))) return changed
@@ -114,7 +114,7 @@ export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   if (always && protocol === 'openai-chat' && list(changed.stop).length + (text(changed.stop) ?? '').length > 0)
     refused.push('stop')
   for (const member of refused) lost(member)
-  return without(changed, ...refused)
+  return withoutMember(changed, ...refused)
 }
 
 const asksToReason = (body: JsonObject): boolean => {

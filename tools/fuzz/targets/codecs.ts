@@ -4,7 +4,7 @@ import type fc from 'fast-check'
 import { type ChatEvent, fold, type UpstreamProtocolName } from '../../../src/core/chat.ts'
 import { KINDS } from '../../../src/core/failure.ts'
 import { isList, isObject, type Json, object, parseJson } from '../../../src/core/json.ts'
-import type { Frame, Passing, SameFormat, UpstreamProtocol } from '../../../src/core/protocol.ts'
+import type { Frame, SameFormat, StreamStep, UpstreamProtocol } from '../../../src/core/protocol.ts'
 import { chain, run, type Stage } from '../../../src/core/stage.ts'
 import { loadProviders } from '../../../src/edge/catalogue/load-providers.ts'
 import { wireOf } from '../../../src/gateway/chat/client-stream.ts'
@@ -57,7 +57,7 @@ const writable = (wire: string): void => {
 
 /** An answer without a failure, in every client's format, whole and as a stream. */
 const told = (events: readonly ChatEvent[]): void => {
-  const steps: readonly Passing[] = events.map((event) => ({ events: [event] }))
+  const steps: readonly StreamStep[] = events.map((event) => ({ events: [event] }))
   for (const protocol of Object.values(protocols)) writable(run(protocol.encodeStream(context), steps).join(''))
   if (events.some(({ type }) => type === 'failure')) {
     for (const event of events)
@@ -80,7 +80,7 @@ const told = (events: readonly ChatEvent[]): void => {
 // ── Whole answers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const answers = NAMES.map((name): Target => {
-  const { decodeAnswer, looseEvents = false } = upstreamProtocols[name]
+  const { decodeAnswer, lenientEvents: looseEvents = false } = upstreamProtocols[name]
   return {
     name: `answer-${name}`,
     holds: 'any JSON is an answer that ends in one way, and every client can be told of it',
@@ -131,7 +131,7 @@ const wires = (name: UpstreamProtocolName): readonly Uint8Array[] =>
     : streamsOf(name).map((all) => Buffer.from(all.join('')))
 
 /** A frame and what it means, as the gateway's reader gives them to whoever writes. */
-const steps = ({ decodeStream }: UpstreamProtocol, frames: readonly Frame[]): readonly Passing[] => {
+const steps = ({ decodeStream }: UpstreamProtocol, frames: readonly Frame[]): readonly StreamStep[] => {
   const stage = decodeStream()
   return [...frames.map((frame) => ({ frame, events: stage.push(frame) })), { events: stage.end() }]
 }
@@ -144,7 +144,7 @@ const passedOn = (protocol: UpstreamProtocol, passing: SameFormat, pieces: reado
   const writer = passing.passStream(context)
   const wire: Uint8Array[] = []
   const told: ChatEvent[] = []
-  const write = (steps: readonly Passing[]) => {
+  const write = (steps: readonly StreamStep[]) => {
     for (const { events } of steps) told.push(...events)
     for (const piece of wireOf(writer, steps)) wire.push(Buffer.from(piece))
   }
@@ -164,7 +164,7 @@ const streams = NAMES.map((name): Target => {
     made: changedMessages(name),
     check(input) {
       const events = run(decoder(protocol), [input])
-      orderly(events, protocol.looseEvents === true)
+      orderly(events, protocol.lenientEvents === true)
       for (const pieces of slicings(input).slice(0, 8)) assert.deepEqual(run(decoder(protocol), pieces), events)
       told(events)
       if (!passing) return
@@ -178,7 +178,7 @@ const streams = NAMES.map((name): Target => {
       // What is passed as it came is the upstream's own; what is written for a failure is ours.
       if (failed) return
       for (const { oversized } of run(sseFrames(), [passed])) assert.notEqual(oversized, true)
-      const whole = passing.gather(frames)
+      const whole = passing.assembleAnswer(frames)
       if (whole !== null) JSON.parse(whole)
     },
   }
@@ -266,7 +266,7 @@ const usage: Target = {
         usageMetadata: value,
         ...object(value),
       })
-      orderly(events, upstreamProtocols[name].looseEvents === true)
+      orderly(events, upstreamProtocols[name].lenientEvents === true)
       told(events)
     }
   },

@@ -5,9 +5,15 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import fc from 'fast-check'
-import type { Exchange, Front, House, Line, OpenFront } from '../../../src/edge/http/server/http-server.ts'
-import { ownFront } from '../../../src/edge/http/server/http1-server.ts'
-import { nodeFront } from '../../../src/edge/http/server/node-server.ts'
+import type {
+  ClientConnection,
+  HttpExchange,
+  HttpServer,
+  OpenHttpServer,
+  ServerHandler,
+} from '../../../src/edge/http/server/http-server.ts'
+import { http1Server } from '../../../src/edge/http/server/http1-server.ts'
+import { nodeServer } from '../../../src/edge/http/server/node-server.ts'
 import { RequestReader } from '../../../src/edge/http/server/request-reader.ts'
 import { changed, slicings, type Target } from '../engine.ts'
 import { evil, VALID } from './port.ts'
@@ -33,7 +39,7 @@ const namesIn = (bytes: Buffer): readonly string[] =>
     name.toLowerCase(),
   )
 
-type Told = Pick<Exchange, 'method' | 'target' | 'version' | 'hosts' | 'lines' | 'headers'>
+type Told = Pick<HttpExchange, 'method' | 'target' | 'version' | 'hosts' | 'lines' | 'headers'>
 
 const request = (names: readonly string[], head: Told, parts: readonly Buffer[]): Request => ({
   method: head.method,
@@ -85,14 +91,19 @@ const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
 // ── Over sockets ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Heard = { names: readonly string[]; read: Read }
-type Running = { readonly front: Front; readonly port: number; readonly heard: Heard; readonly lines: Set<Line> }
+type Running = {
+  readonly front: HttpServer
+  readonly port: number
+  readonly heard: Heard
+  readonly lines: Set<ClientConnection>
+}
 
-const running = new Map<OpenFront, Promise<Running>>()
+const running = new Map<OpenHttpServer, Promise<Running>>()
 
-const begin = async (open: OpenFront): Promise<Running> => {
+const begin = async (open: OpenHttpServer): Promise<Running> => {
   const heard: Heard = { names: [], read: { requests: [], refused: false } }
-  const lines = new Set<Line>()
-  const house: House<Line> = {
+  const lines = new Set<ClientConnection>()
+  const house: ServerHandler<ClientConnection> = {
     greet(line) {
       lines.add(line)
       return line
@@ -127,7 +138,7 @@ const begin = async (open: OpenFront): Promise<Running> => {
 }
 
 /** What a front makes of the bytes of a client that says them at once and no more. */
-const asked = async (open: OpenFront, bytes: Buffer, names: readonly string[]): Promise<Read> => {
+const asked = async (open: OpenHttpServer, bytes: Buffer, names: readonly string[]): Promise<Read> => {
   const made = running.get(open) ?? begin(open)
   running.set(open, made)
   const { port, heard } = await made
@@ -284,9 +295,9 @@ export const REQUEST_READER: Target = {
       const cut = read(pieces, names)
       assert.deepEqual(cut, whole, `${pieces.length} pieces`)
     }
-    const ours = await asked(ownFront, input, names)
+    const ours = await asked(http1Server, input, names)
     assert.deepEqual(ours, whole, 'over a socket')
-    const theirs = await asked(nodeFront, input, names)
+    const theirs = await asked(nodeServer, input, names)
     const same = theirs.requests.slice(0, whole.requests.length)
     assert.deepEqual(whole.requests, same, 'Node sees other requests')
     if (theirs.requests.length > whole.requests.length)

@@ -12,7 +12,7 @@ import { masking } from '../../../src/edge/identity/mask.ts'
 import { redacted } from '../../../src/gateway/upstream/redact.ts'
 import { mayEnter } from '../../../src/policy/access.ts'
 import { leftOf, quotaIn } from '../../../src/policy/health/quota.ts'
-import { canonical, givesTwice, keyProblem, wantsItsOwn } from '../../../src/policy/idempotency-key.ts'
+import { canonical, givesTwice, keyProblem, storesAnswer } from '../../../src/policy/idempotency-key.ts'
 import { LIMIT_HEADERS } from '../../../src/policy/retry/limit-headers.ts'
 import { parseDuration, retryAfter } from '../../../src/policy/retry/retry-after.ts'
 import { changed, changedJson, slicings, type Target } from '../engine.ts'
@@ -274,7 +274,7 @@ const sharing: Target = {
   check(input) {
     const text = input.toString('utf8')
     keyProblem(text)
-    wantsItsOwn(text)
+    storesAnswer(text)
     const cut = text.indexOf('\n')
     const [a, b] = [parsed(text.slice(0, cut)), parsed(text.slice(cut + 1))]
     for (const [one, source] of [

@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
-import type { Source } from '../../../core/http-exchange.ts'
+import type { EncodedText } from '../../../core/http-exchange.ts'
 import type { HeaderLookup } from '../../../core/protocol.ts'
 import { inTurns, PIECE } from '../../../core/steps.ts'
 import { turn } from '../../process/turns.ts'
-import type { Exchange, Taker } from '../server/http-server.ts'
-import { dearSteps, tooDear } from './json-limits.ts'
+import type { BodySink, HttpExchange } from '../server/http-server.ts'
+import { dearSteps, exceedsJsonLimits } from './json-limits.ts'
 
 /** What a request's headers say against reading its body as JSON; null: nothing. */
 export const bodyProblem = (headers: HeaderLookup, most: number): Failure | null => {
@@ -49,24 +49,24 @@ export type Waiting = {
   /** Told of each part before it is kept; whoever has no room for it says why. */
   keeps(bytes: number): Failure | null
   /** This or one of the next two, once; of a large body later than its last part, and even if the client left meanwhile. */
-  enter(body: Source): void
+  enter(body: EncodedText): void
   unfit(failure: Failure): void
   /** Reading it failed: a bug. */
   broke(error: unknown): void
 }
 
 /** Reads a body to its end, counting as it comes. */
-export const collect = (exchange: Exchange, most: number, waiting: Waiting): void =>
+export const collect = (exchange: HttpExchange, most: number, waiting: Waiting): void =>
   exchange.take(new Body(exchange, most, waiting))
 
-class Body implements Taker {
-  readonly #exchange: Exchange
+class Body implements BodySink {
+  readonly #exchange: HttpExchange
   readonly #most: number
   readonly #waiting: Waiting
   readonly #parts: Buffer[] = []
   #size = 0
 
-  constructor(exchange: Exchange, most: number, waiting: Waiting) {
+  constructor(exchange: HttpExchange, most: number, waiting: Waiting) {
     this.#exchange = exchange
     this.#most = most
     this.#waiting = waiting
@@ -90,7 +90,7 @@ class Body implements Taker {
     if (!isUtf8(whole)) return this.#waiting.unfit(NOT_UTF8)
     const bytes = withoutMark(whole)
     const text = bytes.toString('utf8')
-    const problem = tooDear(text)
+    const problem = exceedsJsonLimits(text)
     if (problem) this.#waiting.unfit(problem)
     else this.#waiting.enter({ text, bytes })
   }
@@ -105,7 +105,7 @@ class Body implements Taker {
 }
 
 /** The text of these parts, in pieces. */
-function* readParts(parts: readonly Buffer[], size: number): Generator<undefined, Outcome<Source>, undefined> {
+function* readParts(parts: readonly Buffer[], size: number): Generator<undefined, Outcome<EncodedText>, undefined> {
   const whole = Buffer.allocUnsafeSlow(size)
   let filled = 0
   let pause = PIECE

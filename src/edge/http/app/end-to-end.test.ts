@@ -18,9 +18,9 @@ import type { Config } from '../../../core/config.ts'
 import { fail } from '../../../core/failure.ts'
 import { settingsSchema } from '../../../core/settings.ts'
 import type { GatewayEvent } from '../../../core/trace.ts'
-import { Live } from '../../../gateway/call/cancellation.ts'
+import { ActiveCalls } from '../../../gateway/call/cancellation.ts'
 import type { Gateway } from '../../../gateway/chat/serve-chat.ts'
-import { Board } from '../../../gateway/health/upstream-health.ts'
+import { UpstreamHealth } from '../../../gateway/health/upstream-health.ts'
 import { realWorld } from '../../process/world.ts'
 import { dialer } from '../../upstream-http/dial.ts'
 import { handlersFor } from './handlers.ts'
@@ -54,12 +54,12 @@ for (const front of ['own', 'node'] as const)
       const config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
       const gateway: Gateway = {
         world,
-        tell,
-        board: new Board(world, tell),
+        emit: tell,
+        health: new UpstreamHealth(world, tell),
         catalogue: () => undefined,
         config: () => config,
         lists: () => new Map(),
-        live: new Live(),
+        activeCalls: new ActiveCalls(),
         responses: testStore(1_000_000),
         jobs: new Map(),
       }
@@ -346,7 +346,7 @@ for (const front of ['own', 'node'] as const)
         delay: 0,
         timeout: 50,
         endStreams: () => {
-          for (const stop of [...gateway.live]) stop.now(fail('shutdown', 'The gateway is shutting down.'))
+          for (const stop of [...gateway.activeCalls]) stop.cancel(fail('shutdown', 'The gateway is shutting down.'))
         },
       })
       assert.match(client.text, /server_shutdown/)

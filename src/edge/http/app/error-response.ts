@@ -1,11 +1,11 @@
 import type { Failure } from '../../../core/failure.ts'
-import { type Refusal, refusalOf as refusalIn } from '../../../gateway/call/error-response.ts'
+import { type ErrorResponse, errorResponse as refusalIn } from '../../../gateway/call/error-response.ts'
 import { protocols } from '../../../protocols/index.ts'
 import { statusLine } from '../server/status-line.ts'
 import { protocolAt } from './routes.ts'
 
 /** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
-export const refusalOf = (failure: Failure, requestId: string, path: string): Refusal => {
+export const errorResponse = (failure: Failure, requestId: string, path: string): ErrorResponse => {
   const refusal = refusalIn(protocols[protocolAt(path)], failure, { requestId, soonest: 0 })
   return { ...refusal, headers: { ...refusal.headers, ...idHeaders(path, requestId) } }
 }
@@ -17,7 +17,7 @@ export const idHeaders = (path: string, requestId: string): Readonly<Record<stri
     : { 'x-request-id': requestId }
 
 /** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
-export const refusalText = ({ status, headers, body }: Refusal): string => {
+export const errorText = ({ status, headers, body }: ErrorResponse): string => {
   const date = new Date().toUTCString()
   const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), date, connection: 'close' }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)

@@ -2,28 +2,28 @@
 
 import type { ClientProtocolName } from '../../../core/chat.ts'
 import { fail } from '../../../core/failure.ts'
-import type { Received, Reply } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import type { JsonObject } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
-import { type Gateway, handle } from '../../../gateway/chat/serve-chat.ts'
-import { count } from '../../../gateway/endpoints/count-tokens.ts'
-import { EMBEDDINGS, embed } from '../../../gateway/endpoints/embeddings.ts'
+import { type Gateway, serveChat } from '../../../gateway/chat/serve-chat.ts'
+import { countTokens } from '../../../gateway/endpoints/count-tokens.ts'
+import { EMBEDDINGS, serveEmbeddings } from '../../../gateway/endpoints/embeddings.ts'
 import { explain } from '../../../gateway/endpoints/explain.ts'
 import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../../../gateway/endpoints/pages.ts'
 import { compact } from '../../../gateway/responses/compact.ts'
-import { respond } from '../../../gateway/responses/create-response.ts'
+import { createResponse } from '../../../gateway/responses/create-response.ts'
 import {
   cancelResponse,
   deleteResponse,
   listInput,
   showResponse,
 } from '../../../gateway/responses/retrieve-response.ts'
-import { repeatableChat, repeatableEmbeddings, sharing } from '../../../gateway/sharing/idempotency.ts'
+import { repeatableChat, repeatableEmbeddings, shareResponses } from '../../../gateway/sharing/idempotency.ts'
 import { listModels } from '../../../policy/routing/models.ts'
 import { protocols } from '../../../protocols/index.ts'
 import { METRICS_TYPE } from '../../observe/metrics.ts'
 import { fingerprint } from './client-keys.ts'
-import { refusalOf } from './error-response.ts'
+import { errorResponse } from './error-response.ts'
 import { openapi } from './openapi.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 
@@ -55,30 +55,30 @@ type Worker = {
 
 export const handlersFor = (home: Home): Handlers => {
   const { gateway, version, started } = home
-  const share = sharing(gateway, fingerprint)
+  const share = shareResponses(gateway, fingerprint)
   const call = (name: ClientProtocolName) => {
     const protocol = protocols[name]
     const { style } = protocol
     const repeatable = repeatableChat(protocol, false)
-    return (received: Received, reply: Reply) =>
-      share({ protocol, style, received, reply, repeatable }, (shared, to) => handle(shared, protocol, received, to))
+    return (received: IncomingRequest, reply: ResponseWriter) =>
+      share({ protocol, style, received, reply, repeatable }, (shared, to) => serveChat(shared, protocol, received, to))
   }
   const turns = protocols[ROUTES.responses.protocol]
   const repeatableTurn = repeatableChat(turns, true)
   const errors = protocols[ROUTES.embeddings.protocol]
-  const ready = (reply: Reply) =>
+  const ready = (reply: ResponseWriter) =>
     json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
   const { worker } = home
   const who = worker && { worker: { number: worker.number, of: worker.of } }
   /** Where another process may be answering it: what that has kept of it then says so. */
-  const letGo = async (id: string, { client }: Received): Promise<void> => {
+  const letGo = async (id: string, { client }: IncomingRequest): Promise<void> => {
     if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
   }
   return {
     chat: call(ROUTES.chat.protocol),
     responses: (received, reply) =>
       share({ protocol: turns, style: turns.style, received, reply, repeatable: repeatableTurn }, (shared, to) =>
-        respond(shared, received, to),
+        createResponse(shared, received, to),
       ),
     compact: (received, reply) =>
       share({ protocol: turns, style: COMPACT, received, reply, repeatable: () => null }, (shared, to) =>
@@ -98,9 +98,9 @@ export const handlersFor = (home: Home): Handlers => {
     completions: call(ROUTES.completions.protocol),
     embeddings: (received, reply) =>
       share({ protocol: errors, style: EMBEDDINGS, received, reply, repeatable: repeatableEmbeddings }, (shared, to) =>
-        embed(shared, received, to),
+        serveEmbeddings(shared, received, to),
       ),
-    countTokens: (received, reply) => count(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
+    countTokens: (received, reply) => countTokens(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
     explain: (received, reply) => {
       const answer = explain(gateway, received)
       if (answer.ok) return json(reply, 200, answer.value)
@@ -140,13 +140,17 @@ export const handlersFor = (home: Home): Handlers => {
   }
 }
 
-const json = (reply: Reply, status: number, body: JsonObject): void => {
+const json = (reply: ResponseWriter, status: number, body: JsonObject): void => {
   reply.head(status, { 'content-type': 'application/json' })
   reply.end(JSON.stringify(body))
 }
 
-const refuse = (reply: Reply, failure: Parameters<typeof refusalOf>[0], { id, path }: Received): void => {
-  const { status, headers, body } = refusalOf(failure, id, path)
+const refuse = (
+  reply: ResponseWriter,
+  failure: Parameters<typeof errorResponse>[0],
+  { id, path }: IncomingRequest,
+): void => {
+  const { status, headers, body } = errorResponse(failure, id, path)
   reply.head(status, headers)
   reply.end(body)
 }

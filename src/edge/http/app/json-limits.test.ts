@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { tooDear } from './json-limits.ts'
+import { exceedsJsonLimits } from './json-limits.ts'
 
 const long = `"x":"${'x'.repeat(200_000)}"`
 const members = (count: number) => Array.from({ length: count }, (_, at) => `"k${at}":1`).join(',')
@@ -22,7 +22,7 @@ for (const [name, text, says] of [
   ['what is small is not looked at', '['.repeat(100), null],
 ] as const)
   test(`dear: ${name}`, () => {
-    const found = tooDear(text)
+    const found = exceedsJsonLimits(text)
     if (says === null) assert.equal(found, null)
     else assert.match(found?.message ?? '', says)
   })

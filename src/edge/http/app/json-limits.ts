@@ -21,7 +21,8 @@ const MOST = {
 const SMALL = 128 * 1024
 
 /** Why a text is not even read as JSON; null: it is. */
-export const tooDear = (text: string): Failure | null => (text.length > SMALL ? atOnce(dearSteps(text)) : null)
+export const exceedsJsonLimits = (text: string): Failure | null =>
+  text.length > SMALL ? atOnce(dearSteps(text)) : null
 
 /** The same of any text, in pieces. */
 export function* dearSteps(text: string): Generator<undefined, Failure | null, undefined> {

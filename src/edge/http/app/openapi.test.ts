@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { KINDS } from '../../../core/failure.ts'
 import { isObject, type JsonObject, object } from '../../../core/json.ts'
-import { refusalOf } from './error-response.ts'
+import { errorResponse } from './error-response.ts'
 import { openapi } from './openapi.ts'
 import { findRoute, pathsOf, ROUTES } from './routes.ts'
 
@@ -44,7 +44,7 @@ test('openapi: every error that can be made is one it describes', () => {
   ] as const) {
     const validate = ajv.compile({ $ref: `api#/components/schemas/${schema}` })
     for (const kind of Object.keys(KINDS) as (keyof typeof KINDS)[]) {
-      const body: unknown = JSON.parse(refusalOf({ kind, message: 'because' }, 'req_abc', path).body)
+      const body: unknown = JSON.parse(errorResponse({ kind, message: 'because' }, 'req_abc', path).body)
       assert.ok(validate(body), `${kind}: ${JSON.stringify(validate.errors)}`)
     }
     assert.ok(!validate({ error: 'no' }))

@@ -1,8 +1,8 @@
-import type { Reply, Source } from '../../../core/http-exchange.ts'
-import type { Exchange, Headers, Hears } from '../server/http-server.ts'
+import type { EncodedText, ResponseWriter } from '../../../core/http-exchange.ts'
+import type { ExchangeListener, Headers, HttpExchange } from '../server/http-server.ts'
 
 /** Accounting of an answer. */
-export type Books = {
+export type ReplyAccounting = {
   /** Bytes written that the client has not taken, whenever that number changes. */
   unread(bytes: number): void
   /** All of it has been sent. */
@@ -16,8 +16,8 @@ const nothing = (): void => {}
  * An answer to a client. The head leaves together with what is first written. Once the client has gone, whatever is
  * written is dropped in silence: the one who writes learns it from `onGone`.
  */
-export class HttpReply implements Reply, Hears {
-  readonly #exchange: Exchange
+export class HttpReply implements ResponseWriter, ExchangeListener {
+  readonly #exchange: HttpExchange
   /** Every answer carries these. Until its head is out, as those of its own. */
   #common: Headers
   #status = 0
@@ -26,15 +26,15 @@ export class HttpReply implements Reply, Hears {
   #over = false
   #onGone = nothing
   #onDrain = nothing
-  readonly #books: Books
+  readonly #books: ReplyAccounting
   /** Bytes the client has not taken, as they were last counted. */
   #waiting = 0
 
-  constructor(exchange: Exchange, common: Headers, books: Books) {
+  constructor(exchange: HttpExchange, common: Headers, books: ReplyAccounting) {
     this.#exchange = exchange
     this.#common = common
     this.#books = books
-    exchange.hears = this
+    exchange.listener = this
   }
 
   /** The connection closed before the answer was out. */
@@ -78,7 +78,7 @@ export class HttpReply implements Reply, Hears {
     this.#headers = NONE
   }
 
-  end(text = '', source?: Source): void {
+  end(text = '', source?: EncodedText): void {
     if (this.#over) return
     if (this.#gone) {
       this.#over = true

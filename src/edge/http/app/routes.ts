@@ -2,11 +2,11 @@
 
 import type { ClientProtocolName } from '../../../core/chat.ts'
 import { type Failure, fail } from '../../../core/failure.ts'
-import type { Received, Reply } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import { nearest } from '../../../core/nearest.ts'
 
 /** `rest` is what the path's `{…}` stood for, decoded; empty where there is none. Errors are caught and told as ours. */
-type Handler = (received: Received, reply: Reply, rest: string) => void | Promise<void>
+type Handler = (received: IncomingRequest, reply: ResponseWriter, rest: string) => void | Promise<void>
 
 /**
  * `client`: whoever may call models. `operator`: those, the operator, and anybody on this machine. `open`: everybody.

@@ -5,14 +5,19 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { until } from '../../../../test/support/upstream.ts'
-import type { Received, Reply } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import { isObject, type JsonObject, object } from '../../../core/json.ts'
 import { type Settings, settingsSchema } from '../../../core/settings.ts'
 import { RETRY_WORDS } from '../../../protocols/errors/openai-error.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 import { type Refused, type Server, type ServerOptions, startServer } from './server.ts'
 
-type Call = { readonly name: string; readonly received: Received; readonly reply: Reply; readonly rest: string }
+type Call = {
+  readonly name: string
+  readonly received: IncomingRequest
+  readonly reply: ResponseWriter
+  readonly rest: string
+}
 
 type Given = {
   readonly server: Server
@@ -52,7 +57,7 @@ for (const front of ['own', 'node'] as const)
       const calls: Call[] = []
       const refused: Refused[] = []
       const errors: unknown[] = []
-      const handler = (name: string) => (received: Received, reply: Reply, rest: string) => {
+      const handler = (name: string) => (received: IncomingRequest, reply: ResponseWriter, rest: string) => {
         const call = { name, received, reply, rest }
         calls.push(call)
         return made.answer(call)

@@ -4,7 +4,7 @@
  */
 import { isIP, type Socket } from 'node:net'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
-import type { Received, Source } from '../../../core/http-exchange.ts'
+import type { EncodedText, IncomingRequest } from '../../../core/http-exchange.ts'
 import type { HeaderLookup } from '../../../core/protocol.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../../policy/access.ts'
@@ -12,21 +12,21 @@ import { mostHeld, neighbourhood, type Shed, turnedAway } from '../../../policy/
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { type LoadMeter, measureLoad } from '../../process/load.ts'
 import {
+  type ClientConnection,
   closeBehind,
-  type Exchange,
-  type FrontTiming,
   type Headers,
-  type Line,
-  type OpenFront,
+  type HttpExchange,
+  type OpenHttpServer,
   type Problem,
   type RequestHead,
+  type ServerTiming,
 } from '../server/http-server.ts'
-import { ownFront } from '../server/http1-server.ts'
+import { http1Server } from '../server/http1-server.ts'
 import { bodyProblem, collect, type Waiting } from './body.ts'
 import { clientOf, keyRing, type Ring } from './client-keys.ts'
-import { idHeaders, refusalOf, refusalText } from './error-response.ts'
+import { errorResponse, errorText, idHeaders } from './error-response.ts'
 import { maskPath, type OwnKeys, slashesIn } from './mask-path.ts'
-import { type Books, HttpReply } from './reply.ts'
+import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { requestId } from './request-id.ts'
 import { allowed, findRoute, type Handlers, isModelPath, type Route, takes } from './routes.ts'
 import { type Unread, unreadAnswers } from './unread-answers.ts'
@@ -78,7 +78,7 @@ export type UnreadEnded = {
 }
 
 /** All in ms. */
-type Timing = FrontTiming & {
+type Timing = ServerTiming & {
   /** For streams to end themselves after they have been told to. */
   readonly farewell: number
 }
@@ -96,9 +96,9 @@ const TIMING: Timing = {
 
 /** Who speaks HTTP with clients; `node:http` is not loaded where nobody asks for it. */
 const FRONTS = {
-  own: async () => ownFront,
-  node: async () => (await import('../server/node-server.ts')).nodeFront,
-} as const satisfies Record<string, () => Promise<OpenFront>>
+  own: async () => http1Server,
+  node: async () => (await import('../server/node-server.ts')).nodeServer,
+} as const satisfies Record<string, () => Promise<OpenHttpServer>>
 
 const LIMITS = { headBytes: 16 * 1024, headers: 100, target: 8 * 1024, requestsPerSocket: 10_000 }
 
@@ -107,7 +107,7 @@ const SMALL_BODY = 64 * 1024
 
 /** A request under way. */
 type Live = {
-  readonly exchange: Exchange
+  readonly exchange: HttpExchange
   readonly reply: HttpReply
   readonly path: string
   /** It is one no longer. */
@@ -116,7 +116,7 @@ type Live = {
 
 /** Whoever is at the other end of a connection. */
 type Guest = {
-  readonly line: Line
+  readonly line: ClientConnection
   readonly loopback: boolean
   readonly neighbourhood: string
   /** One beyond a limit: it is told so, once, in the answer to a model call. */
@@ -212,8 +212,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     })
 
   /** A request under way: an object with methods, where a function for each would be made anew with every request. */
-  class Visit implements Live, Waiting, Books, Unread {
-    readonly exchange: Exchange
+  class Visit implements Live, Waiting, ReplyAccounting, Unread {
+    readonly exchange: HttpExchange
     readonly reply: HttpReply
     readonly path: string
     readonly #guest: Guest
@@ -238,7 +238,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     /** There was no room for all of it. */
     #full: Shed | undefined
 
-    constructor(guest: Guest, exchange: Exchange) {
+    constructor(guest: Guest, exchange: HttpExchange) {
       const { target, headers } = exchange
       this.exchange = exchange
       this.path = pathOf(target)
@@ -319,7 +319,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       if (this.#isUnderWay) this.refuse(failure, {}, this.#full)
     }
 
-    enter(body: Source): void {
+    enter(body: EncodedText): void {
       const route = this.#route
       if (!route) throw new Error('a body was read that nobody had asked for')
       if (!this.#isUnderWay) return
@@ -329,9 +329,9 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       this.#answer(route, body)
     }
 
-    #answer(route: Route, source: Source | null): void {
+    #answer(route: Route, source: EncodedText | null): void {
       const { method, target, headers } = this.exchange
-      const received: Received = {
+      const received: IncomingRequest = {
         id: this.#id,
         method,
         path: this.path,
@@ -364,7 +364,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     broke(error: unknown): void {
       options.onError(error, this.#id)
       if (this.reply.begun) return this.reply.cut()
-      const made = refusalOf(
+      const made = errorResponse(
         fail('internal', 'The gateway made a mistake of its own; its log has it under this id.'),
         this.#id,
         this.path,
@@ -375,7 +375,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
     refuse(failure: Failure, more: Headers = {}, why?: Shed): void {
       const { exchange, path, reply } = this
-      const made = refusalOf(failure, this.#id, path)
+      const made = errorResponse(failure, this.#id, path)
       // Every model call says how often it was tried, one that got no further than the door too.
       const tried = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
       const { method } = exchange
@@ -411,7 +411,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     }
   }
 
-  const serve = (guest: Guest, exchange: Exchange): void => new Visit(guest, exchange).begin()
+  const serve = (guest: Guest, exchange: HttpExchange): void => new Visit(guest, exchange).begin()
 
   const upgrade = (guest: Guest, head: RequestHead, socket: Socket, first: Buffer): void => {
     const { target, headers } = head
@@ -421,11 +421,11 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     const entrance = doorFor(settings)
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), entrance) }
     const refuse = (failure: Failure, why?: Shed) => {
-      const made = refusalOf(failure, id, path)
+      const made = errorResponse(failure, id, path)
       reportRefused({ id, method: 'WEBSOCKET', path, status: made.status, failure, ...(why && { why }) })
       const more = { ...common, 'x-headgate-attempts': '0', ...made.headers }
       const asks = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
-      closeBehind(socket, refusalText({ ...made, headers: { ...more, ...asks } }), timing.linger)
+      closeBehind(socket, errorText({ ...made, headers: { ...more, ...asks } }), timing.linger)
     }
     // Behind a request that is still being answered its words would be taken for that answer's.
     if (guest.here.length > 0) return void socket.destroy()
@@ -441,7 +441,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     if (!admitted.ok) return refuse(admitted.failure)
     const shed = guest.crowd ?? load.shedding(calls, settings.limit)
     if (shed) return refuse(turnedAway(shed), shed)
-    const visitor: Received = {
+    const visitor: IncomingRequest = {
       id,
       method: 'GET',
       path,
@@ -455,7 +455,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     turns.accept(head, socket, first, visitor, refuse, common)
   }
 
-  const openFront: OpenFront = await FRONTS[options.front ?? 'own']()
+  const openFront: OpenHttpServer = await FRONTS[options.front ?? 'own']()
   const front = openFront<Guest>(
     {
       greet(line) {
@@ -499,7 +499,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
         const { path = '' } = live ?? {}
         const failure = PROBLEMS[problem]
         reportRefused({ id, method: live?.exchange.method ?? '', path, status: statusOf(failure), failure })
-        guest.line.bye(refusalText(refusalOf(failure, id, path)))
+        guest.line.bye(errorText(errorResponse(failure, id, path)))
       },
       left(guest) {
         guests.delete(guest)
@@ -711,7 +711,7 @@ const isLoopback = (address: string): boolean => {
 }
 
 /** Refused before its body was read, or not all of it: what follows could be the body or, if the client keeps it to itself, the next request. */
-const unclearAfter = ({ complete, expects, headers }: Exchange, status: number): boolean => {
+const unclearAfter = ({ complete, expects, headers }: HttpExchange, status: number): boolean => {
   if (status === 413) return true
   if (complete) return false
   const large = headers('transfer-encoding') !== undefined || Number(headers('content-length') ?? 0) > SMALL_BODY

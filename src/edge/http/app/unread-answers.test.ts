@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { holding } from '../../process/load.ts'
+import { heldBytes } from '../../process/load.ts'
 import { unreadAnswers } from './unread-answers.ts'
 
 const setUp = (most: number) => {
-  const held = holding()
+  const held = heldBytes()
   const ended: string[] = []
   const unread = unreadAnswers(held, () => most)
   const answer = (name: string) => ({ endUnread: (bytes: number) => void ended.push(`${name} ${bytes}`) })

@@ -2,7 +2,7 @@
  * Answers that their clients have not read, and what they take in memory. When memory is short, the client that holds the
  * most loses its oldest unread answer first, so that no client takes the memory from the others.
  */
-import type { Held } from '../../process/load.ts'
+import type { HeldBytes } from '../../process/load.ts'
 
 /** An answer that waits to be read. */
 export type Unread = {
@@ -21,7 +21,7 @@ export type UnreadAnswers = {
 }
 
 /** `most`: bytes that may be held in all. The bytes set here are counted in `held`. */
-export const unreadAnswers = (held: Held, most: () => number): UnreadAnswers => {
+export const unreadAnswers = (held: HeldBytes, most: () => number): UnreadAnswers => {
   const holders = new Map<string, Holder>()
   let total = 0
 

@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { problemsIfPresent, schemasAreHere } from '../../../../test/support/schemas.ts'
 import { until } from '../../../../test/support/upstream.ts'
-import type { Received, Reply } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import type { JsonObject } from '../../../core/json.ts'
 import { type Settings, settingsSchema } from '../../../core/settings.ts'
 import type { MemoryStore, StoredResponse } from '../../../core/stored-response.ts'
@@ -12,7 +12,7 @@ import { writeFrame } from '../../../protocols/framing/sse.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 import { type Refused, type Server, type ServerOptions, startServer } from './server.ts'
 
-type Turn = { readonly received: Received; readonly reply: Reply; readonly connection: MemoryStore }
+type Turn = { readonly received: IncomingRequest; readonly reply: ResponseWriter; readonly connection: MemoryStore }
 
 type Given = {
   readonly server: Server
@@ -57,7 +57,7 @@ for (const front of ['own', 'node'] as const)
         settings: settingsSchema.parse(settings),
         answer: complete,
       }
-      const nobody = (_received: Received, reply: Reply) => {
+      const nobody = (_received: IncomingRequest, reply: ResponseWriter) => {
         reply.head(200, { 'content-type': 'application/json' })
         reply.end('{}')
       }

@@ -12,7 +12,7 @@ import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import type { RawData, WebSocket, WebSocketServer } from 'ws'
 import { type Failure, fail, KINDS, type Outcome } from '../../../core/failure.ts'
-import type { Received, Reply } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../../../core/json.ts'
 import { DEEPEST, rewrite, type Survey, survey } from '../../../core/json-text.ts'
 import { readLarge } from '../../../core/large-json.ts'
@@ -21,17 +21,17 @@ import type { Settings } from '../../../core/settings.ts'
 import type { Stage } from '../../../core/stage.ts'
 import { inTurns, PIECE } from '../../../core/steps.ts'
 import type { MemoryStore, StoredResponse } from '../../../core/stored-response.ts'
-import { refusalOf } from '../../../gateway/call/error-response.ts'
-import { memoryStore } from '../../../gateway/responses/memory-response-store.ts'
+import { errorResponse } from '../../../gateway/call/error-response.ts'
+import { memoryResponseStore } from '../../../gateway/responses/memory-response-store.ts'
 import { sseFrames } from '../../../protocols/framing/sse.ts'
 import { openaiResponses } from '../../../protocols/openai-responses/index.ts'
 import { turn } from '../../process/turns.ts'
 import type { RequestHead } from '../server/http-server.ts'
-import { dearSteps, tooDear } from './json-limits.ts'
+import { dearSteps, exceedsJsonLimits } from './json-limits.ts'
 import type { Unread } from './unread-answers.ts'
 
 /** One turn; resolves when it has been answered. `connection`: what this connection remembers of its own turns. */
-export type AnswerTurn = (received: Received, reply: Reply, connection: MemoryStore) => Promise<void>
+export type AnswerTurn = (received: IncomingRequest, reply: ResponseWriter, connection: MemoryStore) => Promise<void>
 
 export type WebSocketOptions = {
   readonly settings: () => Settings
@@ -39,14 +39,14 @@ export type WebSocketOptions = {
   /** A place among the calls under way: the way to give it back, or why there is none. */
   readonly seat: () => Outcome<() => void>
   /** Whether whoever was let in may still ask: keys are withdrawn while connections are open. Null: they may. */
-  readonly admits: (visitor: Received) => Failure | null
+  readonly admits: (visitor: IncomingRequest) => Failure | null
   readonly onError: (error: unknown, requestId: string) => void
   /** Accounting of what clients have not read. */
   readonly unread: {
     /** Bytes of a turn's answer that wait; 0: none are left. */
-    readonly set: (received: Received, address: string, answer: Unread, bytes: number) => void
+    readonly set: (received: IncomingRequest, address: string, answer: Unread, bytes: number) => void
     /** It was ended to make room. */
-    readonly ended: (received: Received, bytes: number) => void
+    readonly ended: (received: IncomingRequest, bytes: number) => void
   }
   /** A message was turned away before it was a turn. */
   readonly onRefused: (refused: { readonly id: string; readonly path: string; readonly failure: Failure }) => void
@@ -89,7 +89,7 @@ export type WebSockets = {
     head: RequestHead,
     socket: Socket,
     first: Buffer,
-    visitor: Received,
+    visitor: IncomingRequest,
     refuse: (failure: Failure) => void,
     headers: Readonly<Record<string, string>>,
   ): void
@@ -102,7 +102,7 @@ export type WebSockets = {
 }
 
 export const webSockets = (options: WebSocketOptions): WebSockets => {
-  const remembered = memoryStore(MOST_REMEMBERED)
+  const remembered = memoryResponseStore(MOST_REMEMBERED)
   const connections = new Set<Connection>()
   const arriving = new WeakMap<IncomingMessage, Arriving>()
   let number = 0
@@ -196,7 +196,7 @@ class Connection {
   readonly #options: WebSocketOptions
   readonly #peer: WebSocket
   readonly #socket: Socket
-  readonly #visitor: Received
+  readonly #visitor: IncomingRequest
   readonly #shelf: MemoryStore
   readonly #backlog: Backlog
   readonly #waiting: Task[] = []
@@ -215,7 +215,7 @@ class Connection {
     options: WebSocketOptions,
     peer: WebSocket,
     socket: Socket,
-    visitor: Received,
+    visitor: IncomingRequest,
     shelf: MemoryStore,
     gone: () => void,
   ) {
@@ -347,7 +347,7 @@ class Connection {
     }
     const seat = this.#options.seat()
     if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
-    const received: Received = { ...this.#visitor, id, method: 'POST', body: task.body }
+    const received: IncomingRequest = { ...this.#visitor, id, method: 'POST', body: task.body }
     const reply = new TurnReply(this.#peer, task.lane, this.#backlog, () => {
       // Open Responses: whatever a turn continued that failed is not to be continued again from this connection's memory.
       if (task.previous !== null) this.#shelf.delete(task.previous, received.client)
@@ -371,7 +371,7 @@ class Connection {
   }
 
   #refuse(lane: string | null, failure: Failure, requestId: string): void {
-    const { status, headers, body } = refusalOf(openaiResponses, failure, { requestId, soonest: 0 })
+    const { status, headers, body } = errorResponse(openaiResponses, failure, { requestId, soonest: 0 })
     this.#options.onRefused({ id: requestId, path: this.#visitor.path, failure })
     this.#peer.send(errorEvent(status, headers, body, lane), () => {})
   }
@@ -411,7 +411,7 @@ const LANE = /^[A-Za-z0-9_.-]{1,256}$/
 
 /** Undefined: a notice without an answer. */
 const taskIn = (source: string): Task | undefined => {
-  const dear = tooDear(source)
+  const dear = exceedsJsonLimits(source)
   if (dear) return refused(dear)
   const message = parsed(source)
   return taskOf(source, message, () => survey(source, DEEPEST))
@@ -518,12 +518,12 @@ const inLane = (event: string, lane: string | null): string =>
 class Backlog implements Unread {
   bytes = 0
   readonly #unread: WebSocketOptions['unread']
-  readonly #visitor: Received
+  readonly #visitor: IncomingRequest
   readonly #address: string
   readonly #terminate: () => void
   #ended = false
 
-  constructor(unread: WebSocketOptions['unread'], visitor: Received, address: string, terminate: () => void) {
+  constructor(unread: WebSocketOptions['unread'], visitor: IncomingRequest, address: string, terminate: () => void) {
     this.#unread = unread
     this.#visitor = visitor
     this.#address = address
@@ -544,7 +544,7 @@ class Backlog implements Unread {
 }
 
 /** An answer of the responses style as messages: each event of its stream is one, a comment is a ping. */
-class TurnReply implements Reply {
+class TurnReply implements ResponseWriter {
   readonly #peer: WebSocket
   readonly #lane: string | null
   readonly #backlog: Backlog

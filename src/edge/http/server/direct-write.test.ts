@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, Socket } from 'node:net'
 import { test } from 'node:test'
-import { descriptorOf, straight, straightPart } from './direct-write.ts'
+import { descriptorOf, writeDirectly, writePartDirectly } from './direct-write.ts'
 
 /** A connection: this end, and the other, which reads nothing until it is told to. */
 const connection = async () => {
@@ -17,21 +17,21 @@ const connection = async () => {
 test('straight: what the system takes is there, and how much that is is said', async () => {
   const { near, far } = await connection()
   const descriptor = descriptorOf(near)
-  assert.equal(straight(descriptor, ''), 0)
-  assert.equal(straight(descriptor, 'caf\xe9'), 4)
-  assert.equal(straightPart(descriptor, '<', Buffer.from([0, 255]), '\r\n'), 5)
-  assert.equal(straightPart(descriptor, '<', Buffer.alloc(64 * 1024), ''), 0)
+  assert.equal(writeDirectly(descriptor, ''), 0)
+  assert.equal(writeDirectly(descriptor, 'caf\xe9'), 4)
+  assert.equal(writePartDirectly(descriptor, '<', Buffer.from([0, 255]), '\r\n'), 5)
+  assert.equal(writePartDirectly(descriptor, '<', Buffer.alloc(64 * 1024), ''), 0)
   const piece = 'x'.repeat(64 * 1024)
   // What is longer is the stream's.
-  assert.equal(straight(descriptor, `${piece}x`), 0)
-  let taken = straight(descriptor, piece)
+  assert.equal(writeDirectly(descriptor, `${piece}x`), 0)
+  let taken = writeDirectly(descriptor, piece)
   let pieces = 1
   for (; taken === piece.length; pieces++) {
     assert.ok(pieces < 1_000, 'a connection that nobody reads takes no 64 MB')
-    taken = straight(descriptor, piece)
+    taken = writeDirectly(descriptor, piece)
   }
   // Nothing more fits.
-  assert.equal(straight(descriptor, 'y'), 0)
+  assert.equal(writeDirectly(descriptor, 'y'), 0)
   near.end(`${piece.slice(taken)}!`, 'latin1')
   let [first, last, length] = ['', '', 0]
   far.on('data', (part: Buffer) => {
@@ -51,7 +51,7 @@ test('straight: of a broken connection nothing is taken, and nothing thrown', as
   far.resetAndDestroy()
   await closed
   assert.equal(descriptorOf(near), -1)
-  assert.equal(straight(descriptorOf(near), 'x'), 0)
-  assert.equal(straightPart(descriptorOf(near), '', Buffer.from('x'), ''), 0)
+  assert.equal(writeDirectly(descriptorOf(near), 'x'), 0)
+  assert.equal(writePartDirectly(descriptorOf(near), '', Buffer.from('x'), ''), 0)
   assert.equal(descriptorOf(new Socket()), -1)
 })

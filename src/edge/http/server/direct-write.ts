@@ -16,7 +16,7 @@ export const descriptorOf = (socket: Socket): number => {
  * object and callback cost as much as a tenth of a chunk; answers how many bytes. What it did not take, and whatever is
  * wrong with the connection, is the stream's. `text` is Latin-1.
  */
-export const straight = (descriptor: number, text: string): number => {
+export const writeDirectly = (descriptor: number, text: string): number => {
   if (descriptor === -1 || text === '' || text.length > MOST) return 0
   try {
     return writeSync(descriptor, text, null, 'latin1')
@@ -29,7 +29,7 @@ export const straight = (descriptor: number, text: string): number => {
 const PAGE = Buffer.allocUnsafeSlow(MOST)
 
 /** The same of bytes between two texts. */
-export const straightPart = (descriptor: number, head: string, part: Uint8Array, tail: string): number => {
+export const writePartDirectly = (descriptor: number, head: string, part: Uint8Array, tail: string): number => {
   const end = head.length + part.length
   const length = end + tail.length
   if (descriptor === -1 || length > MOST) return 0
@@ -47,7 +47,7 @@ export const straightPart = (descriptor: number, head: string, part: Uint8Array,
 const EARLY = Buffer.allocUnsafeSlow(16 * 1024)
 
 /** What a client has said by the time its connection is accepted, mostly all of its question; null: nothing yet. */
-export const early = (descriptor: number): Buffer | null => {
+export const readEarly = (descriptor: number): Buffer | null => {
   if (descriptor === -1) return null
   try {
     const length = readSync(descriptor, EARLY, 0, EARLY.length, null)

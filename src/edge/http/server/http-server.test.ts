@@ -5,24 +5,31 @@ import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { until } from '../../../../test/support/upstream.ts'
-import type { Exchange, Front, FrontOptions, House, Line, OpenFront } from './http-server.ts'
-import { ownFront } from './http1-server.ts'
-import { nodeFront } from './node-server.ts'
+import type {
+  ClientConnection,
+  HttpExchange,
+  HttpServer,
+  HttpServerOptions,
+  OpenHttpServer,
+  ServerHandler,
+} from './http-server.ts'
+import { http1Server } from './http1-server.ts'
+import { nodeServer } from './node-server.ts'
 
 type Given = {
-  readonly front: Front
+  readonly front: HttpServer
   readonly port: number
-  readonly served: Exchange[]
+  readonly served: HttpExchange[]
   readonly failed: unknown[]
-  readonly left: Line[]
-  serve: (exchange: Exchange) => void
+  readonly left: ClientConnection[]
+  serve: (exchange: HttpExchange) => void
   /** Takes over whoever wants another protocol; null: nobody may. */
   upgrade: ((socket: Socket, first: Buffer) => void) | null
 }
 
-const FRONTS: readonly (readonly [name: string, open: OpenFront])[] = [
-  ['own', ownFront],
-  ['node', nodeFront],
+const FRONTS: readonly (readonly [name: string, open: OpenHttpServer])[] = [
+  ['own', http1Server],
+  ['node', nodeServer],
 ]
 const closers: (() => Promise<void>)[] = []
 after(async () => {
@@ -30,16 +37,19 @@ after(async () => {
 })
 
 /** Answers 200 and the target, once the body is in. */
-const echo = (exchange: Exchange): void =>
+const echo = (exchange: HttpExchange): void =>
   exchange.take({ take() {}, end: () => exchange.answer(200, {}, exchange.target) })
 
 const given = async (
-  open: OpenFront,
-  { timing, ...options }: Partial<Omit<FrontOptions, 'timing'>> & { timing?: Partial<FrontOptions['timing']> } = {},
+  open: OpenHttpServer,
+  {
+    timing,
+    ...options
+  }: Partial<Omit<HttpServerOptions, 'timing'>> & { timing?: Partial<HttpServerOptions['timing']> } = {},
 ): Promise<Given> => {
-  const lines = new Set<Line>()
+  const lines = new Set<ClientConnection>()
   const made: Omit<Given, 'front' | 'port'> = { served: [], failed: [], left: [], serve: echo, upgrade: null }
-  const house: House<Line> = {
+  const house: ServerHandler<ClientConnection> = {
     greet(line) {
       lines.add(line)
       return line
@@ -282,7 +292,7 @@ for (const [name, open] of FRONTS)
       let finished = 0
       const large = 'x'.repeat(20_000_000)
       made.serve = (exchange) => {
-        exchange.hears = { drained() {}, finished: () => finished++ }
+        exchange.listener = { drained() {}, finished: () => finished++ }
         exchange.answer(200, {}, large)
       }
       const asker = await client(made.port)
@@ -430,7 +440,7 @@ for (const [name, open] of FRONTS)
   })
 
 test('own front: what is sent ahead waits its turn, and no more of it is read than that', async () => {
-  const made = await given(ownFront)
+  const made = await given(http1Server)
   made.serve = () => {}
   const count = 500_000
   const asker = await client(made.port, get('/first'))
@@ -448,7 +458,7 @@ test('own front: what is sent ahead waits its turn, and no more of it is read th
 })
 
 test('own front: an error of the house is told, and the connection is cut', async () => {
-  const made = await given(ownFront)
+  const made = await given(http1Server)
   made.serve = () => {
     throw new Error('a bug')
   }
@@ -462,7 +472,7 @@ test('own front: an error of the house is told, and the connection is cut', asyn
 })
 
 test('own front: nobody is late because the process stood still', async () => {
-  const made = await given(ownFront, { timing: { head: 600, check: 20 } })
+  const made = await given(http1Server, { timing: { head: 600, check: 20 } })
   const silent = await client(made.port)
   const [busy, busier] = [await client(made.port), await client(made.port)]
   const asker = await client(made.port)

@@ -3,13 +3,13 @@
  * asked; the house decides what becomes of a request and never sees a socket, but for one that is to speak WebSocket.
  */
 import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
-import type { Source } from '../../../core/http-exchange.ts'
+import type { EncodedText } from '../../../core/http-exchange.ts'
 import type { HeaderLookup } from '../../../core/protocol.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
 /** A connection. */
-export type Line = {
+export type ClientConnection = {
   /** Of its other end. */
   readonly address: string
   /** Says last words, and closes once the other side has had time to read them. */
@@ -31,7 +31,7 @@ export type RequestHead = {
 }
 
 /** A request and the way to answer it: either `answer`, or `begin`, any number of `write` and `end`; or `cut`. */
-export type Exchange = RequestHead & {
+export type HttpExchange = RequestHead & {
   /** `continue`: the client holds its body back until it is told to go on. `other`: it expects what nobody does. */
   readonly expects: 'nothing' | 'continue' | 'other'
   /** All of the request has come. */
@@ -41,7 +41,7 @@ export type Exchange = RequestHead & {
   /** Bytes of the answer that the connection has not taken yet. */
   readonly waiting: number
   /** Who is told what becomes of the answer; to be set before anything is answered. */
-  hears: Hears
+  listener: ExchangeListener
   /**
    * ms; 0: for ever. A client that has taken nothing for so long (and up to twice that) of an answer that was given to
    * its end is hung up on. To be set before anything is answered.
@@ -50,11 +50,11 @@ export type Exchange = RequestHead & {
   /** Tells a client that waits for it to send its body. */
   proceed(): void
   /** The body goes there from now on, beginning with what has come; null: nobody wants it. */
-  take(taker: Taker | null): void
+  take(taker: BodySink | null): void
   /** The connection ends behind this answer. */
   last(): void
   /** A whole answer; null for one that has no body by its status. Throws where a header cannot be written. */
-  answer(status: number, headers: Headers, body: string | null, source?: Source): void
+  answer(status: number, headers: Headers, body: string | null, source?: EncodedText): void
   /** Throws where a header cannot be written. The head leaves with the first of the body. */
   begin(status: number, headers: Headers): void
   /** Leaves in one write; bytes are copied, if they have to wait. False: the client reads slower than we write; `drained` tells when it has caught up. */
@@ -64,26 +64,26 @@ export type Exchange = RequestHead & {
   cut(): void
 }
 
-export type Hears = {
+export type ExchangeListener = {
   /** All that was written and waited has been taken. */
   drained(): void
   /** All of the answer has been. Not told when the connection ends before. */
   finished(): void
 }
 
-export const NOBODY: Hears = { drained() {}, finished() {} }
+export const NO_LISTENER: ExchangeListener = { drained() {}, finished() {} }
 
 /** A part is the taker's to keep. */
-export type Taker = { take(part: Buffer): void; end(): void }
+export type BodySink = { take(part: Buffer): void; end(): void }
 
 /** Why what came is no request: none at all, too long a head, chunk extensions beyond need, or it took too long. */
 export type Problem = 'not_http' | 'long_head' | 'long_extension' | 'late'
 
 /** `Guest`: what the house knows of a connection; a front only carries it. */
-export type House<Guest> = {
-  greet(line: Line): Guest
+export type ServerHandler<Guest> = {
+  greet(line: ClientConnection): Guest
   /** A request's head has come. Errors thrown here are told to `failed`, and the connection is cut. */
-  serve(guest: Guest, exchange: Exchange): void
+  serve(guest: Guest, exchange: HttpExchange): void
   /** Whether the protocol may be changed to this one; if not, it is a request like any. */
   grants(head: RequestHead, protocol: string): boolean
   /** It was granted; from here on the socket is the house's. `first`: what has come behind the request. */
@@ -95,7 +95,7 @@ export type House<Guest> = {
 }
 
 /** All in ms. */
-export type FrontTiming = {
+export type ServerTiming = {
   /** For a request's head to arrive. */
   readonly head: number
   /** For all of a request to arrive. */
@@ -108,14 +108,14 @@ export type FrontTiming = {
   readonly linger: number
 }
 
-export type FrontOptions = {
-  readonly timing: FrontTiming
+export type HttpServerOptions = {
+  readonly timing: ServerTiming
   /** Bytes of a request's head. */
   readonly headBytes: number
   readonly requestsPerSocket: number
 }
 
-export type Front = {
+export type HttpServer = {
   /** Answers the port. Rejects with Node's error when it cannot listen. */
   listen(where: ListenOptions): Promise<number>
   /** Connections beyond so many are hung up on. */
@@ -126,7 +126,7 @@ export type Front = {
   close(): Promise<void>
 }
 
-export type OpenFront = <Guest>(house: House<Guest>, options: FrontOptions) => Front
+export type OpenHttpServer = <Guest>(house: ServerHandler<Guest>, options: HttpServerOptions) => HttpServer
 
 /**
  * So many connections may wait until the process accepts them, or as many as the system lets (4,096 on Linux). Node lets 511:

@@ -4,23 +4,23 @@
  * and as its oracle (every test of this folder runs on both).
  */
 import { createServer, type Socket } from 'node:net'
-import type { Source } from '../../../core/http-exchange.ts'
+import type { EncodedText } from '../../../core/http-exchange.ts'
 import type { HeaderLookup } from '../../../core/protocol.ts'
 import { dropEndListeners } from '../../net/end-listeners.ts'
 import { NAME, VALUE } from '../../net/header-line.ts'
 import { joinMessage, WriteBuffer } from '../../net/write-buffer.ts'
-import { descriptorOf, early, straight, straightPart } from './direct-write.ts'
+import { descriptorOf, readEarly, writeDirectly, writePartDirectly } from './direct-write.ts'
 import {
-  type Exchange,
-  type FrontOptions,
+  type BodySink,
+  type ClientConnection,
   type Headers,
-  type House,
-  type Line,
+  type HttpExchange,
+  type HttpServerOptions,
   listenOn,
-  NOBODY,
-  type OpenFront,
+  NO_LISTENER,
+  type OpenHttpServer,
   type RequestHead,
-  type Taker,
+  type ServerHandler,
 } from './http-server.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
 import { statusLine } from './status-line.ts'
@@ -38,7 +38,7 @@ const sheet = new WriteBuffer({ head: 4 * 1024, body: 4 * 1024 })
 
 const ignored = (): void => {}
 
-export const ownFront: OpenFront = (house, options) => {
+export const http1Server: OpenHttpServer = (house, options) => {
   const { timing } = options
   type Guest = ReturnType<typeof house.greet>
   const connections = new Set<Connection<Guest>>()
@@ -85,8 +85,8 @@ export const ownFront: OpenFront = (house, options) => {
 }
 
 type Shared<Guest> = {
-  readonly house: House<Guest>
-  readonly options: FrontOptions
+  readonly house: ServerHandler<Guest>
+  readonly options: HttpServerOptions
   readonly connections: Set<Connection<Guest>>
   readonly tails: Tails
 }
@@ -112,7 +112,7 @@ class Tails {
   }
 }
 
-class Connection<Guest> implements Line, RequestSink {
+class Connection<Guest> implements ClientConnection, RequestSink {
   readonly address: string
   readonly #shared: Shared<Guest>
   readonly #socket: Socket
@@ -121,7 +121,7 @@ class Connection<Guest> implements Line, RequestSink {
   readonly #reader: RequestReader
   readonly #guest: Guest
   /** The request under way: until it is complete and answered. */
-  #exchange: OwnExchange | null = null
+  #exchange: Http1Exchange | null = null
   #upgrade: ReadHead | null = null
   /** What has come behind it. */
   #ahead: Buffer = NOTHING
@@ -152,7 +152,7 @@ class Connection<Guest> implements Line, RequestSink {
 
   /** A turn of the event loop sooner than the stream would read it. */
   begin(): void {
-    const first = early(this.#descriptor)
+    const first = readEarly(this.#descriptor)
     if (first) this.#hear(first)
     if (this.#upgrade) return
     this.#socket.on('data', (part: Buffer) => this.#hear(part))
@@ -238,7 +238,7 @@ class Connection<Guest> implements Line, RequestSink {
       return
     }
     const keeps = head.keeps && ++this.#served < options.requestsPerSocket
-    this.#exchange = new OwnExchange(this, head, keeps)
+    this.#exchange = new Http1Exchange(this, head, keeps)
     house.serve(this.#guest, this.#exchange)
   }
 
@@ -326,7 +326,7 @@ class Connection<Guest> implements Line, RequestSink {
   /** Between a head and a tail (Latin-1). */
   writePart(head: string, part: Uint8Array, tail: string): boolean {
     if (!this.#socket.writable) return true
-    const taken = this.#socket.writableLength > 0 ? 0 : straightPart(this.#descriptor, head, part, tail)
+    const taken = this.#socket.writableLength > 0 ? 0 : writePartDirectly(this.#descriptor, head, part, tail)
     const whole = taken === head.length + part.length + tail.length
     const room = whole || this.#socket.write(joinMessage(head, part, tail).subarray(taken))
     if (!room) this.#waitForRoom()
@@ -336,12 +336,12 @@ class Connection<Guest> implements Line, RequestSink {
   #waitForRoom(): void {
     if (this.#drains) return
     this.#drains = true
-    this.#socket.on('drain', () => this.#exchange?.hears.drained())
+    this.#socket.on('drain', () => this.#exchange?.listener.drained())
   }
 
   /** Answers whether there is room for more. */
   #put(text: string): boolean {
-    const taken = this.#socket.writableLength > 0 ? 0 : straight(this.#descriptor, text)
+    const taken = this.#socket.writableLength > 0 ? 0 : writeDirectly(this.#descriptor, text)
     return taken === text.length || this.#socket.write(taken === 0 ? text : text.slice(taken), 'latin1')
   }
 
@@ -351,7 +351,7 @@ class Connection<Guest> implements Line, RequestSink {
   }
 
   /** All of the answer has been written. */
-  answered(exchange: OwnExchange): void {
+  answered(exchange: Http1Exchange): void {
     // Nobody is there any more, which the connection's end tells.
     if (!this.#socket.writable) return
     if (this.waiting === 0) this.#sent(exchange)
@@ -368,7 +368,7 @@ class Connection<Guest> implements Line, RequestSink {
     }
   }
 
-  #sent(exchange: OwnExchange): void {
+  #sent(exchange: Http1Exchange): void {
     exchange.sent()
     if (!this.#reading) this.#settle()
   }
@@ -408,12 +408,12 @@ const FORGOTTEN: ReadHead = {
   upgrade: undefined,
 }
 
-class OwnExchange implements Exchange {
+class Http1Exchange implements HttpExchange {
   readonly #wire: Wire
   readonly method: string
   #read: ReadHead
-  #taker: Taker | null = null
-  hears = NOBODY
+  #taker: BodySink | null = null
+  listener = NO_LISTENER
   patience = 0
   begun = false
   /** All of the answer has been given. */
@@ -455,7 +455,7 @@ class OwnExchange implements Exchange {
     return this.#read.lines
   }
 
-  get expects(): Exchange['expects'] {
+  get expects(): HttpExchange['expects'] {
     return this.#read.expects
   }
 
@@ -484,14 +484,14 @@ class OwnExchange implements Exchange {
 
   sent(): void {
     this.over = true
-    this.hears.finished()
+    this.listener.finished()
   }
 
   proceed(): void {
     if (!this.complete) this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n', '', true)
   }
 
-  take(taker: Taker | null): void {
+  take(taker: BodySink | null): void {
     this.#taker = taker
   }
 
@@ -499,7 +499,7 @@ class OwnExchange implements Exchange {
     this.keeps = false
   }
 
-  answer(status: number, headers: Headers, body: string | null, source?: Source): void {
+  answer(status: number, headers: Headers, body: string | null, source?: EncodedText): void {
     const bytes = body === null ? 0 : (source?.bytes.length ?? Buffer.byteLength(body))
     const length = body === null ? '' : `content-length: ${bytes}\r\n`
     const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#wire.tail(this.keeps)}`

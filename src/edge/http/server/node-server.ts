@@ -1,25 +1,25 @@
 /** HTTP/1.1 by `node:http`, whose parser and protocol limits are kept as strict as they come. */
 import type { Socket } from 'node:net'
-import type { Source } from '../../../core/http-exchange.ts'
+import type { EncodedText } from '../../../core/http-exchange.ts'
 import type { HeaderLookup } from '../../../core/protocol.ts'
 import { joinMessage } from '../../net/write-buffer.ts'
-import { refusalText } from '../app/error-response.ts'
+import { errorText } from '../app/error-response.ts'
 import {
+  type BodySink,
+  type ClientConnection,
   closeBehind,
-  type Exchange,
-  type FrontOptions,
   type Headers,
-  type Line,
+  type HttpExchange,
+  type HttpServerOptions,
   listenOn,
-  NOBODY,
-  type OpenFront,
+  NO_LISTENER,
+  type OpenHttpServer,
   type Problem,
   type RequestHead,
-  type Taker,
 } from './http-server.ts'
 import { createServer, IncomingMessage, type ServerResponse } from './node-http.ts'
 
-export const nodeFront: OpenFront = (house, options) => {
+export const nodeServer: OpenHttpServer = (house, options) => {
   const { timing } = options
   type Guest = ReturnType<typeof house.greet>
   const guests = new WeakMap<Socket, Guest>()
@@ -43,7 +43,7 @@ export const nodeFront: OpenFront = (house, options) => {
   server.maxRequestsPerSocket = options.requestsPerSocket
   server.timeout = 0
 
-  const serve = (req: Incoming, res: ServerResponse, expects: Exchange['expects']) => {
+  const serve = (req: Incoming, res: ServerResponse, expects: HttpExchange['expects']) => {
     const guest = guests.get(req.socket)
     if (guest) house.serve(guest, new NodeExchange(req, res, expects, options))
   }
@@ -65,7 +65,7 @@ export const nodeFront: OpenFront = (house, options) => {
     house.broke(guest, problem)
   })
   server.on('connection', (socket) => {
-    const line: Line = {
+    const line: ClientConnection = {
       address: socket.remoteAddress ?? '',
       bye: (text) => closeBehind(socket, text, timing.linger),
       destroy: () => void socket.destroy(),
@@ -121,7 +121,7 @@ const hostsOf = (req: IncomingMessage): readonly string[] => {
   return hosts
 }
 
-class NodeExchange implements Exchange {
+class NodeExchange implements HttpExchange {
   readonly #req: Incoming
   readonly #res: ServerResponse
   readonly #linger: number
@@ -129,14 +129,14 @@ class NodeExchange implements Exchange {
   readonly target: string
   readonly version: string
   readonly headers: HeaderLookup
-  readonly expects: Exchange['expects']
-  hears = NOBODY
+  readonly expects: HttpExchange['expects']
+  listener = NO_LISTENER
   patience = 0
   /** Chunks are framed here (RFC 9112, section 7.1). */
   #frames = false
   #drains = false
 
-  constructor(req: Incoming, res: ServerResponse, expects: Exchange['expects'], { timing }: FrontOptions) {
+  constructor(req: Incoming, res: ServerResponse, expects: HttpExchange['expects'], { timing }: HttpServerOptions) {
     this.#req = req
     this.#res = res
     this.#linger = timing.linger
@@ -147,7 +147,7 @@ class NodeExchange implements Exchange {
     this.expects = expects
     // An error of the connection is a client that left, which the connection's end tells.
     res.on('error', () => {})
-    res.once('finish', () => this.hears.finished())
+    res.once('finish', () => this.listener.finished())
   }
 
   get hosts(): readonly string[] {
@@ -174,7 +174,7 @@ class NodeExchange implements Exchange {
     this.#res.writeContinue()
   }
 
-  take(taker: Taker | null): void {
+  take(taker: BodySink | null): void {
     this.#req.takenBy(taker)
   }
 
@@ -182,13 +182,13 @@ class NodeExchange implements Exchange {
     this.#res.shouldKeepAlive = false
   }
 
-  answer(status: number, headers: Headers, body: string | null, source?: Source): void {
+  answer(status: number, headers: Headers, body: string | null, source?: EncodedText): void {
     const { socket } = this.#req
     // `res.socket` is set once the answers to earlier requests on the connection have gone out.
     if (!this.#res.shouldKeepAlive && !this.complete && this.#res.socket === socket && body !== null) {
       // Its sender gets to see the answer instead of a reset.
       this.#req.resume()
-      closeBehind(socket, refusalText({ status, headers, body }), this.#linger)
+      closeBehind(socket, errorText({ status, headers, body }), this.#linger)
       return
     }
     this.#res.writeHead(
@@ -253,7 +253,7 @@ class NodeExchange implements Exchange {
   #listen(): void {
     if (this.#drains) return
     this.#drains = true
-    this.#res.on('drain', () => this.hears.drained())
+    this.#res.on('drain', () => this.listener.drained())
   }
 }
 
@@ -270,10 +270,10 @@ const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}
  * a fifth of all it costs at the edge; what it would give is the same parts in the same order.
  */
 class Incoming extends IncomingMessage {
-  #taker: Taker | null = null
+  #taker: BodySink | null = null
 
   /** From now on the parts go there; null: they wait to be read, as in any stream. */
-  takenBy(taker: Taker | null): void {
+  takenBy(taker: BodySink | null): void {
     this.#taker = taker
   }
 

@@ -4,11 +4,11 @@
  */
 import type { HeaderLookup } from '../../../core/protocol.ts'
 import { copied, LENGTH, NAME, valueIn } from '../../net/header-line.ts'
-import type { Exchange, Problem, RequestHead } from './http-server.ts'
+import type { HttpExchange, Problem, RequestHead } from './http-server.ts'
 
 /** A head, and what it means for the connection. */
 export type ReadHead = RequestHead & {
-  readonly expects: Exchange['expects']
+  readonly expects: HttpExchange['expects']
   /** Another request may follow on the connection. */
   readonly keeps: boolean
   /** The protocol it asks to change to. */

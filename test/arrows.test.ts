@@ -1,4 +1,7 @@
-/** Reads every import of `src` and names the arrow that points outward, and everything impure in the middle. */
+/**
+ * Checks the imports of `src`: which folder may import which, that no file takes part in an import cycle, and that only
+ * `src/edge`, `serve.ts` and `main.ts` use the clock, randomness, the network, timers and the environment.
+ */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -6,7 +9,8 @@ import { test } from 'node:test'
 
 const src = join(import.meta.dirname, '..', 'src')
 
-const ARROWS: { readonly [folder: string]: readonly string[] } = {
+/** What each top-level folder may import, beside itself. */
+const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
   protocols: ['core'],
   providers: ['core'],
@@ -15,50 +19,145 @@ const ARROWS: { readonly [folder: string]: readonly string[] } = {
   edge: ['core', 'protocols', 'policy', 'gateway'],
 }
 
-/** The middle imports no package but this one: the settings are defined with it, once. */
+const FORMAT = ['protocols/framing', 'protocols/shared', 'protocols/errors']
+
+/** What each room may import from its siblings. A room is a subfolder; the files beside it are the room `<folder>/`. */
+const ROOMS: { readonly [room: string]: readonly string[] } = {
+  'policy/': ['policy/retry'],
+  'policy/health': ['policy/retry'],
+  'policy/reply': [],
+  'policy/retry': [],
+  'policy/routing': ['policy/health', 'policy/retry'],
+
+  'protocols/': [
+    'protocols/anthropic-messages',
+    'protocols/bedrock-converse',
+    'protocols/cohere',
+    'protocols/gemini',
+    'protocols/mistral',
+    'protocols/ollama',
+    'protocols/openai-chat',
+    'protocols/openai-completions',
+    'protocols/openai-responses',
+  ],
+  'protocols/framing': [],
+  'protocols/errors': [],
+  'protocols/shared': ['protocols/errors', 'protocols/framing'],
+  'protocols/anthropic-messages': FORMAT,
+  'protocols/bedrock-converse': FORMAT,
+  'protocols/cohere': FORMAT,
+  'protocols/embeddings': FORMAT,
+  'protocols/gemini': FORMAT,
+  'protocols/ollama': FORMAT,
+  'protocols/openai-chat': FORMAT,
+  'protocols/openai-responses': FORMAT,
+  // Both extend OpenAI's chat completions.
+  'protocols/mistral': [...FORMAT, 'protocols/openai-chat'],
+  'protocols/openai-completions': [...FORMAT, 'protocols/openai-chat'],
+
+  // The types of the dependencies that every call receives.
+  'gateway/': ['gateway/call', 'gateway/health', 'gateway/responses'],
+  'gateway/call': ['gateway/'],
+  'gateway/health': [],
+  'gateway/upstream': ['gateway/', 'gateway/call'],
+  'gateway/routing': ['gateway/', 'gateway/call', 'gateway/health', 'gateway/upstream'],
+  'gateway/chat': ['gateway/', 'gateway/call', 'gateway/health', 'gateway/upstream', 'gateway/routing'],
+  'gateway/endpoints': ['gateway/', 'gateway/call', 'gateway/health', 'gateway/upstream', 'gateway/routing'],
+  'gateway/responses': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/chat'],
+  'gateway/sharing': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/endpoints'],
+
+  'edge/net': [],
+  'edge/catalogue': [],
+  'edge/store': [],
+  'edge/config': [],
+  'edge/observe': ['edge/process'],
+  'edge/identity': ['edge/config'],
+  'edge/process': ['edge/config'],
+  'edge/upstream-http': ['edge/net', 'edge/process'],
+  'edge/http/server': ['edge/net'],
+  'edge/http/app': ['edge/http/server', 'edge/config', 'edge/observe', 'edge/process'],
+  'edge/workers': ['edge/config', 'edge/observe'],
+}
+
+/** The only package imported outside `src/edge`: the settings are defined with it. */
 const PACKAGES: { readonly [file: string]: readonly string[] } = { 'core/settings.ts': ['zod'] }
 
-/** Clock, chance, timers, network, environment: they come in as arguments. */
+/** Time, randomness and I/O are arguments everywhere else. */
 const IMPURE =
   /\b(Date\.now|new Date\(\)|Math\.random|performance\.|setTimeout|setInterval|setImmediate|queueMicrotask|process\.|(?<![#.\w])fetch\(|crypto\.|Buffer\.|console\.|globalThis)/
 
-const files = globSync('**/*.ts', { cwd: src }).filter((file) => !file.endsWith('.test.ts'))
-const importsOf = (text: string) => [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map((match) => match[1] ?? '')
-const code = (text: string) => text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+const files = globSync('**/*.ts', { cwd: src })
+  .filter((file) => !file.endsWith('.test.ts'))
+  .toSorted()
+const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+const importsIn = (text: string) =>
+  [...text.matchAll(/(?:\bfrom|\bimport\()\s*'([^']+)'/g)].map((match) => match[1] ?? '')
 
-for (const file of files) {
-  const folder = file.split('/')[0] ?? ''
-  if (!(folder in ARROWS)) continue
-  const text = code(readFileSync(join(src, file), 'utf8'))
+type Source = { readonly text: string; readonly local: readonly string[]; readonly packages: readonly string[] }
+
+const sources = new Map<string, Source>(
+  files.map((file) => {
+    const text = withoutComments(readFileSync(join(src, file), 'utf8'))
+    const found = importsIn(text)
+    const isLocal = (path: string) => path.startsWith('.')
+    const local = found.filter(isLocal).map((path) => relative(src, join(src, dirname(file), path)))
+    return [file, { text, local, packages: found.filter((path) => !isLocal(path)) }]
+  }),
+)
+
+const folderOf = (file: string): string => file.split('/')[0] ?? ''
+
+/** `edge/http/app`, `gateway/call`, `policy/`; null where a folder has no rooms. */
+const roomOf = (file: string): string | null => {
+  const steps = dirname(file).split('/')
+  const room = steps.slice(0, steps[1] === 'http' ? 3 : 2).join('/')
+  if (steps.length > 1) return steps[0] === 'core' || steps[0] === 'providers' ? null : room
+  return ['policy', 'protocols', 'gateway'].includes(room) ? `${room}/` : null
+}
+
+for (const [file, { text, local, packages }] of sources) {
+  const folder = folderOf(file)
+  if (!(folder in FOLDERS)) continue
   test(`arrows: ${file}`, () => {
-    for (const path of importsOf(text)) {
-      if (path.startsWith('.')) {
-        const target = relative(src, join(src, dirname(file), path))
-        const other = target.split('/')[0] ?? ''
-        assert.ok(
-          other === folder || ARROWS[folder]?.includes(other),
-          `${file} imports ${target}: ${folder} → ${other} points outward`,
-        )
-      } else if (folder !== 'edge') {
-        assert.ok(
-          PACKAGES[file]?.includes(path),
-          `${file} imports ${path}: the middle imports no packages and no node: modules`,
-        )
-      }
+    for (const target of local) {
+      const other = folderOf(target)
+      assert.ok(
+        other === folder || FOLDERS[folder]?.includes(other),
+        `${file} imports ${target}: ${folder} must not import ${other}`,
+      )
+      const [from, to] = [roomOf(file), roomOf(target)]
+      if (other !== folder || from === null || to === null || from === to) continue
+      assert.ok(ROOMS[from]?.includes(to), `${file} imports ${target}: ${from} must not import ${to}`)
     }
-    if (folder !== 'edge') {
-      const found = IMPURE.exec(text)
-      assert.equal(found, null, `${file} uses ${found?.[0]}: what is not pure belongs in src/edge`)
-    }
+    if (folder === 'edge') return
+    for (const name of packages)
+      assert.ok(
+        PACKAGES[file]?.includes(name),
+        `${file} imports ${name}: only src/edge imports packages and node: modules`,
+      )
+    const found = IMPURE.exec(text)
+    assert.equal(found, null, `${file} uses ${found?.[0]}: only src/edge may`)
   })
 }
 
-test('arrows: every folder of src is drawn', () => {
-  const folders = new Set(files.filter((file) => file.includes('/')).map((file) => file.split('/')[0] ?? ''))
-  assert.deepEqual([...folders].sort(), Object.keys(ARROWS).sort())
+test('arrows: every folder and every room of src is listed', () => {
+  const folders = new Set(files.filter((file) => file.includes('/')).map(folderOf))
+  assert.deepEqual([...folders].sort(), Object.keys(FOLDERS).sort())
+  const rooms = new Set(files.map(roomOf).filter((room) => room !== null))
+  assert.deepEqual([...rooms].sort(), Object.keys(ROOMS).sort())
 })
 
-test('arrows: nothing imports main.ts, which alone starts things', () => {
-  for (const file of files)
-    assert.ok(!importsOf(readFileSync(join(src, file), 'utf8')).some((path) => path.endsWith('/main.ts')), file)
+test('arrows: no file takes part in an import cycle, type imports included', () => {
+  const done = new Set<string>()
+  const cycleFrom = (file: string, path: readonly string[]): readonly string[] | null => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
+    if (done.has(file)) return null
+    for (const next of sources.get(file)?.local ?? []) {
+      const cycle = cycleFrom(next, [...path, file])
+      if (cycle) return cycle
+    }
+    done.add(file)
+    return null
+  }
+  for (const file of files) assert.equal(cycleFrom(file, [])?.join(' → ') ?? null, null)
 })

@@ -1,8 +1,9 @@
 /** Embeddings in our words: what a client wants turned into vectors, and the vectors; and a wire format that carries both. */
 import type { Extra, Setting } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
+import type { HeaderLookup } from './headers.ts'
 import type { Json } from './json.ts'
-import type { Encoded, HeaderLookup } from './protocol.ts'
+import type { Encoded } from './protocol.ts'
 
 export type EmbeddingsRequest = {
   readonly model: string

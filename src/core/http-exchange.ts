@@ -1,10 +1,5 @@
-import type { HeaderLookup } from './protocol.ts'
-
-/**
- * A text and the bytes it was read from (UTF-8). What goes on unchanged goes on as these: writing a text with letters
- * beyond Latin-1 anew, as most chats are, costs several times what reading it did.
- */
-export type EncodedText = { readonly text: string; readonly bytes: Uint8Array }
+import type { EncodedText } from './encoded-text.ts'
+import type { HeaderLookup } from './headers.ts'
 
 /** A request as the edge received it: bounded, whole, its path looked at once. Nobody further in sees a socket. */
 export type IncomingRequest = {

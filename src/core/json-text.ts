@@ -2,8 +2,8 @@
  * Looking at and changing JSON as text, so that what is not changed stays byte for byte: unknown members, the digits
  * of large numbers, escapes, white space.
  */
-import type { EncodedText } from './http-exchange.ts'
-import type { Json, JsonObject } from './json.ts'
+import type { EncodedText } from './encoded-text.ts'
+import type { Json, JsonObject } from './json-value.ts'
 import { atOnce, PIECE } from './steps.ts'
 
 /** A member of the outermost object: where its key begins and where its value lies. */

@@ -1,8 +1,8 @@
-import { isRaw, withDigits } from './json-digits.ts'
+import type { Json, JsonObject } from './json-value.ts'
 
-/** What JSON can say. Data from outside is `unknown` until a decoder has looked; after that it is this. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-export type JsonObject = { readonly [member: string]: Json | undefined }
+export type { Json, JsonObject } from './json-value.ts'
+
+import { isRaw, withDigits } from './json-digits.ts'
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isRaw(value)

@@ -1,5 +1,5 @@
 /** Writes JSON of many megabytes in bounded pieces. */
-import type { EncodedText } from './http-exchange.ts'
+import type { EncodedText } from './encoded-text.ts'
 import { isList, isObject, type Json, type JsonObject } from './json.ts'
 import type { Span } from './json-text.ts'
 import { PIECE } from './steps.ts'

@@ -1,7 +1,8 @@
 import type { Accepts } from './accepts.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
+import type { EncodedText } from './encoded-text.ts'
 import type { Failure, Outcome } from './failure.ts'
-import type { EncodedText } from './http-exchange.ts'
+import type { HeaderLookup } from './headers.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { Stage } from './stage.ts'
 
@@ -265,11 +266,3 @@ export type AttemptSummary = {
   readonly kind: string
   readonly ms: number
 }
-
-/** A header's value by lower-case name. */
-export type HeaderLookup = ((name: string) => string | undefined) & {
-  /** Which names there are, where that is known: the same object for every head with the same names. */
-  readonly names?: HeaderNames
-}
-
-export type HeaderNames = Pick<ReadonlyMap<string, unknown>, 'has'>

@@ -1,6 +1,6 @@
+import type { EncodedText } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
-import type { EncodedText } from './http-exchange.ts'
-import type { HeaderLookup } from './protocol.ts'
+import type { HeaderLookup } from './headers.ts'
 import type { Identity } from './provider.ts'
 import type { Turn } from './steps.ts'
 

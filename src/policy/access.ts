@@ -3,7 +3,7 @@
  * page can spend the operator's money, and no name in a request can be taken for another one further in.
  */
 import { type Failure, fail } from '../core/failure.ts'
-import type { HeaderLookup } from '../core/protocol.ts'
+import type { HeaderLookup } from '../core/headers.ts'
 
 /** `host`: every Host line as it was sent. `target`: the request target as it was sent. */
 export type Head = {

@@ -1,7 +1,7 @@
 /** A deterministic world for tests: time moves only on request, randomness is seeded, upstreams are scripts. */
 
 import type { Failure } from '../../src/core/failure.ts'
-import type { HeaderLookup } from '../../src/core/protocol.ts'
+import type { HeaderLookup } from '../../src/core/headers.ts'
 import type { Cancel, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
 
 export type Asked = UpstreamCall & {

@@ -31,9 +31,6 @@ export type Loaded =
       readonly warnings: readonly string[]
     }
 
-/** Maximum file size in bytes; real ones have a hundredth of it. */
-export const MAX_FILE = 1_048_576
-
 /** The file's text, and the YAML reader, which is loaded only if there is a file. */
 export type TextOfFile = { readonly name: string; readonly text: string; readonly readTree: ReadTree }
 

@@ -2,8 +2,9 @@
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Provider } from '../../core/provider.ts'
-import { configure, environmentOf, type Loaded, MAX_FILE, type TextOfFile } from './configure.ts'
+import { configure, environmentOf, type Loaded, type TextOfFile } from './configure.ts'
 import { type Env, variable } from './environment.ts'
+import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 
 export type Place = {

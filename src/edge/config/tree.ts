@@ -3,7 +3,7 @@
  * in a value is replaced from the environment.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
-import { MAX_FILE } from './configure.ts'
+import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 
 const MAX_NODES = 50_000

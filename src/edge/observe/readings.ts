@@ -1,7 +1,7 @@
 /** Gauges for the metrics page: circuits, keys and load at the time of the scrape. */
 import { endpointId, keyId } from '../../core/target.ts'
-import type { Gateway } from '../../gateway/chat/serve-chat.ts'
 import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
 import type { LoadMeter } from '../process/load.ts'
 import type { Reading } from './metrics.ts'
 

@@ -3,7 +3,7 @@
  * calls out; it knows no socket. It works in the buffer it is given: the payloads of all chunks of one read are moved
  * together in it and told at once, so that one read upstream is one write downstream.
  */
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { LENGTH } from '../net/header-line.ts'
 import { answerHead, CONTROL, fieldOf, type Heads, noHeads } from './heads.ts'
 

@@ -5,7 +5,7 @@
  * ended (parsed, translated, written) one at a time.
  */
 import type { Failure } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { PIECE } from '../../core/steps.ts'
 import type { Dial, Ongoing, UpstreamListener, World } from '../../core/world.ts'
 import { turnedAway } from '../../policy/health/shed.ts'

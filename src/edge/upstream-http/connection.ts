@@ -1,14 +1,9 @@
 /** What a connection is to the calls that use it, whoever speaks HTTP on it. */
-import type { Failure } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
-import type { UpstreamCall } from '../../core/world.ts'
-import type { Destination } from './connect.ts'
 
-/** A call as it is written: `path` with its query. */
-export type OutgoingCall = {
-  readonly call: Pick<UpstreamCall, 'method' | 'headers' | 'body' | 'source' | 'connectTimeout'>
-  readonly path: string
-}
+import type { Failure } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
+import type { Destination } from './connect.ts'
+import type { OutgoingCall } from './outgoing-call.ts'
 
 /** One connection, used by one call at a time. It makes itself when it is first used. */
 export type Connection = {

@@ -16,7 +16,7 @@ import { selfSigned } from '../../../test/support/certificate.ts'
 import type { SecureServer } from '../../../test/support/secure-server.ts'
 import { type Act, refusingUrl, type Script, startUpstream, until } from '../../../test/support/upstream.ts'
 import type { Failure } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, Ongoing, UpstreamCall } from '../../core/world.ts'
 import { connectionFor, dialer } from './dial.ts'
 

@@ -2,13 +2,14 @@
  * The way upstream: calls over kept-alive HTTP/1.1 connections. Nothing outside this folder knows which client makes them.
  */
 import { type Failure, fail } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { destinationOf } from './connect.ts'
-import type { Connection, ConnectionListener, ConnectionPool, OpenConnection, OutgoingCall } from './connection.ts'
+import type { Connection, ConnectionListener, ConnectionPool, OpenConnection } from './connection.ts'
 import { type DemoOptions, demoDial } from './demo.ts'
 import { Http1Connection } from './http1-connection.ts'
 import { encodingOf, type Inflater, inflater } from './inflate.ts'
+import type { OutgoingCall } from './outgoing-call.ts'
 
 export type DialOptions = {
   /** Who speaks HTTP on a connection, as `lineFor` has it. Absent: our client. */

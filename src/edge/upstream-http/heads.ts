@@ -4,7 +4,7 @@
  * is the same.
  */
 import { copied, NAME, VALUE, valueIn } from '../net/header-line.ts'
-import type { OutgoingCall } from './connection.ts'
+import type { OutgoingCall } from './outgoing-call.ts'
 
 /** Of longer heads nothing is kept. */
 const MOST_KEPT = 64

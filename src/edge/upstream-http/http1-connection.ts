@@ -9,9 +9,10 @@ import { dropEndListeners } from '../net/end-listeners.ts'
 import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import { connectTo, type Destination } from './connect.ts'
-import type { Connection, ConnectionListener, ConnectionPool, OutgoingCall } from './connection.ts'
+import type { Connection, ConnectionListener, ConnectionPool } from './connection.ts'
 import { callFailure, readFailure } from './errors.ts'
 import { type RequestHead, requestHead } from './heads.ts'
+import type { OutgoingCall } from './outgoing-call.ts'
 
 /** What the kernel has for any connection is read into this, and used up before the next is read. */
 const READ = Buffer.allocUnsafeSlow(64 * 1024)

@@ -3,11 +3,12 @@ import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { MOST_INTERIM } from './answer-reader.ts'
 import { connectTo, type Destination } from './connect.ts'
-import type { Connection, ConnectionListener, ConnectionPool, OpenConnection, OutgoingCall } from './connection.ts'
+import type { Connection, ConnectionListener, ConnectionPool, OpenConnection } from './connection.ts'
 import { callFailure } from './errors.ts'
+import type { OutgoingCall } from './outgoing-call.ts'
 
 /** Nobody reads it; undici wants a reason. */
 const STOPPED = new Error('stopped')

@@ -4,7 +4,7 @@ import { fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
-import type { Gateway } from '../chat/serve-chat.ts'
+import type { Gateway } from '../gateway.ts'
 import { Cancellation } from './cancellation.ts'
 import { Recorder, writeError } from './recorder.ts'
 

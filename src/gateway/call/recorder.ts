@@ -1,13 +1,14 @@
 /** What is written down of one call while it is served, and how it ends when nobody could answer it. */
 
+import type { Usage } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
+import type { Target } from '../../core/target.ts'
 import type { Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail } from '../../core/trace-summary.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
-import type { Routed, RouterDeps } from '../routing/router.ts'
-import type { Compatibility } from '../upstream/outbound-request.ts'
+import type { RouterDeps } from '../gateway.ts'
 import { errorResponse } from './error-response.ts'
 import type { TokenUsage } from './usage.ts'
 
@@ -52,7 +53,7 @@ export class Recorder {
     this.#facts = this.#facts.slice()
   }
 
-  answeredBy(won: Pick<Routed<Compatibility>, 'target' | 'prepared'>): void {
+  answeredBy(won: { readonly target: Target; readonly prepared: { readonly dropped: readonly string[] } }): void {
     const { instance, model } = won.target.candidate
     this.#answeredBy = { provider: instance.id, model }
     this.#dropped = won.prepared.dropped
@@ -67,7 +68,7 @@ export class Recorder {
     return true
   }
 
-  usage(usage: ReturnType<Routed['flow']['usage']>): void {
+  usage(usage: Usage | null): void {
     if (usage) this.used({ usage })
   }
 

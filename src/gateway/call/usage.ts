@@ -1,6 +1,5 @@
 import type { ChatRequest, Usage } from '../../core/chat.ts'
 import { estimateText, estimateTokens } from '../../policy/routing/estimate-tokens.ts'
-import type { AnswerStream } from '../upstream/attempt.ts'
 
 /** Tokens of an answer. `estimated`: nobody counted them, or not to the end. */
 export type TokenUsage = { readonly usage: Usage; readonly estimated?: true }
@@ -28,11 +27,16 @@ export class InputCount {
   }
 }
 
-/** As its maker counted it; otherwise about what was asked and said, which is never told the client as if it were counted. */
-export const usageOf = (
-  flow: Pick<AnswerStream, 'usage' | 'finished' | 'output'>,
-  asked: { readonly tokens: number },
-): TokenUsage => {
+/** The token facts of an answer in progress. */
+export type TokenSource = {
+  /** The upstream's own count so far; null: it has sent none. */
+  usage(): Usage | null
+  finished(): boolean
+  output(): OutputSample
+}
+
+/** The upstream's count for a finished answer. Otherwise an estimate, marked as such; clients never receive estimates. */
+export const usageOf = (flow: TokenSource, asked: { readonly tokens: number }): TokenUsage => {
   const told = flow.usage()
   if (told && flow.finished()) return { usage: told }
   const output = Math.max(told?.output ?? 0, tokensOf(flow.output()))

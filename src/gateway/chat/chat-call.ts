@@ -1,4 +1,5 @@
 /** What is asked of targets, one after another, until one answers; and how a model's answer is. */
+
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
@@ -10,13 +11,12 @@ import { hasEffects, mayFailOver, mayHedge } from '../../policy/retry/retry-safe
 import { factsOf } from '../../policy/routing/models.ts'
 import { refusedMember } from '../../protocols/errors/refused-member.ts'
 import { choicesOf, type SeveralChoices } from '../../protocols/shared/choices.ts'
+import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
-import type { ConversationTurn } from '../responses/conversation.ts'
-import type { RouterDeps } from '../routing/router.ts'
+import type { AttemptSpec, Hedging } from '../routing/attempt-spec.ts'
 import { Attempt } from '../upstream/attempt.ts'
 import { writeInTurns } from '../upstream/late-body.ts'
 import {
-  type Compatibility,
   forcedStream,
   headersFor,
   type InboundRequest,
@@ -27,46 +27,13 @@ import {
 } from '../upstream/outbound-request.ts'
 import { sealsNamed, signaturesIn, stripSignatures } from './strip-signatures.ts'
 import { truncated } from './truncate.ts'
-
-/** `Ready`: what a target would be sent. */
-export type AttemptSpec<Ready extends Compatibility> = {
-  /** Null: it speaks nothing the question could be asked in. The same target may be asked for it again. */
-  readonly prepare: (target: Target) => Ready | null
-  /**
-   * Prepares a large request, one target in each turn of the event loop, until one is found that can carry all of it.
-   * Null, or absent: it is small, and `prepare` is quick.
-   */
-  readonly prepareAhead?: (targets: Iterable<Target>) => Promise<void> | null
-  /** Does what takes long before `begin`, in turns of the event loop. Null, or absent: there is nothing to do. */
-  readonly makeReady?: (ready: Ready) => Promise<void> | null
-  readonly begin: (target: Target, ready: Ready) => Attempt
-  /** The failure is no more than a word that the target has to be asked otherwise: then that is done at once. */
-  readonly retrySameTarget?: (target: Target, failure: Failure) => boolean
-  /** Nobody is left who could answer: whether everybody can be asked for less. */
-  readonly reduceRequest?: (failure: Failure) => boolean
-  /** Whether the same may be asked of another. Absent: always. */
-  readonly mayFailOver?: (failure: Failure) => boolean
-  /** How a second provider is asked while the first keeps the client waiting. Absent: never. */
-  readonly hedging?: Hedging
-}
-
-/** The first that opens is taken, the other let go. */
-export type Hedging = {
-  /** The request is asked from now on: it pays its share toward hedges. */
-  readonly started: () => void
-  /** ms after which an answer from there is late. */
-  readonly after: (candidate: Candidate) => number
-  /** Whether a hedge against this late deployment is allowed; if so, its cost is deducted. */
-  readonly allowed: (late: Candidate, client: string) => boolean
-  /** An answer opened there so many ms after it was asked for. */
-  readonly opened: (candidate: Candidate, ms: number) => void
-}
+import type { Turn } from './turn.ts'
 
 type Asked = {
   readonly question: InboundRequest
   readonly settings: Settings
   /** The turn of a conversation it is: some targets are asked in other words. */
-  readonly turn?: Pick<ConversationTurn, 'questionFor' | 'isExpiredUpstream' | 'kept'> | undefined
+  readonly turn?: Pick<Turn, 'questionFor' | 'isExpiredUpstream' | 'kept'> | undefined
   /** Whose share of memory the answer takes. */
   readonly holder?: string | undefined
 }

@@ -13,7 +13,7 @@ import { oneByOne } from '../../protocols/framing/sse.ts'
 import { textIn } from '../../protocols/framing/utf8.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
-import type { RouterDeps } from '../routing/router.ts'
+import type { RouterDeps } from '../gateway.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 
 const HEAD = {

@@ -5,17 +5,19 @@ import { type Candidate, modelId, type Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { printable, type Recorder } from '../call/recorder.ts'
-import type { ConversationTurn } from '../responses/conversation.ts'
-import { fallback, type RouteContext, type Routed, type RouterDeps, route } from '../routing/router.ts'
+import type { RouterDeps } from '../gateway.ts'
+import type { AttemptSpec } from '../routing/attempt-spec.ts'
+import { fallback, type RouteContext, type Routed, route } from '../routing/router.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
-import { type AttemptSpec, chatAttempts } from './chat-call.ts'
+import { chatAttempts } from './chat-call.ts'
 import type { ClientStream } from './client-stream.ts'
 import { ContinuedFlow, continued, mayBeContinued, takesPrefill } from './continuation.ts'
+import type { Turn } from './turn.ts'
 
 type Call = {
   readonly errand: RouteContext
   readonly question: InboundRequest
-  readonly turn: ConversationTurn | undefined
+  readonly turn: Turn | undefined
   readonly record: Recorder
   readonly stream: ClientStream
 }

@@ -9,8 +9,8 @@
  */
 
 import type { ChatEvent, ChatRequest, Usage } from '../../core/chat.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
-import type { EncodedText } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
 import type { StreamStep } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'

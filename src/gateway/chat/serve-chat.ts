@@ -4,12 +4,10 @@
  */
 
 import { type ChatEvent, fold } from '../../core/chat.ts'
-import type { Config } from '../../core/config.ts'
 import type { Failure, Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { AnswerContext, ClientProtocol, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
-import type { ResponseStore } from '../../core/stored-response.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
@@ -22,11 +20,10 @@ import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
 import { type Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { InputCount, usageOf } from '../call/usage.ts'
+import type { Gateway } from '../gateway.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
-import type { BackgroundResponse } from '../responses/background-response.ts'
-import type { ConversationTurn } from '../responses/conversation.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { type NotRouted, type Routed, type RouterDeps, route } from '../routing/router.ts'
+import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
 import { parseLargeRequest, parseRequest } from '../upstream/parse-request.ts'
@@ -34,20 +31,10 @@ import { chatAttempts } from './chat-call.ts'
 import { ClientStream, type StreamListener } from './client-stream.ts'
 import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
-
-export type Gateway = RouterDeps & {
-  /** The configuration now; a request keeps the one it began with. */
-  readonly config: () => Config
-  /** The providers' own lists of models, as last fetched, by instance. */
-  readonly lists: () => ReadonlyMap<string, readonly string[]>
-  /** The durable store of responses. */
-  readonly responses: ResponseStore
-  /** Those being answered in the background, by id. */
-  readonly jobs: Map<string, BackgroundResponse>
-}
+import type { Turn } from './turn.ts'
 
 /** A turn of a conversation, and the reply that stores its answer. */
-export type StartedTurn = { readonly turn: ConversationTurn; readonly reply: ResponseWriter }
+export type StartedTurn = { readonly turn: Turn; readonly reply: ResponseWriter }
 type Begin = (question: InboundRequest) => Promise<Outcome<StartedTurn>>
 
 /** `begin`: makes the question a turn of a conversation, where the style has such. */

@@ -3,7 +3,7 @@ import type { ModelFacts } from '../../core/config.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
-import type { Gateway } from '../chat/serve-chat.ts'
+import type { Gateway } from '../gateway.ts'
 import { providersStatus, standing } from './status.ts'
 
 /** The models a provider's status speaks of: the configured ones, its default, and whatever it has been asked for. */

@@ -1,5 +1,5 @@
 /** What is under way and how it goes: load, speed, and what upstreams say is left. */
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { type Candidate, deploymentId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'

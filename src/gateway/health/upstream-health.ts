@@ -4,7 +4,7 @@
  */
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, endpointId, type Target } from '../../core/target.ts'

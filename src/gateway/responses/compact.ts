@@ -7,7 +7,7 @@ import { COMPACT, compactionItem, outputText } from '../../protocols/openai-resp
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendError, UNTRIED } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
-import type { Gateway } from '../chat/serve-chat.ts'
+import type { Gateway } from '../gateway.ts'
 import { parseLargeRequest } from '../upstream/parse-request.ts'
 import { createResponse } from './create-response.ts'
 

@@ -20,6 +20,7 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { keepsResponses } from '../../policy/routing/choose-protocol.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
+import type { Turn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 import { parseLargeRequest } from '../upstream/parse-request.ts'
@@ -58,7 +59,7 @@ const MOST_SAID = 32 * 1024 * 1024
 /** Items of a turn that a later question may name, and how many it may: each is a look into the database. */
 const MOST_NAMED = 10_000
 
-export class ConversationTurn {
+export class ConversationTurn implements Turn {
   /** With everything that came before. */
   readonly question: InboundRequest
   readonly kept: StorageInfo

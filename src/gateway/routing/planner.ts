@@ -6,8 +6,8 @@ import type { Candidate, Plan } from '../../core/target.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
 import { draft, isSettled, type Moment, type PlanDraft, settle, type Wanted } from '../../policy/routing/plan.ts'
+import type { RouterDeps } from '../gateway.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
-import type { RouterDeps } from './router.ts'
 
 export type Planner = RouterDeps & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
 

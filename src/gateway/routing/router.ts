@@ -3,13 +3,13 @@
  * decided by `policy/routing/next-target.ts`, whether it may be tried now by the board; here it is done. One attempt is under way at a
  * time, or two where the first is late and may be hedged: then the first to open is taken, and the other is let go.
  */
-import type { Catalogue, Config } from '../../core/config.ts'
+
+import type { Config } from '../../core/config.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, namesOf, type Plan, type Target } from '../../core/target.ts'
 import type { GatewayEvent, SkippedTarget, TraceEvent } from '../../core/trace.ts'
-import type { World } from '../../core/world.ts'
 import { finalError, type SkippedReason } from '../../policy/reply/final-error.ts'
 import { factsOf } from '../../policy/routing/models.ts'
 import {
@@ -20,8 +20,8 @@ import {
   recordFailure,
   remaining,
 } from '../../policy/routing/next-target.ts'
-import type { ActiveCalls, Cancellation } from '../call/cancellation.ts'
-import type { AttemptSpec } from '../chat/chat-call.ts'
+import type { Cancellation } from '../call/cancellation.ts'
+import type { RouterDeps } from '../gateway.ts'
 import {
   type Admission,
   type AttemptPermit,
@@ -31,15 +31,7 @@ import {
 } from '../health/upstream-health.ts'
 import type { AnswerStream, Attempt, AttemptOutcome } from '../upstream/attempt.ts'
 import { type Compatibility, dropOptional, type OutboundRequest } from '../upstream/outbound-request.ts'
-
-export type RouterDeps = {
-  readonly world: World
-  readonly health: UpstreamHealth
-  readonly catalogue: Catalogue
-  readonly emit: (news: GatewayEvent) => void
-  /** Every request under way: how the process ends them all. */
-  readonly activeCalls: ActiveCalls
-}
+import type { AttemptSpec } from './attempt-spec.ts'
 
 /** What trying needs of them: a board may also only be watched. */
 export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls'> & {

@@ -5,15 +5,9 @@
 import type { ChatEvent, ChatRequest } from '../../core/chat.ts'
 import type { ErrorTable } from '../../core/error-table.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { readJson } from '../../core/json.ts'
-import type {
-  Frame,
-  FrameReader,
-  HeaderLookup,
-  StreamDecoder,
-  StreamStep,
-  UpstreamProtocol,
-} from '../../core/protocol.ts'
+import type { Frame, FrameReader, StreamDecoder, StreamStep, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Quirks } from '../../core/provider.ts'
 import type { Stage } from '../../core/stage.ts'
 import { retryAfter } from '../../policy/retry/retry-after.ts'

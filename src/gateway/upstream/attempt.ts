@@ -4,10 +4,11 @@
  */
 
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../../core/chat.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { EncodedText } from '../../core/http-exchange.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { Json } from '../../core/json.ts'
-import type { HeaderLookup, StreamStep } from '../../core/protocol.ts'
+import type { StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
@@ -15,7 +16,7 @@ import type { Ongoing, UpstreamListener, World } from '../../core/world.ts'
 import type { SeveralChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import type { OutputSample } from '../call/usage.ts'
-import type { RouterDeps } from '../routing/router.ts'
+import type { RouterDeps } from '../gateway.ts'
 import { type AnswerFormat, type Reader, readerFor } from './answer-reader.ts'
 import { redacted } from './redact.ts'
 

@@ -1,4 +1,4 @@
-import type { EncodedText } from '../../core/http-exchange.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { atOnce, inTurns, type Turn } from '../../core/steps.ts'
 
 /** A large body that is written in pieces, once it is to be sent. */

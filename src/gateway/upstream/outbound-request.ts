@@ -2,19 +2,13 @@
 
 import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
-import type { EncodedText } from '../../core/http-exchange.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { type JsonObject, list, object } from '../../core/json.ts'
 import { rewrite, rewriteSource, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathStep } from '../../core/path-step.ts'
-import type {
-  ClientProtocol,
-  EncodeTarget,
-  HeaderLookup,
-  Loss,
-  SameFormat,
-  UpstreamProtocol,
-} from '../../core/protocol.ts'
+import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Auth, Identity, Instance, ProviderKey, Wire } from '../../core/provider.ts'
 import { PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'

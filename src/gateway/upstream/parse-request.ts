@@ -1,12 +1,13 @@
 /** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
 
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, parseObject } from '../../core/json.ts'
 import { describeJsonError } from '../../core/json-error.ts'
 import { DEEPEST, survey } from '../../core/json-text.ts'
 import { readLarge } from '../../core/large-json.ts'
-import type { ClientProtocol, HeaderLookup } from '../../core/protocol.ts'
+import type { ClientProtocol } from '../../core/protocol.ts'
 import { inTurns, ownTurn, PIECE, type Turn } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
 import type { InboundRequest } from './outbound-request.ts'

@@ -1,5 +1,5 @@
 /** What an upstream's headers say is left of a key's limits, and until when that is true. Pure; the caller stores what was heard. */
-import type { HeaderLookup, HeaderNames } from '../../core/protocol.ts'
+import type { HeaderLookup, HeaderNames } from '../../core/headers.ts'
 import { LIMIT_HEADERS, type LimitHeaders } from '../retry/limit-headers.ts'
 import { resetIn } from '../retry/retry-after.ts'
 

@@ -2,8 +2,9 @@
  * How long an upstream asks us to wait, from all the places where upstreams say it. Everything here reads text of
  * unknown origin: lengths are bounded before anything looks at them, and no pattern can go back over what it has read.
  */
+
+import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, isObject, type Json, number, object, text } from '../../core/json.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
 import { LIMIT_HEADERS, type LimitHeaders } from './limit-headers.ts'
 
 const HOUR = 3_600_000

@@ -1,7 +1,9 @@
 /** Whether and how the model shall think, decided from everything that bears on it. */
+
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
+import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { Turn } from '../shared/turns.ts'
 
@@ -27,28 +29,6 @@ export type ThinkingFacts = {
   readonly turns: readonly Turn[]
 }
 
-export const LEAST_BUDGET = 1_024
-
-/** `minimal` has no like here; the nearest is `low`, and the change is told. */
-export const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'xhigh',
-  max: 'max',
-}
-
-/** Tokens for an effort, for models that take a budget only. No vendor has published such a table. */
-export const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
-  minimal: 1_024,
-  low: 2_048,
-  medium: 8_192,
-  high: 16_384,
-  xhigh: 24_576,
-  // Opus 4 writes 32 000 in all.
-  max: 24_576,
-}
 const EXACT: ReadonlySet<Effort> = new Set(['low', 'medium', 'high'])
 
 /**

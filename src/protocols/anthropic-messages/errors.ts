@@ -1,7 +1,8 @@
 /** Errors in this format's shape: `{"type":"error","error":{"type","message"},"request_id"}`. */
 import { type Failure, rowOf } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, type Json, type JsonObject, object, text } from '../../core/json.ts'
-import type { FailureContext, HeaderLookup } from '../../core/protocol.ts'
+import type { FailureContext } from '../../core/protocol.ts'
 import { classify, type Said } from '../errors/classify.ts'
 
 /** Reads an error body; `undefined` is a body that was not JSON. An error inside a 200 is told by its type alone. */

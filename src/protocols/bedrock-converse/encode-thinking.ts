@@ -2,7 +2,7 @@
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, type BlockFormat } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../anthropic-messages/encode-thinking.ts'
+import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { Turn } from '../shared/turns.ts'
 import type { Family } from './family.ts'

@@ -1,7 +1,7 @@
 /** Errors of Amazon's services: `{"message"}`, their kind in a header, or named by the exception inside a stream. */
 import { type Failure, fail } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
 import { classify } from '../errors/classify.ts'
 
 /** `ValidationException:http://internal.amazon.com/…`, `com.amazon.coral.service#AccessDeniedException`. */

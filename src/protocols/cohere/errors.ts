@@ -1,7 +1,7 @@
 /** Errors in this format's shape: `{id, message}`, sometimes with an `error_type`. */
 import type { Failure } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 
 /** The reader of OpenAI's shape reads flat ones too; it is given these under the names it knows. */

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { ErrorTable } from '../../core/error-table.ts'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { classify, inDialect, maskSecrets, rowFor, type Said } from './classify.ts'
 
 const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])[] = [

@@ -5,7 +5,7 @@
  */
 import type { ErrorRow, ErrorSigns, ErrorTable } from '../../core/error-table.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/protocol.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { COMMON } from './common-errors.ts'
 
 /** What an error body said, found in it by the format's decoder. */

@@ -1,7 +1,8 @@
 /** Errors in OpenAI's shape, which chat completions and responses share, and the dialects of those who imitate it. */
 import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
-import type { FailureContext, HeaderLookup } from '../../core/protocol.ts'
+import type { FailureContext } from '../../core/protocol.ts'
 import { classify, type Said } from './classify.ts'
 
 /**

@@ -5,12 +5,12 @@
  */
 import type { Message, Part } from '../../core/chat.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
-import { asError } from '../openai-chat/encode-request.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { type Losses, loseAll, roleAt } from '../shared/losses.ts'
 import { typeOf } from '../shared/media.ts'
 import { wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from '../shared/tool-names.ts'
+import { asError } from '../shared/tool-results.ts'
 import { callId } from './ids.ts'
 
 /** What the model is made to have said between a result and the user's next words. */

@@ -1,10 +1,10 @@
 /** The conversation as this format wants it: plain texts with pictures beside them, and calls as objects. */
 import type { Message, Part } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { asError } from '../openai-chat/encode-request.ts'
 import { type Losses, loseAll } from '../shared/losses.ts'
 import { inlined, standardBase64, textOf } from '../shared/media.ts'
 import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
+import { asError } from '../shared/tool-results.ts'
 
 export const encodeMessages = (messages: readonly Message[], losses: Losses): JsonObject[] => {
   /** Results are told by their tool's name, which only the call has. */

@@ -17,6 +17,7 @@ import {
 } from '../shared/openai-finish-and-usage.ts'
 import { decodeImages, encodeImages, type ForeignBlock, reportLost } from '../shared/output-media.ts'
 import { detailsOf, readDetails, reasoningText, writeDetails } from '../shared/reasoning-members.ts'
+import { REFUSED } from '../shared/refusal-text.ts'
 import { aList, aName, aNumber, anObject, aText, either, type Shape, someArguments } from '../shared/type-checks.ts'
 import { thinkingText } from './decode-request.ts'
 
@@ -242,9 +243,6 @@ export const isOwn = <B extends Block>(block: B): block is B & { readonly type: 
   block.type === 'foreign' && block.protocol === 'openai-chat'
 
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** What is said when a model refused and its format has no words for it: the client must be able to tell. */
-export const REFUSED = 'The model refused to answer.'
 
 /** Functions were asked for in the old way, so calls are answered in it. */
 export const isLegacy = ({ body }: AnswerContext): boolean => isList(body.functions) && !isList(body.tools)

@@ -19,6 +19,7 @@ import { shortId } from '../shared/helpers.ts'
 import { type Losses, loseAll, newLosses } from '../shared/losses.ts'
 import { textOf, typeOf } from '../shared/media.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
+import { asError } from '../shared/tool-results.ts'
 import { withFunctions } from './legacy-functions.ts'
 
 /** A request in our words as chat completions; what that format has no place for is named as lost. */
@@ -252,13 +253,6 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
   }
   show()
   return written
-}
-
-/** This format cannot mark a result as an error, so its text says it. */
-export const asError = (content: Json, isError: boolean | undefined): Json => {
-  if (!isError) return content
-  if (typeof content === 'string') return /error/i.test(content.slice(0, 40)) ? content : `Error: ${content}`
-  return [{ type: 'text', text: 'Error:' }, ...(Array.isArray(content) ? content : [])]
 }
 
 type Kinds = ReadonlySet<Part['type']>

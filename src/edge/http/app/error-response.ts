@@ -1,7 +1,6 @@
 import type { Failure } from '../../../core/failure.ts'
 import { type ErrorResponse, errorResponse as refusalIn } from '../../../gateway/call/error-response.ts'
 import { protocols } from '../../../protocols/index.ts'
-import { statusLine } from '../server/status-line.ts'
 import { protocolAt } from './routes.ts'
 
 /** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
@@ -15,11 +14,3 @@ export const idHeaders = (path: string, requestId: string): Readonly<Record<stri
   protocolAt(path) === 'anthropic-messages'
     ? { 'x-request-id': requestId, 'request-id': requestId }
     : { 'x-request-id': requestId }
-
-/** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
-export const errorText = ({ status, headers, body }: ErrorResponse): string => {
-  const date = new Date().toUTCString()
-  const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), date, connection: 'close' }
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `${statusLine(status)}${lines.join('')}\r\n${body}`
-}

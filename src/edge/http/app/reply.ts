@@ -1,4 +1,5 @@
-import type { EncodedText, ResponseWriter } from '../../../core/http-exchange.ts'
+import type { EncodedText } from '../../../core/encoded-text.ts'
+import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { ExchangeListener, Headers, HttpExchange } from '../server/http-server.ts'
 
 /** Accounting of an answer. */

@@ -3,14 +3,16 @@
  * inwards nobody sees a connection: a request is a `Received`, an answer a `Reply`.
  */
 import { isIP, type Socket } from 'node:net'
+import type { EncodedText } from '../../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
-import type { EncodedText, IncomingRequest } from '../../../core/http-exchange.ts'
-import type { HeaderLookup } from '../../../core/protocol.ts'
+import type { HeaderLookup } from '../../../core/headers.ts'
+import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { corsHeaders, type Door, mayEnter, preflightHeaders, presentedKey } from '../../../policy/access.ts'
 import { mostHeld, neighbourhood, type Shed, turnedAway } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { type LoadMeter, measureLoad } from '../../process/load.ts'
+import { errorText } from '../server/error-text.ts'
 import {
   type ClientConnection,
   closeBehind,
@@ -24,7 +26,7 @@ import {
 import { http1Server } from '../server/http1-server.ts'
 import { bodyProblem, collect, type Waiting } from './body.ts'
 import { clientOf, keyRing, type Ring } from './client-keys.ts'
-import { errorResponse, errorText, idHeaders } from './error-response.ts'
+import { errorResponse, idHeaders } from './error-response.ts'
 import { maskPath, type OwnKeys, slashesIn } from './mask-path.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { requestId } from './request-id.ts'

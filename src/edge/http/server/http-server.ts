@@ -3,8 +3,8 @@
  * asked; the house decides what becomes of a request and never sees a socket, but for one that is to speak WebSocket.
  */
 import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
-import type { EncodedText } from '../../../core/http-exchange.ts'
-import type { HeaderLookup } from '../../../core/protocol.ts'
+import type { EncodedText } from '../../../core/encoded-text.ts'
+import type { HeaderLookup } from '../../../core/headers.ts'
 
 export type Headers = Readonly<Record<string, string>>
 

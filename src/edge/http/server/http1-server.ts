@@ -4,8 +4,8 @@
  * and as its oracle (every test of this folder runs on both).
  */
 import { createServer, type Socket } from 'node:net'
-import type { EncodedText } from '../../../core/http-exchange.ts'
-import type { HeaderLookup } from '../../../core/protocol.ts'
+import type { EncodedText } from '../../../core/encoded-text.ts'
+import type { HeaderLookup } from '../../../core/headers.ts'
 import { dropEndListeners } from '../../net/end-listeners.ts'
 import { NAME, VALUE } from '../../net/header-line.ts'
 import { joinMessage, WriteBuffer } from '../../net/write-buffer.ts'

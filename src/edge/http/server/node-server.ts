@@ -1,9 +1,9 @@
 /** HTTP/1.1 by `node:http`, whose parser and protocol limits are kept as strict as they come. */
 import type { Socket } from 'node:net'
-import type { EncodedText } from '../../../core/http-exchange.ts'
-import type { HeaderLookup } from '../../../core/protocol.ts'
+import type { EncodedText } from '../../../core/encoded-text.ts'
+import type { HeaderLookup } from '../../../core/headers.ts'
 import { joinMessage } from '../../net/write-buffer.ts'
-import { errorText } from '../app/error-response.ts'
+import { errorText } from './error-text.ts'
 import {
   type BodySink,
   type ClientConnection,

@@ -2,7 +2,7 @@
  * Reads HTTP/1.1 requests strictly (RFC 9112): whatever two readers could understand differently is refused. Bytes in,
  * calls out; it knows no socket. One request at a time: it stops behind each, and what follows is given to it again.
  */
-import type { HeaderLookup } from '../../../core/protocol.ts'
+import type { HeaderLookup } from '../../../core/headers.ts'
 import { copied, LENGTH, NAME, valueIn } from '../../net/header-line.ts'
 import type { HttpExchange, Problem, RequestHead } from './http-server.ts'
 

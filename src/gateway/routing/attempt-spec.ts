@@ -1,0 +1,39 @@
+/** What the router needs to know to try targets in turn: how a request is prepared, sent and changed for each. */
+import type { Failure } from '../../core/failure.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import type { Attempt } from '../upstream/attempt.ts'
+import type { Compatibility } from '../upstream/outbound-request.ts'
+
+/** `Ready`: the request as it would be sent to one target. */
+export type AttemptSpec<Ready extends Compatibility> = {
+  /** Null: the target speaks no protocol that can carry the request. May be called again for the same target. */
+  readonly prepare: (target: Target) => Ready | null
+  /**
+   * Prepares a large request for one target per turn of the event loop, until a target can carry all of it. Null or absent:
+   * the request is small and `prepare` is fast.
+   */
+  readonly prepareAhead?: (targets: Iterable<Target>) => Promise<void> | null
+  /** Finishes a large request in turns of the event loop before `begin`. Null or absent: nothing to do. */
+  readonly makeReady?: (ready: Ready) => Promise<void> | null
+  readonly begin: (target: Target, ready: Ready) => Attempt
+  /** Whether the failure only means that the request must be changed for this target. Then it is retried there at once. */
+  readonly retrySameTarget?: (target: Target, failure: Failure) => boolean
+  /** Called when no target is left: whether a smaller request can be tried at all targets. */
+  readonly reduceRequest?: (failure: Failure) => boolean
+  /** Whether another target may be tried after this failure. Absent: always. */
+  readonly mayFailOver?: (failure: Failure) => boolean
+  /** When to start a second attempt while the first is slow. Absent: never. */
+  readonly hedging?: Hedging
+}
+
+/** A second attempt at another provider. The first to deliver content wins; the other is cancelled. */
+export type Hedging = {
+  /** Called once per request: adds its share to the hedge budget. */
+  readonly started: () => void
+  /** ms after which an attempt at this candidate counts as slow. */
+  readonly after: (candidate: Candidate) => number
+  /** Whether a hedge against this slow deployment is within budget. If so, its cost is deducted. */
+  readonly allowed: (late: Candidate, client: string) => boolean
+  /** Records the time (ms) to the first content. */
+  readonly opened: (candidate: Candidate, ms: number) => void
+}

@@ -3,8 +3,17 @@ import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { thinksByBudgetOnly } from '../shared/claude.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../shared/losses.ts'
-import { type Carriers, carryAll, JSON_ONLY, labelled, rootOf } from '../shared/setting-encoders.ts'
+import { type Losses, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import {
+  encodeSettings,
+  JSON_ONLY,
+  labelled,
+  REASONING_SETTINGS_ELSEWHERE,
+  rootOf,
+  type SettingEncoders,
+  TOOL_SETTINGS_ELSEWHERE,
+  UNSUPPORTED_SETTINGS,
+} from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -51,7 +60,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const { reasoningSummary } = request.settings
   if (thinking.member?.display !== undefined && reasoningSummary) draft.tell('thinking.display', reasoningSummary.at)
   if (thinking.effort) draft.config({ effort: thinking.effort }, request.settings.effort?.at)
-  carryAll(request.settings, CARRY, draft)
+  encodeSettings(request.settings, SETTING_ENCODERS, draft)
   for (const extra of request.extras) carryExtra(extra, draft)
   if (request.stream) draft.put('stream', true, 'stream')
   return { body: draft.body, losses: losses.all(), from: draft.from }
@@ -116,7 +125,7 @@ const newDraft = (facts: Facts): Draft => {
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-const CARRY: Carriers<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<Draft> = {
   maxOutputTokens: ({ value, at }, { maxTokens, losses }) => {
     if (value !== maxTokens) losses.lose(at)
   },
@@ -150,37 +159,22 @@ const CARRY: Carriers<Draft> = {
     if (sequences.length > 0) put('stop_sequences', sequences, at)
   },
   seed: lost,
-  presencePenalty: lostUnlessIdle,
-  frequencyPenalty: lostUnlessIdle,
-  logitBias: lostUnlessIdle,
-  choices: oneOnly,
-  logprobs: lostUnlessIdle,
-  topLogprobs: lostUnlessIdle,
-  toolChoice: decided,
-  parallelToolCalls: decided,
+  presencePenalty: lostUnlessNeutral,
+  frequencyPenalty: lostUnlessNeutral,
+  ...UNSUPPORTED_SETTINGS,
+  ...TOOL_SETTINGS_ELSEWHERE,
   format: (setting, draft) => carryFormat(setting, draft),
-  effort: decided,
-  thinkingBudget: decided,
-  reasoningSummary: decided,
-  // The proof always comes with the thought.
-  sealedReasoning: decided,
-  verbosity: lost,
+  ...REASONING_SETTINGS_ELSEWHERE,
   user: ({ value, at }, { put, losses }) => {
     // "user_id appears to contain an email address", and longer than 512 is refused.
     if (value === '' || value.length > 512 || value.includes('@')) return losses.lose(at)
     put('metadata', { user_id: value }, at)
   },
-  promptCacheKey: lost,
   serviceTier: ({ value, at }, { put, losses }) => {
     const tier = TIERS.get(value)
     if (tier) put('service_tier', tier, at)
     else losses.lose(at)
   },
-  metadata: lostUnlessIdle,
-  // Nothing is kept for later reference here; only wanting that is a loss.
-  store: lostUnlessIdle,
-  // Always part of the stream.
-  streamUsage: decided,
 }
 
 const TIERS: ReadonlyMap<string, string> = new Map([

@@ -2,8 +2,16 @@ import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } fr
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly } from '../shared/losses.ts'
-import { type Carriers, carryAll, JSON_ONLY, rootOf } from '../shared/setting-encoders.ts'
+import { type Losses, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import {
+  encodeSettings,
+  JSON_ONLY,
+  REASONING_SETTINGS_ELSEWHERE,
+  rootOf,
+  type SettingEncoders,
+  TOOL_SETTINGS_ELSEWHERE,
+  UNSUPPORTED_SETTINGS,
+} from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -33,7 +41,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.config) draft.put('toolConfig', tools.config, 'tools')
   for (const [name, value] of Object.entries(thinking.fields ?? {}))
     if (value !== undefined) draft.pass(name, value, thinking.at)
-  carryAll(request.settings, CARRY, draft)
+  encodeSettings(request.settings, SETTING_ENCODERS, draft)
   for (const one of request.extras) if (one !== extra) carryExtra(one, draft)
   return { body: draft.body(), losses: losses.all(), from: draft.from }
 }
@@ -103,7 +111,7 @@ const TIERS: ReadonlySet<string> = new Set(['priority', 'flex', 'reserved'])
 const METADATA = /^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$/
 const MOST_METADATA = 16
 
-const CARRY: Carriers<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<Draft> = {
   // Left out it is the most the model can do (its document on InferenceConfiguration), so none is made up.
   maxOutputTokens: ({ value, at }, { request, target, infer, losses }) => {
     const fitting = limitOf(request.settings, target) ?? value
@@ -146,23 +154,12 @@ const CARRY: Carriers<Draft> = {
     if (sequences.length > 0) infer('stopSequences', sequences, at)
   },
   seed: lost,
-  presencePenalty: lostUnlessIdle,
-  frequencyPenalty: lostUnlessIdle,
-  logitBias: lostUnlessIdle,
-  choices: oneOnly,
-  logprobs: lostUnlessIdle,
-  topLogprobs: lostUnlessIdle,
-  toolChoice: decided,
-  parallelToolCalls: decided,
+  presencePenalty: lostUnlessNeutral,
+  frequencyPenalty: lostUnlessNeutral,
+  ...UNSUPPORTED_SETTINGS,
+  ...TOOL_SETTINGS_ELSEWHERE,
   format: (setting, draft) => carryFormat(setting, draft),
-  effort: decided,
-  thinkingBudget: decided,
-  reasoningSummary: decided,
-  // The proof always comes with the thought.
-  sealedReasoning: decided,
-  verbosity: lost,
-  user: lost,
-  promptCacheKey: lost,
+  ...REASONING_SETTINGS_ELSEWHERE,
   serviceTier: ({ value, at }, { put, losses }) => {
     if (TIERS.has(value)) put('serviceTier', { type: value }, at)
     else if (value !== 'auto' && value !== 'default' && value !== 'standard_only') losses.lose(at)
@@ -176,10 +173,6 @@ const CARRY: Carriers<Draft> = {
     }
     if (Object.keys(kept).length > 0) put('requestMetadata', kept, at)
   },
-  // Nothing is kept for later reference here; only wanting that is a loss.
-  store: lostUnlessIdle,
-  // Always part of the stream.
-  streamUsage: decided,
 }
 
 const carryFormat = (format: Setting<OutputFormat>, { put, family, losses }: Draft): void => {

@@ -1,8 +1,16 @@
 import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../shared/losses.ts'
-import { type Carriers, carryAll, labelled, rootOf } from '../shared/setting-encoders.ts'
+import { type Losses, newLosses } from '../shared/losses.ts'
+import {
+  encodeSettings,
+  labelled,
+  REASONING_SETTINGS_ELSEWHERE,
+  rootOf,
+  type SettingEncoders,
+  TOOL_SETTINGS_ELSEWHERE,
+  UNSUPPORTED_SETTINGS,
+} from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -33,7 +41,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.strict) draft.put('strict_tools', true, 'tools')
   if (tools.choice) draft.put('tool_choice', tools.choice, settings.toolChoice?.at)
   if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
-  carryAll(settings, CARRY, draft)
+  encodeSettings(settings, SETTING_ENCODERS, draft)
   for (const extra of request.extras) if (!isThinking(extra)) carryExtra(extra, draft)
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
@@ -83,7 +91,7 @@ const bounded =
 const MOST_STOPS = 5
 const MOST_SEED = 2n ** 64n - 1n
 
-const CARRY: Carriers<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<Draft> = {
   maxOutputTokens: ({ value, at }, { target, put, losses }) => {
     const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
     if (fitting !== value) losses.lose(at)
@@ -112,8 +120,7 @@ const CARRY: Carriers<Draft> = {
   frequencyPenalty: (setting, draft) => {
     if (setting.value !== 0) bounded('frequency_penalty', 0, 1)(setting, draft)
   },
-  logitBias: lostUnlessIdle,
-  choices: oneOnly,
+  ...UNSUPPORTED_SETTINGS,
   logprobs: ({ value, at }, { put }) => {
     if (value) put('logprobs', true, at)
   },
@@ -123,23 +130,9 @@ const CARRY: Carriers<Draft> = {
     losses.lose(at)
     put('logprobs', true, at)
   },
-  toolChoice: decided,
-  parallelToolCalls: decided,
+  ...TOOL_SETTINGS_ELSEWHERE,
   format: (setting, draft) => carryFormat(setting, draft),
-  effort: decided,
-  thinkingBudget: decided,
-  reasoningSummary: decided,
-  // There is no seal: thoughts come and go in the clear.
-  sealedReasoning: decided,
-  verbosity: lost,
-  user: lost,
-  promptCacheKey: lost,
-  serviceTier: usualTier,
-  metadata: lostUnlessIdle,
-  // Nothing is kept for later reference here; only wanting that is a loss.
-  store: lostUnlessIdle,
-  // Always part of the stream.
-  streamUsage: decided,
+  ...REASONING_SETTINGS_ELSEWHERE,
 }
 
 const carryFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: Draft): void => {

@@ -1,8 +1,16 @@
 import type { ChatRequest, Extra, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../shared/losses.ts'
-import { type Carriers, carryAll, labelled, rootOf } from '../shared/setting-encoders.ts'
+import { type Losses, newLosses } from '../shared/losses.ts'
+import {
+  encodeSettings,
+  labelled,
+  REASONING_SETTINGS_ELSEWHERE,
+  rootOf,
+  type SettingEncoders,
+  TOOL_SETTINGS_ELSEWHERE,
+  UNSUPPORTED_SETTINGS,
+} from '../shared/setting-encoders.ts'
 import { choices } from './choices.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking } from './encode-thinking.ts'
@@ -27,7 +35,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.config) draft.put('toolConfig', tools.config, request.settings.toolChoice?.at)
   const thinking = decideThinking(request.settings, family, losses)
   if (thinking) draft.generate('thinkingConfig', thinking.config, thinking.at)
-  carryAll(request.settings, CARRY, draft)
+  encodeSettings(request.settings, SETTING_ENCODERS, draft)
   for (const extra of request.extras) carryExtra(extra, draft)
   return { body: draft.body(), losses: losses.all(), from: draft.from }
 }
@@ -82,7 +90,7 @@ const bounded =
 const MOST_STOPS = 5
 const INT32 = 2 ** 31
 
-const CARRY: Carriers<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<Draft> = {
   maxOutputTokens: ({ value, at }, { target, generate, losses }) => {
     const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
     if (fitting !== value) losses.lose(at)
@@ -103,7 +111,7 @@ const CARRY: Carriers<Draft> = {
   },
   presencePenalty: bounded('presencePenalty', -2, 1.999),
   frequencyPenalty: bounded('frequencyPenalty', -2, 1.999),
-  logitBias: lostUnlessIdle,
+  ...UNSUPPORTED_SETTINGS,
   choices: ({ value, at }, { generate, losses }) => {
     if (value > choices.most) losses.unfit(at)
     else if (value > 1) generate('candidateCount', value, at)
@@ -117,23 +125,9 @@ const CARRY: Carriers<Draft> = {
     generate('responseLogprobs', true, at)
     generate('logprobs', Math.min(20, Math.floor(value)), at)
   },
-  toolChoice: decided,
-  parallelToolCalls: decided,
+  ...TOOL_SETTINGS_ELSEWHERE,
   format: (setting, draft) => carryFormat(setting, draft),
-  effort: decided,
-  thinkingBudget: decided,
-  reasoningSummary: decided,
-  // The signature always comes with what it signs.
-  sealedReasoning: decided,
-  verbosity: lost,
-  user: lost,
-  promptCacheKey: lost,
-  serviceTier: usualTier,
-  metadata: lostUnlessIdle,
-  // Nothing is kept for later reference here; only wanting that is a loss.
-  store: lostUnlessIdle,
-  // Always part of the stream.
-  streamUsage: decided,
+  ...REASONING_SETTINGS_ELSEWHERE,
 }
 
 const carryFormat = (format: Setting<OutputFormat>, { generate, hasTools, family, losses }: Draft): void => {

@@ -5,8 +5,8 @@
 import type { ChatRequest, Effort, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, usualTier } from '../shared/losses.ts'
-import { type Carriers, carryAll, rootOf } from '../shared/setting-encoders.ts'
+import { encodedElsewhere, type Losses, lost, newLosses } from '../shared/losses.ts'
+import { encodeSettings, rootOf, type SettingEncoders, UNSUPPORTED_SETTINGS } from '../shared/setting-encoders.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -33,7 +33,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const { tools, choice } = encodeTools(request, losses)
   if (tools.length > 0) draft.put('tools', tools, 'tools')
   if (choice !== undefined) draft.put('tool_choice', choice, settings.toolChoice?.at ?? 'tool_choice')
-  carryAll(settings, CARRY, { ...draft, hasTools: tools.length > 0 })
+  encodeSettings(settings, SETTING_ENCODERS, { ...draft, hasTools: tools.length > 0 })
   for (const extra of request.extras) carryExtra(extra, draft)
   if (request.stream) draft.put('stream', true, 'stream')
   return { body: members, losses: losses.all(), from }
@@ -74,7 +74,7 @@ const EFFORTS: { readonly [effort in Effort]: 'none' | 'high' } = {
   max: 'high',
 }
 
-const CARRY: Carriers<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<Draft> = {
   maxOutputTokens: ({ value, at }, { put }) => put('max_tokens', Math.max(0, Math.floor(value)), at),
   temperature: bounded('temperature', 0, 1.5),
   topP: bounded('top_p', 0, 1),
@@ -87,13 +87,11 @@ const CARRY: Carriers<Draft> = {
   },
   presencePenalty: bounded('presence_penalty', -2, 2),
   frequencyPenalty: bounded('frequency_penalty', -2, 2),
-  logitBias: lostUnlessIdle,
+  ...UNSUPPORTED_SETTINGS,
   choices: ({ value, at }, { put }) => {
     if (value > 1) put('n', value, at)
   },
-  logprobs: lostUnlessIdle,
-  topLogprobs: lostUnlessIdle,
-  toolChoice: decided,
+  toolChoice: encodedElsewhere,
   // It is refused when there are no tools, and says nothing then.
   parallelToolCalls: ({ value, at }, { put, hasTools }) => {
     if (hasTools) put('parallel_tool_calls', value, at)
@@ -113,15 +111,8 @@ const CARRY: Carriers<Draft> = {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
   sealedReasoning: lost,
-  verbosity: lost,
-  user: lost,
   promptCacheKey: ({ value, at }, { put }) => put('prompt_cache_key', value, at),
-  serviceTier: usualTier,
   metadata: ({ value, at }, { put }) => put('metadata', value, at),
-  // Nothing is kept for later reference here; only wanting that is a loss.
-  store: lostUnlessIdle,
-  // Always part of the stream.
-  streamUsage: decided,
 }
 
 const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: Draft): void => {

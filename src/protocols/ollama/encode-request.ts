@@ -2,8 +2,15 @@
 import type { ChatRequest, Effort, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { decided, type Losses, lost, lostUnlessIdle, newLosses, oneOnly, usualTier } from '../shared/losses.ts'
-import { type Carriers, carryAll, labelled, rootOf } from '../shared/setting-encoders.ts'
+import { type Losses, lost, newLosses } from '../shared/losses.ts'
+import {
+  encodeSettings,
+  labelled,
+  rootOf,
+  type SettingEncoders,
+  TOOL_SETTINGS_ELSEWHERE,
+  UNSUPPORTED_SETTINGS,
+} from '../shared/setting-encoders.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -34,7 +41,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.length > 0) draft.put('tools', tools, 'tools')
   // What everybody has a word for outweighs what a client says in this format's own.
   for (const extra of request.extras) carryExtra(extra, draft)
-  carryAll(request.settings, CARRY, draft)
+  encodeSettings(request.settings, SETTING_ENCODERS, draft)
   // Said in any case: here a stream is what is given unless told otherwise.
   draft.put('stream', request.stream, 'stream')
   // Not said, it cuts the front off a prompt that is too long, without a word (ollama/ollama issue 4967).
@@ -72,7 +79,7 @@ const LEVELS: { readonly [effort in Effort]: string | false } = {
 const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
   effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
 
-const CARRY: Carriers<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<Draft> = {
   maxOutputTokens: ({ value, at }, { opt }) => opt('num_predict', Math.max(1, Math.floor(value)), at),
   temperature: number('temperature'),
   topP: number('top_p'),
@@ -85,8 +92,7 @@ const CARRY: Carriers<Draft> = {
   },
   presencePenalty: number('presence_penalty'),
   frequencyPenalty: number('frequency_penalty'),
-  logitBias: lostUnlessIdle,
-  choices: oneOnly,
+  ...UNSUPPORTED_SETTINGS,
   logprobs: ({ value, at }, { put }) => {
     if (value) put('logprobs', true, at)
   },
@@ -96,8 +102,7 @@ const CARRY: Carriers<Draft> = {
     put('logprobs', true, at)
     put('top_logprobs', Math.min(20, Math.floor(value)), at)
   },
-  toolChoice: decided,
-  parallelToolCalls: decided,
+  ...TOOL_SETTINGS_ELSEWHERE,
   format: ({ value, at }, { put, losses }) => {
     switch (value.kind) {
       case 'text':
@@ -124,15 +129,6 @@ const CARRY: Carriers<Draft> = {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
   sealedReasoning: lost,
-  verbosity: lost,
-  user: lost,
-  // It keeps its cache by the prompt itself.
-  promptCacheKey: lost,
-  serviceTier: usualTier,
-  metadata: lostUnlessIdle,
-  store: lostUnlessIdle,
-  // Always part of the stream.
-  streamUsage: decided,
 }
 
 // ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────

@@ -22,21 +22,21 @@ type Losing = { readonly losses: Losses }
 export const lost = ({ at }: { readonly at: string }, { losses }: Losing): void => losses.lose(at)
 
 /** Decided elsewhere in the encoder, where it is also said if it is lost. */
-export const decided = (): void => {}
+export const encodedElsewhere = (): void => {}
 
 /** Lost only if it asks for something: a number that is not zero, a true, an object with members. */
-export const lostUnlessIdle = ({ value, at }: Setting<Json>, { losses }: Losing): void => {
+export const lostUnlessNeutral = ({ value, at }: Setting<Json>, { losses }: Losing): void => {
   const idle = value === 0 || value === false || (isObject(value) && Object.keys(value).length === 0)
   if (!idle) losses.lose(at)
 }
 
 /** Several choices, in a format whose answers have one. */
-export const oneOnly = ({ value, at }: Setting<number>, { losses }: Losing): void => {
+export const singleChoiceOnly = ({ value, at }: Setting<number>, { losses }: Losing): void => {
   if (value !== 1) losses.unfit(at)
 }
 
 /** A tier of service, where there is only the usual one. */
-export const usualTier = ({ value, at }: Setting<string>, { losses }: Losing): void => {
+export const defaultTierOnly = ({ value, at }: Setting<string>, { losses }: Losing): void => {
   if (value !== 'auto' && value !== 'default') losses.lose(at)
 }
 

@@ -1,16 +1,28 @@
 /** What encoders of requests do alike: a row for each setting, and where things come from. */
 import type { ChatRequest, GenerationSettings, OutputFormat, SettingName, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import { type Losses, loseAll } from './losses.ts'
+import {
+  defaultTierOnly,
+  encodedElsewhere,
+  type Losses,
+  loseAll,
+  lost,
+  lostUnlessNeutral,
+  singleChoiceOnly,
+} from './losses.ts'
 import { freeInput } from './tool-arguments.ts'
 
 /** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
-export type Carriers<Draft> = {
+export type SettingEncoders<Draft> = {
   readonly [Name in SettingName]: (setting: NonNullable<GenerationSettings[Name]>, draft: Draft) => void
 }
 
 /** Every setting the client made, through its row. */
-export const carryAll = <Draft>(settings: GenerationSettings, table: Carriers<Draft>, draft: Draft): void => {
+export const encodeSettings = <Draft>(
+  settings: GenerationSettings,
+  table: SettingEncoders<Draft>,
+  draft: Draft,
+): void => {
   // The table's names are the settings' names.
   for (const name of Object.keys(table) as SettingName[]) carry(name, settings, table, draft)
 }
@@ -18,13 +30,48 @@ export const carryAll = <Draft>(settings: GenerationSettings, table: Carriers<Dr
 const carry = <Name extends SettingName, Draft>(
   name: Name,
   settings: GenerationSettings,
-  table: Carriers<Draft>,
+  table: SettingEncoders<Draft>,
   draft: Draft,
 ): void => {
   const setting = settings[name]
-  const row: Carriers<Draft>[Name] = table[name]
+  const row: SettingEncoders<Draft>[Name] = table[name]
   if (setting) row(setting, draft)
 }
+
+/**
+ * Rows of a format that has none of these members: neutral values are dropped silently, others are reported as lost or,
+ * for several choices, as unfit. Spread into a table before the rows that differ.
+ */
+export const UNSUPPORTED_SETTINGS = {
+  logitBias: lostUnlessNeutral,
+  choices: singleChoiceOnly,
+  logprobs: lostUnlessNeutral,
+  topLogprobs: lostUnlessNeutral,
+  verbosity: lost,
+  user: lost,
+  promptCacheKey: lost,
+  serviceTier: defaultTierOnly,
+  metadata: lostUnlessNeutral,
+  // Storage is lost only when the client enables it.
+  store: lostUnlessNeutral,
+  // Every upstream stream includes usage.
+  streamUsage: encodedElsewhere,
+} satisfies Partial<SettingEncoders<{ readonly losses: Losses }>>
+
+/** Rows of a format that encodes tool choice beside its tools. */
+export const TOOL_SETTINGS_ELSEWHERE = {
+  toolChoice: encodedElsewhere,
+  parallelToolCalls: encodedElsewhere,
+} satisfies Partial<SettingEncoders<unknown>>
+
+/** Rows of a format that encodes all reasoning settings together. */
+export const REASONING_SETTINGS_ELSEWHERE = {
+  effort: encodedElsewhere,
+  thinkingBudget: encodedElsewhere,
+  reasoningSummary: encodedElsewhere,
+  // Signatures are always returned with the reasoning.
+  sealedReasoning: encodedElsewhere,
+} satisfies Partial<SettingEncoders<unknown>>
 
 /**
  * The client's name for the conversation: `messages`, `input`. Without any message it is the member that refers to one

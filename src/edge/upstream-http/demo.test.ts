@@ -107,6 +107,14 @@ test('demo: says that no model was called, repeats the prompt, and names a varia
   assert.equal(Number(usage?.prompt_tokens) + Number(usage?.completion_tokens), usage?.total_tokens)
 })
 
+test('demo: the words of a long prompt are estimated from its beginning', () => {
+  const messages = [{ role: 'user', content: 'word '.repeat(1_000_000) }]
+  const reply = given().ask({ ...hello, messages })
+  const usage = object(parse(reply.text).usage)
+  assert.equal(reply.status, 200)
+  assert.ok(Math.abs(Number(usage?.prompt_tokens) - 1_000_000) < 1_000, JSON.stringify(usage))
+})
+
 test('demo: a stream says the same in several pieces and ends with usage and [DONE]', () => {
   const { ask } = given()
   const plain = object(choice(parse(ask(hello).text)).message)?.content

@@ -109,7 +109,7 @@ const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: (
     finish: toolCall ? 'tool_calls' : kept.length < said.length ? 'length' : 'stop',
     input: Math.max(
       1,
-      messages.reduce<number>((sum, message) => sum + words(contentText(message)).length, 0),
+      messages.reduce<number>((sum, message) => sum + countWords(contentText(message)), 0),
     ),
   }
   if (body.stream !== true) return whole(200, completion(answer), model)
@@ -215,15 +215,24 @@ const lastPrompt = (messages: readonly Json[]): string => {
   return shortened(contentText(last))
 }
 
-/** On one line, cut at a length. */
+/** Characters of a text that the demo reads: enough for its echo, however large the request is. */
+const MAX_READ = 64 * 1024
+
+/** The text as one line, truncated. */
 const shortened = (content: string): string => {
-  const line = content.replace(/\s+/g, ' ').trim()
+  const line = content.slice(0, MAX_READ).replace(/\s+/g, ' ').trim()
   const characters = [...line]
   return characters.length > LONGEST_ECHO ? `${characters.slice(0, LONGEST_ECHO).join('')}…` : line
 }
 
 /** Words with the space before them: near enough to tokens to count by. */
-const words = (said: string): string[] => said.match(/\s*\S+/g) ?? []
+const words = (content: string): string[] => content.match(/\s*\S+/g) ?? []
+
+/** The number of words; of a long text an estimate from its beginning. */
+const countWords = (content: string): number => {
+  const read = content.slice(0, MAX_READ)
+  return read === '' ? 0 : Math.ceil((words(read).length * content.length) / read.length)
+}
 
 type Answer = {
   readonly id: string

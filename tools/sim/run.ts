@@ -641,7 +641,8 @@ class Simulation {
           const scopes = [...restsOf(target)]
           const isWell = () =>
             scopes.every(
-              (id) => this.#board.gate(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
+              (id) =>
+                this.#board.cooldown(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
             ) && scopes.every((id) => this.#board.phase(id, config.settings).at === 'closed')
           // Whatever had a reason to rest is asked, whether or not it still seems to rest.
           if (isWell() && !scopes.some((id) => this.#watch.troubled.has(id))) continue

@@ -4,7 +4,7 @@ import type { Settings } from '../../src/core/settings.ts'
 import { type Candidate, deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
 import type { World } from '../../src/core/world.ts'
 import {
-  type Admission,
+  type AdmissionMode,
   type AttemptPermit,
   type Refusal,
   UpstreamHealth,
@@ -19,7 +19,7 @@ export type BoardClass = new (...given: ConstructorParameters<typeof UpstreamHea
 export type Claim = {
   readonly target: Target
   readonly scopes: Scopes
-  readonly how: Admission
+  readonly how: AdmissionMode
   /** Empty: the circuits were not asked. */
   readonly tokens: readonly ReferenceToken[]
   dial: Dialed | null
@@ -82,7 +82,7 @@ export class Watch {
     board: UpstreamHealth,
     target: Target,
     settings: Settings,
-    how: Admission,
+    how: AdmissionMode,
     ticket: AttemptPermit,
   ): AttemptPermit {
     const now = this.#now()
@@ -116,7 +116,7 @@ export class Watch {
     return this.#watched(board, claim, settings, ticket)
   }
 
-  refused(target: Target, settings: Settings, how: Admission, { why }: Refusal): void {
+  refused(target: Target, settings: Settings, how: AdmissionMode, { why }: Refusal): void {
     const now = this.#now()
     const scopes = scopesOf(target)
     this.seen(`refusal: ${why}`)
@@ -220,10 +220,10 @@ export class Watch {
     // Too many answers with nothing in them have a circuit of their own, which is theirs to move.
     const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.counts(id, settings)))
     const siblings = siblingsOf(target)
-    const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.gate(id) ?? null))
+    const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.cooldown(id) ?? null))
     // What has rested and is being tried may be tried by others again.
     const now = this.#now()
-    const own4 = () => JSON.stringify(restsOf(target).map((id) => Math.max(now, board.gate(id)?.until ?? now)))
+    const own4 = () => JSON.stringify(restsOf(target).map((id) => Math.max(now, board.cooldown(id)?.until ?? now)))
     const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', own4()]
     return () => {
       const blameless = meaning === 'request' || meaning === 'policy' || meaning === 'context'
@@ -345,7 +345,7 @@ const keyBound = (meaning: string): boolean => meaning === 'auth' || meaning ===
 /** `Base` as it is, and looked at. */
 export const watched = (Base: BoardClass, watch: Watch): BoardClass =>
   class extends Base {
-    override admit(target: Target, settings: Settings, how: Admission): AttemptPermit | Refusal {
+    override admit(target: Target, settings: Settings, how: AdmissionMode): AttemptPermit | Refusal {
       const answer = super.admit(target, settings, how)
       if (!('why' in answer)) return watch.admitted(this, target, settings, how, answer)
       watch.refused(target, settings, how, answer)

@@ -62,7 +62,7 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
         'key_active',
         'Whether a key is usable: 1 yes, 0 in cool-down.',
         labels,
-        board.gate(keyId(instance, key)) ? 0 : 1,
+        board.cooldown(keyId(instance, key)) ? 0 : 1,
       )
     }
   for (const instance of instances)

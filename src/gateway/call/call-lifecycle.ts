@@ -1,4 +1,4 @@
-/** The frame around every call: it can be stopped from outside, it is written down, and a bug of ours ends it as an error. */
+/** The lifecycle common to all calls: cancellation, recording, and an error response on an internal error. */
 
 import { fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
@@ -8,26 +8,27 @@ import type { Gateway } from '../gateway.ts'
 import { Cancellation } from './cancellation.ts'
 import { Recorder, writeError } from './recorder.ts'
 
+/** What `runCall` needs to serve one call. */
 export type CallInput = {
   readonly gateway: Gateway
-  /** The client's format. */
+  /** The client's protocol. */
   readonly protocol: ClientProtocol
-  /** The kind of call, as the log calls it. */
+  /** The kind of call, as named in the log. */
   readonly style: string
   readonly received: IncomingRequest
   readonly reply: ResponseWriter
 }
 
-/** Goes on when the function that served a call is over: an answer on its way. */
+/** An answer that continues after the serving function has returned, such as a stream. */
 export type OngoingAnswer = {
-  /** Its end is told the frame, once; perhaps at once. */
-  attach(frame: CallScope): void
+  /** Connects the answer to its call. The answer then calls `finish` or `fail` once, possibly at once. */
+  attach(scope: CallScope): void
 }
 
-/** Resolves when all of it is over, whichever way. */
+/** Serves one call. Resolves when it is over, with or without success; rejects only if error handling itself throws. */
 export const runCall = (
   { gateway, protocol, style, received, reply }: CallInput,
-  // biome-ignore lint/suspicious/noConfusingVoidType: a call that does not last returns nothing
+  // biome-ignore lint/suspicious/noConfusingVoidType: a call without an ongoing answer returns nothing
   serve: (stop: Cancellation, record: Recorder) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
   const stop = new Cancellation()
@@ -37,14 +38,14 @@ export const runCall = (
   return new CallScope({ gateway, protocol, reply }, stop, record).run(serve(stop, record))
 }
 
-/** Lasts as long as the answer: whatever it names is kept in memory until then. */
+/** The state of one call. It lives as long as the answer, so it holds no more than it needs. */
 export class CallScope {
   readonly #gateway: Gateway
   readonly #protocol: ClientProtocol
   readonly #reply: ResponseWriter
   readonly #stop: Cancellation
   readonly #record: Recorder
-  #resolve: (how: void | Promise<void>) => void = () => {}
+  #resolve: (result: void | Promise<void>) => void = () => {}
 
   constructor(
     { gateway, protocol, reply }: Pick<CallInput, 'gateway' | 'protocol' | 'reply'>,
@@ -58,28 +59,29 @@ export class CallScope {
     this.#record = record
   }
 
-  /** The one promise there is for a call that lasts: one that waits for another, or a function that does, keeps half a KB. */
+  /** Resolves when the call is over. A long call has only this promise: an async function in between costs half a KB. */
   // biome-ignore lint/suspicious/noConfusingVoidType: as above
   run(served: Promise<OngoingAnswer | void>): Promise<void> {
     return new Promise((resolve) => {
       this.#resolve = resolve
       served.then(
-        (lasting) => (lasting ? lasting.attach(this) : this.finish()),
+        (ongoing) => (ongoing ? ongoing.attach(this) : this.finish()),
         (error) => this.fail(error),
       )
     })
   }
 
+  /** Ends the call. */
   finish(): void {
     this.#gateway.activeCalls.delete(this.#stop)
     this.#stop.onCancel(nothing)
     this.#resolve()
   }
 
-  /** It ends by a mistake of ours. */
+  /** Ends the call because of an internal error. */
   fail(error: unknown): void {
     try {
-      this.#confess(error)
+      this.#respondWithError(error)
     } catch (another) {
       this.#resolve(Promise.reject(another))
     } finally {
@@ -87,13 +89,13 @@ export class CallScope {
     }
   }
 
-  #confess(error: unknown): void {
+  #respondWithError(error: unknown): void {
     const record = this.#record
     this.#gateway.emit({ event: 'error', id: record.id, error })
-    const failure = fail('internal', 'The gateway made a mistake of its own; it is in its log under this request id.')
+    const failure = fail('internal', 'Internal gateway error. See the gateway log for this request ID.')
     if (record.ended) return
     if (record.responseStarted) this.#reply.cut()
-    else writeError(this.#protocol, this.#reply, record, failure, 0)
+    else writeError({ protocol: this.#protocol, reply: this.#reply, record }, failure, 0)
     record.end('refused', statusOf(failure), failure)
   }
 }

@@ -4,7 +4,7 @@ import { stillWorld } from '../../../test/support/still-world.ts'
 import type { Failure } from '../../core/failure.ts'
 import { ActiveCalls, Cancellation } from './cancellation.ts'
 
-/** Requests with their limits (ms), all begun now, and what stopped each. */
+/** Starts requests with these limits (ms); returns why each was cancelled. */
 const begun = (limits: readonly number[]) => {
   const world = stillWorld()
   const live = new ActiveCalls()
@@ -19,7 +19,7 @@ const begun = (limits: readonly number[]) => {
   return { world, live, stops, stopped }
 }
 
-test('live: each is stopped in its time, by one timer', async () => {
+test('active calls: each is cancelled at its deadline, by one timer', async () => {
   const { world, stopped } = begun([30, 10, 20, 0, 10])
   assert.equal(world.timers(), 1)
   await world.pass(9)
@@ -37,7 +37,7 @@ test('live: each is stopped in its time, by one timer', async () => {
   assert.equal(world.timers(), 0)
 })
 
-test('live: who has ended is not stopped, and with the last one the timer goes', async () => {
+test('active calls: a finished call is not cancelled, and the last one removes the timer', async () => {
   const { world, live, stops, stopped } = begun([10, 20])
   const [first, second] = stops
   assert.ok(first && second)
@@ -49,7 +49,7 @@ test('live: who has ended is not stopped, and with the last one the timer goes',
   assert.equal(world.timers(), 0)
 })
 
-test('live: one that cannot be stopped keeps no other from it', async () => {
+test('active calls: a cancel handler that throws does not stop the others', async () => {
   const { world, stops, stopped } = begun([10, 10, 10, 20])
   stops[1]?.onCancel(() => {
     throw new Error('a bug')

@@ -1,44 +1,49 @@
+/** Cancellation of calls in progress: by their clients, by their deadlines or by shutdown. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { World } from '../../core/world.ts'
 import { NEVER, SharedTimer, type TimerClient } from './shared-timer.ts'
 
-const late = (ms: number): Failure => fail('deadline', `The answer was not complete within ${ms / 1000} s.`)
+const deadlineExceeded = (ms: number): Failure => fail('deadline', `The answer was not complete within ${ms / 1000} s.`)
 
-/** The one way a request is stopped from outside: its client left, its time is over, the process ends. The first reason stands. */
+/** Cancels one request: the client left, the deadline passed or the process is shutting down. Keeps the first reason. */
 export class Cancellation implements TimerClient {
   place = -1
-  /** When its time is over, in ms of the monotonic clock, and how long it was. */
+  /** The deadline in ms of the monotonic clock. */
   until = NEVER
+  /** The time limit in ms that led to the deadline. */
   limit = 0
   #reason: Failure | null = null
-  #run: (reason: Failure) => void = () => {}
+  #handler: (reason: Failure) => void = () => {}
 
+  /** Why the request was cancelled; null: it was not. */
   get reason(): Failure | null {
     return this.#reason
   }
 
+  /** Cancels the request. Ignored if it is already cancelled. */
   cancel(reason: Failure): void {
     if (this.#reason) return
     this.#reason = reason
-    this.#run(reason)
+    this.#handler(reason)
   }
 
-  /** What stopping means at this moment. Runs at once if it has been stopped already; a later one replaces it. */
-  onCancel(run: (reason: Failure) => void): void {
-    this.#run = run
-    if (this.#reason) run(this.#reason)
+  /** Sets the handler, in place of the previous one. Calls it at once if the request is already cancelled. */
+  onCancel(handler: (reason: Failure) => void): void {
+    this.#handler = handler
+    if (this.#reason) handler(this.#reason)
   }
 
+  /** Cancels the request because its deadline has passed. */
   onDeadline(): void {
-    this.cancel(late(this.limit))
+    this.cancel(deadlineExceeded(this.limit))
   }
 
-  /** Its answer is here: what is still to be done has no limit. */
+  /** Removes the deadline, after the answer is complete. The remaining work has no limit. */
   clearDeadline(): void {
     this.until = NEVER
   }
 
-  /** Waits so many ms, or until stopped. */
+  /** Resolves after `ms` or on cancellation. Replaces the cancel handler. */
   sleep(world: World, ms: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = world.later(ms, resolve)
@@ -50,12 +55,12 @@ export class Cancellation implements TimerClient {
   }
 }
 
-/** Every request under way, and the time each may take. */
+/** All calls in progress and their deadlines. */
 export class ActiveCalls extends SharedTimer<Cancellation> {
-  /** What they wait for in between: signs of life, the end of a silence. */
+  /** The shared timer for the timeouts of attempts and streams. */
   readonly timers = new SharedTimer<TimerClient>()
 
-  /** Stops it after so many ms (0: never), if it has not left before. */
+  /** Cancels the call after `ms` if it is still in progress. 0: no deadline. */
   startDeadline(world: World, stop: Cancellation, ms: number): void {
     if (ms <= 0) return
     stop.limit = ms

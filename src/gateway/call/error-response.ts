@@ -1,4 +1,4 @@
-/** An error as the client's style has it: status, headers and body, in one place for the whole gateway. */
+/** Error responses in the client's API style: status, headers and body. */
 
 import type { Failure } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
@@ -6,19 +6,22 @@ import type { AttemptSummary, ClientProtocol } from '../../core/protocol.ts'
 import { comeBack, statusOf } from '../../policy/reply/final-error.ts'
 import { retryNeutral } from './retry-neutral-text.ts'
 
+/** A complete error response. */
 export type ErrorResponse = {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
+/** The facts about the request that an error response reports. */
 export type ErrorContext = {
   readonly requestId: string
-  /** ms until another try could go better: 0 is now, null never as things stand. */
+  /** ms until a retry may succeed. 0: now; null: not with the current configuration. */
   readonly soonest: number | null
   readonly attempts?: readonly AttemptSummary[]
 }
 
+/** Encodes a failure for the client, with its retry hints. */
 export const errorResponse = (
   protocol: ClientProtocol,
   failure: Failure,
@@ -38,18 +41,24 @@ export const errorResponse = (
   }
 }
 
-/** Nobody upstream was asked. */
-export const UNTRIED = { 'x-headgate-attempts': '0' } as const
+/** Where `sendError` sends an error. */
+export type ErrorRecipient = {
+  readonly protocol: ClientProtocol
+  readonly reply: ResponseWriter
+  readonly requestId: string
+}
 
-/** Says no to a call that goes no further, with these headers beside the refusal's own. */
+/** Sends a failure as the complete response. `extraHeaders` are added to the error's own. */
 export const sendError = (
-  protocol: ClientProtocol,
-  reply: ResponseWriter,
+  { protocol, reply, requestId }: ErrorRecipient,
   failure: Failure,
-  requestId: string,
-  more: Readonly<Record<string, string>> = {},
+  extraHeaders: Readonly<Record<string, string>> = {},
 ): void => {
   const { status, headers, body } = errorResponse(protocol, failure, { requestId, soonest: null })
-  reply.head(status, { ...headers, ...more })
+  reply.head(status, { ...headers, ...extraHeaders })
   reply.end(body)
 }
+
+/** Sends a failure of a request for which no upstream attempt was made. */
+export const sendUntried = (recipient: ErrorRecipient, failure: Failure): void =>
+  sendError(recipient, failure, { 'x-headgate-attempts': '0' })

@@ -1,4 +1,4 @@
-/** A bug of ours in the middle of an answer: whatever was claimed is given back, and no hole is left in what the client reads. */
+/** Internal errors during an answer: permits are released, and the client never receives an answer with a gap. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Bench, bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
@@ -21,9 +21,7 @@ const broken = {
 const put = (
   { gateway }: Bench,
   protocol: ClientProtocol,
-  stream: boolean,
-  reply = new CapturedReply(),
-  model = 'a/m',
+  { stream = true, reply = new CapturedReply(), model = 'a/m' } = {},
 ): CapturedReply => {
   const body = JSON.stringify({ model, input: 'hello', stream })
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
@@ -31,7 +29,7 @@ const put = (
   return reply
 }
 
-/** The one call upstream, in the middle of its stream. */
+/** The only upstream call, in the middle of its stream. */
 const midStream = async ({ world }: Bench): Promise<Asked> => {
   await world.settle()
   const [asked] = world.calls
@@ -43,7 +41,7 @@ const midStream = async ({ world }: Bench): Promise<Asked> => {
 }
 
 for (const [what, fault] of Object.entries(broken))
-  test(`a bug while ${what}: the attempt is over for circuits, keys and the upstream`, async () => {
+  test(`internal error while ${what}: the attempt ends for circuits, keys and the upstream`, async () => {
     const a = instance('a')
     const here = bench([a], (asked) => {
       const stream = asked.headers.accept === 'text/event-stream'
@@ -51,7 +49,7 @@ for (const [what, fault] of Object.entries(broken))
       asked.send(stream ? `${said.role()}${said.chunk({ content: 'Hello' })}` : said.chat('Hello'))
       if (!stream) asked.end()
     })
-    const reply = put(here, { ...protocols['openai-responses'], ...fault }, !('encodeAnswer' in fault))
+    const reply = put(here, { ...protocols['openai-responses'], ...fault }, { stream: !('encodeAnswer' in fault) })
     await here.world.settle()
     await reply.done
     const { health: board } = here.gateway
@@ -65,8 +63,8 @@ for (const [what, fault] of Object.entries(broken))
     assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
   })
 
-/** Its streams cannot be written where this is said. */
-const stumbles = (text: string): ClientProtocol => {
+/** A protocol whose stream encoder throws at this text. */
+const throwsAt = (text: string): ClientProtocol => {
   const { 'openai-responses': whole } = protocols
   return {
     ...whole,
@@ -82,17 +80,17 @@ const stumbles = (text: string): ClientProtocol => {
   }
 }
 
-test('a bug at one piece of a stream: it breaks off there, and what comes later does not follow as if nothing were missing', async () => {
+test('internal error in a stream: it breaks off there, and later events are not sent', async () => {
   const a = instance('a')
   const here = bench([a], () => {})
-  const reply = put(here, stumbles('two'), true)
+  const reply = put(here, throwsAt('two'))
   await here.world.settle()
   const [asked] = here.world.calls
   assert.ok(asked)
   asked.head(200, { 'content-type': 'text/event-stream' })
   asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
   await here.world.settle()
-  // The edge hears of it, and says so in the log.
+  // The error propagates to the edge, which logs it.
   assert.throws(() => asked.send(said.chunk({ content: 'two' })), /a bug/)
   asked.send(`${said.chunk({ content: 'three' })}${said.chunk({}, 'stop')}${said.done}`)
   asked.end()
@@ -105,7 +103,7 @@ test('a bug at one piece of a stream: it breaks off there, and what comes later 
   assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
 })
 
-test('a bug at the last words of a stream: the connection is cut, which no client takes for an end', async () => {
+test('internal error at the end of a stream: the connection is reset, so that no client sees a complete answer', async () => {
   const a = instance('a')
   const here = bench([a], () => {})
   const { 'openai-responses': whole } = protocols
@@ -116,7 +114,7 @@ test('a bug at the last words of a stream: the connection is cut, which no clien
       return { push: (passing) => writer.push(passing), end: bug, keepAlive: () => writer.keepAlive() }
     },
   }
-  const reply = put(here, protocol, true)
+  const reply = put(here, protocol)
   const asked = await midStream(here)
   assert.throws(() => asked.end(), /a bug/)
   await reply.done
@@ -125,13 +123,13 @@ test('a bug at the last words of a stream: the connection is cut, which no clien
   assert.equal(here.world.timers(), 0)
 })
 
-test('a bug where the last words of a stream are taken: it is over all the same', async () => {
+test('internal error in the response writer at the end of a stream: the call still ends', async () => {
   const a = instance('a')
   const here = bench([a], () => {})
   class Broken extends CapturedReply {
     override end = bug
   }
-  const reply = put(here, protocols['openai-responses'], true, new Broken())
+  const reply = put(here, protocols['openai-responses'], { reply: new Broken() })
   const asked = await midStream(here)
   assert.throws(() => asked.end(), /a bug/)
   await here.world.settle()
@@ -140,7 +138,7 @@ test('a bug where the last words of a stream are taken: it is over all the same'
   assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
 })
 
-test('a bug where another goes on with a stream: it breaks off there, and nobody but us is charged', async () => {
+test('internal error in a continued stream: it breaks off there, and no target is charged', async () => {
   const takesPrefill = { protocol: 'openai-chat', body: (body: JsonObject) => body } as const
   const [a, b] = [instance('a'), instance('b', ['k1'], { supportsPrefill: takesPrefill })]
   const play2 = (asked: Asked) => {
@@ -149,7 +147,7 @@ test('a bug where another goes on with a stream: it breaks off there, and nobody
     if (asked.url.startsWith('http://a.')) asked.end()
   }
   const here = bench([a, b], play2, { stream: { continue: true } })
-  const reply = put(here, stumbles('two'), true, new CapturedReply(), 'anything')
+  const reply = put(here, throwsAt('two'), { model: 'anything' })
   await here.world.settle()
   assert.match(reply.text, /event: response\.failed/)
   assert.equal(reply.over, 'ended')
@@ -165,7 +163,7 @@ test('a bug where another goes on with a stream: it breaks off there, and nobody
   assert.equal(here.world.timers(), 0)
 })
 
-test('who leaves as the words before a break are written is no mistake of ours', async () => {
+test('a client that disconnects just before a break causes no internal error', async () => {
   const a = instance('a')
   const here = bench([a], () => {})
   class Leaving extends CapturedReply {
@@ -175,7 +173,7 @@ test('who leaves as the words before a break are written is no mistake of ours',
       return room
     }
   }
-  const reply = put(here, protocols['openai-responses'], true, new Leaving())
+  const reply = put(here, protocols['openai-responses'], { reply: new Leaving() })
   await here.world.settle()
   const [asked] = here.world.calls
   assert.ok(asked)
@@ -191,15 +189,15 @@ test('who leaves as the words before a break are written is no mistake of ours',
   )
 })
 
-test('a bug while an answer is read, before anything of it has gone out: another is asked', async () => {
+test('internal error while decoding, before output is sent: the next target is tried', async () => {
   const here = bench([instance('a'), instance('b')], (asked) => {
     if (asked.url.startsWith('http://b.')) return play.json(asked, 200, said.chat('Hello'))
-    // The next thing the reader asks of these bytes throws, as a decoder with a bug would.
+    // Reading these bytes throws, as a decoder with a bug would.
     asked.head(200, { 'content-type': 'application/json' })
     const nonsense = { length: 1 } as unknown as Uint8Array
     assert.throws(() => asked.listener.bytes(nonsense))
   })
-  const reply = put(here, protocols['openai-responses'], false)
+  const reply = put(here, protocols['openai-responses'], { stream: false })
   await reply.done
   assert.equal(reply.status, 200)
   assert.match(String(reply.headers['x-headgate-trail']), /^a#k1:malformed, b#k1:200$/)

@@ -1,4 +1,4 @@
-/** What is written down of one call while it is served, and how it ends when nobody could answer it. */
+/** Records one call while it is served, and writes its error response if it fails. */
 
 import type { Usage } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
@@ -12,55 +12,58 @@ import type { RouterDeps } from '../gateway.ts'
 import { errorResponse } from './error-response.ts'
 import type { TokenUsage } from './usage.ts'
 
-type Teller = Pick<RouterDeps, 'world' | 'emit'>
+type RecorderDeps = Pick<RouterDeps, 'world' | 'emit'>
 
-/** What happens to one request, written down once: the log line, the metrics and the headers are folds of it. */
+/** The trace of one request. The log line, the metrics and the response headers are derived from it. */
 export class Recorder {
   readonly id: string
-  readonly #gateway: Teller
-  #facts: TraceEvent[] = []
+  readonly #gateway: RecorderDeps
+  #events: TraceEvent[] = []
   #dropped: readonly string[] = []
   #answeredBy: { readonly provider: string; readonly model: string } | null = null
-  /** The head has gone out: an error can no longer be a response of its own. */
+  /** The header block has been sent, so an error can no longer become the response. */
   responseStarted = false
   ended = false
 
-  /** `style`: the kind of call, as the log calls it. */
-  constructor(gateway: Teller, received: IncomingRequest, style: string) {
+  /** `style`: the kind of call, as named in the log. */
+  constructor(gateway: RecorderDeps, received: IncomingRequest, style: string) {
     this.#gateway = gateway
     this.id = received.id
     const at = gateway.world.now()
     const client = received.clientKey ? { client: received.clientKey } : {}
-    this.#facts.push({ type: 'received', at, id: received.id, style, model: '', stream: false, ...client })
+    this.#events.push({ type: 'received', at, id: received.id, style, model: '', stream: false, ...client })
   }
 
+  /** The events so far, in order. */
   get trace(): Trace {
-    return this.#facts
+    return this.#events
   }
 
-  /** What the request turned out to ask, once it could be read. */
+  /** Adds the model and the streaming flag, after the request is parsed. */
   received(model: string, stream: boolean): void {
-    const first = this.#facts[0]
-    if (first?.type === 'received') this.#facts[0] = { ...first, model, stream }
+    const first = this.#events[0]
+    if (first?.type === 'received') this.#events[0] = { ...first, model, stream }
   }
 
-  note(fact: TraceEvent): void {
-    this.#facts.push(fact)
+  /** Appends an event. */
+  note(event: TraceEvent): void {
+    this.#events.push(event)
   }
 
-  /** Nothing is noted for a while: a list that was added to has room for seventeen. */
+  /** Frees the spare capacity of the event list, before a long stream. */
   releaseDetails(): void {
-    this.#facts = this.#facts.slice()
+    this.#events = this.#events.slice()
   }
 
-  answeredBy(won: { readonly target: Target; readonly prepared: { readonly dropped: readonly string[] } }): void {
-    const { instance, model } = won.target.candidate
+  /** Records the target that answered, and what of the request it was not sent. */
+  answeredBy(routed: { readonly target: Target; readonly prepared: { readonly dropped: readonly string[] } }): void {
+    const { instance, model } = routed.target.candidate
     this.#answeredBy = { provider: instance.id, model }
-    this.#dropped = won.prepared.dropped
+    this.#dropped = routed.prepared.dropped
     if (this.#dropped.length > 0) this.note({ type: 'dropped', paths: this.#dropped })
   }
 
-  /** Output the client's format has no place for, by its path: `output.image`. Whether it is the first of its kind. */
+  /** Records output that the client's protocol cannot carry, by its path (`output.image`). Returns false if already recorded. */
   lostOutput(path: string): boolean {
     if (this.#dropped.includes(path)) return false
     this.#dropped = [...this.#dropped, path]
@@ -68,26 +71,29 @@ export class Recorder {
     return true
   }
 
+  /** Records the upstream's token count, if there is one. */
   usage(usage: Usage | null): void {
     if (usage) this.used({ usage })
   }
 
+  /** Records token usage, counted or estimated. */
   used(used: TokenUsage): void {
     this.note({ type: 'usage', ...used })
   }
 
+  /** The `x-headgate-*` response headers, from the events so far. */
   headers(): { readonly [name: string]: string } {
     let attempts = 0
     let last: Extract<TraceEvent, { type: 'attempt' }> | undefined
-    for (const fact of this.#facts)
-      if (fact.type === 'attempt') {
+    for (const event of this.#events)
+      if (event.type === 'attempt') {
         attempts++
-        last = fact
+        last = event
       }
     // An error reports the last attempt.
     const by = this.#answeredBy ?? last
     const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
-    const line = trail(this.#facts)
+    const line = trail(this.#events)
     const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts) }
     if (by) {
       headers['x-headgate-provider'] = printable(by.provider)
@@ -98,75 +104,75 @@ export class Recorder {
     return headers
   }
 
+  /** Ends the trace and emits it. Later calls are ignored. */
   end(how: (TraceEvent & { type: 'ended' })['how'], status: number, failure?: Failure): void {
     if (this.ended) return
     this.ended = true
-    const attempted = this.#answeredBy ? undefined : this.#facts.findLast((fact) => fact.type === 'attempt')
+    const attempted = this.#answeredBy ? undefined : this.#events.findLast((event) => event.type === 'attempt')
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...(failure && { failure }) })
-    this.#gateway.emit({ event: 'request', exchange: this.#facts })
+    this.#gateway.emit({ event: 'request', exchange: this.#events })
   }
 }
 
-/** Longest value of a header of ours: proxies refuse heads of more than a few thousand bytes. */
-const LONGEST = 1_024
+/** Maximum length of a response header value. Proxies reject header blocks of more than a few thousand bytes. */
+const MAX_HEADER_LENGTH = 1_024
 
 const VISIBLE = /^[\x20-\x7e]*$/
 
-/** A header's value in visible ASCII (RFC 9110, section 5.5): names come from clients and from configuration. */
+/** Encodes a header value as visible ASCII (RFC 9110, section 5.5), at most 1,024 characters. */
 export const printable = (value: string): string => {
-  if (value.length <= LONGEST && VISIBLE.test(value)) return value
+  if (value.length <= MAX_HEADER_LENGTH && VISIBLE.test(value)) return value
   const safe = value.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char.isWellFormed() ? char : '\ufffd'))
-  return safe.length > LONGEST ? `${safe.slice(0, LONGEST - 3)}...` : safe
+  return safe.length > MAX_HEADER_LENGTH ? `${safe.slice(0, MAX_HEADER_LENGTH - 3)}...` : safe
 }
 
-/** Room for the count of paths that are left out. */
+/** Space reserved for the count of omitted paths. */
 const COUNT_LENGTH = ', ... +9999999'.length
 
 /**
- * Paths as a comma list of at most 1,024 characters. What does not fit is counted at its end: `a, b, ... +37`. A first
- * path that is too long by itself is cut and ends in `...`.
+ * Paths as a comma-separated list of at most 1,024 characters. Omitted paths are counted at the end: `a, b, ... +37`. A
+ * first path that is too long is truncated and ends in `...`.
  */
 export const droppedLine = (paths: readonly string[]): string => {
-  const whole = paths.map(printable)
-  let line = whole[0]?.slice(0, LONGEST - COUNT_LENGTH) ?? ''
-  if (whole[0] !== undefined && line.length < whole[0].length) line = `${line.slice(0, -3)}...`
-  for (const [index, path] of whole.entries()) {
+  const values = paths.map(printable)
+  let line = values[0]?.slice(0, MAX_HEADER_LENGTH - COUNT_LENGTH) ?? ''
+  if (values[0] !== undefined && line.length < values[0].length) line = `${line.slice(0, -3)}...`
+  for (const [index, path] of values.entries()) {
     if (index === 0) continue
-    const isLast = index === whole.length - 1
-    const room = isLast ? LONGEST : LONGEST - COUNT_LENGTH
-    if (line.length + 2 + path.length > room) return `${line}, ... +${whole.length - index}`
+    const isLast = index === values.length - 1
+    const room = isLast ? MAX_HEADER_LENGTH : MAX_HEADER_LENGTH - COUNT_LENGTH
+    if (line.length + 2 + path.length > room) return `${line}, ... +${values.length - index}`
     line += `, ${path}`
   }
   return line
 }
 
-/** The client is told, and it is written down that it was. */
-export const writeAndRecordError = (
-  protocol: ClientProtocol,
-  reply: ResponseWriter,
-  record: Recorder,
-  failure: Failure,
-  soonest: number | null,
-): void => {
-  writeError(protocol, reply, record, failure, soonest)
-  record.end('refused', statusOf(failure), failure)
+/** Where an error response is written and recorded. */
+export type RecordedReply = {
+  readonly protocol: ClientProtocol
+  readonly reply: ResponseWriter
+  readonly record: Recorder
 }
 
-/** An error as the whole answer. */
+/** Writes a failure as the complete response and ends the record. `soonest`: as in `ErrorContext`. */
+export const writeAndRecordError = (to: RecordedReply, failure: Failure, soonest: number | null): void => {
+  writeError(to, failure, soonest)
+  to.record.end('refused', statusOf(failure), failure)
+}
+
+/** Writes a failure as the complete response. */
 export const writeError = (
-  protocol: ClientProtocol,
-  reply: ResponseWriter,
-  record: Recorder,
+  { protocol, reply, record }: RecordedReply,
   failure: Failure,
   soonest: number | null,
 ): void => {
-  const refusal = errorResponse(protocol, failure, {
+  const response = errorResponse(protocol, failure, {
     requestId: record.id,
     soonest,
     attempts: attemptsOf(record.trace),
   })
   record.responseStarted = true
-  reply.head(refusal.status, { ...record.headers(), ...refusal.headers })
-  reply.end(refusal.body)
+  reply.head(response.status, { ...record.headers(), ...response.headers })
+  reply.end(response.body)
 }

@@ -15,13 +15,13 @@ const cases = [
 ] as const
 
 for (const [name, body] of cases)
-  test(`quiet: ${name}`, () => {
+  test(`retry-neutral: ${name}`, () => {
     const written = retryNeutral(JSON.stringify(body), false)
     assert.doesNotMatch(written, ALARMING)
     assert.deepEqual(JSON.parse(written), body)
   })
 
-test('quiet: reads the same and never alarms, whatever it says', () => {
+test('retry-neutral: any text parses to the same value and matches no retry word', () => {
   const words = fc.constantFrom(
     '429',
     '5',
@@ -53,7 +53,7 @@ test('quiet: reads the same and never alarms, whatever it says', () => {
   )
 })
 
-test('quiet: leaves what may be retried as it is', () => {
+test('retry-neutral: retryable errors are unchanged', () => {
   const body = '{"error":{"message":"429 rate limit"}}'
   assert.equal(retryNeutral(body, true), body)
 })

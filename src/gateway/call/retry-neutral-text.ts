@@ -1,30 +1,30 @@
 import { RETRY_WORDS } from '../../protocols/errors/openai-error.ts'
 
 /**
- * Several clients decide whether to come back by searching the raw text of an error for words and numbers (`RETRY_WORDS`).
- * An error that must not be retried is therefore written without them: a letter of each is put as its JSON escape, so
- * that whoever parses the body reads exactly what was meant, and whoever searches it finds nothing.
+ * Some clients decide whether to retry by searching the raw text of an error for words and numbers (`RETRY_WORDS`).
+ * In an error that must not be retried, one character of each match is replaced by its JSON escape. Parsers read the same
+ * text; text searches find no match.
  */
 export const retryNeutral = (json: string, retryable: boolean): string =>
-  retryable || !RETRY_WORDS.test(json) ? json : json.replace(STRINGS, quietString)
+  retryable || !RETRY_WORDS.test(json) ? json : json.replace(STRINGS, neutralString)
 
-/** Only inside strings: numbers and structure have no escapes. */
+/** JSON strings. Numbers and structure cannot be escaped. */
 const STRINGS = /"(?:[^"\\]|\\.)*"/gs
 
-/** Existing escapes are stepped over, so that no match begins inside one. */
-const ESCAPES_AND_ALARMS = new RegExp(String.raw`\\u[0-9a-f]{4}|\\.|${RETRY_WORDS.source}`, 'gi')
+/** Existing escapes match first, so that no retry word starts inside one. */
+const ESCAPES_AND_RETRY_WORDS = new RegExp(String.raw`\\u[0-9a-f]{4}|\\.|${RETRY_WORDS.source}`, 'gi')
 
-const quietString = (string: string): string => {
+const neutralString = (string: string): string => {
   if (!RETRY_WORDS.test(string)) return string
-  // The second letter: a digit escaped at the front would read as one number with those behind it.
-  const quieter = string.replace(ESCAPES_AND_ALARMS, (found) =>
+  // Escape the second character: an escape ending in digits, followed by the other digits, could match again.
+  const neutral = string.replace(ESCAPES_AND_RETRY_WORDS, (found) =>
     found.startsWith('\\') ? found : found.slice(0, 1) + escaped(found.slice(1, 2)) + found.slice(2),
   )
-  if (!RETRY_WORDS.test(quieter)) return quieter
-  // A match that spans an escape (a control character before digits): then every letter is put as one.
+  if (!RETRY_WORDS.test(neutral)) return neutral
+  // The match spans an escape, such as a control character before digits. Escape every character.
   return JSON.stringify(JSON.parse(string)).replace(/\\u[0-9a-f]{4}|\\.|[0-9a-z]/gi, (found) =>
     found.startsWith('\\') ? found : escaped(found),
   )
 }
 
-const escaped = (letter: string): string => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`
+const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`

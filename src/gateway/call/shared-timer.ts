@@ -1,91 +1,99 @@
 /**
- * The times that thousands wait for, on one timer: one for each of them would be a third of a KB, which an open stream
- * keeps, and longer to set than to ask all of them now and then.
+ * Many deadlines on one timer. A timer for each open stream would cost a third of a KB, and more time to set than an
+ * occasional scan of all deadlines.
  */
 import { type Indexed, IndexedSet } from '../../core/indexed-set.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
+/** The deadline of a client that waits for nothing. */
 export const NEVER = Number.POSITIVE_INFINITY
 
-/** Waits for a time. */
+/** An object with one deadline at a time. */
 export type TimerClient = Indexed & {
-  /** In ms of the monotonic clock. Set by `Alarms`. */
+  /** The deadline in ms of the monotonic clock. Set by `SharedTimer`. */
   until: number
-  /** It is time. What has come since `now` may not have been read yet. */
+  /** The deadline has passed. Data that arrived after `now` may not have been read yet. */
   onDeadline(now: number): void
 }
 
-/** To ask so many takes 1 µs and is done once a ms at most, twice as many once in two: a thousandth of the time. */
-const ASKED_A_MS = 128
+/**
+ * Clients per ms of minimum interval between scans. A scan of this many takes 1 µs, so that scanning takes a thousandth of
+ * the time at most.
+ */
+const CLIENTS_PER_MS = 128
 
-/** A timer that rings so much too late (ms) says that the process stood still. */
-const STOOD_STILL = 100
+/** A timer that fires this late (ms) means that the process was suspended or blocked. */
+const PROCESS_STALL = 100
 
-/** The timer is not moved when a sleeper goes or wishes to sleep longer: it rings too early then, and is set anew. */
+/**
+ * Runs `onDeadline` of each client after its deadline. The timer is not moved when a client leaves or postpones its
+ * deadline: it then fires early and is set again.
+ */
 export class SharedTimer<T extends TimerClient> extends IndexedSet<T> {
   #timer: Cancel | null = null
-  #set = NEVER
-  /** When all were last asked. */
-  #asked = Number.NEGATIVE_INFINITY
-  #asking = false
+  /** When the timer fires. */
+  #firesAt = NEVER
+  #lastScan = Number.NEGATIVE_INFINITY
+  #isScanning = false
 
-  /** Rings for it then; it is one of them from now on. */
-  set(world: World, one: T, until: number): void {
-    one.until = until
-    this.add(one)
+  /** Adds the client if needed and sets its deadline. */
+  set(world: World, client: T, until: number): void {
+    client.until = until
+    this.add(client)
     this.#arm(world, until)
   }
 
-  override delete(one: T): boolean {
-    one.until = NEVER
-    const was = super.delete(one)
+  /** Removes the client and its deadline. */
+  override delete(client: T): boolean {
+    client.until = NEVER
+    const wasPresent = super.delete(client)
     if (this.size === 0) this.#disarm()
-    return was
+    return wasPresent
   }
 
   #arm(world: World, until: number): void {
-    const at = Math.max(until, this.#asked + Math.floor(this.size / ASKED_A_MS))
-    if (at >= this.#set || this.#asking) return
+    const at = Math.max(until, this.#lastScan + Math.floor(this.size / CLIENTS_PER_MS))
+    if (at >= this.#firesAt || this.#isScanning) return
     this.#timer?.()
-    this.#set = at
-    this.#timer = world.later(Math.max(0, at - world.now()), () => this.#ring(world))
+    this.#firesAt = at
+    this.#timer = world.later(Math.max(0, at - world.now()), () => this.#onTimer(world))
   }
 
   #disarm(): void {
     this.#timer?.()
     this.#timer = null
-    this.#set = NEVER
+    this.#firesAt = NEVER
   }
 
-  #ring(world: World): void {
+  #onTimer(world: World): void {
     const now = world.now()
-    const late = now - this.#set
+    const delay = now - this.#firesAt
     this.#disarm()
-    if (late < STOOD_STILL) return this.#ask(world, now)
-    // What has come by now is read first: our standing still is nobody's silence. Nothing is sooner than that.
-    this.#set = Number.NEGATIVE_INFINITY
+    if (delay < PROCESS_STALL) return this.#scan(world, now)
+    // Read pending input first: a stall of this process is not silence of a peer. No deadline is earlier than this scan.
+    this.#firesAt = Number.NEGATIVE_INFINITY
     this.#timer = world.later(0, () => {
       this.#disarm()
-      this.#ask(world, now)
+      this.#scan(world, now)
     })
   }
 
-  /** Rings for those whose time was over by then. */
-  #ask(world: World, now: number): void {
-    this.#asking = true
+  /** Runs `onDeadline` of all clients whose deadline was at or before `now`. */
+  #scan(world: World, now: number): void {
+    this.#isScanning = true
     const due: T[] = []
-    for (const one of this) if (one.until <= now) due.push(one)
+    for (const client of this) if (client.until <= now) due.push(client)
     try {
-      for (const one of due) {
-        // The one before may have seen to it.
-        if (one.until > now) continue
-        one.until = NEVER
-        one.onDeadline(now)
+      for (const client of due) {
+        // A previous client may have changed this one's deadline.
+        if (client.until > now) continue
+        client.until = NEVER
+        client.onDeadline(now)
       }
-      this.#asked = now
+      this.#lastScan = now
     } finally {
-      // A bug of ours in one of them keeps no other from it: it rings again for them, at once.
-      this.#asking = false
+      // If one client throws, the timer fires again at once for the others.
+      this.#isScanning = false
       let first = NEVER
       for (const { until } of this) first = Math.min(first, until)
       this.#arm(world, first)

@@ -6,7 +6,7 @@ import { fail } from '../../core/failure.ts'
 import { summarize } from '../../core/trace-summary.ts'
 
 const WORDS = Array.from({ length: 400 }, (_, at) => `word${at % 7} `)
-/** What the text is by the estimate's own measure, give or take. */
+/** About the estimate of the text's tokens. */
 const ABOUT = 400 * 1.9
 const begun = (asked: Asked) => {
   asked.head(200, { 'content-type': 'text/event-stream' })
@@ -97,5 +97,5 @@ for (const [name, stream, plays, expected] of cases)
     if (!estimated) return assert.deepEqual([usage.input, usage.output], [7, 9])
     assert.ok(usage.input > 3 && usage.input < 20, `${usage.input}`)
     assert.ok(usage.output > ABOUT / 2 && usage.output < ABOUT * 2, `${usage.output}`)
-    assert.doesNotMatch(reply.text, /_tokens/, 'the client is told nothing that nobody counted')
+    assert.doesNotMatch(reply.text, /_tokens/, 'the client receives no estimated counts')
   })

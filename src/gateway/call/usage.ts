@@ -1,10 +1,11 @@
+/** Token usage of a call: the upstream's count, or an estimate where there is none. */
 import type { ChatRequest, Usage } from '../../core/chat.ts'
 import { estimateText, estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 
-/** Tokens of an answer. `estimated`: nobody counted them, or not to the end. */
+/** Tokens of an answer. `estimated`: the upstream sent no final count. */
 export type TokenUsage = { readonly usage: Usage; readonly estimated?: true }
 
-/** A question as far as it is counted: estimating it is not free, and hardly any answer comes without a count. */
+/** Estimates a request's input tokens on first use, because most answers include a count. */
 export class InputCount {
   #request: ChatRequest | null
   #tokens = 0
@@ -13,13 +14,13 @@ export class InputCount {
     this.#request = request
   }
 
-  /** About how many it is. */
+  /** The estimated number of input tokens. */
   get tokens(): number {
     this.count()
     return this.#tokens
   }
 
-  /** Counts it now, and keeps nothing else of it: for an answer that takes its time. */
+  /** Computes the estimate and releases the request. Called before a long stream, to save memory. */
   count(): void {
     if (!this.#request) return
     this.#tokens = estimateTokens(this.#request)
@@ -36,16 +37,16 @@ export type TokenSource = {
 }
 
 /** The upstream's count for a finished answer. Otherwise an estimate, marked as such; clients never receive estimates. */
-export const usageOf = (flow: TokenSource, asked: { readonly tokens: number }): TokenUsage => {
-  const told = flow.usage()
-  if (told && flow.finished()) return { usage: told }
-  const output = Math.max(told?.output ?? 0, tokensOf(flow.output()))
-  return { usage: { ...(told ?? { input: asked.tokens }), output }, estimated: true }
+export const usageOf = (source: TokenSource, input: { readonly tokens: number }): TokenUsage => {
+  const counted = source.usage()
+  if (counted && source.finished()) return { usage: counted }
+  const output = Math.max(counted?.output ?? 0, tokensOf(source.output()))
+  return { usage: { ...(counted ?? { input: input.tokens }), output }, estimated: true }
 }
 
-/** What was said of an answer: its length in UTF-16 code units, and its beginning. */
+/** A sample of an answer's output: its total length in UTF-16 code units, and its beginning. */
 export type OutputSample = { readonly length: number; readonly beginning: string }
 
-/** The rest is taken to be written like the beginning. */
+/** Extrapolates the token density of the beginning to the whole output. */
 const tokensOf = ({ length, beginning }: OutputSample): number =>
   beginning === '' ? 0 : Math.ceil((estimateText(beginning) * length) / beginning.length)

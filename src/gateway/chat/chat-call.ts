@@ -129,7 +129,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(question),
       settings: this.#settings,
       client: this.#holder,
-      onHeaders: (headers) => board.heard(target, headers),
+      onHeaders: (headers) => board.recordQuota(target, headers),
     })
   }
 
@@ -151,7 +151,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const body = this.#made.get(candidate)?.at(-1)?.prepared?.body ?? ''
     const named = this.#sealsNamed < MOST_NAMED ? sealsNamed(failure, body, seals) : []
     const { refusals } = this.#tools.health
-    for (const seal of named.length > 0 ? named : seals) refusals.noteSeal(candidate, seal)
+    for (const seal of named.length > 0 ? named : seals) refusals.noteSignature(candidate, seal)
     this.#adapted?.delete(candidate)
     if (named.length === 0 || named.length === seals.length) return false
     this.#sealsNamed++
@@ -184,7 +184,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   #askedOf(target: Target): InboundRequest {
     const question = this.#questionAt(target)
     const { candidate } = target
-    return this.#tools.health.refusals.concern(candidate) ? this.#adaptedFor(candidate, question) : question
+    return this.#tools.health.refusals.hasRecent(candidate) ? this.#adaptedFor(candidate, question) : question
   }
 
   /** Without what this model has refused of late; the same object for the same question. */
@@ -192,7 +192,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const before = this.#adapted?.get(candidate)
     if (before?.from === question) return before.to
     const { refusals } = this.#tools.health
-    const open = stripSignatures(question, (seal) => refusals.hasSeal(candidate, seal)) ?? question
+    const open = stripSignatures(question, (seal) => refusals.hasSignature(candidate, seal)) ?? question
     const to = { ...open, refused: (path: string) => refusals.hasMember(candidate, path) }
     this.#adapted ??= new Map()
     this.#adapted.set(candidate, { from: question, to })
@@ -248,10 +248,10 @@ const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
 const hedging = (board: UpstreamHealth, settings: Settings, { request }: InboundRequest): Hedging => {
   const way = request.stream ? 'streamed' : 'whole'
   return {
-    started: () => board.payForHedges(settings),
+    started: () => board.earnHedgeCredit(settings),
     after: (candidate) => board.hedgeAfter(candidate, way, settings),
     allowed: (late, client) => board.mayHedge(late, settings, client),
-    opened: (candidate, ms) => board.waited(candidate, way, ms),
+    opened: (candidate, ms) => board.recordOpeningTime(candidate, way, ms),
   }
 }
 

@@ -7,7 +7,7 @@ import type { Cancellation } from '../call/cancellation.ts'
 import { printable, type Recorder } from '../call/recorder.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { AttemptSpec } from '../routing/attempt-spec.ts'
-import { fallback, type RouteContext, type Routed, route } from '../routing/router.ts'
+import { fallbackEvent, type RouteContext, type Routed, route } from '../routing/router.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 import { chatAttempts } from './chat-call.ts'
 import type { ClientStream } from './client-stream.ts'
@@ -43,10 +43,10 @@ export const continuable = (tools: RouterDeps, call: Call, won: Routed): Continu
     seam: (before, after, failure) => {
       const { record, stream, turn } = call
       record.note({ type: 'continued', at: tools.world.now(), attempt: number, failure })
-      before.ticket.failed(failure)
+      before.permit.failed(failure)
       record.answeredBy(after)
       turn?.answeredBy(after.target, after.prepared, after.flow)
-      tools.emit(fallback(errand, before.target, after.target, failure))
+      tools.emit(fallbackEvent(errand, before.target, after.target, failure))
       const { instance, model } = after.target.candidate
       stream.remark(`continued provider=${printable(instance.id)} model=${printable(model)}`)
     },

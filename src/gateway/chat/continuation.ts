@@ -209,7 +209,7 @@ export class ContinuedFlow implements AnswerStream {
         this.#gap = null
         if (won && gap.reason) {
           won.flow.abort()
-          won.ticket.release()
+          won.permit.release()
         }
         if (gap.reason) return sink.end(gap.reason)
         if (!won) return sink.end(failure)

@@ -66,11 +66,11 @@ const serve = async (
     received.body.length > PIECE
       ? await parseLargeRequest(protocol, received, settings.limit, world.turn)
       : parseRequest(protocol, received.body, received.headers, settings.limit)
-  if (!asked.ok) return writeAndRecordError(protocol, client, record, asked.failure, null)
+  if (!asked.ok) return writeAndRecordError({ protocol, reply: client, record }, asked.failure, null)
   const { request } = asked.value
   record.received(request.model, request.stream)
   const begun = begin ? await begin(asked.value) : undefined
-  if (begun?.ok === false) return writeAndRecordError(protocol, client, record, begun.failure, null)
+  if (begun?.ok === false) return writeAndRecordError({ protocol, reply: client, record }, begun.failure, null)
   const { turn, reply } = begun?.value ?? { turn: undefined, reply: client }
   const question = {
     ...(turn?.question ?? asked.value),
@@ -78,7 +78,7 @@ const serve = async (
     ...(received.source && { raw: received.source }),
   }
   const plan = planFor(gateway, config, request.model)
-  if (!plan.ok) return writeAndRecordError(protocol, reply, record, plan.failure, null)
+  if (!plan.ok) return writeAndRecordError({ protocol, reply, record }, plan.failure, null)
 
   // Nobody waits for what is answered in the background; its silences are limited all the same.
   gateway.activeCalls.startDeadline(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
@@ -104,7 +104,7 @@ const serve = async (
       errand,
       chatAttempts(gateway, { question, settings, turn, holder: received.holder }),
     )
-    if (opened.ok) ends.won = { flow: opened.flow, ticket: opened.ticket }
+    if (opened.ok) ends.won = { flow: opened.flow, permit: opened.permit }
     const large = opened.ok && !stream && lengthOf(opened.flow) > PIECE
     if (large) await ownTurn(world.turn, true)
     const model = opened.ok ? opened.target.candidate.model : request.model
@@ -121,7 +121,7 @@ const serve = async (
       const failure = turn?.asClientError(opened.failure) ?? opened.failure
       if (!stream?.begun) {
         stream?.stop()
-        return writeAndRecordError(protocol, reply, record, failure, opened.soonest)
+        return writeAndRecordError({ protocol, reply, record }, failure, opened.soonest)
       }
       stream.refuse(protocol.encodeStream(context), failure, record.headers())
       return record.end('refused', statusOf(failure), failure)
@@ -156,7 +156,7 @@ const SOON_COUNTED = 2_048
 type Ends = {
   readonly stop: Cancellation
   readonly stream: ClientStream | null
-  won: Pick<Routed, 'flow' | 'ticket'> | null
+  won: Pick<Routed, 'flow' | 'permit'> | null
 }
 
 const end = ({ stop, stream, won }: Ends): void => {
@@ -164,7 +164,7 @@ const end = ({ stop, stream, won }: Ends): void => {
   stream?.stop()
   // Over long ago, save after a bug of ours.
   won?.flow.abort()
-  won?.ticket.release()
+  won?.permit.release()
 }
 
 /**
@@ -196,7 +196,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   /** How it ended; undefined: it has not. */
   #failure: Failure | null | undefined
 
-  constructor({ flow, ticket }: Routed, more: ContinuedFlow | null, stream: ClientStream, call: Served) {
+  constructor({ flow, permit: ticket }: Routed, more: ContinuedFlow | null, stream: ClientStream, call: Served) {
     this.#stop = call.stop
     this.#stream = stream
     this.#flow = flow
@@ -251,7 +251,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     const record = this.#record
     const more = this.#more
     try {
-      const held = more?.won.ticket ?? this.#ticket
+      const held = more?.won.permit ?? this.#ticket
       if (failure && failure.kind !== 'client_gone') held.failed(failure)
       else if (failure) held.release()
       else held.done()
@@ -261,7 +261,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       if (!failure) return record.end('answered', 200)
       record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
     } finally {
-      end({ stop: this.#stop, stream: this.#stream, won: { flow: this.#flow, ticket: this.#ticket } })
+      end({ stop: this.#stop, stream: this.#stream, won: { flow: this.#flow, permit: this.#ticket } })
     }
   }
 }
@@ -275,7 +275,7 @@ const whole = (
   body: string,
   { request, record }: Pick<InboundRequest, 'request'> & { readonly record: Recorder },
 ): void => {
-  won.ticket.done()
+  won.permit.done()
   record.used(usageOf(won.flow, new InputCount(request)))
   record.responseStarted = true
   reply.head(200, { 'content-type': 'application/json', ...record.headers() })
@@ -329,7 +329,7 @@ const leave = (
   if (opened.ok) {
     record.used(usageOf(opened.flow, new InputCount(request)))
     opened.flow.abort()
-    opened.ticket.release()
+    opened.permit.release()
   }
   stream?.stop()
   reply.cut()

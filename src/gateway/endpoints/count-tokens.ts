@@ -39,11 +39,11 @@ export const countTokens = (
     const config = gateway.config()
     const counted = { ...protocol, decodeRequest: counting.decodeRequest }
     const asked = await parseLargeRequest(counted, received, config.settings.limit, gateway.world.turn)
-    if (!asked.ok) return writeAndRecordError(protocol, reply, record, asked.failure, null)
+    if (!asked.ok) return writeAndRecordError({ protocol, reply, record }, asked.failure, null)
     const question = { ...asked.value, query: received.query }
     record.received(question.request.model, false)
     const plan = planFor(gateway, config, question.request.model)
-    if (!plan.ok) return writeAndRecordError(protocol, reply, record, plan.failure, null)
+    if (!plan.ok) return writeAndRecordError({ protocol, reply, record }, plan.failure, null)
 
     const bodies = counters(gateway, question, plan.value)
     const opened = await callForBody(watching(gateway), {
@@ -67,7 +67,7 @@ export const countTokens = (
     }
     if (opened.ok) record.answeredBy(opened)
     else if (stop.reason || isItsOwnFault(opened.failure))
-      return writeAndRecordError(protocol, reply, record, opened.failure, 0)
+      return writeAndRecordError({ protocol, reply, record }, opened.failure, 0)
     const own = opened.ok ? opened.flow.whole : null
     const body = own ?? JSON.stringify(counting.encodeAnswer(estimateTokens(question.request)))
     record.responseStarted = true

@@ -24,7 +24,7 @@ import { runCall } from '../call/call-lifecycle.ts'
 import { writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { type InboundRequest, ownHeaders } from '../upstream/outbound-request.ts'
+import { type InboundRequest, providerHeaders } from '../upstream/outbound-request.ts'
 import { readBody, readInTurns } from '../upstream/parse-request.ts'
 import { type Body, callForBody, type Read, type Sent } from './json-call.ts'
 
@@ -37,7 +37,7 @@ const protocol = protocols['openai-chat']
 export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> =>
   runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (stop, record) => {
     const refuse = (failure: Failure, soonest: number | null) =>
-      writeAndRecordError(protocol, reply, record, failure, soonest)
+      writeAndRecordError({ protocol, reply, record }, failure, soonest)
     const config = gateway.config()
     const asked = asEmbeddings(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
     if (!asked.ok) return refuse(asked.failure, null)
@@ -56,15 +56,15 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
       stop,
       record,
       prepare: (candidate) => prepareEmbeddings(asked.value, candidate),
-      heard: (target, headers) => gateway.health.heard(target, headers),
+      heard: (target, headers) => gateway.health.recordQuota(target, headers),
     })
     if (stop.reason?.kind === 'client_gone') {
-      if (opened.ok) opened.ticket.release()
+      if (opened.ok) opened.permit.release()
       reply.cut()
       return record.end('client_gone', statusOf(stop.reason), stop.reason)
     }
     if (!opened.ok) return refuse(explained(opened.failure, request), opened.soonest)
-    opened.ticket.done()
+    opened.permit.done()
     record.usage(opened.flow.usage())
     record.answeredBy(withIgnored(opened, request))
     const { answer, passes } = opened.value
@@ -117,7 +117,7 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
     headers: (key) => ({
       'content-type': 'application/json',
       accept: 'application/json',
-      ...ownHeaders(instance, key, auth),
+      ...providerHeaders(instance, key, auth),
     }),
     auth,
     body,

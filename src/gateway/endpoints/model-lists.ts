@@ -6,7 +6,7 @@ import { isObject, type Json, list, parseJson, text } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { utf8 } from '../../protocols/framing/utf8.ts'
-import { identityOf, ownHeaders } from '../upstream/outbound-request.ts'
+import { identityOf, providerHeaders } from '../upstream/outbound-request.ts'
 
 /** ms between fetches of a list that came, and of one that did not. */
 const FRESH = 10 * 60_000
@@ -64,7 +64,7 @@ export class ModelLists {
         ...(identity && { identity }),
         method: 'GET',
         url: instance.baseUrl + models.path,
-        headers: { accept: 'application/json', ...ownHeaders(instance, key) },
+        headers: { accept: 'application/json', ...providerHeaders(instance, key) },
         connectTimeout: LIMIT.time,
       },
       {

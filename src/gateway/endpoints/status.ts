@@ -90,7 +90,7 @@ type Circuit = { readonly state: State; readonly retryAt: number | null }
 /** The base URL: every key and model of the provider passes its circuit. */
 const endpointStatus = (board: UpstreamHealth, settings: Settings, instance: Instance) => {
   const circuit = circuitAt(board, settings, endpointId(instance))
-  return statusOf(board, circuit, board.gate(endpointId(instance)) !== undefined)
+  return statusOf(board, circuit, board.cooldown(endpointId(instance)) !== undefined)
 }
 
 /**
@@ -163,9 +163,9 @@ const statusOf = (board: UpstreamHealth, { state, retryAt }: Circuit, resting: b
 /** A model, and each key at it: a deployment. */
 const modelStatus = (board: UpstreamHealth, settings: Settings, target: Candidate) => ({
   id: target.model,
-  ...statusOf(board, modelCircuit(board, settings, target), board.gate(modelId(target)) !== undefined),
+  ...statusOf(board, modelCircuit(board, settings, target), board.cooldown(modelId(target)) !== undefined),
   keys: target.instance.keys.map((key) => {
-    const gate = board.gate(deploymentId({ candidate: target, key }))
+    const gate = board.cooldown(deploymentId({ candidate: target, key }))
     const { state, retryAt } = deploymentCircuit(board, settings, target, key)
     return {
       id: key.id,
@@ -179,9 +179,9 @@ const modelStatus = (board: UpstreamHealth, settings: Settings, target: Candidat
 const STATUSES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exhausted', 'suspended', 'disabled'])
 
 const keyStatus = (board: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
-  const own = board.gate(keyId(instance, key))
+  const own = board.cooldown(keyId(instance, key))
   // A limit holds for a key at a model; the key is limited when it is so at every model in use.
-  const perModel = models.map((model) => board.gate(deploymentId({ candidate: candidate(instance, model), key })))
+  const perModel = models.map((model) => board.cooldown(deploymentId({ candidate: candidate(instance, model), key })))
   const limited =
     perModel.length > 0 && perModel.every((gate) => gate?.why === 'rate_limited') ? perModel[0] : undefined
   const gate = own ?? limited

@@ -9,41 +9,41 @@ import { warmAfter } from '../../policy/health/slow-start.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 /** `answers`: of a deployment that answers well, but whose answers may be empty. */
-export type Scope = 'deployment' | 'model' | 'endpoint' | 'answers'
+export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'answers'
 
 /** `warm`: also to one that has just recovered and has its hands full. `early`: past an open circuit, as its early probe if one is due. `ignore`: whatever the circuits say. */
-export type Admission = 'normal' | 'warm' | 'early' | 'ignore'
+export type AdmissionMode = 'normal' | 'warm' | 'early' | 'ignore'
 
 /** How the last who may be asked is let in although its circuit is open. */
 export const PAST_OPEN = {
   fail: 'warm',
   probe: 'early',
   try: 'ignore',
-} as const satisfies Record<CircuitRules['whenAllOpen'], Admission>
+} as const satisfies Record<CircuitRules['whenAllOpen'], AdmissionMode>
 
 export type Phase = { readonly at: 'closed' | 'open' | 'half_open'; readonly retryAt: number | null }
 
-export type Refused = { readonly why: 'circuit' | 'warming'; readonly until: number | null }
+export type CircuitRefusal = { readonly why: 'circuit' | 'warming'; readonly until: number | null }
 
 /** What is known of one circuit. `closedAt`: when it closed after having been open. */
-type State = {
+type CircuitState = {
   breaker: circuit.Breaker
   underWay: number
   closedAt: number
   /** The claims that were committed last of those that end with this circuit. */
-  booked: Claims | null
+  booked: CircuitClaims | null
 }
 
 /** Permission of one circuit, to be handed back with the outcome. */
-type Claim = {
-  readonly scope: Scope
+type CircuitClaim = {
+  readonly scope: CircuitScope
   readonly id: string
-  readonly state: State
+  readonly state: CircuitState
   readonly rules: CircuitRules
   readonly pass: circuit.Pass
 }
 
-export type Claims = readonly Claim[]
+export type CircuitClaims = readonly CircuitClaim[]
 
 /** How many empty answers are too many (percent of so many at least): some questions have none, so more is put up with than of failures. */
 const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as const
@@ -51,7 +51,7 @@ const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as
 export class Circuits {
   readonly #world: World
   readonly #tell: (news: GatewayEvent) => void
-  readonly #states = new BoundedMap<State>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
+  readonly #states = new BoundedMap<CircuitState>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
   /** The rules for answers, made of these settings. */
   #answers: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 
@@ -61,12 +61,12 @@ export class Circuits {
   }
 
   /** Permission of all of a target's circuits, or which does not give it. */
-  claim(target: Target, circuits: CircuitRules, how: Admission): Claims | Refused {
+  claim(target: Target, circuits: CircuitRules, how: AdmissionMode): CircuitClaims | CircuitRefusal {
     if (how === 'ignore') return []
     const now = this.#world.now()
     const span = Math.min(circuits.slowStart, circuits.resetTimeout)
     // First all are asked, then all are told: a circuit further out must not spend a probe on what one further in refuses.
-    const claims: Claim[] = []
+    const claims: CircuitClaim[] = []
     const after: circuit.Breaker[] = []
     for (const [scope, id] of scopesOf(target)) {
       const state = this.#state(id)
@@ -89,7 +89,7 @@ export class Circuits {
   }
 
   /** Whether a circuit that is not closed is known to refuse, without claiming anything. */
-  refuses(target: Target, circuits: CircuitRules, how: Admission): Refused | null {
+  refuses(target: Target, circuits: CircuitRules, how: AdmissionMode): CircuitRefusal | null {
     if (how === 'ignore') return null
     const now = this.#world.now()
     for (const [scope, id] of scopesOf(target)) {
@@ -103,7 +103,7 @@ export class Circuits {
     return null
   }
 
-  #asked(breaker: circuit.Breaker, now: number, rules: CircuitRules, how: Admission) {
+  #asked(breaker: circuit.Breaker, now: number, rules: CircuitRules, how: AdmissionMode) {
     const early = how === 'early' && circuit.phase(breaker, now, rules).at === 'open'
     return early ? circuit.admitEarly(breaker, now, rules) : circuit.admit(breaker, now, rules)
   }
@@ -112,9 +112,9 @@ export class Circuits {
    * First content came. Gives the claims as they are from now on: those of one time are alike, so that they are one list,
    * which is kept as long as an answer goes on.
    */
-  commit(claims: Claims): Claims {
+  commit(claims: CircuitClaims): CircuitClaims {
     const now = this.#world.now()
-    const after: Claim[] = []
+    const after: CircuitClaim[] = []
     for (const claim of claims) {
       const { scope, id, state, rules } = claim
       const { breaker, pass } = circuit.commit(state.breaker, claim.pass, now, rules)
@@ -128,14 +128,14 @@ export class Circuits {
   }
 
   /** The answer is complete. */
-  complete(claims: Claims): void {
+  complete(claims: CircuitClaims): void {
     this.#end(claims, 'an answer completed', ({ state, pass, rules }, now) =>
       circuit.complete(state.breaker, pass, now, rules),
     )
   }
 
   /** It failed, and `counts` is charged for it. */
-  failed(claims: Claims, counts: Scope | null, why: string): void {
+  failed(claims: CircuitClaims, counts: CircuitScope | null, why: string): void {
     this.#end(claims, why, ({ scope, state, pass, rules }, now) =>
       scope === counts
         ? circuit.failed(state.breaker, pass, now, rules)
@@ -144,14 +144,14 @@ export class Circuits {
   }
 
   /** There is no verdict. */
-  release(claims: Claims): void {
+  release(claims: CircuitClaims): void {
     this.#end(claims, 'no verdict', ({ state, pass, rules }, now) => circuit.release(state.breaker, pass, now, rules))
   }
 
   /**
    * What `claim` would say when nobody else is left, without claiming anything. Who is still warming up is asked then.
    */
-  peek(target: Target, circuits: CircuitRules): Refused | null {
+  peek(target: Target, circuits: CircuitRules): CircuitRefusal | null {
     const how = PAST_OPEN[circuits.whenAllOpen]
     if (how === 'ignore') return null
     const now = this.#world.now()
@@ -177,7 +177,7 @@ export class Circuits {
     return circuit.counts(this.#breaker(id), this.#world.now(), rules)
   }
 
-  #end(claims: Claims, why: string, step: (claim: Claim, now: number) => circuit.Breaker): void {
+  #end(claims: CircuitClaims, why: string, step: (claim: CircuitClaim, now: number) => circuit.Breaker): void {
     const now = this.#world.now()
     for (const claim of claims) {
       claim.state.underWay--
@@ -185,13 +185,13 @@ export class Circuits {
     }
   }
 
-  #rules(scope: Scope, circuits: CircuitRules): CircuitRules {
+  #rules(scope: CircuitScope, circuits: CircuitRules): CircuitRules {
     if (scope !== 'answers') return circuits
     if (this.#answers?.of !== circuits) this.#answers = { of: circuits, rules: { ...circuits, ...EMPTY } }
     return this.#answers.rules
   }
 
-  #state(id: string): State {
+  #state(id: string): CircuitState {
     return (
       this.#states.get(id) ?? {
         breaker: circuit.closed(),
@@ -206,7 +206,7 @@ export class Circuits {
     return this.#states.get(id)?.breaker ?? circuit.closed()
   }
 
-  #change(scope: Scope, id: string, state: State, after: circuit.Breaker, why: string): void {
+  #change(scope: CircuitScope, id: string, state: CircuitState, after: circuit.Breaker, why: string): void {
     const from = state.breaker.at
     state.breaker = after
     if (from === after.at) return
@@ -215,7 +215,7 @@ export class Circuits {
   }
 }
 
-const areAlike = (some: Claims, others: Claims): boolean =>
+const areAlike = (some: CircuitClaims, others: CircuitClaims): boolean =>
   some.length === others.length &&
   some.every(({ state, rules, pass }, at) => {
     const other = others[at]
@@ -230,7 +230,7 @@ const isSame = (one: circuit.Pass, other: circuit.Pass): boolean =>
   one.early === other.early
 
 /** The circuits a target passes, widest first. */
-const scopesOf = (target: Target): readonly (readonly [Scope, string])[] => {
+const scopesOf = (target: Target): readonly (readonly [CircuitScope, string])[] => {
   const names = namesOf(target)
   const before = scopes.get(names)
   if (before) return before
@@ -244,7 +244,7 @@ const scopesOf = (target: Target): readonly (readonly [Scope, string])[] => {
   scopes.set(names, made)
   return made
 }
-const scopes = new WeakMap<Names, readonly (readonly [Scope, string])[]>()
+const scopes = new WeakMap<Names, readonly (readonly [CircuitScope, string])[]>()
 
 /** Ids of the three other kinds have one, two and three words, on one line. */
 const ANSWERS = 'answers\n'

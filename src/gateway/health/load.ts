@@ -17,11 +17,11 @@ const SAMPLES = 256
 /** The oldest is overwritten: `next` is where. */
 type Samples = { readonly values: number[]; next: number }
 
-type Load = { inFlight: number; requests: number }
+type KeyLoad = { inFlight: number; requests: number }
 
 export class UpstreamLoad {
   readonly #world: World
-  readonly #load = new Map<string, Load>()
+  readonly #load = new Map<string, KeyLoad>()
   /** Requests under way by instance, whichever its keys. */
   readonly #busy = new Map<string, number>()
   readonly #speed = new BoundedMap<Ewma>()
@@ -86,12 +86,12 @@ export class UpstreamLoad {
     return quantiles(this.#samples.get(instance.id)?.values ?? [], [0.5, 0.95])
   }
 
-  heard(target: Target, headers: HeaderLookup): void {
+  recordQuota(target: Target, headers: HeaderLookup): void {
     const quota = quotaIn(headers, this.#world.now(), this.#world.date())
     if (quota) this.#quotas.set(deploymentId(target), quota)
   }
 
-  left(target: Target): Limit | undefined {
+  remainingLimit(target: Target): Limit | undefined {
     const quota = this.#quotas.get(deploymentId(target))
     return quota && leftOf(quota, this.#world.now())
   }

@@ -18,7 +18,7 @@ export class Refusals {
   }
 
   /** Whether this model has refused anything of late. Comparing a request costs a look-up for each member of its messages. */
-  concern(candidate: Candidate): boolean {
+  hasRecent(candidate: Candidate): boolean {
     if (this.#untilAny.isEmpty) return false
     const until = this.#untilAny.get(modelId(candidate))
     return until !== undefined && until > this.#world.now()
@@ -34,11 +34,11 @@ export class Refusals {
   }
 
   /** A signature or sealed reasoning, identified by its length and its end. */
-  noteSeal(candidate: Candidate, seal: string): void {
+  noteSignature(candidate: Candidate, seal: string): void {
     this.#note(candidate, nameOfSeal(seal))
   }
 
-  hasSeal(candidate: Candidate, seal: string): boolean {
+  hasSignature(candidate: Candidate, seal: string): boolean {
     return this.#has(candidate, nameOfSeal(seal))
   }
 

@@ -7,7 +7,7 @@ import { earn, hedgeAfter, noCredit, spend, type Wait, waited } from '../../poli
 import { BoundedMap } from './bounded-map.ts'
 
 /** Whole answers take longer to open than streams: their waits are told apart. */
-export type Way = 'streamed' | 'whole'
+export type ResponseMode = 'streamed' | 'whole'
 
 export class RetryBudgets {
   readonly #world: World
@@ -32,7 +32,7 @@ export class RetryBudgets {
     return allowed
   }
 
-  payForHedges({ hedge }: Settings): void {
+  earnHedgeCredit({ hedge }: Settings): void {
     this.#credit = earn(this.#credit, hedge.percent)
   }
 
@@ -43,11 +43,11 @@ export class RetryBudgets {
     return true
   }
 
-  hedgeAfter(candidate: Candidate, way: Way, { hedge }: Settings): number {
+  hedgeAfter(candidate: Candidate, way: ResponseMode, { hedge }: Settings): number {
     return hedgeAfter(this.#waits.get(waitsId(candidate, way)) ?? [], this.#world.now(), hedge.delay)
   }
 
-  waited(candidate: Candidate, way: Way, ms: number): void {
+  recordOpeningTime(candidate: Candidate, way: ResponseMode, ms: number): void {
     const id = waitsId(candidate, way)
     this.#waits.set(id, waited(this.#waits.get(id) ?? [], ms, this.#world.now()))
   }
@@ -57,4 +57,4 @@ export class RetryBudgets {
   }
 }
 
-const waitsId = (candidate: Candidate, way: Way): string => `${way} ${modelId(candidate)}`
+const waitsId = (candidate: Candidate, way: ResponseMode): string => `${way} ${modelId(candidate)}`

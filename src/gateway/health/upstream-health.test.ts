@@ -9,7 +9,7 @@ import type { Settings } from '../../core/settings.ts'
 import type { Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import { providersStatus } from '../endpoints/status.ts'
-import { type Admission, type AttemptPermit, UpstreamHealth } from './upstream-health.ts'
+import { type AdmissionMode, type AttemptPermit, UpstreamHealth } from './upstream-health.ts'
 
 const instanceOf = (keys: readonly string[]): Instance => ({
   id: 'p',
@@ -112,14 +112,14 @@ const recovered = async (circuit: Partial<Settings['circuit']> = {}) => {
     candidate: { instance, model, because: '', weight: 1 },
     key: instance.keys.find((key) => key.id === id) ?? assert.fail(),
   })
-  const try_ = (how: Admission = 'normal', target = at('a')) => board.admit(target, settings, how)
-  const open = (how: Admission = 'normal', target = at('a')): AttemptPermit => {
+  const try_ = (how: AdmissionMode = 'normal', target = at('a')) => board.admit(target, settings, how)
+  const open = (how: AdmissionMode = 'normal', target = at('a')): AttemptPermit => {
     const ticket = try_(how, target)
     assert.ok('failed' in ticket, JSON.stringify(ticket))
     return ticket
   }
   /** How many more are admitted now; all stay under way. */
-  const fill = (how: Admission = 'normal'): number => {
+  const fill = (how: AdmissionMode = 'normal'): number => {
     for (let n = 0; n < 2_000; n++) if ('why' in try_(how)) return n
     return Number.POSITIVE_INFINITY
   }

@@ -14,19 +14,19 @@ import type { counts } from '../../policy/health/breaker.ts'
 import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
 import type { Limit } from '../../policy/health/quota.ts'
 import { BoundedMap } from './bounded-map.ts'
-import { type Admission, Circuits, type Claims, type Phase } from './circuits.ts'
+import { type AdmissionMode, type CircuitClaims, Circuits, type Phase } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
 import { UpstreamLoad } from './load.ts'
 import { Refusals } from './refusals.ts'
-import { RetryBudgets, type Way } from './retry-budgets.ts'
+import { type ResponseMode, RetryBudgets } from './retry-budgets.ts'
 
-export { type Admission, PAST_OPEN } from './circuits.ts'
+export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
 
 /** Why a target may not be tried now. `until` in ms of the monotonic clock; null: nobody knows. `told`: the upstream itself said so. */
 export type Refusal = {
   readonly why: 'circuit' | 'warming' | CooldownReason
   readonly until: number | null
-  readonly told?: true
+  readonly fromUpstream?: true
 }
 
 /** An attempt's claim on its circuits and its key. The first of `done`, `failed` and `release` ends it; what comes after changes nothing. */
@@ -85,7 +85,7 @@ export class UpstreamHealth {
   }
 
   /** A claim on the target, or why it may not be tried now. Cool-downs always hold. */
-  admit(target: Target, { circuit }: Settings, how: Admission): AttemptPermit | Refusal {
+  admit(target: Target, { circuit }: Settings, how: AdmissionMode): AttemptPermit | Refusal {
     const shut = this.#shut(target)
     if (shut) return shut
     const claims = this.#circuits.claim(target, circuit, how)
@@ -95,7 +95,7 @@ export class UpstreamHealth {
   }
 
   /** What an attempt ended with; undefined: without a verdict. */
-  #ended(target: Target, claims: Claims, how: Failure | 'done' | undefined): void {
+  #ended(target: Target, claims: CircuitClaims, how: Failure | 'done' | undefined): void {
     if (how === undefined) {
       this.#gates.release(target)
       return this.#circuits.release(claims)
@@ -108,7 +108,7 @@ export class UpstreamHealth {
     this.#gates.failed(target, how)
   }
 
-  #committed(target: Target, claims: Claims, ms: number): Claims {
+  #committed(target: Target, claims: CircuitClaims, ms: number): CircuitClaims {
     const booked = this.#circuits.commit(claims)
     this.#gates.commit(target)
     this.#traffic.commit(target, ms)
@@ -119,10 +119,10 @@ export class UpstreamHealth {
   static readonly #Claim = class implements AttemptPermit {
     readonly #board: UpstreamHealth
     readonly #target: Target
-    #claims: Claims
+    #claims: CircuitClaims
     #over = false
 
-    constructor(board: UpstreamHealth, target: Target, claims: Claims) {
+    constructor(board: UpstreamHealth, target: Target, claims: CircuitClaims) {
       this.#board = board
       this.#target = target
       this.#claims = claims
@@ -155,7 +155,7 @@ export class UpstreamHealth {
   }
 
   /** What is known to keep `admit` from giving a claim, without taking one; null: it has to be asked. */
-  refuses(target: Target, { circuit }: Settings, how: Admission): Refusal | null {
+  refuses(target: Target, { circuit }: Settings, how: AdmissionMode): Refusal | null {
     return this.#shut(target) ?? this.#circuits.refuses(target, circuit, how)
   }
 
@@ -180,8 +180,8 @@ export class UpstreamHealth {
   }
 
   /** A request that could be hedged has come. */
-  payForHedges(settings: Settings): void {
-    this.#repeats.payForHedges(settings)
+  earnHedgeCredit(settings: Settings): void {
+    this.#repeats.earnHedgeCredit(settings)
   }
 
   /** Whether a hedge against this late deployment is allowed; if so, its cost is deducted. */
@@ -190,13 +190,13 @@ export class UpstreamHealth {
   }
 
   /** ms after which an attempt there is late. */
-  hedgeAfter(candidate: Candidate, way: Way, settings: Settings): number {
+  hedgeAfter(candidate: Candidate, way: ResponseMode, settings: Settings): number {
     return this.#repeats.hedgeAfter(candidate, way, settings)
   }
 
   /** An attempt there opened after so long (ms). */
-  waited(candidate: Candidate, way: Way, ms: number): void {
-    this.#repeats.waited(candidate, way, ms)
+  recordOpeningTime(candidate: Candidate, way: ResponseMode, ms: number): void {
+    this.#repeats.recordOpeningTime(candidate, way, ms)
   }
 
   inFlight(instance: Instance, key: ProviderKey): number {
@@ -213,13 +213,13 @@ export class UpstreamHealth {
   }
 
   /** The upstream answered with these headers; what they say of the key's limits is kept. */
-  heard(target: Target, headers: HeaderLookup): void {
-    this.#traffic.heard(target, headers)
+  recordQuota(target: Target, headers: HeaderLookup): void {
+    this.#traffic.recordQuota(target, headers)
   }
 
   /** The scarcest of the key's limits at this model; undefined: not known, or whole again since. */
-  left(target: Target): Limit | undefined {
-    return this.#traffic.left(target)
+  remainingLimit(target: Target): Limit | undefined {
+    return this.#traffic.remainingLimit(target)
   }
 
   /** Expected cost in time of one more request there (peak-EWMA of first content × load). */
@@ -233,7 +233,7 @@ export class UpstreamHealth {
     return this.#turn
   }
 
-  gate(id: string): Cooldown | undefined {
+  cooldown(id: string): Cooldown | undefined {
     return this.#gates.of(id)
   }
 
@@ -269,4 +269,8 @@ export class UpstreamHealth {
   }
 }
 
-const refusalBy = ({ why, until, told }: Cooldown): Refusal => ({ why, until, ...(told && { told }) })
+const refusalBy = ({ why, until, fromUpstream }: Cooldown): Refusal => ({
+  why,
+  until,
+  ...(fromUpstream && { fromUpstream }),
+})

@@ -5,14 +5,15 @@ import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.t
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import { COMPACT, compactionItem, outputText } from '../../protocols/openai-responses/compaction.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
-import { sendError, UNTRIED } from '../call/error-response.ts'
+import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseLargeRequest } from '../upstream/parse-request.ts'
 import { createResponse } from './create-response.ts'
 
 export const compact = async (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> => {
-  const refuse = (failure: Failure) => sendError(openaiResponses, reply, failure, received.id, UNTRIED)
+  const refuse = (failure: Failure) =>
+    sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, failure)
   const asked = await parseLargeRequest(openaiResponses, received, gateway.config().settings.limit, gateway.world.turn)
   if (!asked.ok) return refuse(asked.failure)
   const { model, input, instructions, previous_response_id, prompt_cache_key } = asked.value.body

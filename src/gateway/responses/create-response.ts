@@ -15,7 +15,7 @@ import { keepsResponses } from '../../policy/routing/choose-protocol.ts'
 import { usable } from '../../policy/routing/models.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { failedResponse, pendingResponse } from '../../protocols/openai-responses/pending-response.ts'
-import { sendError, UNTRIED } from '../call/error-response.ts'
+import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { serveChat } from '../chat/serve-chat.ts'
@@ -121,7 +121,7 @@ const inBackground = async (
 ): Promise<void> => {
   const refuse = (failure: Failure) => {
     const record = new Recorder(gateway, received, openaiResponses.style)
-    writeAndRecordError(openaiResponses, reply, record, failure, null)
+    writeAndRecordError({ protocol: openaiResponses, reply, record }, failure, null)
   }
   const options = { id: newId(world), background: true }
   const asked = await parseLargeRequest(openaiResponses, received, world.limits, world.loopTurn)
@@ -198,10 +198,10 @@ const prepareTurn = async (
   const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
   const source = nothing ? JSON.stringify({ ...body, input: '' }) : received.body
   const asked = await parseLargeRequest(openaiResponses, { ...received, body: source }, world.limits, world.loopTurn)
-  if (!asked.ok) return sendError(openaiResponses, reply, asked.failure, received.id, UNTRIED)
+  if (!asked.ok) return sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, asked.failure)
   const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
   const begun = await begin(world, question, { id: newId(world), background: false })
-  if (!begun.ok) return sendError(openaiResponses, reply, begun.failure, received.id, UNTRIED)
+  if (!begun.ok) return sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, begun.failure)
   const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
   const usage = { input: 0, output: 0 }
   const events: readonly ChatEvent[] = [

@@ -159,7 +159,7 @@ const json = (reply: ResponseWriter, { id }: IncomingRequest, body: string): voi
 }
 
 const refuse = ({ id }: IncomingRequest, reply: ResponseWriter, failure: Failure): void =>
-  sendError(openaiResponses, reply, failure, id)
+  sendError({ protocol: openaiResponses, reply, requestId: id }, failure)
 
 // ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -88,7 +88,7 @@ export const keyOrder = (
     const view = {
       inFlight: (key: ProviderKey) => board.inFlight(instance, key),
       busy: () => board.busy(instance),
-      left: (key: ProviderKey) => board.left({ candidate, key }),
+      left: (key: ProviderKey) => board.remainingLimit({ candidate, key }),
       turn,
       ...(affinity !== undefined && { affinity }),
     }

@@ -23,7 +23,7 @@ import {
 import type { Cancellation } from '../call/cancellation.ts'
 import type { RouterDeps } from '../gateway.ts'
 import {
-  type Admission,
+  type AdmissionMode,
   type AttemptPermit,
   PAST_OPEN,
   type Refusal,
@@ -60,7 +60,7 @@ export type Routed<Ready extends Compatibility = OutboundRequest> = {
   readonly target: Target
   readonly prepared: Ready
   readonly flow: AnswerStream
-  readonly ticket: AttemptPermit
+  readonly permit: AttemptPermit
 }
 /** `soonest`: ms until some target may be tried again; null: none as things stand. */
 export type NotRouted = { readonly ok: false; readonly failure: Failure; readonly soonest: number | null }
@@ -244,7 +244,7 @@ class RoutingRun<Ready extends Compatibility> {
   }
 
   /** The best target that may be tried now, at this grade or a lesser one; otherwise why each of the others may not. */
-  #choose(how: Admission, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> {
+  #choose(how: AdmissionMode, grade: Grade, among?: (instance: Instance) => boolean): Chosen<Ready> {
     const { health: board, world } = this.#tools
     const { plan, keysOf } = this.#errand
     const leftOut: Skip[] = []
@@ -323,7 +323,7 @@ class RoutingRun<Ready extends Compatibility> {
       for (const key of keysOf(candidate)) {
         const target = { candidate, key }
         const refusal = board.peek(target, this.#settings)
-        if (refusal?.why !== 'rate_limited' || !refusal.told || refusal.until === null) continue
+        if (refusal?.why !== 'rate_limited' || !refusal.fromUpstream || refusal.until === null) continue
         const wait = refusal.until - world.now()
         if ((first && first.wait <= wait) || !isSoon(wait, deadline - world.now())) continue
         const whole = this.#asking.prepare(target)
@@ -368,7 +368,7 @@ class RoutingRun<Ready extends Compatibility> {
 
   /** What failed last is gone on from. */
   #tellFallback(to: Target): void {
-    if (this.#last) this.#tools.emit(fallback(this.#errand, this.#last.target, to, this.#last.failure))
+    if (this.#last) this.#tools.emit(fallbackEvent(this.#errand, this.#last.target, to, this.#last.failure))
   }
 
   /** Whether what is to be sent is written, and the request was not stopped meanwhile. */
@@ -456,7 +456,7 @@ class RoutingRun<Ready extends Compatibility> {
     ticket.commit(attempt.age)
     this.#asking.hedging?.opened(target.candidate, world.now() - began)
     this.#errand.note({ type: 'committed', at: world.now(), attempt: number, status: flow.status })
-    return { ok: true, target, prepared, flow, ticket }
+    return { ok: true, target, prepared, flow, permit: ticket }
   }
 
   /** Somebody else is to be asked, unless there is an answer at last: an empty one. */
@@ -475,7 +475,7 @@ class RoutingRun<Ready extends Compatibility> {
     note({ type: 'failed', at: this.#tools.world.now(), attempt: number, failure })
     if (asksOtherwise || stop.reason) return null
     if (flow) {
-      const answer: Routed<Ready> = { ok: true, target, prepared, flow, ticket }
+      const answer: Routed<Ready> = { ok: true, target, prepared, flow, permit: ticket }
       // Nothing, twice: then nothing is the answer.
       if (this.#empty) return answer
       this.#empty = answer
@@ -522,7 +522,7 @@ const pathsAgainst = ({ unfit, droppable: onlyWithout, doubts }: Compatibility):
 const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`
 
 /** That another goes on where one has failed. */
-export const fallback = (
+export const fallbackEvent = (
   { id, clientKey }: Pick<RouteContext, 'id' | 'clientKey'>,
   from: Target,
   to: Target,

@@ -20,7 +20,7 @@ import type { ExtentLimits } from '../../policy/request-size.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { parseEmbeddings } from '../endpoints/embeddings.ts'
 import type { Gateway } from '../gateway.ts'
-import { PASSED } from '../upstream/outbound-request.ts'
+import { FORWARDED_HEADERS } from '../upstream/outbound-request.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { BroadcastResponse, type Leaving, type MemoryQuota } from './broadcast-response.ts'
 
@@ -193,7 +193,7 @@ export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => 
   }
 
   const refuse = (call: ShareableCall, failure: Failure): void =>
-    writeAndRecordError(call.protocol, call.reply, recorderOf(call), failure, null)
+    writeAndRecordError({ protocol: call.protocol, reply: call.reply, record: recorderOf(call) }, failure, null)
 
   /** What a request is that says the same in other words: the order of members, blanks. Null: each is one of its own. */
   const twinOf = (call: ShareableCall): string | null => {
@@ -201,7 +201,7 @@ export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => 
     if (received.body.length > LONGEST_TWIN || storesAnswer(received.headers('cache-control'))) return null
     const body = call.repeatable(received, gateway.config().settings.limit)
     if (!body) return null
-    const passed = PASSED.map(([name]) => received.headers(name) ?? null)
+    const passed = FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null)
     return fingerprint(`${JSON.stringify([style, received.query, passed])}\n${canonical(body)}`)
   }
 

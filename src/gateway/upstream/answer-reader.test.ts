@@ -4,7 +4,7 @@ import { fold } from '../../core/chat.ts'
 import { run } from '../../core/stage.ts'
 import { oneByOne } from '../../protocols/framing/sse.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
-import { type Reader, readerFor } from './answer-reader.ts'
+import { type AnswerReader, readerFor } from './answer-reader.ts'
 
 const whole = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: 'héllo' }, finish_reason: 'stop' }],
@@ -47,7 +47,7 @@ const cases: readonly (readonly [
   ['an error under the type of a stream', 503, 'text/event-stream', '{"error":{}}', 'overloaded', 'overloaded'],
 ]
 
-const reading = (status: number, type: string, stream: boolean): Reader => {
+const reading = (status: number, type: string, stream: boolean): AnswerReader => {
   const headers = (name: string) => (name === 'content-type' && type !== '' ? type : undefined)
   return readerFor({ status, headers }, { protocol: openaiChat, quirks: undefined, translated: null, stream, date: 0 })
 }

@@ -17,9 +17,9 @@ import { lettersIn, utf8 } from '../../protocols/framing/utf8.ts'
 import { ChoicesDecoder, decodeChoices, type MendChoice, type SeveralChoices } from '../../protocols/shared/choices.ts'
 
 /** `over`: the format's terminal event has been read, and the answer is complete before its body ends. */
-export type Reader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
+export type AnswerReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
 
-export type Head = { readonly status: number; readonly headers: HeaderLookup }
+export type ResponseHead = { readonly status: number; readonly headers: HeaderLookup }
 
 /** What an answer is read by. */
 export type AnswerFormat = Pick<
@@ -27,7 +27,7 @@ export type AnswerFormat = Pick<
   'decodeAnswer' | 'decodeStream' | 'decodeFailure' | 'restore' | 'framing'
 >
 
-export type Dialect = {
+export type AnswerContext = {
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   /** The question, if it was translated for this upstream: what that changed in the tools is undone in the answer. */
@@ -52,7 +52,7 @@ const MOST = {
   error: 1024 * 1024,
 }
 
-export const readerFor = (head: Head, dialect: Dialect): Reader => {
+export const readerFor = (head: ResponseHead, dialect: AnswerContext): AnswerReader => {
   const type = head.headers('content-type') ?? ''
   if (head.status < 200 || head.status >= 400) return errorReader(head, dialect)
   if (head.status >= 300)
@@ -73,8 +73,8 @@ const STREAM_BEGINS = new Set([...'deir:'].map((letter) => letter.charCodeAt(0))
 const isBlank = (byte: number): boolean => byte <= 0x20
 
 /** A stream was asked for and none is announced: an answer come whole, or a stream under another name (OpenAI's own was JSON, in 2023). */
-const eitherReader = (head: Head, dialect: Dialect): Reader => {
-  let chosen: Reader | undefined
+const eitherReader = (head: ResponseHead, dialect: AnswerContext): AnswerReader => {
+  let chosen: AnswerReader | undefined
   /** Bytes of blanks before the first letter. */
   let blanks = 0
   return {
@@ -98,12 +98,12 @@ const eitherReader = (head: Head, dialect: Dialect): Reader => {
 const webPage = (status: number): Failure =>
   fail('not_json', 'the upstream answered with a web page instead of an answer', { status })
 
-const refuse = (failure: Failure): Reader => ({
+const refuse = (failure: Failure): AnswerReader => ({
   push: () => [{ events: [{ type: 'failure', failure }] }],
   end: () => [{ events: [{ type: 'failure', failure }] }],
 })
 
-const streamReader = (head: Head, dialect: Dialect): Reader =>
+const streamReader = (head: ResponseHead, dialect: AnswerContext): AnswerReader =>
   dialect.choices && !dialect.choices.passes
     ? new ChoicesReader(head, dialect, dialect.choices)
     : new StreamReader(head, dialect)
@@ -112,13 +112,13 @@ const streamReader = (head: Head, dialect: Dialect): Reader =>
 const TRIES = 4
 
 /** A class, since thousands of streams may be open and say nothing: closures take three times the memory. */
-class StreamReader implements Reader {
+class StreamReader implements AnswerReader {
   readonly #frames: FrameReader
   readonly #events: StreamDecoder
-  readonly #mend: Mend | null
+  readonly #mend: EventMapper | null
   #size = 0
 
-  constructor(head: Head, dialect: Dialect) {
+  constructor(head: ResponseHead, dialect: AnswerContext) {
     this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
     this.#events = dialect.protocol.decodeStream()
     this.#mend = mender(head, dialect)
@@ -166,12 +166,12 @@ class StreamReader implements Reader {
 }
 
 /** A stream with several choices. */
-class ChoicesReader implements Reader {
+class ChoicesReader implements AnswerReader {
   readonly #frames: FrameReader
   readonly #choices: ChoicesDecoder
   #size = 0
 
-  constructor(head: Head, dialect: Dialect, choices: SeveralChoices) {
+  constructor(head: ResponseHead, dialect: AnswerContext, choices: SeveralChoices) {
     this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
     this.#choices = new ChoicesDecoder(choices, choiceMender(head, dialect, choices))
   }
@@ -192,12 +192,12 @@ class ChoicesReader implements Reader {
 }
 
 /** What is changed in the events of each choice: restoring tools has a state of its own for each. */
-const choiceMender = (head: Head, dialect: Dialect, { count }: SeveralChoices): MendChoice => {
+const choiceMender = (head: ResponseHead, dialect: AnswerContext, { count }: SeveralChoices): MendChoice => {
   const menders = Array.from({ length: count }, () => mender(head, dialect))
   return (index, events) => menders[index]?.(events) ?? events
 }
 
-const wholeReader = (head: Head, dialect: Dialect): Reader =>
+const wholeReader = (head: ResponseHead, dialect: AnswerContext): AnswerReader =>
   collecting(MOST.whole, (text, bytes) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
@@ -220,7 +220,7 @@ const unreadable = (text: string, status: number): Failure => {
  * Read by its format, then meant as the provider means it; the wait it asks for may be in head or body. Of one too long
  * to be an error only the beginning is looked at: that it failed is in the status.
  */
-const errorReader = ({ status, headers }: Head, { quirks, protocol, date }: Dialect): Reader => {
+const errorReader = ({ status, headers }: ResponseHead, { quirks, protocol, date }: AnswerContext): AnswerReader => {
   const read = (text: string): StreamStep => {
     const body = readJson(text)
     const said = inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
@@ -236,7 +236,7 @@ const collecting = (
   most: number,
   read: (text: string, bytes: Uint8Array | null) => StreamStep,
   beyond?: (text: string) => StreamStep,
-): Reader => {
+): AnswerReader => {
   const text = utf8()
   const pieces: string[] = []
   let size = 0
@@ -265,10 +265,10 @@ const tooLarge = (most: number): StreamStep[] => [
   { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },
 ]
 
-type Mend = (events: readonly ChatEvent[]) => readonly ChatEvent[]
+type EventMapper = (events: readonly ChatEvent[]) => readonly ChatEvent[]
 
 /** What a provider means by its token counts and its errors, and what translating the question did to its tools. Null: nothing else than it says. */
-const mender = ({ headers }: Head, { protocol, quirks, translated }: Dialect): Mend | null => {
+const mender = ({ headers }: ResponseHead, { protocol, quirks, translated }: AnswerContext): EventMapper | null => {
   const restore = (translated && protocol.restore?.(translated)) || undefined
   const errors = quirks?.errors
   if (!quirks?.usage && !errors && !restore) return null
@@ -279,7 +279,7 @@ const mender = ({ headers }: Head, { protocol, quirks, translated }: Dialect): M
   menders.set(quirks, known)
   return known
 }
-const menders = new WeakMap<Quirks, Mend>()
+const menders = new WeakMap<Quirks, EventMapper>()
 
 /** Apart, so that of the head and the question nothing else is kept as long as the answer goes on. */
 const mending = (
@@ -287,7 +287,7 @@ const mending = (
   errors: Quirks['errors'],
   headers: HeaderLookup,
   restore: Stage<ChatEvent, ChatEvent> | undefined,
-): Mend => {
+): EventMapper => {
   // The one function that is kept with the answer: others are made where there is something to mend.
   return (events) => {
     // Nearly every event of a stream: nothing is made anew for it.

@@ -17,8 +17,8 @@ import type { SeveralChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import type { OutputSample } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
-import { type AnswerFormat, type Reader, readerFor } from './answer-reader.ts'
-import { redacted } from './redact.ts'
+import { type AnswerFormat, type AnswerReader, readerFor } from './answer-reader.ts'
+import { redactKey } from './redact.ts'
 
 export type AttemptInput = {
   readonly url: string
@@ -125,7 +125,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   readonly #started: number
   readonly #call: Ongoing
   #settle: ((opened: AttemptOutcome) => void) | null = null
-  #reader: Reader | null = null
+  #reader: AnswerReader | null = null
   /** 0 until its head has come. */
   status = 0
   whole: string | null = null
@@ -472,7 +472,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 
   #end(cause: Failure | undefined): void {
     if (this.#over) return
-    const failure = cause && redacted(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
+    const failure = cause && redactKey(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
     this.#over = failure ? { failure } : {}
     if (this.#lingers) this.#sleep()
     else this.#hangUp()

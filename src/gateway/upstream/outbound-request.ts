@@ -289,7 +289,7 @@ export const headersFor = (
   const ours = oursFor(instance, key, prepared)
   if (prepared.protocol.name !== question.protocol.name) return ours
   let headers: Record<string, string> | null = null
-  for (const [name, isSane] of PASSED) {
+  for (const [name, isSane] of FORWARDED_HEADERS) {
     const value = question.headers(name)
     if (value === undefined || !isSane(value)) continue
     headers ??= { ...ours }
@@ -303,16 +303,16 @@ const oursFor = (
   instance: Instance,
   key: ProviderKey,
   { protocol, stream, auth }: OutboundRequest,
-): Made['headers'] => {
+): CachedHeaders['headers'] => {
   const before = made.get(key) ?? []
   for (const one of before)
     if (one.instance === instance && one.protocol === protocol && one.stream === stream && one.auth === auth)
       return one.headers
-  const headers: Made['headers'] = {
+  const headers: CachedHeaders['headers'] = {
     'content-type': 'application/json',
     accept: stream ? (protocol.framing ?? sse).mediaType : 'application/json',
     ...protocol.headers,
-    ...ownHeaders(instance, key, auth),
+    ...providerHeaders(instance, key, auth),
   }
   made.set(key, [...before.slice(-MOST_MADE + 1), { instance, protocol, stream, auth, headers }])
   return headers
@@ -320,14 +320,14 @@ const oursFor = (
 
 /** So many kinds of calls with one key. */
 const MOST_MADE = 8
-type Made = Pick<OutboundRequest, 'protocol' | 'stream' | 'auth'> & {
+type CachedHeaders = Pick<OutboundRequest, 'protocol' | 'stream' | 'auth'> & {
   readonly instance: Instance
   readonly headers: Readonly<Record<string, string>>
 }
-const made = new WeakMap<ProviderKey, readonly Made[]>()
+const made = new WeakMap<ProviderKey, readonly CachedHeaders[]>()
 
 /** What every call to a provider carries, whatever it asks: its own headers and the credential. */
-export const ownHeaders = (
+export const providerHeaders = (
   { provider }: Instance,
   key: ProviderKey,
   auth: Auth = provider.auth,
@@ -346,7 +346,7 @@ export const identityOf = (
 ): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.otherwise?.(variables))
 
 /** Client headers that mean something to the model's provider and carry nothing of the client's identity. */
-export const PASSED: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [
+export const FORWARDED_HEADERS: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [
   ['anthropic-beta', () => true],
   ['openai-beta', () => true],
   // A date; what came before this one has streams of another form, which nobody here reads.

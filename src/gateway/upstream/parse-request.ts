@@ -46,10 +46,10 @@ export const parseLargeRequest = async (
 }
 
 /** The same as `readBody`; a large body is read in pieces. */
-export const readInTurns = async (source: string, limits: ExtentLimits, turn: Turn): Promise<Outcome<Read>> =>
+export const readInTurns = async (source: string, limits: ExtentLimits, turn: Turn): Promise<Outcome<ParsedBody>> =>
   source.length <= PIECE ? readBody(source, limits) : inTurns(readSteps(source, limits), turn)
 
-function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, Outcome<Read>, undefined> {
+function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, Outcome<ParsedBody>, undefined> {
   const read = yield* readLarge(source, DEEPEST)
   yield
   if (!read.ok) return bad(source.trim() === '' ? EMPTY : invalid(read.error))
@@ -62,14 +62,14 @@ function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, 
 }
 
 /** The body as it came, and parsed; and where in it each outermost member lies. */
-export const readBody = (source: string, limits: ExtentLimits): Outcome<Read> => {
+export const readBody = (source: string, limits: ExtentLimits): Outcome<ParsedBody> => {
   const body = parse(source)
   return body.ok ? surveyed(source, body.value, limits) : body
 }
 
-type Read = Pick<InboundRequest, 'source' | 'body' | 'members'>
+type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members'>
 
-const surveyed = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<Read> => {
+const surveyed = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<ParsedBody> => {
   const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)
   if (problem) return bad(problem)
   const walk = survey(source, DEEPEST)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fail } from '../../core/failure.ts'
 import { Secret } from '../../core/secret.ts'
-import { redacted } from './redact.ts'
+import { redactKey } from './redact.ts'
 
 const KEY = 'Zq7+w0PdL/9xkT3mVb5nYc8r=='
 const keyOf = (value: string) => ({ id: 'a1f3', secret: new Secret(value), weight: 1 })
@@ -24,14 +24,17 @@ for (const [name, said, kept] of [
   ['beside a letter that grows when it is made small', `İ ${KEY.slice(0, 16)}…`, 'İ Zq7+[key]…'],
 ] as const)
   test(`redact: ${name}`, () => {
-    const failure = redacted(fail('status', said, { param: said, upstream: { message: said, code: said } }), keyOf(KEY))
+    const failure = redactKey(
+      fail('status', said, { param: said, upstream: { message: said, code: said } }),
+      keyOf(KEY),
+    )
     assert.deepEqual([failure.message, failure.param, failure.upstream], [kept, kept, { message: kept, code: kept }])
   })
 
 for (const before of ['', 'a', 'ab', 'Bearer ', 'user:'])
   test(`redact: in base64 behind “${before}”`, () => {
     for (const text of [base64(before + KEY), Buffer.from(before + KEY).toString('base64url')]) {
-      const { message } = redacted(fail('status', `got ${text} there`), keyOf(KEY))
+      const { message } = redactKey(fail('status', `got ${text} there`), keyOf(KEY))
       assert.match(message, /^got [\w+/-]{0,12}\[key\][\w+/=-]{0,8} there$/)
     }
   })
@@ -39,15 +42,15 @@ for (const before of ['', 'a', 'ab', 'Bearer ', 'user:'])
 for (const word of ['not-needed', 'ollama', 'lm-studio-key'])
   test(`redact: the placeholder ${word} is not looked for in pieces`, () => {
     assert.equal(
-      redacted(fail('status', `The lm-studio server ${word}s.`), keyOf(word)).message,
+      redactKey(fail('status', `The lm-studio server ${word}s.`), keyOf(word)).message,
       'The lm-studio server [key]s.',
     )
   })
 
 test('redact: without a key, or with a key of letters no header can hold, nothing breaks', () => {
   const failure = fail('status', 'no')
-  assert.equal(redacted(failure, { id: 'a', secret: null, weight: 1 }), failure)
-  assert.equal(redacted(failure, keyOf('ключ-ключ-ключ-ключ-ключ-ключ')).message, 'no')
+  assert.equal(redactKey(failure, { id: 'a', secret: null, weight: 1 }), failure)
+  assert.equal(redactKey(failure, keyOf('ключ-ключ-ключ-ключ-ключ-ключ')).message, 'no')
 })
 
 test('redact: a key made of words takes no words out of errors, and is itself taken out', () => {
@@ -55,7 +58,7 @@ test('redact: a key made of words takes no words out of errors, and is itself ta
   const said = fail('invalid_request', 'Previous response not found for proxy-openai-responses-master-key.', {
     upstream: { code: 'previous_response_not_found' },
   })
-  const { message, upstream } = redacted(said, key)
+  const { message, upstream } = redactKey(said, key)
   assert.equal(message, 'Previous response not found for [key].')
   assert.equal(upstream?.code, 'previous_response_not_found')
 })
@@ -63,7 +66,7 @@ test('redact: a key made of words takes no words out of errors, and is itself ta
 test('redact: a run of small letters of a key drawn by chance is taken out like any other', () => {
   const key = { id: 'k', weight: 1, secret: new Secret('sk-4q7azgrhfachjpfrvapbwoeirutyqpzm19xk') }
   assert.equal(
-    redacted(fail('status', 'The key ...zgrhfachjpfrvapb is not known.'), key).message,
+    redactKey(fail('status', 'The key ...zgrhfachjpfrvapb is not known.'), key).message,
     'The key ...[key] is not known.',
   )
 })

@@ -15,7 +15,7 @@ const MASK = '[key]'
 /** Small letters between other signs, no more than a word has. */
 const WORD = /(?<![A-Za-z0-9])[a-z]{1,16}(?![A-Za-z0-9])/g
 
-export const redacted = (failure: Failure, { secret }: ProviderKey): Failure => {
+export const redactKey = (failure: Failure, { secret }: ProviderKey): Failure => {
   const value = secret?.reveal() ?? ''
   if (!secret || value.length < SHORTEST) return failure
   const clean = (text: string): string => withoutRuns(text.replaceAll(value, MASK), runsOf(secret))

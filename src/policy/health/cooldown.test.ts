@@ -77,7 +77,7 @@ test('gate: a longer hint of the same burst lengthens it, a shorter one does not
 })
 
 test('gate: whether the upstream said until when, or it is a guess', () => {
-  assert.equal(shut(undefined, 'rate_limited', 0, 300, half).told, true)
+  assert.equal(shut(undefined, 'rate_limited', 0, 300, half).fromUpstream, true)
   for (const nothing of [undefined, 0, -1, Number.NaN, Number.POSITIVE_INFINITY])
     assert.equal('told' in shut(undefined, 'rate_limited', 0, nothing, half), false, String(nothing))
 })

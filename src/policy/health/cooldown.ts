@@ -20,7 +20,7 @@ export type Cooldown = {
   /** ms of the monotonic clock. */
   readonly until: number
   /** The upstream said until when; otherwise it is a guess. */
-  readonly told?: true
+  readonly fromUpstream?: true
   /** How many times it was shut again after its time was over. */
   readonly strikes: number
   /** When the series of strikes began. */
@@ -69,7 +69,7 @@ export const shut = (
   const step = family(why) !== 'suspended' ? why : strikes > 1 ? 'disabled' : 'suspended'
   const until = now + SCHEDULES[step](strikes, hint, random)
   if (sameBurst && before.until >= until) return before
-  return { why: step, until, ...(hint !== undefined && { told: true }), strikes, since: series?.since ?? now }
+  return { why: step, until, ...(hint !== undefined && { fromUpstream: true }), strikes, since: series?.since ?? now }
 }
 
 /** Whether it must not be tried now. */

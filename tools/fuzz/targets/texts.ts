@@ -9,7 +9,7 @@ import { run } from '../../../src/core/stage.ts'
 import { lines, load } from '../../../src/edge/config/testing.ts'
 import { findRoute, isModelPath, protocolAt, ROUTES } from '../../../src/edge/http/app/routes.ts'
 import { masking } from '../../../src/edge/identity/mask.ts'
-import { redacted } from '../../../src/gateway/upstream/redact.ts'
+import { redactKey } from '../../../src/gateway/upstream/redact.ts'
 import { mayEnter } from '../../../src/policy/access.ts'
 import { leftOf, quotaIn } from '../../../src/policy/health/quota.ts'
 import { canonical, givesTwice, keyProblem, storesAnswer } from '../../../src/policy/idempotency-key.ts'
@@ -502,7 +502,7 @@ const redactor: Target = {
       message,
       param = '',
       upstream,
-    } = redacted(fail('auth', text, { param: text, upstream: { message: text, code: text } }), {
+    } = redactKey(fail('auth', text, { param: text, upstream: { message: text, code: text } }), {
       id: 'k',
       secret: new Secret(KEY),
       weight: 1,

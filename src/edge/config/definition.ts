@@ -27,11 +27,13 @@ export const launchSchema = z.strictObject({
   httpClient: z
     .enum(['own', 'undici'])
     .default('own')
-    .describe('HTTP client for providers: the built-in one, or undici, which takes more CPU'),
+    .describe('HTTP client for providers: the built-in one, or undici, which takes more CPU')
+    .meta({ unlisted: true }),
   httpServer: z
     .enum(['own', 'node'])
     .default('own')
-    .describe('HTTP server for clients: the built-in one, or `node:http`, which takes more CPU'),
+    .describe('HTTP server for clients: the built-in one, or `node:http`, which takes more CPU')
+    .meta({ unlisted: true }),
   workers: z
     .int()
     .min(1)
@@ -65,6 +67,8 @@ export type Schema = {
   readonly anyOf?: readonly Schema[]
   /** Our own: what is allowed, in words, where the keywords do not say it to a person. */
   readonly allowed?: string
+  /** Our own: only the troubleshooting page names it, not the reference. */
+  readonly unlisted?: boolean
 }
 
 // The library's own type for JSON Schema admits boolean schemas at every place; ours have none.

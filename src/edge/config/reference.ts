@@ -7,6 +7,8 @@ import { launchRows, settingRows } from './rows.ts'
 
 type Providers = ReadonlyMap<string, Provider>
 
+const listedLaunchRows = launchRows.filter(({ schema }) => !schema.unlisted)
+
 /** The JSON Schema of `headgate.yaml`, for editors. */
 export const publishedSchema = (): string => {
   const { $schema, ...schema }: { readonly $schema?: string; readonly [name: string]: unknown } = {
@@ -124,7 +126,7 @@ ${settingTable(settingRows, true)}
 
 From the environment or \`.env\` only; read once, at start.
 
-${settingTable(launchRows, false)}
+${settingTable(listedLaunchRows, false)}
 
 \`NO_COLOR\` and \`FORCE_COLOR\` are supported.
 
@@ -184,6 +186,6 @@ export const sampleEnv = (providers: Providers): string =>
     '#MY_LLM_API_KEY=',
     '#MY_LLM_BASE_URL=http://127.0.0.1:9000/v1',
     '',
-    ...[...launchRows, ...settingRows].flatMap((row) => [comment(row), sample(row)]),
+    ...[...listedLaunchRows, ...settingRows].flatMap((row) => [comment(row), sample(row)]),
     '',
   ].join('\n')

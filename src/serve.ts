@@ -150,7 +150,7 @@ const start = async (
     port,
     host,
     reusePort: worker !== undefined,
-    front: launch.httpServer,
+    httpServer: launch.httpServer,
     settings: () => config.settings,
     handlers: handlersFor({
       gateway,

@@ -40,7 +40,7 @@ const begin = async (front: FrontName): Promise<Running> => {
   const server = await startServer({
     port: 0,
     host: '127.0.0.1',
-    front,
+    httpServer: front,
     settings: () => settings,
     // One for each name of the table, which Object.fromEntries does not tell the compiler.
     handlers: handlers as Handlers,

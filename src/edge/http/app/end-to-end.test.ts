@@ -66,7 +66,7 @@ for (const front of ['own', 'node'] as const)
       const server: Server = await startServer({
         port: 0,
         host: '127.0.0.1',
-        front,
+        httpServer: front,
         settings: () => config.settings,
         handlers: handlersFor({
           gateway,

@@ -10,7 +10,8 @@ import { isObject, type JsonObject, object } from '../../../core/json.ts'
 import { type Settings, settingsSchema } from '../../../core/settings.ts'
 import { RETRY_WORDS } from '../../../protocols/errors/openai-error.ts'
 import { type Handlers, ROUTES } from './routes.ts'
-import { type Refused, type Server, type ServerOptions, startServer } from './server.ts'
+import { type Server, type ServerOptions, startServer } from './server.ts'
+import type { RefusedRequest } from './server-context.ts'
 
 type Call = {
   readonly name: string
@@ -22,7 +23,7 @@ type Call = {
 type Given = {
   readonly server: Server
   readonly calls: Call[]
-  readonly refused: Refused[]
+  readonly refused: RefusedRequest[]
   readonly errors: unknown[]
   settings: Settings
   /** What every handler does. */
@@ -55,7 +56,7 @@ for (const front of ['own', 'node'] as const)
       options: Partial<ServerOptions> = {},
     ): Promise<Given> => {
       const calls: Call[] = []
-      const refused: Refused[] = []
+      const refused: RefusedRequest[] = []
       const errors: unknown[] = []
       const handler = (name: string) => (received: IncomingRequest, reply: ResponseWriter, rest: string) => {
         const call = { name, received, reply, rest }
@@ -78,7 +79,7 @@ for (const front of ['own', 'node'] as const)
         handlers: handlers as Handlers,
         onError: (error) => errors.push(error),
         onRefused: (one) => refused.push(one),
-        front,
+        httpServer: front,
         ...options,
         timing: { check: 20, linger: 100, farewell: 200, ...options.timing },
       })

@@ -10,14 +10,15 @@ import { type Settings, settingsSchema } from '../../../core/settings.ts'
 import type { MemoryStore, StoredResponse } from '../../../core/stored-response.ts'
 import { writeFrame } from '../../../protocols/framing/sse.ts'
 import { type Handlers, ROUTES } from './routes.ts'
-import { type Refused, type Server, type ServerOptions, startServer } from './server.ts'
+import { type Server, type ServerOptions, startServer } from './server.ts'
+import type { RefusedRequest } from './server-context.ts'
 
 type Turn = { readonly received: IncomingRequest; readonly reply: ResponseWriter; readonly connection: MemoryStore }
 
 type Given = {
   readonly server: Server
   readonly turns: Turn[]
-  readonly refused: Refused[]
+  readonly refused: RefusedRequest[]
   readonly errors: unknown[]
   settings: Settings
   answer: (turn: Turn) => void | Promise<void>
@@ -48,7 +49,7 @@ for (const front of ['own', 'node'] as const)
       options: Partial<ServerOptions> = {},
     ): Promise<Given> => {
       const turns: Turn[] = []
-      const refused: Refused[] = []
+      const refused: RefusedRequest[] = []
       const errors: unknown[] = []
       const made: Omit<Given, 'server'> = {
         turns,
@@ -65,7 +66,7 @@ for (const front of ['own', 'node'] as const)
       const server = await startServer({
         port: 0,
         host: '127.0.0.1',
-        front,
+        httpServer: front,
         settings: () => made.settings,
         // One for each name of the table, which Object.fromEntries does not tell the compiler.
         handlers: handlers as Handlers,
@@ -230,7 +231,7 @@ for (const front of ['own', 'node'] as const)
       const bare = await startServer({
         port: 0,
         host: '127.0.0.1',
-        front,
+        httpServer: front,
         settings: () => settingsSchema.parse({}),
         handlers: {} as Handlers,
         onError: () => {},

@@ -1,0 +1,298 @@
+/** One HTTP request from its header block to its response: checks, body, handler, accounting. */
+import type { EncodedText } from '../../../core/encoded-text.ts'
+import { type Failure, fail } from '../../../core/failure.ts'
+import type { IncomingRequest } from '../../../core/http-exchange.ts'
+import type { Settings } from '../../../core/settings.ts'
+import { corsHeaders, type Door, preflightHeaders, presentedKey } from '../../../policy/access.ts'
+import { mostHeld, type Shed, turnedAway } from '../../../policy/health/shed.ts'
+import { statusOf } from '../../../policy/reply/final-error.ts'
+import { errorText } from '../server/error-text.ts'
+import type { Headers, HttpExchange, Problem } from '../server/http-server.ts'
+import { isLocal } from './access-rules.ts'
+import { type ActiveRequest, type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
+import { bodyProblem, collect, type Waiting } from './body.ts'
+import { clientOf } from './client-keys.ts'
+import { errorResponse, idHeaders } from './error-response.ts'
+import { HttpReply, type ReplyAccounting } from './reply.ts'
+import { requestId } from './request-id.ts'
+import { allowed, findRoute, isModelPath, type Route, takes } from './routes.ts'
+import type { ServerContext } from './server-context.ts'
+import type { Unread } from './unread-answers.ts'
+
+/** Bytes up to which an unread body is drained; above, the connection closes. */
+const SMALL_BODY = 64 * 1024
+
+/** A request in progress. A class, because closures would be allocated for every request. */
+export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, Unread {
+  readonly exchange: HttpExchange
+  readonly reply: HttpReply
+  readonly path: string
+  readonly #server: ServerContext
+  readonly #connection: ConnectionContext
+  readonly #settings: Settings
+  readonly #door: Door
+  readonly #id: string
+  #route: Route | null = null
+  /** The part of the path that matched `{id}`. */
+  #rest = ''
+  #local = false
+  #key: string | undefined
+  /** The ID of the client's key; empty where none is configured or needed. */
+  #clientKey = ''
+  /** The client whose share of memory an unread response takes. */
+  #memoryOwner: string
+  /** The response was aborted to free memory. */
+  #aborted = false
+  /** It is counted in `Admission.calls`. */
+  #counted = false
+  /** Bytes of its body in memory. */
+  #bodyBytes = 0
+  /** Set when memory did not suffice for the body. */
+  #outOfMemory: Shed | undefined
+
+  constructor(server: ServerContext, connection: ConnectionContext, exchange: HttpExchange) {
+    const { admission } = server
+    const { target, headers } = exchange
+    this.exchange = exchange
+    this.path = pathOf(target)
+    this.#server = server
+    this.#connection = connection
+    this.#memoryOwner = connection.network
+    this.#settings = server.settings()
+    this.#door = admission.doorFor(this.#settings)
+    this.#id = requestId(headers('x-request-id'))
+    const common = { ...idHeaders(this.path, this.#id), ...corsHeaders(headers('origin'), this.#door) }
+    this.reply = new HttpReply(exchange, common, this)
+    exchange.patience = this.#settings.timeout.clientWrite
+    if (admission.phase !== 'serving' || connection.overLimit) exchange.last()
+    // `concat` makes a list of exact size; one that is pushed to reserves room for 17 for as long as a stream lasts.
+    connection.active = connection.active.concat(this)
+    admission.requests++
+  }
+
+  /** Checks the request, then calls its handler or reads its body first. */
+  begin(): void {
+    const { exchange } = this
+    const { method, target, headers } = exchange
+    const origin = headers('origin')
+    const problem = headProblem(exchange, this.#door)
+    if (problem) return this.refuse(problem)
+    if (exchange.expects === 'other') return this.refuse(UNKNOWN_EXPECTATION)
+    if (this.#server.admission.phase === 'ending') return this.refuse(SHUTTING_DOWN)
+    if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
+      return this.#respondEmpty(preflightHeaders(origin, this.#door))
+    if (target === '*') return this.#respondEmpty({ allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
+    const route = this.#findRoute()
+    if (route) this.#admit(route)
+  }
+
+  /** Null: the request has its response already. */
+  #findRoute(): Route | null {
+    const { exchange, path } = this
+    const { method, headers } = exchange
+    const { access } = this.#server.admission
+    const found = findRoute(path, (unknown) => access.shownPath(this.#settings, unknown, false))
+    if ('kind' in found) {
+      this.refuse(found)
+      return null
+    }
+    const { routes, rest } = found
+    if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
+      exchange.last()
+      this.refuse(fail('upgrade_required', 'This path speaks HTTP, not WebSocket. Send a POST.'))
+      return null
+    }
+    if (method === 'OPTIONS') {
+      this.#respondEmpty({ allow: allowed(routes) })
+      return null
+    }
+    const route = routes.find((candidate) => takes(candidate, method))
+    if (!route) {
+      const methods = routes.map((candidate) => candidate.method).join(' or ')
+      const shown = access.shownPath(this.#settings, path, true)
+      const failure = fail('method_not_allowed', `${shown} takes ${methods}, not ${method}.`)
+      this.refuse(failure, { allow: allowed(routes) })
+      return null
+    }
+    this.#rest = rest
+    return route
+  }
+
+  #admit(route: Route): void {
+    const { exchange } = this
+    const { headers } = exchange
+    const { admission } = this.#server
+    const settings = this.#settings
+    this.#route = route
+    this.#local = isLocal(this.#connection.loopback, headers)
+    this.#key = presentedKey(headers)
+    const admitted = admission.access.check(settings, route, this.#key, this.#local)
+    if (!admitted.ok) return this.refuse(admitted.failure, { 'www-authenticate': 'Bearer' })
+    this.#clientKey = admitted.value
+    if (this.#clientKey !== '') this.#memoryOwner = memoryOwnerOf(this.#clientKey)
+    if (route.model) admission.unread.makeRoom(0)
+    const shed = route.model ? admission.shed(this.#connection, settings.limit) : null
+    if (shed) return this.refuse(turnedAway(shed), {}, shed)
+
+    if (route.method !== 'POST') return this.#call(route, null)
+    const unfit = bodyProblem(headers, settings.limit.body)
+    if (unfit) return this.refuse(unfit)
+    if (exchange.expects === 'continue') exchange.proceed()
+    collect(exchange, settings.limit.body, this)
+  }
+
+  keeps(bytes: number): Failure | null {
+    const { admission, settings } = this.#server
+    admission.unread.makeRoom(bytes)
+    if (this.#route?.model && admission.held.bytes() + bytes > mostHeld(settings().limit)) {
+      this.#outOfMemory = 'buffered'
+      return turnedAway(this.#outOfMemory)
+    }
+    this.#bodyBytes += bytes
+    admission.held.change(bytes)
+    return null
+  }
+
+  unfit(failure: Failure): void {
+    if (this.#isActive) this.refuse(failure, {}, this.#outOfMemory)
+  }
+
+  enter(body: EncodedText): void {
+    const { admission, settings } = this.#server
+    const route = this.#route
+    if (!route) throw new Error('a body was read for a request without a route')
+    if (!this.#isActive) return
+    // Other calls may have been admitted while the body arrived.
+    if (route.model && admission.calls >= settings().limit.concurrent)
+      return this.refuse(turnedAway('concurrent'), {}, 'concurrent')
+    this.#call(route, body)
+  }
+
+  #call(route: Route, source: EncodedText | null): void {
+    const { method, target, headers } = this.exchange
+    const received: IncomingRequest = {
+      id: this.#id,
+      method,
+      path: this.path,
+      query: queryOf(target),
+      headers,
+      body: source?.text ?? '',
+      source: source ?? undefined,
+      local: this.#local,
+      client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
+      clientKey: this.#clientKey,
+      holder: this.#memoryOwner,
+    }
+    this.#key = undefined
+    if (route.model) {
+      this.#counted = true
+      this.#server.admission.calls++
+    }
+    try {
+      this.#server.handlers[route.name](received, this.reply, this.#rest)?.catch((error) => this.broke(error))
+    } catch (error) {
+      this.broke(error)
+    }
+  }
+
+  /** The client is still connected and the response is not complete. */
+  get #isActive(): boolean {
+    return this.#connection.active.includes(this)
+  }
+
+  broke(error: unknown): void {
+    this.#server.onError(error, this.#id)
+    if (this.reply.begun) return this.reply.cut()
+    const { status, headers, body } = errorResponse(INTERNAL, this.#id, this.path)
+    this.reply.head(status, headers)
+    this.reply.end(body)
+  }
+
+  /** Sends an error response. `why`: the limit of the gateway that caused it. */
+  refuse(failure: Failure, extraHeaders: Headers = {}, why?: Shed): void {
+    const { exchange, path, reply } = this
+    const { status, headers, body } = errorResponse(failure, this.#id, path)
+    // Every response to a model call has this header, that of a refused one too.
+    const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
+    const { method } = exchange
+    const client = this.#clientKey
+    this.#server.onRefused({
+      id: this.#id,
+      method,
+      path,
+      status: statusOf(failure),
+      failure,
+      client,
+      ...(why && { why }),
+    })
+    if (mustClose(exchange, status)) exchange.last()
+    reply.head(status, { ...attempts, ...headers, ...extraHeaders })
+    reply.end(body)
+  }
+
+  #respondEmpty(headers: Headers): void {
+    this.reply.head(204, headers)
+    this.reply.end()
+  }
+
+  unread(bytes: number): void {
+    if (!this.#aborted) this.#server.admission.unread.set(this.#memoryOwner, this, bytes)
+  }
+
+  endUnread(bytes: number): void {
+    this.#aborted = true
+    this.#server.onUnread({ id: this.#id, path: this.path, client: this.#clientKey, bytes })
+    this.exchange.cut()
+  }
+
+  done(): void {
+    const { admission } = this.#server
+    const connection = this.#connection
+    if (!connection.active.includes(this)) return
+    connection.active = connection.active.filter((request) => request !== this)
+    admission.requests--
+    if (this.#counted) admission.calls--
+    admission.held.change(-this.#bodyBytes)
+  }
+}
+
+/** Responds to bytes that the server cannot parse as a request, and closes the connection. */
+export const refuseMalformed = (server: ServerContext, context: ConnectionContext, problem: Problem): void => {
+  const complete = context.active.filter(({ exchange }) => exchange.complete)
+  if (complete.length > 0) {
+    // Earlier requests were valid: they get their responses, then the connection closes.
+    for (const { exchange } of complete) exchange.last()
+    return
+  }
+  const [active] = context.active
+  // In the middle of a response the client would take the error for a part of it.
+  if (active?.reply.begun) return context.connection.destroy()
+  const id = requestId(undefined)
+  // Of a request with an incomplete body the path is known.
+  const path = active?.path ?? ''
+  const failure = MALFORMED[problem]
+  server.onRefused({ id, method: active?.exchange.method ?? '', path, status: statusOf(failure), failure })
+  context.connection.bye(errorText(errorResponse(failure, id, path)))
+}
+
+/** Whether the connection must close after an error sent before the whole body arrived: the next bytes are ambiguous. */
+const mustClose = ({ complete, expects, headers }: HttpExchange, status: number): boolean => {
+  if (status === 413) return true
+  if (complete) return false
+  const large = headers('transfer-encoding') !== undefined || Number(headers('content-length') ?? 0) > SMALL_BODY
+  return large || expects !== 'nothing'
+}
+
+const MALFORMED: { readonly [problem in Problem]: Failure } = {
+  late: fail('request_timeout', 'The request took too long to arrive.'),
+  long_head: fail('invalid_request', 'The header block of the request is larger than 16 KiB.', { status: 431 }),
+  long_extension: fail('body_too_large', 'Chunk extensions are too large (limit 1 KiB).'),
+  not_http: fail('invalid_request', 'The request is not valid HTTP/1.1.'),
+}
+
+/** The response to requests during the last phase of a shutdown. */
+export const SHUTTING_DOWN = fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 })
+
+const INTERNAL = fail('internal', 'Internal gateway error. See the gateway log for this request ID.')
+
+const UNKNOWN_EXPECTATION = fail('invalid_request', 'The Expect header supports 100-continue only.', { status: 417 })

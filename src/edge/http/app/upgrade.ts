@@ -1,0 +1,133 @@
+/** Upgrades of HTTP connections to WebSocket. */
+import type { Socket } from 'node:net'
+import { bad, type Failure, good } from '../../../core/failure.ts'
+import type { IncomingRequest } from '../../../core/http-exchange.ts'
+import { corsHeaders, presentedKey } from '../../../policy/access.ts'
+import { type Shed, turnedAway } from '../../../policy/health/shed.ts'
+import { statusOf } from '../../../policy/reply/final-error.ts'
+import { errorText } from '../server/error-text.ts'
+import { closeBehind, type RequestHead } from '../server/http-server.ts'
+import { isLocal } from './access-rules.ts'
+import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
+import { clientOf } from './client-keys.ts'
+import { errorResponse, idHeaders } from './error-response.ts'
+import { SHUTTING_DOWN } from './request-handler.ts'
+import { requestId } from './request-id.ts'
+import { findRoute, type Route } from './routes.ts'
+import type { ServerContext } from './server-context.ts'
+import { type AnswerTurn, type SocketTiming, type WebSocketOptions, type WebSockets, webSockets } from './web-socket.ts'
+
+/** Admits WebSocket connections, and keeps the open ones. */
+export class Upgrade {
+  readonly #server: ServerContext
+  readonly #sockets: WebSockets | null
+
+  /** Without `answerTurn` no path accepts WebSocket. */
+  constructor(server: ServerContext, answerTurn: AnswerTurn | undefined, timing: SocketTiming) {
+    this.#server = server
+    this.#sockets = answerTurn ? webSockets(socketOptions(server, answerTurn, timing)) : null
+  }
+
+  /** Whether a request may change to this protocol; any other offer, such as h2c, is served as plain HTTP. */
+  grants({ method, target }: RequestHead, protocol: string): boolean {
+    if (!this.#sockets || method !== 'GET' || protocol.trim().toLowerCase() !== 'websocket') return false
+    const found = findRoute(pathOf(target))
+    return 'routes' in found && found.routes.some(({ webSocket }) => webSocket)
+  }
+
+  /** Takes over the socket of a granted upgrade. `first`: bytes received after the request. */
+  accept(connection: ConnectionContext, head: RequestHead, socket: Socket, first: Buffer): void {
+    const server = this.#server
+    const { admission } = server
+    const { target, headers } = head
+    const settings = server.settings()
+    const id = requestId(headers('x-request-id'))
+    const path = pathOf(target)
+    const door = admission.doorFor(settings)
+    const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), door) }
+    const refuse = (failure: Failure, why?: Shed) => {
+      const response = errorResponse(failure, id, path)
+      server.onRefused({ id, method: 'WEBSOCKET', path, status: response.status, failure, ...(why && { why }) })
+      const challenge = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
+      const all = { ...common, 'x-headgate-attempts': '0', ...response.headers, ...challenge }
+      closeBehind(socket, errorText({ ...response, headers: all }), server.linger)
+    }
+    // While an earlier request has no response, the client would take these bytes for a part of that response.
+    if (connection.active.length > 0) return void socket.destroy()
+    const problem = headProblem(head, door)
+    if (problem) return refuse(problem)
+    const route = routeAt(path)
+    if (!this.#sockets || !route) return void socket.destroy()
+    if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
+    const local = isLocal(connection.loopback, headers)
+    const key = presentedKey(headers)
+    const admitted = admission.access.check(settings, route, key, local)
+    if (!admitted.ok) return refuse(admitted.failure)
+    const shed = admission.shed(connection, settings.limit)
+    if (shed) return refuse(turnedAway(shed), shed)
+    const visitor: IncomingRequest = {
+      id,
+      method: 'GET',
+      path,
+      query: queryOf(target),
+      headers,
+      body: '',
+      local,
+      client: settings.auth.keys.length > 0 ? clientOf(key) : '',
+      clientKey: admitted.value,
+    }
+    this.#sockets.accept(head, socket, first, visitor, refuse, common)
+  }
+
+  /** Open connections; while draining, those with a turn in progress. */
+  open(): number {
+    return this.#sockets?.open() ?? 0
+  }
+
+  /** Connections with a turn in progress. */
+  busy(): number {
+    return this.#sockets?.busy() ?? 0
+  }
+
+  /** Closes each connection once its turn is complete. */
+  drain(): void {
+    this.#sockets?.drain()
+  }
+}
+
+const routeAt = (path: string): Route | undefined => {
+  const found = findRoute(path)
+  return 'kind' in found ? undefined : found.routes[0]
+}
+
+const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: SocketTiming): WebSocketOptions => {
+  const { admission, settings } = server
+  const { unread } = admission
+  return {
+    settings,
+    answer,
+    seat() {
+      unread.makeRoom(0)
+      const why = admission.shed({ overLimit: null }, settings().limit)
+      if (why) return bad(turnedAway(why))
+      admission.calls++
+      return good(() => {
+        admission.calls--
+      })
+    },
+    admits({ path, headers, local }) {
+      const route = routeAt(path)
+      const admitted = route && admission.access.check(settings(), route, presentedKey(headers), local)
+      return admitted?.ok === false ? admitted.failure : null
+    },
+    unread: {
+      set: ({ clientKey }, address, answer, bytes) =>
+        unread.set(clientKey ? memoryOwnerOf(clientKey) : admission.originOf(address).network, answer, bytes),
+      ended: ({ id, path, clientKey = '' }, bytes) => server.onUnread({ id, path, client: clientKey, bytes }),
+    },
+    onError: server.onError,
+    onRefused: ({ id, path, failure }) =>
+      server.onRefused({ id, method: 'WEBSOCKET', path, status: statusOf(failure), failure }),
+    timing,
+  }
+}

@@ -27,7 +27,7 @@ export const protocols = {
 } as const satisfies { readonly [name in ClientProtocolName]: ClientProtocol }
 
 /** The same by the name people write: `chat`, `responses`, `messages`, `completions`. */
-export const byStyle: ReadonlyMap<string, ClientProtocol> = new Map(
+export const clientProtocolByStyle: ReadonlyMap<string, ClientProtocol> = new Map(
   Object.values(protocols).map((protocol) => [protocol.style, protocol]),
 )
 

@@ -13,8 +13,8 @@ import type { Provider } from '../../src/core/provider.ts'
 import { run } from '../../src/core/stage.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
-import { rowFor } from '../../src/protocols/errors/classify.ts'
-import { COMMON } from '../../src/protocols/errors/common-errors.ts'
+import { matchingRow } from '../../src/protocols/errors/classify.ts'
+import { COMMON_ERRORS } from '../../src/protocols/errors/common-errors.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'
 import { allRecordings, type Recording, readWire, recordingsAreHere, skip } from '../support/recordings.ts'
 import { QUOTED } from './errors.quoted.ts'
@@ -98,7 +98,7 @@ const shownBy = (seen: string, usual: UpstreamProtocol): readonly Shown[] => {
 // ── Every row ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const TABLES: readonly (readonly [name: string, table: ErrorTable, provider: Provider | undefined])[] = [
-  ['common', COMMON, undefined],
+  ['common', COMMON_ERRORS, undefined],
   ...[...providers.values()].flatMap((provider) =>
     provider.quirks?.errors ? [[provider.name, provider.quirks.errors, provider] as const] : [],
   ),
@@ -118,7 +118,7 @@ for (const [name, table, provider] of TABLES)
         assert.ok(shown.length > 0, `nothing is called ${row.seen}: quote the body in errors.quoted.ts`)
         const taken = shown.filter((said) => {
           const failure = read(said, said.protocol, provider?.quirks)
-          if (!failure || rowFor(table, failure, headersOf(said)) !== row) return false
+          if (!failure || matchingRow(table, failure, headersOf(said)) !== row) return false
           assert.equal(failure.kind, row.kind)
           return true
         })
@@ -156,7 +156,7 @@ test('every quoted body shows a row', () => {
         TABLES.some(([, table, provider]) => {
           const usual = upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat']
           const failure = read(said, said.api ? protocolOf(said.api) : usual, provider?.quirks)
-          return failure && rowFor(table, failure, headersOf(said))?.seen === seen
+          return failure && matchingRow(table, failure, headersOf(said))?.seen === seen
         }),
         `${seen} quotes a body no row is shown by: ${JSON.stringify(said.body)}`,
       )
@@ -554,7 +554,7 @@ test('every recorded and every reported error is classified, and by a row', { sk
     const kinds = counts[provider] ?? {}
     counts[provider] = { ...kinds, [failure.kind]: (kinds[failure.kind] ?? 0) + 1 }
     const own = tableOf(provider)
-    const byRow = [own, COMMON].some((table) => table && rowFor(table, failure, headersOf(said)))
+    const byRow = [own, COMMON_ERRORS].some((table) => table && matchingRow(table, failure, headersOf(said)))
     if (!byRow) unknown.push(id)
   }
   for (const [provider, kinds] of Object.entries(counts)) t.diagnostic(`${provider}: ${JSON.stringify(kinds)}`)

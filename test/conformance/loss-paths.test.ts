@@ -10,7 +10,7 @@ import type { Instance, Provider } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
-import { byStyle, upstreamProtocols } from '../../src/protocols/index.ts'
+import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/index.ts'
 import { defaultSettings } from '../support/settings.ts'
 import { resolves } from './request-members.ts'
 
@@ -278,7 +278,7 @@ const TARGETS = [
 
 describe('every path reported as lost exists in the body', () => {
   for (const [style, cases] of STYLES) {
-    const from = byStyle.get(style)
+    const from = clientProtocolByStyle.get(style)
     assert.ok(from)
     for (const to of Object.values(upstreamProtocols))
       test(`${style} to ${to.style}`, () => {
@@ -310,7 +310,7 @@ const providers = [...(await loadProviders()).values()]
 describe('every path given up for a provider exists in the body', () => {
   for (const [style, cases] of STYLES)
     test(style, () => {
-      const from = byStyle.get(style)
+      const from = clientProtocolByStyle.get(style)
       assert.ok(from)
       const wrong = new Set<string>()
       for (const body of bodiesOf(cases)) {
@@ -331,7 +331,7 @@ describe('every path given up for a provider exists in the body', () => {
 test('deprecated functions that are carried are not reported as lost', () => {
   const body = { model: 'm', messages: [hello], functions: [{ name: 'f', parameters: SCHEMA }] }
   for (const to of Object.values(upstreamProtocols)) {
-    const request = byStyle.get('chat')?.decodeRequest(body)
+    const request = clientProtocolByStyle.get('chat')?.decodeRequest(body)
     assert.ok(request?.ok)
     const { losses } = to.encodeRequest(request.value, { model: 'some-model', outputLimit: 8_192 })
     assert.deepEqual(losses, [], to.name)

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type ChatEvent, fold, type UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import { byStyle, upstreamProtocols } from '../../src/protocols/index.ts'
+import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/index.ts'
 import { answering } from '../support/asked.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUg=='
@@ -212,7 +212,7 @@ describe('output of other kinds than text', () => {
     for (const [how, events] of eventsOf(source))
       for (const [style, { carried, lost: named = [] }] of Object.entries(source.expected))
         test(`${source.name}, ${how}, to ${style}`, () => {
-          const protocol = byStyle.get(style)
+          const protocol = clientProtocolByStyle.get(style)
           assert.ok(protocol)
           assert.equal(fold(events).failure, undefined)
           const reported = { whole: new Set<string>(), stream: new Set<string>() }
@@ -232,9 +232,9 @@ test('every picture of a stream is carried', () => {
   const source = SOURCES.find(({ name }) => name === 'chat, pictures')
   assert.ok(source)
   for (const [, events] of eventsOf(source)) {
-    const answer = byStyle.get('responses')?.encodeAnswer(fold(events), answering())
+    const answer = clientProtocolByStyle.get('responses')?.encodeAnswer(fold(events), answering())
     assert.equal(JSON.stringify(answer).match(/image_generation_call/g)?.length, 2)
-    const again = byStyle.get('chat')?.encodeAnswer(fold(events), answering())
+    const again = clientProtocolByStyle.get('chat')?.encodeAnswer(fold(events), answering())
     assert.equal(JSON.stringify(again).match(/"image_url":/g)?.length, 2)
   }
 })

@@ -10,7 +10,7 @@ import type { Instance, Provider } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { type OutboundRequest, prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
-import { byStyle } from '../../src/protocols/index.ts'
+import { clientProtocolByStyle } from '../../src/protocols/index.ts'
 import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsIfPresent, type SchemaName, schemasAreHere } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
@@ -269,7 +269,7 @@ const instanceOf = (provider: Provider): Instance => ({
 })
 
 const prepared = (provider: Provider, style: string, model: string, body: JsonObject): OutboundRequest | string => {
-  const protocol = byStyle.get(style)
+  const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
   const question = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
   if (!question.ok) return `${question.failure.param}: ${question.failure.message}`
@@ -406,7 +406,7 @@ const clients = new Board()
 
 describe('what recorded clients send, prepared for six kinds of upstream', { skip }, () => {
   const requests = clientRequests().flatMap((request) => {
-    const style = [...byStyle.values()].find(({ path }) => request.path === `/v1${path}`)?.style
+    const style = [...clientProtocolByStyle.values()].find(({ path }) => request.path === `/v1${path}`)?.style
     return style === undefined ? [] : [{ ...request, style }]
   })
   test('there are some', () => assert.ok(requests.length > 30, String(requests.length)))

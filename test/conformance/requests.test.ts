@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test'
 import type { Failure } from '../../src/core/failure.ts'
 import { isList, isObject, type JsonObject, object } from '../../src/core/json.ts'
 import type { ClientProtocol, Encoded, UpstreamProtocol } from '../../src/core/protocol.ts'
-import { byStyle, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
+import { clientProtocolByStyle, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { exchanges } from '../support/exchanges.ts'
 import { allRecordings, clientRequests, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
 import { problemsIfPresent, schemasAreHere } from '../support/schemas.ts'
@@ -53,7 +53,7 @@ const askedOf = (style: string): Asked[] => [
     return [{ name: id, status: status ?? 200, body: { model: 'm', ...request } }]
   }),
   ...clientRequests().flatMap(({ name, path, body }) =>
-    path === `/v1${byStyle.get(style)?.path}` ? [{ name, status: 200, body }] : [],
+    path === `/v1${clientProtocolByStyle.get(style)?.path}` ? [{ name, status: 200, body }] : [],
   ),
 ]
 
@@ -77,7 +77,7 @@ const ownOf = (style: string): Asked[] =>
 
 /** Translates requests of a style to every format. */
 const translations = (api: string, asked: readonly Asked[], board: Board): void => {
-  const from = byStyle.get(api)
+  const from = clientProtocolByStyle.get(api)
   assert.ok(from)
   for (const to of Object.values(upstreamProtocols)) {
     test(`${api} requests to ${to.name}: valid, or unfit by name`, () => {

@@ -4,13 +4,13 @@ import { test } from 'node:test'
 import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Encoded, EncodeTarget } from '../../src/core/protocol.ts'
-import { byStyle, upstreamProtocols } from '../../src/protocols/index.ts'
+import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/index.ts'
 import { answering } from '../support/asked.ts'
 
 const hello = [{ role: 'user', content: 'hello' }]
 const encoded = (style: string, to: UpstreamProtocolName, body: JsonObject, target: EncodeTarget): Encoded => {
   const base = style === 'responses' ? { input: 'hello' } : { messages: hello }
-  const request = byStyle.get(style)?.decodeRequest({ model: 'm', ...base, ...body })
+  const request = clientProtocolByStyle.get(style)?.decodeRequest({ model: 'm', ...base, ...body })
   assert.ok(request?.ok)
   return upstreamProtocols[to].encodeRequest(request.value, target)
 }
@@ -153,7 +153,7 @@ test('a paused turn is not reported as complete', () => {
     blocks: [{ type: 'text', text: 'Searching' }],
     finish: { kind: 'pause', raw: 'pause_turn' },
   } as const
-  const said = (style: string) => JSON.stringify(byStyle.get(style)?.encodeAnswer(answer, answering()))
+  const said = (style: string) => JSON.stringify(clientProtocolByStyle.get(style)?.encodeAnswer(answer, answering()))
   assert.match(said('chat'), /"finish_reason":"length"/)
   assert.match(said('completions'), /"finish_reason":"length"/)
   assert.match(said('responses'), /"status":"incomplete"/)

@@ -10,7 +10,7 @@ import type { Candidate, Target } from '../../core/target.ts'
 import { hasEffects, mayFailOver, mayHedge } from '../../policy/retry/retry-safety.ts'
 import { factsOf } from '../../policy/routing/models.ts'
 import { refusedMember } from '../../protocols/errors/refused-member.ts'
-import { choicesOf, type SeveralChoices } from '../../protocols/shared/choices.ts'
+import { choicesOf, type MultipleChoices } from '../../protocols/shared/choices.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import type { AttemptSpec, Hedging } from '../routing/attempt-spec.ts'
@@ -266,7 +266,7 @@ const tellsOfPath = ({ status, upstream }: Failure): boolean => {
 }
 
 /** How an answer with several choices is read there; undefined: the request asks for one. */
-const severalOf = (question: InboundRequest, format: UpstreamProtocol): SeveralChoices | undefined => {
+const severalOf = (question: InboundRequest, format: UpstreamProtocol): MultipleChoices | undefined => {
   const count = choicesOf(question.request)
   if (count === 1 || !format.choices) return undefined
   return { format, split: format.choices.split, count, passes: sameFormat(question.protocol, format) !== undefined }

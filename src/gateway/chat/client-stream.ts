@@ -9,8 +9,8 @@ import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
-import { oneByOne } from '../../protocols/framing/sse.ts'
-import { textIn } from '../../protocols/framing/utf8.ts'
+import { splitStep } from '../../protocols/framing/sse.ts'
+import { decodeUtf8 } from '../../protocols/framing/utf8.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import type { RouterDeps } from '../gateway.ts'
@@ -176,7 +176,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     this.#lastWrite = this.#world.now()
     const reply = this.#reply
     const room =
-      typeof piece === 'string' ? reply.write(piece) : (reply.writeBytes?.(piece) ?? reply.write(textIn(piece)))
+      typeof piece === 'string' ? reply.write(piece) : (reply.writeBytes?.(piece) ?? reply.write(decodeUtf8(piece)))
     if (!room) this.#wait()
     return room
   }
@@ -228,14 +228,14 @@ export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): read
   for (const step of steps) {
     const { bytes } = step
     if (bytes && writer.passes?.(bytes)) {
-      if (steps.length > 1 && bytes.length < REPAYS) text += textIn(bytes)
+      if (steps.length > 1 && bytes.length < REPAYS) text += decodeUtf8(bytes)
       else {
         if (text !== '') wire.push(text)
         text = ''
         wire.push(bytes)
       }
     } else if (bytes && writer.passes) {
-      for (const one of oneByOne(step)) for (const piece of writer.push(one)) text += piece
+      for (const one of splitStep(step)) for (const piece of writer.push(one)) text += piece
     } else for (const piece of writer.push(step)) text += piece
   }
   if (text !== '') wire.push(text)

@@ -11,7 +11,7 @@ import type { Candidate } from '../../core/target.ts'
 import { factsOf } from '../../policy/routing/models.ts'
 import { explain as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
-import { byStyle, protocols } from '../../protocols/index.ts'
+import { clientProtocolByStyle, protocols } from '../../protocols/index.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
@@ -93,9 +93,9 @@ const fit = ({ catalogue, health: board }: Gateway, question: InboundRequest, ca
 const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProtocol> => {
   const said = new URLSearchParams(query).get('style')
   if (said !== null) {
-    const named = byStyle.get(said)
+    const named = clientProtocolByStyle.get(said)
     if (named) return good(named)
-    const names = [...byStyle.keys(), EMBEDDINGS].join(', ')
+    const names = [...clientProtocolByStyle.keys(), EMBEDDINGS].join(', ')
     return bad(
       fail('invalid_value', `The query's \`style\` is none there is. It must be one of ${names}.`, { param: 'style' }),
     )

@@ -8,8 +8,8 @@ import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, object, parseObject, text } from '../../core/json.ts'
 import type { ResponseStatus } from '../../core/stored-response.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
-import { textIn } from '../../protocols/framing/utf8.ts'
-import { isDeeper } from '../../protocols/shared/tool-arguments.ts'
+import { decodeUtf8 } from '../../protocols/framing/utf8.ts'
+import { exceedsDepth } from '../../protocols/shared/tool-arguments.ts'
 
 /** `body`: the response, parsed. Null: there is nothing to wait for. The promise is limited in time by the store and never rejects. */
 type Keep = (response: string, status: ResponseStatus, body: JsonObject) => Promise<Failure | null> | null
@@ -48,8 +48,8 @@ export class RecordingWriter implements ResponseWriter {
 
   /** The last event is always text. */
   writeBytes(bytes: Uint8Array): boolean {
-    if (this.#held !== null) return this.write(textIn(bytes))
-    return this.#reply.writeBytes?.(bytes) ?? this.#reply.write(textIn(bytes))
+    if (this.#held !== null) return this.write(decodeUtf8(bytes))
+    return this.#reply.writeBytes?.(bytes) ?? this.#reply.write(decodeUtf8(bytes))
   }
 
   end(chunk = ''): void {
@@ -135,5 +135,5 @@ const DEEPEST = 500
 
 const parsed = (source: string): JsonObject | undefined => {
   const value = parseObject(source)
-  return value && !isDeeper(value, DEEPEST) ? value : undefined
+  return value && !exceedsDepth(value, DEEPEST) ? value : undefined
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fold } from '../../core/chat.ts'
 import { run } from '../../core/stage.ts'
-import { oneByOne } from '../../protocols/framing/sse.ts'
+import { splitStep } from '../../protocols/framing/sse.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
 import { type AnswerReader, readerFor } from './answer-reader.ts'
 
@@ -111,7 +111,7 @@ for (const [name, before, then, steps] of rows)
     // The same as where every frame is read by itself.
     const slow = read((text) => new TextEncoder().encode(text))
     assert.ok(slow.flat().every(({ bytes }) => !bytes))
-    assert.deepEqual(read(Buffer.from).flat().flatMap(oneByOne), slow.flat())
+    assert.deepEqual(read(Buffer.from).flat().flatMap(splitStep), slow.flat())
   })
 
 test('reader: where nothing is like the last, a read is taken apart a few times and no more', () => {

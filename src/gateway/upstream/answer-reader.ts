@@ -11,10 +11,10 @@ import type { Frame, FrameReader, StreamDecoder, StreamStep, UpstreamProtocol } 
 import type { Quirks } from '../../core/provider.ts'
 import type { Stage } from '../../core/stage.ts'
 import { retryAfter } from '../../policy/retry/retry-after.ts'
-import { inDialect } from '../../protocols/errors/classify.ts'
+import { applyErrorTable } from '../../protocols/errors/classify.ts'
 import { frameEnd, sse } from '../../protocols/framing/sse.ts'
-import { lettersIn, utf8 } from '../../protocols/framing/utf8.ts'
-import { ChoicesDecoder, decodeChoices, type MendChoice, type SeveralChoices } from '../../protocols/shared/choices.ts'
+import { latin1Of, utf8 } from '../../protocols/framing/utf8.ts'
+import { ChoicesDecoder, decodeChoices, type EditChoice, type MultipleChoices } from '../../protocols/shared/choices.ts'
 
 /** `over`: the format's terminal event has been read, and the answer is complete before its body ends. */
 export type AnswerReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
@@ -33,7 +33,7 @@ export type AnswerContext = {
   /** The question, if it was translated for this upstream: what that changed in the tools is undone in the answer. */
   readonly translated: ChatRequest | null
   /** The request asks for several choices. */
-  readonly choices?: SeveralChoices | undefined
+  readonly choices?: MultipleChoices | undefined
   /** A stream was asked for. */
   readonly stream: boolean
   /** ms since 1970, for waits given as dates. */
@@ -132,7 +132,7 @@ class StreamReader implements AnswerReader {
     this.#size += chunk.length
     if (this.#size > MOST.stream) return tooLarge(MOST.stream)
     const read: StreamStep[] = []
-    const letters = this.#events.again && lettersIn(chunk)
+    const letters = this.#events.again && latin1Of(chunk)
     let tries = 0
     for (let at = 0; at < chunk.length; ) {
       const again = letters !== undefined && this.#frames.between ? this.#events.again?.(chunk, letters, at) : undefined
@@ -171,7 +171,7 @@ class ChoicesReader implements AnswerReader {
   readonly #choices: ChoicesDecoder
   #size = 0
 
-  constructor(head: ResponseHead, dialect: AnswerContext, choices: SeveralChoices) {
+  constructor(head: ResponseHead, dialect: AnswerContext, choices: MultipleChoices) {
     this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
     this.#choices = new ChoicesDecoder(choices, choiceMender(head, dialect, choices))
   }
@@ -192,7 +192,7 @@ class ChoicesReader implements AnswerReader {
 }
 
 /** What is changed in the events of each choice: restoring tools has a state of its own for each. */
-const choiceMender = (head: ResponseHead, dialect: AnswerContext, { count }: SeveralChoices): MendChoice => {
+const choiceMender = (head: ResponseHead, dialect: AnswerContext, { count }: MultipleChoices): EditChoice => {
   const menders = Array.from({ length: count }, () => mender(head, dialect))
   return (index, events) => menders[index]?.(events) ?? events
 }
@@ -223,7 +223,7 @@ const unreadable = (text: string, status: number): Failure => {
 const errorReader = ({ status, headers }: ResponseHead, { quirks, protocol, date }: AnswerContext): AnswerReader => {
   const read = (text: string): StreamStep => {
     const body = readJson(text)
-    const said = inDialect(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
+    const said = applyErrorTable(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
     const wait = said.retryAfter ?? retryAfter(headers, body, date)
     const failure = { ...said, status: said.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
     return { events: [{ type: 'failure', failure }] }
@@ -294,7 +294,7 @@ const mending = (
     if (!restore && !asksToMend(events, usage !== undefined)) return events
     const meant = events.map((event): ChatEvent => {
       if (usage && event.type === 'usage') return { type: 'usage', usage: usage(event.usage) }
-      if (event.type === 'failure') return { type: 'failure', failure: inDialect(event.failure, errors, headers) }
+      if (event.type === 'failure') return { type: 'failure', failure: applyErrorTable(event.failure, errors, headers) }
       return event
     })
     return restore ? meant.flatMap((event) => restore.push(event)) : meant

@@ -13,7 +13,7 @@ import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Ongoing, UpstreamListener, World } from '../../core/world.ts'
-import type { SeveralChoices } from '../../protocols/shared/choices.ts'
+import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import type { OutputSample } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
@@ -31,7 +31,7 @@ export type AttemptInput = {
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
   /** The request asks for several choices. */
-  readonly choices?: SeveralChoices | undefined
+  readonly choices?: MultipleChoices | undefined
   /** Signed in with; taken out of whatever the upstream says. */
   readonly key: ProviderKey
   /** The upstream is asked for a stream. */

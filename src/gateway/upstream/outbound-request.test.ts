@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Instance, Provider, Wire } from '../../core/provider.ts'
-import { byStyle } from '../../protocols/index.ts'
+import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { type Compatibility, prepareRequest } from './outbound-request.ts'
 import { parseRequest } from './parse-request.ts'
 
@@ -26,7 +26,7 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
   preparedFor(givesUp(...paths), style, body).dropped
 
 const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
-  const protocol = byStyle.get(style)
+  const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
   const question = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
   assert.ok(question.ok)

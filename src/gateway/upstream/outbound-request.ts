@@ -17,7 +17,7 @@ import { wiresInOrder } from '../../policy/routing/choose-protocol.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
-import { acceptedBody, lackingAt, withoutRefusedPaths } from '../../protocols/shared/accepts.ts'
+import { acceptedBody, missingAbilities, withoutRefusedPaths } from '../../protocols/shared/accepts.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { LateBody } from './late-body.ts'
 
@@ -132,7 +132,7 @@ const prepareAs = (
   const quirk = instance.provider.quirks?.requestBody
   const given: Loss[] = []
   /** By the client's own paths. */
-  const lacking = lacks ? lackingAt(question.request, lacks) : NONE
+  const lacking = lacks ? missingAbilities(question.request, lacks) : NONE
   const lost = (path: string, unfit = false) => given.push({ at: path, unfit })
   const mend = (body: JsonObject) => {
     const asked = wire.keepsNothing ? withoutKeeping(body, question.protocol.name, lost) : body

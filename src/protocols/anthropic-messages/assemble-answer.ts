@@ -1,7 +1,7 @@
 /** A stream of messages events as the one message it would have been. */
 import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
-import { inputOf, isDeeper } from '../shared/tool-arguments.ts'
+import { exceedsDepth, parseArguments } from '../shared/tool-arguments.ts'
 import { mergeUsage } from './finish-and-usage.ts'
 
 /** Deeper than any answer is; what is deeper could overflow the stack while it is written. */
@@ -50,7 +50,7 @@ export const gather = (frames: readonly Frame[]): string | null => {
   if (!message) return null
   const said = [...blocks.entries()].sort(([a], [b]) => a - b).map(([, block]) => finished(block))
   const whole = { ...message, content: [...list(message.content), ...said] }
-  return isDeeper(whole, DEEPEST) ? null : JSON.stringify(whole)
+  return exceedsDepth(whole, DEEPEST) ? null : JSON.stringify(whole)
 }
 
 const read = (data: string): JsonObject | undefined => {
@@ -83,7 +83,7 @@ const finished = ({ members, input, citations }: Block): JsonObject => {
   const written = input.join('')
   return {
     ...members,
-    ...(written !== '' && { input: inputOf(written) }),
+    ...(written !== '' && { input: parseArguments(written) }),
     ...(citations.length > 0 && { citations: [...list(members.citations), ...citations] }),
   }
 }

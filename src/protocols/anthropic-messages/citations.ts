@@ -1,6 +1,6 @@
 import type { Citation } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, text } from '../../core/json.ts'
-import { DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
+import { exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 
 const KINDS: ReadonlySet<Json | undefined> = new Set([
   'char_location',
@@ -12,7 +12,7 @@ const KINDS: ReadonlySet<Json | undefined> = new Set([
 
 /** A source in the middle's words. One of the client's own documents has no address: then `url` is empty and `raw` tells. */
 export const decodeCitation = (raw: Json): Citation | undefined => {
-  if (!isObject(raw) || isDeeper(raw, DEEPEST)) return undefined
+  if (!isObject(raw) || exceedsDepth(raw, MAX_DEPTH)) return undefined
   const url = text(raw.url) ?? text(raw.source) ?? ''
   const title = text(raw.title) ?? text(raw.document_title)
   return { url, ...(title !== undefined && { title }), raw }

@@ -4,12 +4,12 @@ import { answering, asking } from '../../../test/support/asked.ts'
 import { type ChatAnswer, type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { toolName } from './ids.ts'
 
-const restore = restoring(toolName)
+const restore = toolRestorer(toolName)
 
 const request = asking({ stream: false })
 const context = answering({ request, created: 0, model: 'wire-model' })

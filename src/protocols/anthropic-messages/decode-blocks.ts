@@ -2,9 +2,9 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { madeId } from '../shared/helpers.ts'
-import { argumentsOf, DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
-import { aName, anObject, aText, byType, someArguments } from '../shared/type-checks.ts'
+import { derivedCallId } from '../shared/helpers.ts'
+import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
+import { byType, nonEmptyString, optionalArguments, optionalObject, optionalString } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'
 
 export const malformed = (what: string): Failure =>
@@ -19,12 +19,12 @@ export const decodeBlock = (block: JsonObject, place: readonly (string | number)
     case 'redacted_thinking':
       return [...beginBlock(block, place), close]
     case 'tool_use': {
-      const written = argumentsOf(block.input)
+      const written = argumentsText(block.input)
       if (written === undefined) return [{ type: 'failure', failure: malformed('a call with too deep an input') }]
       return [...beginBlock(block, place), { type: 'delta', text: written }, close]
     }
     default:
-      return isDeeper(block, DEEPEST)
+      return exceedsDepth(block, MAX_DEPTH)
         ? [{ type: 'failure', failure: malformed('a block nested too deep') }]
         : [...beginBlock(block, place), close]
   }
@@ -59,7 +59,7 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
       return [
         {
           type: 'open',
-          block: { type: 'tool-call', id: text(block.id) || madeId(...place), name: text(block.name) ?? '' },
+          block: { type: 'tool-call', id: text(block.id) || derivedCallId(...place), name: text(block.name) ?? '' },
         },
       ]
     // Tools the provider runs, their results, and whatever comes next: nothing a client of another format may run.
@@ -82,10 +82,10 @@ export const refusal = (explanation: string | undefined): readonly ChatEvent[] =
     : [{ type: 'open', block: { type: 'refusal' } }, { type: 'delta', text: explanation }, { type: 'close' }]
 
 const FITS = byType({
-  text: anObject({ text: aText }),
-  thinking: anObject({ thinking: aText, signature: aText }),
-  redacted_thinking: anObject({ data: aText }),
-  tool_use: anObject({ name: aName, input: someArguments }),
+  text: optionalObject({ text: optionalString }),
+  thinking: optionalObject({ thinking: optionalString, signature: optionalString }),
+  redacted_thinking: optionalObject({ data: optionalString }),
+  tool_use: optionalObject({ name: nonEmptyString, input: optionalArguments }),
 })
 
 /** A block of a type, whose members are of theirs. */
@@ -94,8 +94,8 @@ export const isBlock = (value: unknown): value is JsonObject =>
 
 /** What a step adds to a block. */
 export const isStep = byType({
-  text_delta: anObject({ text: aText }),
-  thinking_delta: anObject({ thinking: aText }),
-  signature_delta: anObject({ signature: aText }),
-  input_json_delta: anObject({ partial_json: aText }),
+  text_delta: optionalObject({ text: optionalString }),
+  thinking_delta: optionalObject({ thinking: optionalString }),
+  signature_delta: optionalObject({ signature: optionalString }),
+  input_json_delta: optionalObject({ partial_json: optionalString }),
 })

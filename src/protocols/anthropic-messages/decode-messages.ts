@@ -1,20 +1,20 @@
 /** A client's conversation in the middle's words. */
 import type { Extra, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { type Fields, fieldsOf, type Problems } from '../shared/helpers.ts'
+import { type Problems, type RequestFields, requestFields } from '../shared/helpers.ts'
 import { toBase64 } from '../shared/media.ts'
-import { plainMessage } from '../shared/plain-message.ts'
-import { argumentsOf } from '../shared/tool-arguments.ts'
+import { plainTextMessage } from '../shared/plain-message.ts'
+import { argumentsText } from '../shared/tool-arguments.ts'
 import { signedIn } from './signatures.ts'
 
 /** The top-level system prompt: one message, whatever its number of blocks. */
-export const decodeSystem = (fields: Fields, problems: Problems): readonly Message[] => {
+export const decodeSystem = (fields: RequestFields, problems: Problems): readonly Message[] => {
   const system = fields.any('system')
   if (system === undefined) return []
   if (typeof system === 'string')
     return [{ role: 'system', at: 'system', as: 'system', content: [{ type: 'text', at: 'system', text: system }] }]
   if (!isList(system)) {
-    fields.wrong('system', 'a string or a list of text blocks')
+    fields.invalid('system', 'a string or a list of text blocks')
     return []
   }
   const content = system.flatMap((block, index) => decodeBlock(block, `system[${index}]`, problems))
@@ -23,17 +23,17 @@ export const decodeSystem = (fields: Fields, problems: Problems): readonly Messa
 
 /** One message of the wire. The results of calls in a user's turn become messages of their own. */
 export const decodeMessage = (message: Json, index: number, problems: Problems): readonly Message[] => {
-  const plain = plainMessage(message, 'messages', index)
+  const plain = plainTextMessage(message, 'messages', index)
   if (plain) return [plain]
   const at = `messages[${index}]`
-  const fields = fieldsOf(isObject(message) ? message : {}, at, problems)
+  const fields = requestFields(isObject(message) ? message : {}, at, problems)
   const role = fields.string('role')
   const content = fields.any('content')
   const blocks = typeof content === 'string' ? content : isList(content) ? content : undefined
-  if (blocks === undefined) fields.wrong('content', 'a string or a list of content blocks')
+  if (blocks === undefined) fields.invalid('content', 'a string or a list of content blocks')
   const parts = typeof blocks === 'string' ? [{ type: 'text', text: blocks } as const] : (blocks ?? [])
   const path = (index: number) => (typeof blocks === 'string' ? `${at}.content` : `${at}.content[${index}]`)
-  const extras = fields.rest()
+  const extras = fields.unread()
   switch (role) {
     case 'user':
       return decodeUser(parts, path, at, extras, problems)
@@ -47,7 +47,7 @@ export const decodeMessage = (message: Json, index: number, problems: Problems):
       return [role === 'assistant' ? { role, ...rest } : { role, as: 'system', ...rest }]
     }
     default:
-      fields.wrong('role', 'user or assistant')
+      fields.invalid('role', 'user or assistant')
       return []
   }
 }
@@ -77,15 +77,15 @@ const decodeUser = (
 }
 
 const decodeResult = (block: JsonObject, at: string, problems: Problems): Message => {
-  const fields = fieldsOf(block, at, problems)
+  const fields = requestFields(block, at, problems)
   fields.string('type')
   const callId = fields.string('tool_use_id')
   if (!callId) fields.missing('tool_use_id', 'the id of the call it answers')
   const content = fields.any('content')
   if (content !== undefined && typeof content !== 'string' && !isList(content))
-    fields.wrong('content', 'a string or a list of content blocks')
+    fields.invalid('content', 'a string or a list of content blocks')
   const isError = fields.flag('is_error')
-  const extras = fields.rest()
+  const extras = fields.unread()
   return {
     role: 'tool',
     at,
@@ -107,38 +107,38 @@ const DOCUMENT_PATHS: MemberPaths = { filename: 'title' }
 
 /** `marks` takes what the middle has no place for on the part itself. */
 const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[] = []): Part[] => {
-  const fields = fieldsOf(isObject(block) ? block : {}, at, problems)
+  const fields = requestFields(isObject(block) ? block : {}, at, problems)
   const type = fields.string('type')
   if (!isObject(block) || type === undefined) {
-    fields.wrong('type', 'the type of a content block')
+    fields.invalid('type', 'the type of a content block')
     return []
   }
   switch (type) {
     case 'text': {
       const text = fields.string('text')
       if (text === undefined) fields.missing('text', 'a string')
-      return [{ type: 'text', at, text: text ?? '', ...withExtras(fields.rest()) }]
+      return [{ type: 'text', at, text: text ?? '', ...withExtras(fields.unread()) }]
     }
     case 'image': {
       const source = decodeSource(fields)
-      return source ? [{ type: 'image', at, source, ...withExtras(fields.rest()) }] : [foreign(block, at)]
+      return source ? [{ type: 'image', at, source, ...withExtras(fields.unread()) }] : [foreign(block, at)]
     }
     case 'document': {
       const source = decodeSource(fields)
       if (!source) return [foreign(block, at)]
       const filename = fields.string('title')
       const named = filename ? { filename, paths: DOCUMENT_PATHS } : {}
-      return [{ type: 'file', at, source, ...named, ...withExtras(fields.rest()) }]
+      return [{ type: 'file', at, source, ...named, ...withExtras(fields.unread()) }]
     }
     case 'thinking': {
       const signed = signedIn(fields.string('signature') ?? '')
       const text = fields.string('thinking') ?? ''
-      marks.push(...fields.rest())
+      marks.push(...fields.unread())
       return [{ type: 'reasoning', at, text, ...signed }]
     }
     case 'redacted_thinking': {
       const value = fields.string('data') ?? ''
-      marks.push(...fields.rest())
+      marks.push(...fields.unread())
       return [{ type: 'reasoning', at, text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }]
     }
     case 'tool_use':
@@ -155,21 +155,21 @@ const foreign = (raw: JsonObject, at: string): Part => {
 }
 
 /** A call made by the model. One made by code that runs at the provider belongs to that code, so it stays there. */
-const decodeCall = (fields: Fields, block: JsonObject, marks: Extra[]): Part[] => {
+const decodeCall = (fields: RequestFields, block: JsonObject, marks: Extra[]): Part[] => {
   const caller = fields.fields('caller')
   if (caller && caller.string('type') !== 'direct') return [foreign(block, fields.at)]
   const id = fields.string('id')
   const name = fields.string('name')
   if (!id) fields.missing('id', 'the id of the call')
   if (!name) fields.missing('name', 'the name of the tool')
-  const text = argumentsOf(fields.object('input'))
-  if (text === undefined) fields.wrong('input', 'an object that is not nested so deep')
-  marks.push(...fields.rest())
+  const text = argumentsText(fields.object('input'))
+  if (text === undefined) fields.invalid('input', 'an object that is not nested so deep')
+  marks.push(...fields.unread())
   return [{ type: 'tool-call', at: fields.at, id: id ?? '', name: name ?? '', arguments: text ?? '{}' }]
 }
 
 /** Undefined: a kind of source only this format has. */
-const decodeSource = (fields: Fields): MediaSource | undefined => {
+const decodeSource = (fields: RequestFields): MediaSource | undefined => {
   const source = fields.fields('source')
   if (!source) {
     fields.missing('source', 'where the bytes are')

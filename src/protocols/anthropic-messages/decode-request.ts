@@ -11,9 +11,9 @@ import type {
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { isStrict } from '../shared/claude-schema.ts'
-import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared/helpers.ts'
-import { isFreeChoice, isHosted } from '../shared/hosted-tools.ts'
-import { UNNAMED_FORMAT } from '../shared/setting-encoders.ts'
+import { DEFAULT_EFFORT, type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
+import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 
 /** Members whose loss changes what is asked: tools and files by other names, and a wish about where data may go. */
@@ -22,12 +22,12 @@ const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
 /** A client's request of this format. The first thing wrong in it is named by its path. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
-  const fields = fieldsOf(body, '', problems)
-  const model = modelIn(fields)
+  const fields = requestFields(body, '', problems)
+  const model = requestedModel(fields)
   if (!fields.has('max_tokens')) fields.missing('max_tokens', 'the longest answer in tokens')
   const list = fields.list('messages')
   if (!list) fields.missing('messages', 'a list of messages')
-  else if (list.length === 0) fields.wrong('messages', 'a list with at least one message')
+  else if (list.length === 0) fields.invalid('messages', 'a list with at least one message')
   const system = decodeSystem(fields, problems)
   const messages = (list ?? []).flatMap((message, index) => decodeMessage(message, index, problems))
   const free = isFreeChoice(fields.any('tool_choice'))
@@ -38,7 +38,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const stream = fields.flag('stream') ?? false
   // After everything is read: the rest is what nobody has asked for.
   const rest = fields
-    .rest((name) => ESSENTIAL.has(name))
+    .unread((name) => ESSENTIAL.has(name))
     .filter(isSaid)
     .map((extra): Extra => (free && extra.name === 'mcp_servers' ? { ...extra, spare: true } : extra))
   if (problems.first) return bad(problems.first)
@@ -53,7 +53,8 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
 }
 
 /** A tool the provider runs, marked as one the model need not use. */
-const sparing = (tool: Tool): Tool => (tool.kind === 'foreign' && isHosted(tool.raw) ? { ...tool, spare: true } : tool)
+const sparing = (tool: Tool): Tool =>
+  tool.kind === 'foreign' && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool
 
 /** An empty list of servers asks for nothing. */
 const isSaid = ({ value }: Extra): boolean => !isList(value) || value.length > 0
@@ -64,14 +65,14 @@ const setting = <Name extends keyof GenerationSettings>(
   at: string,
 ): GenerationSettings => (value === undefined ? {} : { [name]: { value, at } })
 
-const decodeSettings = (fields: Fields): { settings: GenerationSettings; extras: readonly Extra[] } => {
+const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const metadata = fields.fields('metadata')
   const choice = fields.fields('tool_choice')
   const config = fields.fields('output_config')
   const thinking = decodeThinking(fields)
   const effort = config?.string('effort')
   const unknown: Extra[] = []
-  if (effort !== undefined && effort !== USUAL_EFFORT && !isEffort(effort))
+  if (effort !== undefined && effort !== DEFAULT_EFFORT && !isEffort(effort))
     unknown.push({ at: 'output_config.effort', name: 'effort', value: effort, essential: false })
   const chosen = choice && decodeChoice(choice)
   if (choice && !chosen)
@@ -85,7 +86,7 @@ const decodeSettings = (fields: Fields): { settings: GenerationSettings; extras:
   const single = choice?.flag('disable_parallel_tool_use')
   const stop = fields.list('stop_sequences')
   if (stop && !stop.every((sequence) => typeof sequence === 'string'))
-    fields.wrong('stop_sequences', 'a list of strings')
+    fields.invalid('stop_sequences', 'a list of strings')
   const tier = fields.string('service_tier')
   const settings: GenerationSettings = {
     ...setting('maxOutputTokens', fields.number('max_tokens', { least: 0, whole: true }), 'max_tokens'),
@@ -109,7 +110,7 @@ const decodeSettings = (fields: Fields): { settings: GenerationSettings; extras:
     ...setting('serviceTier', tier === 'standard_only' ? 'default' : tier, 'service_tier'),
     ...thinking.settings,
   }
-  const rest = [metadata, choice, config].flatMap((inner) => inner?.rest() ?? [])
+  const rest = [metadata, choice, config].flatMap((inner) => inner?.unread() ?? [])
   return { settings, extras: [...thinking.extras, ...unknown, ...rest] }
 }
 
@@ -121,7 +122,7 @@ const isEffort = (word: string): word is Effort => EFFORTS.some((effort) => effo
  * A budget has a word in the middle. "As you see fit" has none: it says no more than that thinking is on, which models
  * that think do anyway, so it travels as an extra.
  */
-const decodeThinking = (fields: Fields): { settings: GenerationSettings; extras: readonly Extra[] } => {
+const decodeThinking = (fields: RequestFields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const raw = fields.object('thinking')
   const thinking = fields.fields('thinking')
   if (!raw || !thinking) return { settings: {}, extras: [] }
@@ -131,7 +132,7 @@ const decodeThinking = (fields: Fields): { settings: GenerationSettings; extras:
   const whole = (at: string): Extra => ({ at, name: 'thinking', value: raw, essential: false })
   switch (type) {
     case 'disabled':
-      return { settings: setting('thinkingBudget', 0, 'thinking'), extras: thinking.rest() }
+      return { settings: setting('thinkingBudget', 0, 'thinking'), extras: thinking.unread() }
     case 'enabled':
       if (budget === undefined) thinking.missing('budget_tokens', 'the number of tokens to think with')
       return {
@@ -139,26 +140,26 @@ const decodeThinking = (fields: Fields): { settings: GenerationSettings; extras:
           ...setting('thinkingBudget', budget, 'thinking.budget_tokens'),
           ...setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
         },
-        extras: [...(display === 'omitted' ? [whole('thinking.display')] : []), ...thinking.rest()],
+        extras: [...(display === 'omitted' ? [whole('thinking.display')] : []), ...thinking.unread()],
       }
     case 'adaptive':
       return {
         settings: setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
-        extras: [whole('thinking'), ...thinking.rest()],
+        extras: [whole('thinking'), ...thinking.unread()],
       }
     case undefined:
       if (!thinking.has('type')) thinking.missing('type', 'enabled, adaptive or disabled')
       return { settings: {}, extras: [] }
     default:
-      return { settings: {}, extras: [whole('thinking'), ...thinking.rest()] }
+      return { settings: {}, extras: [whole('thinking'), ...thinking.unread()] }
   }
 }
 
-const decodeFormat = (fields: Fields | undefined, name: string): Setting<OutputFormat> | undefined => {
+const decodeFormat = (fields: RequestFields | undefined, name: string): Setting<OutputFormat> | undefined => {
   const format = fields?.fields(name)
   if (!format) return undefined
   const type = format.string('type')
-  if (type !== 'json_schema') format.wrong('type', 'json_schema')
+  if (type !== 'json_schema') format.invalid('type', 'json_schema')
   const schema = format.object('schema')
   if (!schema) format.missing('schema', 'a JSON Schema')
   if (!schema) return undefined
@@ -166,11 +167,11 @@ const decodeFormat = (fields: Fields | undefined, name: string): Setting<OutputF
   return {
     at: format.at,
     // Held to its schema always; `strict` elsewhere means more, that every member is required.
-    value: { kind: 'schema', name: title || UNNAMED_FORMAT, schema, ...(isStrict(schema) && { strict: true }) },
+    value: { kind: 'schema', name: title || DEFAULT_FORMAT_NAME, schema, ...(isStrict(schema) && { strict: true }) },
   }
 }
 
-const decodeChoice = (choice: Fields): ToolChoice | undefined => {
+const decodeChoice = (choice: RequestFields): ToolChoice | undefined => {
   switch (choice.string('type')) {
     case 'auto':
       return { kind: 'auto' }
@@ -196,7 +197,7 @@ const isCallable = (name: string, value: Json): boolean =>
   name === 'allowed_callers' && isList(value) && !value.includes('direct')
 
 const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
-  const fields = fieldsOf(isObject(tool) ? tool : {}, at, problems)
+  const fields = requestFields(isObject(tool) ? tool : {}, at, problems)
   const type = fields.string('type')
   // Anything with a type of its own is Anthropic's: run there, or known to its models only.
   if (isObject(tool) && type !== undefined && type !== 'custom')
@@ -207,7 +208,7 @@ const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
   const parameters = fields.object('input_schema')
   if (!parameters) fields.missing('input_schema', 'a JSON Schema')
   const strict = fields.flag('strict') ?? false
-  const extras = fields.rest(isCallable)
+  const extras = fields.unread(isCallable)
   return [
     {
       kind: 'function',

@@ -2,8 +2,8 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { Repetition, type TextOf } from '../framing/delta-template.ts'
-import { argumentsOf, inputOf } from '../shared/tool-arguments.ts'
+import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import { argumentsText, parseArguments } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
 import { beginBlock, decodeBlock, isBlock, isStep, malformed, proof, refusal } from './decode-blocks.ts'
 import { decodeFailure } from './errors.ts'
@@ -26,7 +26,7 @@ export const decodeStream = (): StreamDecoder => {
   let finished = false
   /** After the last event, or a failure, nothing more is heard. */
   let deaf = false
-  const repetition = new Repetition(stepText)
+  const repetition = new DeltaTemplate(stepText)
 
   const failed = (failure: Failure): ChatEvent[] => {
     deaf = true
@@ -90,13 +90,18 @@ export const decodeStream = (): StreamDecoder => {
         return [{ type: 'close' }]
       case 'call': {
         // No delta at all is the empty object, or one that was there from the start.
-        const written = last.wrote ? '' : argumentsOf(last.block.input)
+        const written = last.wrote ? '' : argumentsText(last.block.input)
         if (written === undefined) return failed(malformed('a call with too deep an input'))
         return [...(written === '' ? [] : [{ type: 'delta', text: written } as const]), { type: 'close' }]
       }
       case 'foreign': {
         const written = last.input.join('')
-        const block = Object.assign({}, last.block, ...last.more, written === '' ? {} : { input: inputOf(written) })
+        const block = Object.assign(
+          {},
+          last.block,
+          ...last.more,
+          written === '' ? {} : { input: parseArguments(written) },
+        )
         const told = decodeBlock(block, [])
         if (told[0]?.type === 'failure') deaf = true
         return [...told]

@@ -2,7 +2,7 @@ import type { AnswerBlock, ChatAnswer } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { isTranscript, reportLost } from '../shared/output-media.ts'
-import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
+import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
@@ -64,7 +64,7 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
           type: 'tool_use',
           id: toolUseId(block.id),
           name: block.name,
-          input: block.custom ? wrapInput(text) : inputOf(text),
+          input: block.custom ? wrapInput(text) : parseArguments(text),
         },
       ]
     case 'foreign':

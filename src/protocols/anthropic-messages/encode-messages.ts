@@ -2,9 +2,9 @@
 import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import { fromBase64, inlined, isImageType, isTextType, standardBase64, typeOf } from '../shared/media.ts'
-import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
-import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../shared/turns.ts'
+import { fromBase64, inlineDataUrl, isImageType, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
+import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
+import { alternatingTurns, GREETING, type SystemAndTurns, startWithUser, trimFinalTurn } from '../shared/turns.ts'
 import { toolName, toolUseId } from './ids.ts'
 
 const LONGEST_TITLE = 500
@@ -13,13 +13,13 @@ const LONGEST_TITLE = 500
  * System messages go to the front in their order, wherever they stood; neighbours of one role become one turn; the
  * results of a turn's calls stand first in the next. What had to be changed beyond that is among the losses.
  */
-export const encodeConversation = (messages: readonly Message[], losses: Losses): Conversation => {
+export const encodeConversation = (messages: readonly Message[], losses: Losses): SystemAndTurns => {
   const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, losses) : []))
-  const turns = alternating(messages, {
+  const turns = alternatingTurns(messages, {
     result: (message) => [encodeResult(message, losses)],
     content: (message) => encodeContent(message, losses),
   })
-  return begunByUser(messages, { system, turns: trimmed(turns) }, textBlock(GREETING), losses)
+  return startWithUser(messages, { system, turns: trimFinalTurn(turns) }, textBlock(GREETING), losses)
 }
 
 const textBlock = (text: string): JsonObject => ({ type: 'text', text })
@@ -115,7 +115,7 @@ const encodeByAssistant = (part: Part, losses: Losses): JsonObject[] => {
           type: 'tool_use',
           id: toolUseId(part.id),
           name: toolName(part.name),
-          input: part.custom ? wrapInput(part.arguments) : inputOf(part.arguments),
+          input: part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments),
         },
       ]
     case 'reasoning': {
@@ -169,10 +169,10 @@ const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject
 }
 
 const imageSource = (source: MediaSource): JsonObject | undefined => {
-  const inline = inlined(source)
+  const inline = inlineDataUrl(source)
   switch (inline.kind) {
     case 'data': {
-      const media_type = typeOf(inline.mediaType, inline.data)
+      const media_type = mediaTypeOf(inline.mediaType, inline.data)
       return isImageType(media_type) ? { type: 'base64', media_type, data: standardBase64(inline.data) } : undefined
     }
     case 'url':
@@ -188,9 +188,9 @@ const imageSource = (source: MediaSource): JsonObject | undefined => {
 const fetchable = (url: string): JsonObject | undefined => (/^https:\/\//i.test(url) ? { type: 'url', url } : undefined)
 
 const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[] => {
-  const inline = inlined(part.source)
+  const inline = inlineDataUrl(part.source)
   if (inline.kind === 'data') {
-    const mediaType = typeOf(inline.mediaType, inline.data, part.filename)
+    const mediaType = mediaTypeOf(inline.mediaType, inline.data, part.filename)
     if (isImageType(mediaType)) {
       if (part.filename !== undefined) losses.loseMember(part, 'filename')
       const source = { type: 'base64', media_type: mediaType, data: standardBase64(inline.data) }
@@ -216,7 +216,7 @@ const titled = (part: Part & { type: 'file' }, losses: Losses): JsonObject => {
 const documentSource = (source: MediaSource, filename: string | undefined): JsonObject | undefined => {
   switch (source.kind) {
     case 'data': {
-      const mediaType = typeOf(source.mediaType, source.data, filename)
+      const mediaType = mediaTypeOf(source.mediaType, source.data, filename)
       if (mediaType === 'application/pdf')
         return { type: 'base64', media_type: mediaType, data: standardBase64(source.data) }
       const data = isTextType(mediaType) ? fromBase64(standardBase64(source.data)) : undefined

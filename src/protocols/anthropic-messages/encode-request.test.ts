@@ -4,7 +4,7 @@ import { asking, lossesIn } from '../../../test/support/asked.ts'
 import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
-import { JSON_ONLY } from '../shared/setting-encoders.ts'
+import { JSON_INSTRUCTION } from '../shared/setting-encoders.ts'
 import { DEFAULT_MAX_TOKENS, encodeRequest } from './encode-request.ts'
 import { toolName, toolUseId } from './ids.ts'
 
@@ -583,7 +583,7 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
   ['usage in the stream', { streamUsage: at(true) }, MAX, []],
   ['proofs wanted', { sealedReasoning: at(true) }, MAX, []],
   ['text', { format: at({ kind: 'text' }) }, MAX, []],
-  ['any JSON', { format: at({ kind: 'json' }) }, { ...MAX, system: JSON_ONLY }, []],
+  ['any JSON', { format: at({ kind: 'json' }) }, { ...MAX, system: JSON_INSTRUCTION }, []],
   [
     'a schema: objects closed, bounds told, name and description kept',
     { format: at({ kind: 'schema', name: 'num', description: 'A number.', schema, strict: true }) },

@@ -5,14 +5,14 @@ import { thinksByBudgetOnly } from '../shared/claude.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
 import { type Losses, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
 import {
+  conversationMember,
   encodeSettings,
-  JSON_ONLY,
-  labelled,
+  JSON_INSTRUCTION,
   REASONING_SETTINGS_ELSEWHERE,
-  rootOf,
   type SettingEncoders,
   TOOL_SETTINGS_ELSEWHERE,
   UNSUPPORTED_SETTINGS,
+  withFormatLabels,
 } from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
@@ -27,10 +27,10 @@ export const DEFAULT_MAX_TOKENS = 8_192
 /** A request in this format, and whatever of it could not be carried. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
-  const root = rootOf(request)
+  const root = conversationMember(request)
   const { system: said, turns } = encodeConversation(request.messages, losses)
   const { format } = request.settings
-  const system = format?.value.kind === 'json' ? [...said, { type: 'text', text: JSON_ONLY }] : said
+  const system = format?.value.kind === 'json' ? [...said, { type: 'text', text: JSON_INSTRUCTION }] : said
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (turns.length === 0) losses.unfit(root)
   const tools = encodeTools(request, losses)
@@ -195,7 +195,7 @@ const carryFormat = (format: Setting<OutputFormat>, { config, losses }: Draft): 
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0 || !isObject(schema)) return losses.unfit(at)
       for (const path of described) losses.loseMember(format, 'schema', path)
-      config({ format: { type: 'json_schema', schema: labelled(schema, value) } }, at)
+      config({ format: { type: 'json_schema', schema: withFormatLabels(schema, value) } }, at)
       return
     }
     default:

@@ -3,9 +3,9 @@
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../shared/claude-thinking.ts'
+import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
-import type { Turn } from '../shared/turns.ts'
+import type { AlternatingTurn } from '../shared/turns.ts'
 
 export type Thinking = {
   /** The member `thinking`, if there shall be one. */
@@ -26,7 +26,7 @@ export type ThinkingFacts = {
   /** The model takes a budget, and neither an effort nor adaptive thinking. */
   readonly byBudget: boolean
   readonly forced: boolean
-  readonly turns: readonly Turn[]
+  readonly turns: readonly AlternatingTurn[]
 }
 
 const EXACT: ReadonlySet<Effort> = new Set(['low', 'medium', 'high'])
@@ -60,8 +60,8 @@ export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking =
   if (wish.kind === 'adaptive') return { member: { type: 'adaptive', ...shown }, at, ...level, on: true }
   // The older way to think demands that the calls just answered were thought about, with proof.
   if (answersUnthought(facts.turns, MESSAGES_BLOCKS)) return refuse()
-  const room = Math.max(LEAST_BUDGET, Math.floor(facts.maxTokens / 2))
-  const tokens = Math.max(LEAST_BUDGET, wish.tokens < facts.maxTokens ? wish.tokens : room)
+  const room = Math.max(MIN_BUDGET, Math.floor(facts.maxTokens / 2))
+  const tokens = Math.max(MIN_BUDGET, wish.tokens < facts.maxTokens ? wish.tokens : room)
   if (tokens >= facts.maxTokens) return refuse()
   if (tokens !== wish.tokens) losses.lose(thinkingBudget?.at ?? at)
   return { member: { type: 'enabled', budget_tokens: tokens, ...shown }, at, ...level, on: true }

@@ -1,10 +1,10 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Setting, Tool, ToolChoice } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { choosesShape, fitSchema, isClosed, objectSchema } from '../shared/claude-schema.ts'
+import { fitSchema, hasTopLevelUnion, isClosed, objectSchema } from '../shared/claude-schema.ts'
 import type { Losses } from '../shared/losses.ts'
-import { permitted } from '../shared/setting-encoders.ts'
-import { freeInput } from '../shared/tool-arguments.ts'
+import { allowedTools } from '../shared/setting-encoders.ts'
+import { freeInputSchema } from '../shared/tool-arguments.ts'
 import { carried } from './encode-messages.ts'
 import { toolName } from './ids.ts'
 
@@ -17,7 +17,7 @@ export type EncodedTools = {
 
 export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): EncodedTools => {
   const { toolChoice, parallelToolCalls } = settings
-  const encoded = permitted(tools, toolChoice?.value).flatMap((tool) => encodeTool(tool, losses))
+  const encoded = allowedTools(tools, toolChoice?.value).flatMap((tool) => encodeTool(tool, losses))
   if (encoded.length === 0) {
     // A choice among no tools is refused here. Only a call that had to be made is a loss.
     if (toolChoice && toolChoice.value.kind !== 'auto' && toolChoice.value.kind !== 'none') losses.lose(toolChoice.at)
@@ -72,7 +72,7 @@ const EXTRAS = {
 }
 
 const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): JsonObject[] => {
-  const schema = choosesShape(tool.parameters) ? undefined : objectSchema(tool.parameters)
+  const schema = hasTopLevelUnion(tool.parameters) ? undefined : objectSchema(tool.parameters)
   if (!schema) {
     losses.unfit(tool.at)
     return []
@@ -103,5 +103,5 @@ const strictly = (tool: Tool & { kind: 'function' }, schema: JsonObject, losses:
 const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => ({
   name: toolName(tool.name),
   ...(tool.description !== undefined && { description: tool.description }),
-  input_schema: { ...freeInput(tool, losses), additionalProperties: false },
+  input_schema: { ...freeInputSchema(tool, losses), additionalProperties: false },
 })

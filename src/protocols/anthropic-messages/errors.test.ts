@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type FailureKind, fail, KINDS } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
-import { mayRepeat, RETRY_WORDS } from '../errors/openai-error.ts'
+import { isRetryableByClient, RETRY_TRIGGERS } from '../errors/openai-error.ts'
 import { decodeFailure, encodeFailure, errorEvent } from './errors.ts'
 
 const error = (type: string, message: string, more: Json = null) => ({
@@ -82,7 +82,7 @@ for (const kind of Object.keys(KINDS) as FailureKind[])
     assert.deepEqual(body, { type: 'error', error: { type, message: 'What happened.' }, request_id: 'req_x' })
     assert.deepEqual(errorEvent(failure, undefined), { type: 'error', error: { type, message: 'What happened.' } })
     // Clients that search the body must not find a reason to try again where there is none.
-    if (!mayRepeat(failure)) assert.doesNotMatch(JSON.stringify(body), RETRY_WORDS)
+    if (!isRetryableByClient(failure)) assert.doesNotMatch(JSON.stringify(body), RETRY_TRIGGERS)
   })
 
 test('encode: no target may be tried: no type that asks for a retry, since the headers decide', () => {

@@ -3,7 +3,7 @@ import { type Failure, rowOf } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import type { FailureContext } from '../../core/protocol.ts'
-import { classify, type Said } from '../errors/classify.ts'
+import { classify, type UpstreamError } from '../errors/classify.ts'
 
 /** Reads an error body; `undefined` is a body that was not JSON. An error inside a 200 is told by its type alone. */
 export const decodeFailure = (status: number, body: Json | undefined, headers: HeaderLookup): Failure => {
@@ -19,7 +19,7 @@ export const decodeFailure = (status: number, body: Json | undefined, headers: H
   return status === 413 && failure.kind === 'invalid_request' ? { ...failure, kind: 'body_too_large' } : failure
 }
 
-const said = (body: Json | undefined, headers: HeaderLookup): Said => {
+const said = (body: Json | undefined, headers: HeaderLookup): UpstreamError => {
   const outer = object(isList(body) ? body[0] : body)
   const inner = object(outer?.error)
   const type = text(inner?.type)

@@ -1,5 +1,5 @@
 import type { Protocol } from '../../core/protocol.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { adaptRequest, leftOut } from './adapt-request.ts'
 import { gather } from './assemble-answer.ts'
 import { counting } from './count-tokens.ts'
@@ -22,7 +22,7 @@ export const anthropicMessages: Protocol = {
   decodeRequest,
   encodeRequest,
   passing: { adaptRequest, omittedEntries: leftOut, passStream, assembleAnswer: gather },
-  restore: restoring(toolName),
+  restore: toolRestorer(toolName),
   decodeAnswer,
   encodeAnswer,
   decodeStream,

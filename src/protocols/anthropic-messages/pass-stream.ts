@@ -1,5 +1,5 @@
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
-import { NAMED, passFrame, writeFrame } from '../framing/sse.ts'
+import { EVENT_FIELD_BYTE, passFrame, writeFrame } from '../framing/sse.ts'
 import { encodeStream, KEEP_ALIVE_COMMENT, PING } from './encode-stream.ts'
 import { errorEvent } from './errors.ts'
 
@@ -42,7 +42,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     push: (step) => (over ? [] : pass(step)),
     passes(bytes) {
       // Frames without their name are given it.
-      if (over || writer || bytes[0] !== NAMED) return false
+      if (over || writer || bytes[0] !== EVENT_FIELD_BYTE) return false
       passed = true
       return true
     },

@@ -4,9 +4,9 @@
 import type { ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { append, madeId } from '../shared/helpers.ts'
-import { argumentsOf, DEEPEST, inputOf, isDeeper } from '../shared/tool-arguments.ts'
-import { anObject, aText, type Shape, someArguments } from '../shared/type-checks.ts'
+import { append, derivedCallId } from '../shared/helpers.ts'
+import { argumentsText, exceedsDepth, MAX_DEPTH, parseArguments } from '../shared/tool-arguments.ts'
+import { optionalArguments, optionalObject, optionalString, type TypeCheck } from '../shared/type-checks.ts'
 import { exceptionFailure } from './errors.ts'
 import { decodeUsage, endingOf } from './finish-and-usage.ts'
 
@@ -37,13 +37,21 @@ type Open =
     }
 
 /** What a piece adds. `toolUse.input` is text in a stream; a whole answer is told as such pieces. */
-const PIECE: Shape = anObject({
-  text: aText,
-  toolUse: anObject({ input: someArguments }),
-  reasoningContent: anObject({ text: aText, signature: aText, redactedContent: aText }),
-  citation: anObject(),
+const PIECE: TypeCheck = optionalObject({
+  text: optionalString,
+  toolUse: optionalObject({ input: optionalArguments }),
+  reasoningContent: optionalObject({
+    text: optionalString,
+    signature: optionalString,
+    redactedContent: optionalString,
+  }),
+  citation: optionalObject(),
 })
-const BEGUN: Shape = anObject({ toolUse: anObject(), toolResult: anObject(), image: anObject() })
+const BEGUN: TypeCheck = optionalObject({
+  toolUse: optionalObject(),
+  toolResult: optionalObject(),
+  image: optionalObject(),
+})
 
 export const answerReader = (): AnswerReader => {
   let started = false
@@ -96,7 +104,7 @@ export const answerReader = (): AnswerReader => {
   }
 
   const foreign = (raw: JsonObject): ChatEvent[] =>
-    isDeeper(raw, DEEPEST)
+    exceedsDepth(raw, MAX_DEPTH)
       ? failed(malformed('a block nested too deep'))
       : [{ type: 'open', block: { type: 'foreign', protocol: 'bedrock-converse', raw } }, { type: 'close' }]
 
@@ -151,11 +159,11 @@ export const answerReader = (): AnswerReader => {
         is: 'foreign',
         at,
         add: (delta) => pieces.push(text(object(delta.toolUse)?.input) ?? ''),
-        raw: () => ({ toolUse: { ...use, input: inputOf(pieces.join('')) } }),
+        raw: () => ({ toolUse: { ...use, input: parseArguments(pieces.join('')) } }),
       }
       return before
     }
-    const id = text(use.toolUseId) || madeId(calls, name)
+    const id = text(use.toolUseId) || derivedCallId(calls, name)
     calls++
     open = { is: 'call', at, said: false }
     return [...before, { type: 'open', block: { type: 'tool-call', id, name } }]
@@ -167,7 +175,7 @@ export const answerReader = (): AnswerReader => {
       return []
     }
     if (open?.is !== 'call' || open.at !== at) return failed(malformed('input of a call that has not begun'))
-    const piece = use.input === undefined ? '' : argumentsOf(use.input)
+    const piece = use.input === undefined ? '' : argumentsText(use.input)
     if (piece === undefined) return failed(malformed('a call with too deep arguments'))
     if (piece === '') return []
     open.said = true
@@ -263,7 +271,7 @@ export const answerReader = (): AnswerReader => {
       case 'messageStop':
         return finished ? failed(malformed('a second end')) : finish(payload)
       case 'metadata': {
-        const usage = isDeeper(payload.usage, DEEPEST) ? undefined : decodeUsage(payload.usage)
+        const usage = exceedsDepth(payload.usage, MAX_DEPTH) ? undefined : decodeUsage(payload.usage)
         return usage ? [{ type: 'usage', usage }] : []
       }
       default:
@@ -313,7 +321,7 @@ const joined = (pieces: readonly string[]): string => {
 
 /** A source in the middle's words. One of the client's own documents has no address: then `url` is empty and `raw` tells. */
 const citationOf = (raw: Json | undefined): Citation | undefined => {
-  if (!isObject(raw) || isDeeper(raw, DEEPEST)) return undefined
+  if (!isObject(raw) || exceedsDepth(raw, MAX_DEPTH)) return undefined
   const url = text(object(object(raw.location)?.web)?.url) ?? text(raw.source) ?? ''
   const title = text(raw.title)
   return { url, ...(title !== undefined && { title }), raw }

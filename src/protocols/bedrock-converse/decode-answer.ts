@@ -5,8 +5,14 @@ import { isList, isObject, type Json, type JsonObject, list, object, parseObject
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { ERROR, EXCEPTION } from '../framing/event-stream.ts'
-import { argumentsOf } from '../shared/tool-arguments.ts'
-import { aList, anObject, aText, type Shape, someArguments } from '../shared/type-checks.ts'
+import { argumentsText } from '../shared/tool-arguments.ts'
+import {
+  optionalArguments,
+  optionalList,
+  optionalObject,
+  optionalString,
+  type TypeCheck,
+} from '../shared/type-checks.ts'
 import { type AnswerReader, answerReader, malformed } from './answer-reader.ts'
 import { decodeFailure, exceptionFailure } from './errors.ts'
 
@@ -30,10 +36,10 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
 }
 
 /** What a whole block has otherwise than the pieces of a stream, whose types the reader knows. */
-const BLOCK: Shape = anObject({
-  toolUse: anObject({ input: someArguments }),
-  reasoningContent: anObject({ reasoningText: anObject() }),
-  citationsContent: anObject({ content: aList(anObject({ text: aText })) }),
+const BLOCK: TypeCheck = optionalObject({
+  toolUse: optionalObject({ input: optionalArguments }),
+  reasoningContent: optionalObject({ reasoningText: optionalObject() }),
+  citationsContent: optionalObject({ content: optionalList(optionalObject({ text: optionalString })) }),
 })
 
 /** The members of a block that carry it; `type` stands beside some of them (fixtures amazon-bedrock-json-…). */
@@ -46,7 +52,7 @@ const tellBlock = (reader: AnswerReader, at: number, block: Json): readonly Chat
   if (typeof block.text === 'string') return [...delta({ text: block.text }), ...stop()]
   if (isObject(toolUse)) {
     const { input, ...start } = toolUse
-    const written = argumentsOf(input)
+    const written = argumentsText(input)
     if (written === undefined) return reader.fail(malformed('a call with too deep arguments'))
     const begun = reader.push('contentBlockStart', { contentBlockIndex: at, start: { toolUse: start } })
     return [...begun, ...delta({ toolUse: { input: written } }), ...stop()]

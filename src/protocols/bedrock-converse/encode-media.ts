@@ -2,7 +2,7 @@
 import type { MediaSource, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import { fromDataUrl, isTextType, standardBase64, typeOf } from '../shared/media.ts'
+import { isTextType, mediaTypeOf, parseDataUrl, standardBase64 } from '../shared/media.ts'
 
 const IMAGES: { readonly [mediaType: string]: string } = {
   'image/png': 'png',
@@ -40,7 +40,7 @@ const SOUNDS = new Set('mp3 opus wav aac flac mp4 ogg mkv mka x-aac m4a mpeg mpg
 
 export const encodeImage = (part: Part & { readonly type: 'image' }, losses: Losses): JsonObject | undefined => {
   const bytes = bytesOf(part.source)
-  const type = bytes && typeOf(bytes.mediaType, bytes.data)
+  const type = bytes && mediaTypeOf(bytes.mediaType, bytes.data)
   const format = type !== undefined && Object.hasOwn(IMAGES, type) ? IMAGES[type] : undefined
   if (!bytes || format === undefined) {
     losses.unfit(part.at)
@@ -63,7 +63,7 @@ export const encodeFile = (
   losses: Losses,
 ): JsonObject | undefined => {
   const bytes = bytesOf(part.source)
-  const type = bytes && typeOf(bytes.mediaType, bytes.data, part.filename)
+  const type = bytes && mediaTypeOf(bytes.mediaType, bytes.data, part.filename)
   const source = { bytes: standardBase64(bytes?.data ?? '') }
   if (type !== undefined && Object.hasOwn(IMAGES, type)) {
     if (part.filename) losses.loseMember(part, 'filename')
@@ -93,7 +93,7 @@ const documentFormat = (type: string, filename: string | undefined): string | un
  * fetch from S3 it reads as the gateway, so that a client could name any bucket of the operator's.
  */
 const bytesOf = (source: MediaSource): { readonly mediaType: string; readonly data: string } | undefined => {
-  const inline = source.kind === 'url' ? fromDataUrl(source.url) : source
+  const inline = source.kind === 'url' ? parseDataUrl(source.url) : source
   return inline?.kind === 'data' ? inline : undefined
 }
 

@@ -1,9 +1,9 @@
 /** The conversation as this format wants it: system apart, then user and assistant in turn. */
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import { type Losses, loseAll } from '../shared/losses.ts'
-import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
-import { alternating, begunByUser, type Conversation, GREETING, trimmed } from '../shared/turns.ts'
+import { type Losses, loseExtras } from '../shared/losses.ts'
+import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
+import { alternatingTurns, GREETING, type SystemAndTurns, startWithUser, trimFinalTurn } from '../shared/turns.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
 import type { Family } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'
@@ -35,14 +35,14 @@ export const encodeConversation = (
   messages: readonly Message[],
   { family, inWords }: { readonly family: Family; readonly inWords: boolean },
   losses: Losses,
-): Conversation => {
+): SystemAndTurns => {
   const context: Context = { family, losses, inWords, names: new Set(), called: new Map() }
   const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, context) : []))
-  const turns = alternating(messages, {
+  const turns = alternatingTurns(messages, {
     result: (message) => encodeResult(message, context),
     content: (message) => encodeContent(message, context),
   })
-  return begunByUser(messages, { system, turns: trimmed(turns) }, { text: GREETING }, losses)
+  return startWithUser(messages, { system, turns: trimFinalTurn(turns) }, { text: GREETING }, losses)
 }
 
 const encodeSystem = (message: Message, context: Context): readonly JsonObject[] =>
@@ -81,12 +81,12 @@ const encodeInResult = (part: Part, context: Context): JsonObject[] => {
   const { losses } = context
   switch (part.type) {
     case 'text':
-      loseAll(part.extras, losses)
+      loseExtras(part.extras, losses)
       return hasWords(part.text) ? [{ text: part.text }] : []
     case 'refusal':
       return hasWords(part.text) ? [{ text: part.text }] : []
     case 'image': {
-      loseAll(part.extras, losses)
+      loseExtras(part.extras, losses)
       const image = encodeImage(part, losses)
       return image ? [image] : []
     }
@@ -108,7 +108,7 @@ const encodeCall = (part: Part & { readonly type: 'tool-call' }, context: Contex
     losses.lose(part.at)
     return [{ text: `[Called the tool ${name} with ${part.arguments.trim() || '{}'}]` }]
   }
-  const input = part.custom ? wrapInput(part.arguments) : inputOf(part.arguments)
+  const input = part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments)
   return [{ toolUse: { toolUseId: toolUseId(part.id), name, input } }]
 }
 
@@ -271,6 +271,6 @@ const hasWords = (text: string): boolean => text.trim() !== ''
 /** Texts without words are refused; nothing is lost with them. */
 const encodeText = (part: Part & { readonly type: 'text' }, context: Context): JsonObject[] => {
   if (hasWords(part.text)) return [{ text: part.text }, ...points(part.extras, context)]
-  loseAll(part.extras, context.losses)
+  loseExtras(part.extras, context.losses)
   return []
 }

@@ -5,7 +5,7 @@ import { asking, call, lossesIn, model, user } from '../../../test/support/asked
 import type { ChatRequest, Extra, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
-import { JSON_ONLY } from '../shared/setting-encoders.ts'
+import { JSON_INSTRUCTION } from '../shared/setting-encoders.ts'
 import { familyOf } from './family.ts'
 import { bedrockConverse } from './index.ts'
 
@@ -393,7 +393,7 @@ const settings: readonly (readonly [
   ['top_k to Claude', { topK: at(7, 'k') }, { additionalModelRequestFields: { top_k: 7 } }, []],
   ['top_k to Nova', { topK: at(7, 'k') }, { additionalModelRequestFields: { inferenceConfig: { topK: 7 } } }, [], NOVA],
   ['top_k to others', { topK: at(7, 'k') }, {}, ['k'], LLAMA],
-  ['any JSON', { format: at({ kind: 'json' }, 'f') }, { system: [{ text: JSON_ONLY }] }, []],
+  ['any JSON', { format: at({ kind: 'json' }, 'f') }, { system: [{ text: JSON_INSTRUCTION }] }, []],
   [
     'a schema',
     { format: at({ kind: 'schema', name: 'n', description: 'd', schema: SCHEMA }, 'f') },

@@ -4,10 +4,10 @@ import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
 import { type Losses, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
 import {
+  conversationMember,
   encodeSettings,
-  JSON_ONLY,
+  JSON_INSTRUCTION,
   REASONING_SETTINGS_ELSEWHERE,
-  rootOf,
   type SettingEncoders,
   TOOL_SETTINGS_ELSEWHERE,
   UNSUPPORTED_SETTINGS,
@@ -24,8 +24,8 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const tools = encodeTools(request, family, losses)
   const { system: said, turns } = encodeConversation(request.messages, { family, inWords: !tools.config }, losses)
   const { format } = request.settings
-  const system = format?.value.kind === 'json' ? [...said, { text: JSON_ONLY }] : said
-  const root = rootOf(request)
+  const system = format?.value.kind === 'json' ? [...said, { text: JSON_INSTRUCTION }] : said
+  const root = conversationMember(request)
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (turns.length === 0) losses.unfit(root)
   const extra = request.extras.find(isThinking)

@@ -2,9 +2,9 @@
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, type BlockFormat } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { BUDGETS, EFFORTS, LEAST_BUDGET } from '../shared/claude-thinking.ts'
+import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
-import type { Turn } from '../shared/turns.ts'
+import type { AlternatingTurn } from '../shared/turns.ts'
 import type { Family } from './family.ts'
 
 export type Thinking = {
@@ -24,7 +24,7 @@ export type ThinkingFacts = {
   readonly forced: boolean
   /** Output tokens there can be: the client's limit or the model's, where known. */
   readonly limit: number | undefined
-  readonly turns: readonly Turn[]
+  readonly turns: readonly AlternatingTurn[]
 }
 
 type Wish =
@@ -121,7 +121,7 @@ const byBudget: Make = (wish, facts, losses) => {
   const wanted = wish.kind === 'budget' ? wish.tokens : BUDGETS[wish.kind === 'effort' ? wish.effort : 'medium']
   // Thoughts count as output, so the limit has to leave room for an answer.
   const most = facts.limit ?? Number.POSITIVE_INFINITY
-  const tokens = Math.max(LEAST_BUDGET, wanted < most ? wanted : Math.floor(most / 2))
+  const tokens = Math.max(MIN_BUDGET, wanted < most ? wanted : Math.floor(most / 2))
   if (tokens >= most) return refused(wish, facts, losses)
   if (wish.kind === 'budget' && tokens !== wish.tokens) losses.lose(wish.at)
   return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, at: wish.at, on: true }

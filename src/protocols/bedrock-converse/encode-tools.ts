@@ -1,9 +1,9 @@
 /** The tools a model may call, and how freely. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { choosesShape, fitSchema, isClosed, objectSchema } from '../shared/claude-schema.ts'
+import { fitSchema, hasTopLevelUnion, isClosed, objectSchema } from '../shared/claude-schema.ts'
 import type { Losses } from '../shared/losses.ts'
-import { freeInput } from '../shared/tool-arguments.ts'
+import { freeInputSchema } from '../shared/tool-arguments.ts'
 import { points } from './encode-messages.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
@@ -85,7 +85,7 @@ const encodeTool = (tool: Tool, family: Family, losses: Losses): JsonObject[] =>
 const encodeFunction = (tool: Tool & { kind: 'function' }, family: Family, losses: Losses): JsonObject[] => {
   // Claude takes no choice of shapes at the top, here as at its maker's. For all of them: "The value at
   // toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object".
-  const fits = family.maker !== 'anthropic' || !choosesShape(tool.parameters)
+  const fits = family.maker !== 'anthropic' || !hasTopLevelUnion(tool.parameters)
   const schema = fits ? objectSchema(tool.parameters) : undefined
   if (!schema) {
     losses.unfit(tool.at)
@@ -125,6 +125,6 @@ const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObje
   toolSpec: {
     name: toolName(tool.name),
     ...described(tool.description),
-    inputSchema: { json: freeInput(tool, losses) },
+    inputSchema: { json: freeInputSchema(tool, losses) },
   },
 })

@@ -1,6 +1,6 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import { eventStream } from '../framing/event-stream.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
@@ -14,7 +14,7 @@ export const bedrockConverse: UpstreamProtocol = {
   streamPath: '/model/{model}/converse-stream',
   framing: eventStream,
   encodeRequest,
-  restore: restoring(toolName),
+  restore: toolRestorer(toolName),
   decodeAnswer,
   decodeStream,
   decodeFailure,

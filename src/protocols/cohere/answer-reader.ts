@@ -5,7 +5,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
-import { madeId } from '../shared/helpers.ts'
+import { derivedCallId } from '../shared/helpers.ts'
 import { citationsOf, isOfText } from './citations.ts'
 import { decodeUsage, endingOf } from './finish-and-usage.ts'
 import { logprobsOf } from './logprobs.ts'
@@ -108,7 +108,7 @@ export const answerReader = (): Reader => {
       open = 'call'
       held = ''
       heldWords = ''
-      const known = text(id) || madeId(answer, calls, name)
+      const known = text(id) || derivedCallId(answer, calls, name)
       calls++
       return [...before, { type: 'open', block: { type: 'tool-call', id: known, name } }]
     },

@@ -1,14 +1,14 @@
 /** What an answer's words rest on: a document of the request, or what a tool gave. */
 import type { Citation } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
+import { exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 
 /**
  * A citation for each of its sources, or one without. Few sources have an address: then `url` is empty, `title` names the
  * source, and `raw` is all that was said.
  */
 export const citationsOf = (raw: Json | undefined, said: string): Citation[] => {
-  if (!isObject(raw) || isDeeper(raw, DEEPEST)) return []
+  if (!isObject(raw) || exceedsDepth(raw, MAX_DEPTH)) return []
   const place = placeOf(raw, said)
   const sources = list(raw.sources).filter(isObject)
   if (sources.length === 0) return [{ url: '', ...place, raw }]

@@ -3,26 +3,36 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { argumentsOf, DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
-import { aList, anObject, aText, byType, either, type Shape, someArguments } from '../shared/type-checks.ts'
+import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
+import {
+  anyOf,
+  byType,
+  optionalArguments,
+  optionalList,
+  optionalObject,
+  optionalString,
+  type TypeCheck,
+} from '../shared/type-checks.ts'
 import { answerReader, malformed, type Reader } from './answer-reader.ts'
 import { decodeFailure } from './errors.ts'
 
 const NO_HEADERS = () => undefined
 
-const CALL: Shape = anObject({ function: anObject({ name: aText, arguments: someArguments }) })
-const SAID = { text: aText, thinking: aText }
-const MESSAGE: Shape = anObject({
-  content: either(aText, aList(byType({ text: anObject(SAID), thinking: anObject(SAID) }))),
-  tool_plan: aText,
-  tool_calls: aList(CALL),
+const CALL: TypeCheck = optionalObject({
+  function: optionalObject({ name: optionalString, arguments: optionalArguments }),
+})
+const SAID = { text: optionalString, thinking: optionalString }
+const MESSAGE: TypeCheck = optionalObject({
+  content: anyOf(optionalString, optionalList(byType({ text: optionalObject(SAID), thinking: optionalObject(SAID) }))),
+  tool_plan: optionalString,
+  tool_calls: optionalList(CALL),
 })
 /** A stream has one part and one call at a time; an empty list of them is where a message begins. */
-const DELTA: Shape = anObject({
-  message: anObject({
-    content: either(anObject({ type: aText, ...SAID }), aList(anObject())),
-    tool_plan: aText,
-    tool_calls: either(CALL, aList(CALL)),
+const DELTA: TypeCheck = optionalObject({
+  message: optionalObject({
+    content: anyOf(optionalObject({ type: optionalString, ...SAID }), optionalList(optionalObject())),
+    tool_plan: optionalString,
+    tool_calls: anyOf(CALL, optionalList(CALL)),
   }),
 })
 
@@ -67,7 +77,7 @@ const readContent = (message: JsonObject, logprobs: readonly Json[], reader: Rea
       for (const citation of cited)
         if ((object(citation)?.content_index ?? first) === index) events.push(...reader.cite(citation))
     } else if (block.type === 'thinking') events.push(...reader.say('thinking', text(block.thinking) ?? ''))
-    else if (isDeeper(block, DEEPEST)) return [...events, ...reader.fail(malformed('a part nested too deep'))]
+    else if (exceedsDepth(block, MAX_DEPTH)) return [...events, ...reader.fail(malformed('a part nested too deep'))]
     else events.push(...reader.foreign(block))
     events.push(...reader.pause())
   }
@@ -77,7 +87,7 @@ const readContent = (message: JsonObject, logprobs: readonly Json[], reader: Rea
 const readCall = (call: Json, reader: Reader): readonly ChatEvent[] => {
   const told = object(call)
   const called = object(told?.function)
-  const written = argumentsOf(called?.arguments)
+  const written = argumentsText(called?.arguments)
   if (!called || written === undefined) return reader.fail(malformed('a call that is not whole'))
   const events = [...reader.call(told?.id, text(called.name) ?? '')]
   return reader.over ? events : [...events, ...reader.argue(written), ...reader.closeCall()]
@@ -120,7 +130,9 @@ const readEvent = (type: string | undefined, event: JsonObject, reader: Reader):
       return reader.start(event.id)
     case 'content-start':
       if (content.type !== undefined && content.type !== 'text' && content.type !== 'thinking')
-        return isDeeper(content, DEEPEST) ? reader.fail(malformed('a part nested too deep')) : reader.foreign(content)
+        return exceedsDepth(content, MAX_DEPTH)
+          ? reader.fail(malformed('a part nested too deep'))
+          : reader.foreign(content)
       return [...reader.pause(), ...saidIn(content, event.logprobs, reader)]
     case 'content-delta':
       return saidIn(content, event.logprobs, reader)

@@ -3,9 +3,9 @@ import type { Message, Part } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { isObject } from '../../core/json.ts'
 import { dataUrl } from '../shared/data-url.ts'
-import { type Losses, loseAll, roleAt } from '../shared/losses.ts'
-import { fromBase64, isTextType, standardBase64, typeOf } from '../shared/media.ts'
-import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
+import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
+import { fromBase64, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
+import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from './ids.ts'
 import { isPlan } from './tool-plan.ts'
 
@@ -33,7 +33,7 @@ export const encodeConversation = (
   const systems = messages.filter((message) => message.role === 'system')
   const turns = encodeTurns(messages, facts, losses)
   const last = turns.messages.length === 0 ? systems.at(-1) : undefined
-  if (last) losses.lose(roleAt(last))
+  if (last) losses.lose(rolePath(last))
   const front = systems.filter((message) => message !== last).flatMap((message) => encodeSystem(message, losses))
   const question = last ? encodeSystem(last, losses) : []
   return {
@@ -53,7 +53,7 @@ const contentOf = (blocks: readonly JsonObject[]): Json => {
 }
 
 const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
-  loseAll(message.extras, losses)
+  loseExtras(message.extras, losses)
   return message.content.flatMap((part) => {
     if (part.type === 'text') return encodeText(part, losses)
     losses.unfit(part.at)
@@ -63,7 +63,7 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
 
 /** An empty text is refused in most places and says nothing; nothing is lost with it. */
 const encodeText = (part: Part & { readonly type: 'text' | 'refusal' }, losses: Losses): JsonObject[] => {
-  if (part.type === 'text') loseAll(part.extras, losses)
+  if (part.type === 'text') loseExtras(part.extras, losses)
   return part.text === '' ? [] : [{ type: 'text', text: part.text }]
 }
 
@@ -83,7 +83,7 @@ const encodeTurns = (messages: readonly Message[], facts: ConversationFacts, los
       case 'system':
         break
       case 'user': {
-        loseAll(message.extras, losses)
+        loseExtras(message.extras, losses)
         const told = message.content.flatMap((part) => encodeByUser(part, losses))
         const said = told.flatMap((block) => (block.type === 'document' ? asText(block, facts) : [block]))
         documents.push(...(facts.formatted ? [] : told.flatMap(documentIn)))
@@ -96,7 +96,7 @@ const encodeTurns = (messages: readonly Message[], facts: ConversationFacts, los
         written.push(...encodeAssistant(message, ids, facts, losses))
         break
       case 'tool': {
-        loseAll(message.extras, losses)
+        loseExtras(message.extras, losses)
         const id = ids.current(message.callId)
         // "Tool call id not found in previous tool calls" (Cohere, errors, 400).
         if (id === undefined) {
@@ -173,7 +173,7 @@ const encodeAssistant = (
   { thinks }: ConversationFacts,
   losses: Losses,
 ): JsonObject[] => {
-  loseAll(extras, losses)
+  loseExtras(extras, losses)
   const hasCalls = content.some(({ type }) => type === 'tool-call')
   const plans: string[] = []
   const blocks: JsonObject[] = []
@@ -202,7 +202,7 @@ const encodeAssistant = (
           type: 'function',
           function: {
             name: toolName(part.name),
-            arguments: JSON.stringify(part.custom ? wrapInput(part.arguments) : inputOf(part.arguments)),
+            arguments: JSON.stringify(part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments)),
           },
         })
         break
@@ -253,13 +253,13 @@ const encodeByUser = (part: Part, losses: Losses): JsonObject[] => {
 /** "A base64 data URI or a web URL". */
 const encodeImage = (part: Part & { readonly type: 'image' }, losses: Losses): JsonObject[] => {
   const { at, source, detail, extras } = part
-  loseAll(extras, losses)
+  loseExtras(extras, losses)
   const known = detail === 'auto' || detail === 'low' || detail === 'high'
   if (detail !== undefined && !known) losses.loseMember(part, 'detail')
   const url = (): string | undefined => {
     if (source.kind === 'url') return /^(?:https?|data):/i.test(source.url) ? source.url : undefined
     if (source.kind === 'id') return undefined
-    const mediaType = typeOf(source.mediaType, source.data) || 'image/png'
+    const mediaType = mediaTypeOf(source.mediaType, source.data) || 'image/png'
     return dataUrl({ mediaType, data: standardBase64(source.data) })
   }
   const address = url()
@@ -274,7 +274,7 @@ const encodeImage = (part: Part & { readonly type: 'image' }, losses: Losses): J
 const encodeFile = (part: Part & { readonly type: 'file' }, losses: Losses): JsonObject[] => {
   const { at, source, filename, extras } = part
   const text =
-    source.kind === 'data' && isTextType(typeOf(source.mediaType, source.data, filename))
+    source.kind === 'data' && isTextType(mediaTypeOf(source.mediaType, source.data, filename))
       ? fromBase64(standardBase64(source.data))
       : undefined
   if (text === undefined) {

@@ -3,13 +3,13 @@ import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../co
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Losses, newLosses } from '../shared/losses.ts'
 import {
+  conversationMember,
   encodeSettings,
-  labelled,
   REASONING_SETTINGS_ELSEWHERE,
-  rootOf,
   type SettingEncoders,
   TOOL_SETTINGS_ELSEWHERE,
   UNSUPPORTED_SETTINGS,
+  withFormatLabels,
 } from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking } from './encode-thinking.ts'
@@ -30,7 +30,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
     { thinks: thinking.on, formatted: isFormatted(settings) },
     losses,
   )
-  const root = rootOf(request)
+  const root = conversationMember(request)
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (!messages.some(({ role }) => role !== 'system')) losses.unfit(root)
   draft.put('model', target.model, 'model')
@@ -150,7 +150,7 @@ const carryFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: D
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0) return losses.unfit(at)
       for (const path of described) losses.loseMember(format, 'schema', path)
-      return put('response_format', { type: 'json_object', json_schema: labelled(schema, value) }, at)
+      return put('response_format', { type: 'json_object', json_schema: withFormatLabels(schema, value) }, at)
     }
     default:
       throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)

@@ -2,7 +2,7 @@
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import { asFunctions, type Declare } from '../shared/setting-encoders.ts'
+import { type DeclareFunction, toolsAsFunctions } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
@@ -22,7 +22,7 @@ export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, lo
   const offered = tools.filter((tool) => isOffered(tool, wish, allowed, family))
   const kept = new Set(offered)
   for (const tool of tools) if (!kept.has(tool)) losses.lose(tool.at)
-  const written = asFunctions(offered, declared, losses)
+  const written = toolsAsFunctions(offered, declared, losses)
   const forced =
     wish?.kind === 'required' || wish?.kind === 'tool' || (wish?.kind === 'allowed' && wish.mode !== 'auto')
   if (toolChoice && forced) {
@@ -62,7 +62,7 @@ const isOffered = (
 }
 
 /** `parameters` has to be there, if only to say that there are none. */
-const declared: Declare = ({ name, description }, parameters = {}) => ({
+const declared: DeclareFunction = ({ name, description }, parameters = {}) => ({
   type: 'function',
   function: {
     name: toolName(name),

@@ -1,5 +1,5 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
@@ -11,7 +11,7 @@ export const cohere: UpstreamProtocol = {
   style: 'cohere',
   path: '/v2/chat',
   encodeRequest,
-  restore: restoring(toolName),
+  restore: toolRestorer(toolName),
   decodeAnswer,
   decodeStream,
   decodeFailure,

@@ -4,20 +4,20 @@ import type { Setting } from '../../core/chat.ts'
 import type { EmbeddingInput, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject } from '../../core/json.ts'
-import { type Fields, fieldsOf, found, modelIn, type Problems } from '../shared/helpers.ts'
+import { describeValue, type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
 
 export const decodeRequest = (body: JsonObject): Outcome<EmbeddingsRequest> => {
   const problems: Problems = {}
-  const fields = fieldsOf(body, '', problems)
-  const model = modelIn(fields, 'the name of a model that makes embeddings')
+  const fields = requestFields(body, '', problems)
+  const model = requestedModel(fields, 'the name of a model that makes embeddings')
   const inputs = readInputs(fields, problems)
   const dimensions = fields.number('dimensions', { least: 1, whole: true })
   const encoding = fields.string('encoding_format') ?? 'float'
   const isEncoding = encoding === 'float' || encoding === 'base64'
-  if (!isEncoding) fields.wrong('encoding_format', 'float or base64')
+  if (!isEncoding) fields.invalid('encoding_format', 'float or base64')
   const purpose = readPurpose(fields, body)
   const user = fields.string('user')
-  const extras = fields.rest()
+  const extras = fields.unread()
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -32,7 +32,7 @@ export const decodeRequest = (body: JsonObject): Outcome<EmbeddingsRequest> => {
 
 const ALLOWED = 'a text, a list of texts, a list of tokens, or a list of such lists'
 
-const readInputs = (fields: Fields, problems: Problems): readonly EmbeddingInput[] => {
+const readInputs = (fields: RequestFields, problems: Problems): readonly EmbeddingInput[] => {
   const input = fields.any('input')
   if (input === undefined) {
     fields.missing('input', ALLOWED)
@@ -40,7 +40,7 @@ const readInputs = (fields: Fields, problems: Problems): readonly EmbeddingInput
   }
   if (typeof input === 'string' && input !== '') return [{ at: 'input', text: input }]
   if (!isList(input) || input.length === 0) {
-    fields.wrong('input', ALLOWED)
+    fields.invalid('input', ALLOWED)
     return []
   }
   if (isTokens(input)) return [{ at: 'input', tokens: input }]
@@ -50,7 +50,7 @@ const readInputs = (fields: Fields, problems: Problems): readonly EmbeddingInput
     if (isTokens(entry)) return { at, tokens: entry }
     problems.first ??= fail(
       'invalid_value',
-      `An entry of \`input\` is ${found(entry)}; it must be a text or a list of tokens.`,
+      `An entry of \`input\` is ${describeValue(entry)}; it must be a text or a list of tokens.`,
       {
         param: at,
       },
@@ -82,7 +82,7 @@ const PURPOSES: ReadonlyMap<string, Purpose> = new Map([
 ])
 
 /** A word nobody knows stays an extra: it passes where the client's own format is spoken and is named as lost elsewhere. */
-const readPurpose = (fields: Fields, body: JsonObject): Setting<Purpose> | undefined => {
+const readPurpose = (fields: RequestFields, body: JsonObject): Setting<Purpose> | undefined => {
   for (const at of NAMES) {
     const word = Object.hasOwn(body, at) ? body[at] : undefined
     const value = typeof word === 'string' ? PURPOSES.get(word.toLowerCase()) : undefined

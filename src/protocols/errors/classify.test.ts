@@ -4,9 +4,9 @@ import fc from 'fast-check'
 import type { ErrorTable } from '../../core/error-table.ts'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { classify, inDialect, maskSecrets, rowFor, type Said } from './classify.ts'
+import { applyErrorTable, classify, maskSecrets, matchingRow, type UpstreamError } from './classify.ts'
 
-const cases: readonly (readonly [kind: FailureKind, status: number, said: Said])[] = [
+const cases: readonly (readonly [kind: FailureKind, status: number, said: UpstreamError])[] = [
   // Money.
   ['quota', 429, { type: 'insufficient_quota', code: 'insufficient_quota' }],
   ['quota', 429, { code: 'billing_hard_limit_reached' }],
@@ -185,7 +185,7 @@ test('maskSecrets: linear in what it is given', () => {
 })
 
 /** What is said where the upstream said nothing, word for word; of what must not be tried again nothing sounds as if it could be. */
-const silences: readonly (readonly [status: number, said: Said, sentence: string])[] = [
+const silences: readonly (readonly [status: number, said: UpstreamError, sentence: string])[] = [
   [401, {}, "The provider did not accept the gateway's key. Check the key in the gateway's configuration."],
   [403, {}, "The gateway's key may not use this model at this provider."],
   [402, {}, "The gateway's account at this provider has used up its quota."],
@@ -261,7 +261,7 @@ const none = () => undefined
 const busy = (name: string) => (name === 'x-busy' ? '1' : undefined)
 
 test('dialect: a row of the provider’s own decides, if all its signs are there', () => {
-  const kindOf = (failure: Failure, headers = none as HeaderLookup) => inDialect(failure, table, headers).kind
+  const kindOf = (failure: Failure, headers = none as HeaderLookup) => applyErrorTable(failure, table, headers).kind
   assert.equal(kindOf(classify(418, { code: 'TEA_POT' })), 'overloaded')
   assert.equal(kindOf(classify(419, { type: 'teapot' })), 'overloaded')
   assert.equal(kindOf(classify(417, { code: 'teapot' })), 'invalid_request')
@@ -270,37 +270,37 @@ test('dialect: a row of the provider’s own decides, if all its signs are there
   assert.equal(kindOf(classify(500, {})), 'status')
   assert.equal(kindOf(classify(200, { message: 'cold start' })), 'timeout')
   assert.equal(kindOf(classify(200, { message: 'a cold start' })), 'error_in_stream')
-  assert.equal(rowFor(table, classify(500, {}), busy), table.rows[1])
+  assert.equal(matchingRow(table, classify(500, {}), busy), table.rows[1])
 })
 
 test('dialect: without a table, without a row, and where no upstream spoke, a failure stays as it is', () => {
   const failure = classify(418, { code: 'teapot', message: 'hot' })
-  assert.equal(inDialect(failure, undefined, none), failure)
+  assert.equal(applyErrorTable(failure, undefined, none), failure)
   const other = classify(500, {})
-  assert.equal(inDialect(other, table, none), other)
+  assert.equal(applyErrorTable(other, table, none), other)
   const broken = fail('reset', 'it broke off')
-  assert.equal(inDialect(broken, table, busy), broken)
-  assert.equal(rowFor(table, broken, busy), undefined)
+  assert.equal(applyErrorTable(broken, table, busy), broken)
+  assert.equal(matchingRow(table, broken, busy), undefined)
   // Of the same kind already.
   const limited = classify(429, {})
-  assert.equal(inDialect(limited, table, busy), limited)
+  assert.equal(applyErrorTable(limited, table, busy), limited)
 })
 
 test('dialect: a silent failure is told anew, one with words keeps them', () => {
-  assert.equal(inDialect(classify(418, { code: 'teapot', message: 'hot' }), table, none).message, 'hot')
+  assert.equal(applyErrorTable(classify(418, { code: 'teapot', message: 'hot' }), table, none).message, 'hot')
   for (const message of [undefined, ' '])
     assert.equal(
-      inDialect(classify(418, { code: 'teapot', ...(message && { message }) }), table, none).message,
+      applyErrorTable(classify(418, { code: 'teapot', ...(message && { message }) }), table, none).message,
       'The provider is overloaded.',
     )
-  assert.equal(inDialect(classify(418, { code: 'teapot' }), table, none).status, 418)
+  assert.equal(applyErrorTable(classify(418, { code: 'teapot' }), table, none).status, 418)
   const inside: ErrorTable = { checked: '', rows: [{ when: { word: 'odd' }, kind: 'status', seen: '' }] }
   assert.equal(
-    inDialect(classify(200, { code: 'odd' }), inside, none).message,
+    applyErrorTable(classify(200, { code: 'odd' }), inside, none).message,
     'The provider failed and gave no reason.',
   )
   assert.equal(
-    inDialect(classify(429, { code: 'odd' }), inside, none).message,
+    applyErrorTable(classify(429, { code: 'odd' }), inside, none).message,
     'The provider answered with status 429 and gave no reason.',
   )
 })

@@ -6,10 +6,10 @@
 import type { ErrorRow, ErrorSigns, ErrorTable } from '../../core/error-table.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { COMMON } from './common-errors.ts'
+import { COMMON_ERRORS } from './common-errors.ts'
 
 /** What an error body said, found in it by the format's decoder. */
-export type Said = {
+export type UpstreamError = {
   readonly type?: string
   readonly code?: string
   readonly message?: string
@@ -23,7 +23,7 @@ export type Said = {
  * The failure an upstream's answer tells of. Total: any status, any words. An error inside a 200 has the status 200
  * here; if its code is a status (OpenRouter's `code: 502`), that one counts.
  */
-export const classify = (status: number, said: Said): Failure => {
+export const classify = (status: number, said: UpstreamError): Failure => {
   const actual = status >= 300 ? status : (statusIn(said.code) ?? status)
   const { type, code, message, requestId, param } = said
   const words = message === undefined ? undefined : maskSecrets(bounded(message))
@@ -92,12 +92,12 @@ const heardIn = ({ status, upstream }: Failure, headers: HeaderLookup): Heard =>
 })
 
 /** The row of a table that says what this failure means. What no upstream has said, a stream that broke off, no row can mean. */
-export const rowFor = (table: ErrorTable, failure: Failure, headers: HeaderLookup): ErrorRow | undefined =>
+export const matchingRow = (table: ErrorTable, failure: Failure, headers: HeaderLookup): ErrorRow | undefined =>
   failure.upstream && firstRow(table, heardIn(failure, headers))
 
 /** The failure as this provider means it, whatever its format took it for. */
-export const inDialect = (failure: Failure, table: ErrorTable | undefined, headers: HeaderLookup): Failure => {
-  const kind = table && rowFor(table, failure, headers)?.kind
+export const applyErrorTable = (failure: Failure, table: ErrorTable | undefined, headers: HeaderLookup): Failure => {
+  const kind = table && matchingRow(table, failure, headers)?.kind
   if (kind === undefined || kind === failure.kind) return failure
   const silent = (failure.upstream?.message ?? '').trim() === ''
   return { ...failure, kind, message: silent ? sentence(kind, failure.status ?? 200) : failure.message }
@@ -106,7 +106,7 @@ export const inDialect = (failure: Failure, table: ErrorTable | undefined, heade
 const kindOf = (heard: Heard, param: string | undefined): FailureKind => {
   const { status } = heard
   if (status >= 300 && status < 400) return 'redirect'
-  const row = firstRow(COMMON, heard)
+  const row = firstRow(COMMON_ERRORS, heard)
   // A bare 404 about something else than the model: a stored response, a file.
   const byStatus = row?.when.word === undefined && row?.when.message === undefined
   if (status === 404 && byStatus && param !== undefined && param !== 'model') return 'invalid_request'

@@ -14,7 +14,7 @@ const GOOGLE = 'cloud.google.com/service-control/reference/rpc/google.rpc (2026-
 const BEDROCK = 'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (2026-11-21)'
 const CLOUDFLARE = 'github.com/curl/curl/discussions/16143 (2026-11-21)'
 
-export const COMMON: ErrorTable = {
+export const COMMON_ERRORS: ErrorTable = {
   checked: '2026-11-22',
   rows: [
     // ── Codes, types and reasons: they say what happened whatever the status is ────────────────────────────────────

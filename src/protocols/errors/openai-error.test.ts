@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
-import { decodeOpenaiFailure, encodeOpenaiFailure, mayRepeat, RETRY_WORDS } from './openai-error.ts'
+import { decodeOpenaiFailure, encodeOpenaiFailure, isRetryableByClient, RETRY_TRIGGERS } from './openai-error.ts'
 
 // The rows' names are their keys.
 const kinds = Object.keys(KINDS) as FailureKind[]
@@ -21,16 +21,16 @@ for (const kind of kinds)
     assert.equal(body.type, row.type)
     assert.equal(body.code, row.code)
     assert.equal(body.request_id, 'req_abc')
-    assert.equal('attempts' in body, mayRepeat(failure))
-    if (!mayRepeat(failure)) {
-      assert.doesNotMatch(JSON.stringify(body), RETRY_WORDS)
+    assert.equal('attempts' in body, isRetryableByClient(failure))
+    if (!isRetryableByClient(failure)) {
+      assert.doesNotMatch(JSON.stringify(body), RETRY_TRIGGERS)
       assert.equal(body.param, 'messages[].content')
     }
   })
 
 test('error body: what may be repeated', () => {
   assert.deepEqual(
-    kinds.filter((kind) => mayRepeat(fail(kind, 'x'))).toSorted(),
+    kinds.filter((kind) => isRetryableByClient(fail(kind, 'x'))).toSorted(),
     kinds
       .filter((kind) => KINDS[kind].status >= 500 || [408, 409, 429].includes(KINDS[kind].status))
       .filter((kind) => !['quota', 'auth', 'permission', 'unconfigured'].includes(kind))

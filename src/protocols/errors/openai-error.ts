@@ -3,20 +3,20 @@ import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.
 import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
 import type { FailureContext } from '../../core/protocol.ts'
-import { classify, type Said } from './classify.ts'
+import { classify, type UpstreamError } from './classify.ts'
 
 /**
  * Words by which clients that search an error's raw body decide to try again. The body of an error that must not be
  * tried again never says them, an upstream's quoted message excepted.
  */
-export const RETRY_WORDS =
+export const RETRY_TRIGGERS =
   /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
 
 /** Kinds nobody should repeat although their status alone would ask for it. */
 const FINAL: ReadonlySet<FailureKind> = new Set(['quota', 'auth', 'permission', 'unconfigured', 'client_gone'])
 
 /** Whether a client may try the same again later. */
-export const mayRepeat = (failure: Failure): boolean => {
+export const isRetryableByClient = (failure: Failure): boolean => {
   if (FINAL.has(failure.kind)) return false
   const { status } = rowOf(failure)
   return status === 408 || status === 409 || status === 429 || status >= 500
@@ -33,7 +33,7 @@ export const encodeOpenaiFailure = (failure: Failure, context: FailureContext): 
       code: context.interrupted && failure.kind !== 'shutdown' ? 'stream_interrupted' : codeOf(failure),
       param: paramOf(failure),
       request_id: context.requestId,
-      ...(attempts && mayRepeat(failure) && { attempts: attempts.map((line) => ({ ...line })) }),
+      ...(attempts && isRetryableByClient(failure) && { attempts: attempts.map((line) => ({ ...line })) }),
     },
   }
 }
@@ -44,16 +44,16 @@ const codeOf = (failure: Failure): string => {
   const theirs = failure.upstream?.code
   if (side !== 'client' || theirs === undefined) return code
   if (failure.kind !== 'invalid_request' && failure.kind !== 'content_policy') return code
-  return /^[a-z][a-z_.-]{2,80}$/i.test(theirs) && !RETRY_WORDS.test(theirs) ? theirs : code
+  return /^[a-z][a-z_.-]{2,80}$/i.test(theirs) && !RETRY_TRIGGERS.test(theirs) ? theirs : code
 }
 
 /** An index that reads like a status (`messages[500]`) would make clients repeat what cannot succeed. */
 const paramOf = (failure: Failure): string | null => {
   const { param } = failure
   if (param === undefined) return null
-  if (mayRepeat(failure) || !RETRY_WORDS.test(param)) return param
+  if (isRetryableByClient(failure) || !RETRY_TRIGGERS.test(param)) return param
   const blurred = param.replaceAll(/\[[0-9]+\]/g, '[]')
-  return RETRY_WORDS.test(blurred) ? null : blurred
+  return RETRY_TRIGGERS.test(blurred) ? null : blurred
 }
 
 /** Reads an error body of OpenAI's shape or of those near it; `undefined` is a body that was not JSON. */
@@ -66,7 +66,7 @@ export const decodeOpenaiFailure = (status: number, body: Json | undefined, head
   return classify(status, said(body, headers))
 }
 
-const said = (body: Json | undefined, headers: HeaderLookup): Said => {
+const said = (body: Json | undefined, headers: HeaderLookup): UpstreamError => {
   // Gemini's compatible endpoint sends a list with one error.
   const outer = object(isList(body) ? body[0] : body)
   const requestId =

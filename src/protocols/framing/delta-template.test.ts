@@ -4,12 +4,12 @@ import type { JsonObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { upstreamProtocols } from '../index.ts'
-import { Repetition, type TextOf } from './delta-template.ts'
+import { DeltaTemplate, type TextOf } from './delta-template.ts'
 import { writeFrame } from './sse.ts'
 
 const textOf: TextOf = (event) => (event as JsonObject).text
-const learnt = (data: string, text: string): Repetition => {
-  const repetition = new Repetition(textOf)
+const learnt = (data: string, text: string): DeltaTemplate => {
+  const repetition = new DeltaTemplate(textOf)
   repetition.learn({ data, raw: writeFrame(undefined, data) }, text)
   return repetition
 }
@@ -97,7 +97,7 @@ const cases: readonly (readonly [
 
 /** What bytes are found to say, as texts, and where that ends. */
 const toldIn = (
-  repetition: Repetition,
+  repetition: DeltaTemplate,
   wire: string | Buffer,
   from = 0,
 ): [texts: string[], end: number] | undefined => {
@@ -109,7 +109,7 @@ const toldIn = (
 }
 
 /** What an event's bytes are found to say has to be what its frame says, however many follow each other. */
-const sameInBytes = (repetition: Repetition, data: string): boolean => {
+const sameInBytes = (repetition: DeltaTemplate, data: string): boolean => {
   const raw = writeFrame(undefined, data)
   // No bytes say half a character, and what a decoder says for those that are none is not told apart from them.
   if (!raw.isWellFormed()) return false
@@ -136,7 +136,7 @@ for (const [name, data, text, then, told] of cases)
   })
 
 test('repetition: of bytes those that are such events, and no more', () => {
-  const repetition = new Repetition(textOf)
+  const repetition = new DeltaTemplate(textOf)
   const frame = { event: 'x', data: first, raw: writeFrame('x', first) }
   repetition.learn(frame, 'one')
   const two = writeFrame('x', '{"id":"a","text":"zwö 😀","n":1}')
@@ -179,7 +179,7 @@ test('repetition: of bytes those that are such events, and no more', () => {
 
 test('repetition: of bytes nothing is told where what stands around the text, or the padding, is no ASCII', () => {
   const data = '{"id":"ä","text":"one"}'
-  const wide = new Repetition(textOf)
+  const wide = new DeltaTemplate(textOf)
   wide.learn({ data, raw: writeFrame(undefined, data) }, 'one')
   const then = '{"id":"ä","text":"two"}'
   assert.equal(wide.textOf({ data: then, raw: writeFrame(undefined, then) }), 'two')
@@ -190,7 +190,7 @@ test('repetition: of bytes nothing is told where what stands around the text, or
 })
 
 test('repetition: of another event nothing is known', () => {
-  const repetition = new Repetition(textOf)
+  const repetition = new DeltaTemplate(textOf)
   const then = { data: '{"id":"a","text":"two","n":1}' }
   assert.equal(repetition.textOf(then), undefined)
   repetition.learn({ event: 'x', data: first }, 'one')

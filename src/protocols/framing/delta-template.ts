@@ -14,7 +14,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { isObject, type Json } from '../../core/json.ts'
 import type { Frame, RepeatMatch } from '../../core/protocol.ts'
 import { writeFrame } from './sse.ts'
-import { decoded } from './utf8.ts'
+import { decodeSlice } from './utf8.ts'
 
 /** Where the codec finds an event's text; undefined: nowhere. */
 export type TextOf = (event: Json) => Json | undefined
@@ -46,7 +46,7 @@ const asDelta = (text: string): readonly ChatEvent[] => [{ type: 'delta', text }
 /** What stands around the holes of an event, from end to end. */
 type Mould = { readonly gaps: readonly Gap[]; readonly after: string }
 
-export class Repetition {
+export class DeltaTemplate {
   readonly #textOf: TextOf
   #event: string | undefined
   #mould: Mould | null = null
@@ -190,7 +190,7 @@ const saidIn = (bytes: Uint8Array, letters: string): string | undefined => {
   if (odd) return undefined
   if (kind === PLAIN) return apart(letters.slice(from, to))
   const raw = letters.slice(from, to)
-  const said = (kind & WIDE) === 0 ? raw : decoded(bytes, from, to)
+  const said = (kind & WIDE) === 0 ? raw : decodeSlice(bytes, from, to)
   // What is no UTF-8 does not go on as it came.
   if (said.includes(FAULT) && said.split(FAULT).length !== raw.split(FAULT_BYTES).length) return undefined
   return (kind & ESCAPED) === 0 ? said : JSON.parse(`"${said}"`)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { run } from '../../core/stage.ts'
-import { lineFrames, ndjson } from './ndjson.ts'
+import { ndjson, ndjsonFrames } from './ndjson.ts'
 
 const LIMIT = 40
 
@@ -61,7 +61,7 @@ test('ndjson: any lines, cut anywhere', () => {
 
 test('ndjson: a long line in small slices is joined once', () => {
   const size = 2_000_000
-  const stage = lineFrames(2 * size)
+  const stage = ndjsonFrames(2 * size)
   const began = performance.now()
   for (let at = 0; at < size; at += 8) stage.push('xxxxxxxx')
   assert.equal(stage.push('\n')[0]?.data.length, size)

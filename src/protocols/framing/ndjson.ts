@@ -9,7 +9,7 @@ import { utf8 } from './utf8.ts'
  * A line longer than `limit` characters gives one frame with `oversized` and empty `data`; after it the stage is deaf. At
  * the end a line without its line feed is given out if it is whole: half a line is half a text, and is dropped.
  */
-export const lineFrames = (limit: number): Stage<string, Frame> => {
+export const ndjsonFrames = (limit: number): Stage<string, Frame> => {
   let deaf = false
   /** Pieces of a line that has not ended. Joined once, when it ends: one long line in small slices stays linear. */
   let pieces: string[] = []
@@ -66,5 +66,5 @@ const isJson = (text: string): boolean => {
 /** Bytes in, lines out. */
 export const ndjson: Framing = {
   mediaType: 'application/x-ndjson',
-  frames: (most) => chain(utf8(), lineFrames(most)),
+  frames: (most) => chain(utf8(), ndjsonFrames(most)),
 }

@@ -182,13 +182,13 @@ export const passFrame = (frame: Frame): string => {
 const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes('\nid') || raw.includes('\rid')
 
 /** How a frame that has a name begins, on the wire. */
-export const NAMED = 'e'.charCodeAt(0)
+export const EVENT_FIELD_BYTE = 'e'.charCodeAt(0)
 
 /** The frames of a step, and each frame's step by itself. */
 export const framesOf = ({ frame, bytes }: StreamStep): readonly Frame[] =>
   bytes ? sse.frames(bytes.length).push(bytes) : frame ? [frame] : []
 
-export const oneByOne = (step: StreamStep): readonly StreamStep[] => {
+export const splitStep = (step: StreamStep): readonly StreamStep[] => {
   if (!step.bytes) return [step]
   const frames = framesOf(step)
   const last = frames.length - 1
@@ -225,6 +225,6 @@ class SseBytes implements FrameReader {
   }
 
   end(): readonly Frame[] {
-    return [...this.#events.push(this.#text.rest()), ...this.#events.end()]
+    return [...this.#events.push(this.#text.flush()), ...this.#events.end()]
   }
 }

@@ -9,14 +9,14 @@ const MARK = 0xfeff
 type Bytes = Uint8Array & { latin1Slice?(): string; utf8Slice?(from: number, to: number): string }
 
 /** A letter for each byte (Latin-1); undefined: these bytes have no quick way to that. */
-export const lettersIn = (bytes: Bytes): string | undefined => bytes.latin1Slice?.()
+export const latin1Of = (bytes: Bytes): string | undefined => bytes.latin1Slice?.()
 
 /** The text of the bytes between, which begin and end with a whole character. */
-export const decoded = (bytes: Bytes, from: number, to: number): string =>
+export const decodeSlice = (bytes: Bytes, from: number, to: number): string =>
   bytes.utf8Slice?.(from, to) ?? whole.decode(bytes.subarray(from, to))
 
 /** The text of bytes that are UTF-8 as a whole. */
-export const textIn = (bytes: Uint8Array): string => whole.decode(bytes)
+export const decodeUtf8 = (bytes: Uint8Array): string => whole.decode(bytes)
 
 /** Bytes to text. A character cut in two waits for its rest; what is not UTF-8 becomes U+FFFD and nothing is thrown. */
 export class Utf8 {
@@ -41,7 +41,7 @@ export class Utf8 {
     return this.#unmarked(this.#decoder.decode(bytes, { stream: true }))
   }
 
-  rest(): string {
+  flush(): string {
     return this.#decoder && this.#waiting ? this.#unmarked(this.#decoder.decode()) : ''
   }
 
@@ -56,5 +56,5 @@ export class Utf8 {
 export const utf8 = (): Stage<Uint8Array, string> => {
   const text = new Utf8()
   const some = (read: string): readonly string[] => (read === '' ? [] : [read])
-  return { push: (bytes) => some(text.read(bytes)), end: () => some(text.rest()) }
+  return { push: (bytes) => some(text.read(bytes)), end: () => some(text.flush()) }
 }

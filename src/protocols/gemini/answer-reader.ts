@@ -5,10 +5,17 @@
 import type { ChatEvent, Output } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import { madeId, secondsOf } from '../shared/helpers.ts'
+import { derivedCallId, unixSeconds } from '../shared/helpers.ts'
 import { standardBase64 } from '../shared/media.ts'
-import { argumentsOf, DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
-import { aFlag, aList, anObject, aText, type Shape, someArguments } from '../shared/type-checks.ts'
+import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
+import {
+  optionalArguments,
+  optionalBoolean,
+  optionalList,
+  optionalObject,
+  optionalString,
+  type TypeCheck,
+} from '../shared/type-checks.ts'
 import { decodeFailure } from './errors.ts'
 import { blockOf, decodeUsage, type Ending, endingOf, failureOf } from './finish-and-usage.ts'
 import { citationsOf, recitationsOf } from './grounding.ts'
@@ -23,17 +30,17 @@ export type AnswerReader = {
   end(): readonly ChatEvent[]
 }
 
-const PARTS: Shape = anObject({
-  parts: aList(
-    anObject({
-      text: aText,
-      thought: aFlag,
-      thoughtSignature: aText,
-      functionCall: anObject({ args: someArguments }),
+const PARTS: TypeCheck = optionalObject({
+  parts: optionalList(
+    optionalObject({
+      text: optionalString,
+      thought: optionalBoolean,
+      thoughtSignature: optionalString,
+      functionCall: optionalObject({ args: optionalArguments }),
     }),
   ),
 })
-const CANDIDATES: Shape = aList(anObject({ content: PARTS }))
+const CANDIDATES: TypeCheck = optionalList(optionalObject({ content: PARTS }))
 
 export const answerReader = (): AnswerReader => {
   let started = false
@@ -59,7 +66,7 @@ export const answerReader = (): AnswerReader => {
     started = true
     id = text(response.responseId) ?? ''
     const model = text(response.modelVersion)
-    const created = secondsOf(response.createTime)
+    const created = unixSeconds(response.createTime)
     return [{ type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) }]
   }
 
@@ -107,7 +114,7 @@ export const answerReader = (): AnswerReader => {
     const known = Object.keys(part).filter((name) => part[name] !== undefined && part[name] !== null)
     if (known.length === 0) return []
     if (known.every((name) => name === 'thoughtSignature')) return [...close(), ...sign(signed)]
-    if (isDeeper(part, DEEPEST)) return failed(malformed('a part nested too deep'))
+    if (exceedsDepth(part, MAX_DEPTH)) return failed(malformed('a part nested too deep'))
     return [
       ...close(),
       { type: 'open', block: { type: 'foreign', protocol: 'gemini', raw: part, ...outputIn(part) } },
@@ -120,9 +127,9 @@ export const answerReader = (): AnswerReader => {
     // Arguments by pieces come only to who asks for them.
     if (!name || given.willContinue === true || isList(given.partialArgs))
       return failed(malformed('a call that is not whole'))
-    const written = argumentsOf(given.args)
+    const written = argumentsText(given.args)
     if (written === undefined) return failed(malformed('a call with too deep arguments'))
-    const callId = text(given.id) || madeId(id, calls, name, written)
+    const callId = text(given.id) || derivedCallId(id, calls, name, written)
     calls++
     return [
       ...close(),
@@ -150,9 +157,9 @@ export const answerReader = (): AnswerReader => {
     }
     const logprobs = logprobsOf(found.logprobsResult)
     if (open === 'text' && logprobs.length > 0) events.push({ type: 'delta', text: '', logprobs })
-    if (isObject(found.groundingMetadata) && !isDeeper(found.groundingMetadata, DEEPEST))
+    if (isObject(found.groundingMetadata) && !exceedsDepth(found.groundingMetadata, MAX_DEPTH))
       grounding = { ...grounding, ...found.groundingMetadata }
-    if (isObject(found.citationMetadata) && !isDeeper(found.citationMetadata, DEEPEST))
+    if (isObject(found.citationMetadata) && !exceedsDepth(found.citationMetadata, MAX_DEPTH))
       recitations = { ...recitations, ...found.citationMetadata }
     return events
   }

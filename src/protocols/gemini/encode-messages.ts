@@ -2,9 +2,9 @@
 import type { Message, Part, Reasoning, ReasoningSignature } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { append } from '../shared/helpers.ts'
-import { type Losses, loseAll, roleAt } from '../shared/losses.ts'
-import { inlined, sniff, standardBase64, typeOf } from '../shared/media.ts'
-import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
+import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
+import { detectMediaType, inlineDataUrl, mediaTypeOf, standardBase64 } from '../shared/media.ts'
+import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import type { Family } from './family.ts'
 import { toolName } from './ids.ts'
 
@@ -29,12 +29,12 @@ export const encodeConversation = (messages: readonly Message[], family: Family,
   const last = system.at(-1)
   const from = systems.at(-1)
   if (!last || !from) return { system, turns }
-  losses.lose(roleAt(from))
+  losses.lose(rolePath(from))
   return { system: system.slice(0, -1), turns: [{ role: 'user', parts: [last] }] }
 }
 
 const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
-  loseAll(message.extras, losses)
+  loseExtras(message.extras, losses)
   return message.content.flatMap((part) => {
     if (part.type === 'text') return encodeText(part, losses)
     losses.unfit(part.at)
@@ -81,7 +81,7 @@ const gathered = (messages: readonly Message[], family: Family, losses: Losses):
         break
       }
       case 'user': {
-        loseAll(message.extras, losses)
+        loseExtras(message.extras, losses)
         const parts = message.content.flatMap((part) => encodeByUser(part, losses))
         if (parts.length > 0) append(turn('user').rest, parts)
         break
@@ -181,7 +181,7 @@ const encodeByModel = (part: Part, alone: boolean, losses: Losses): JsonObject[]
       return alone ? [{ text: '', thoughtSignature: value }] : []
     }
     case 'tool-call': {
-      const args = part.custom ? wrapInput(part.arguments) : inputOf(part.arguments)
+      const args = part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments)
       return [{ functionCall: { id: part.id, name: toolName(part.name), args } }]
     }
     case 'image':
@@ -235,7 +235,7 @@ const encodeResult = (
   family: Family,
   losses: Losses,
 ): { readonly result: JsonObject; readonly more: readonly JsonObject[] } => {
-  loseAll(message.extras, losses)
+  loseExtras(message.extras, losses)
   const said = message.content.flatMap((part) => {
     if (part.type === 'text') return encodeText(part, losses).map(({ text }) => text)
     return part.type === 'refusal' ? [part.text] : []
@@ -262,7 +262,7 @@ const encodeForeign = (part: Part & { readonly type: 'foreign' }, losses: Losses
 
 /** A part without anything in it is refused; nothing is lost with it. */
 const encodeText = (part: Part & { readonly type: 'text' }, losses: Losses): JsonObject[] => {
-  loseAll(part.extras, losses)
+  loseExtras(part.extras, losses)
   return part.text === '' ? [] : [{ text: part.text }]
 }
 
@@ -275,7 +275,7 @@ const encodeMedia = (part: Part & { readonly type: 'image' | 'file' | 'audio' },
     return []
   }
   if (part.type === 'audio') return [made]
-  loseAll(part.extras, losses)
+  loseExtras(part.extras, losses)
   if (part.type === 'image' && part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
   if (part.type === 'file' && part.filename) losses.loseMember(part, 'filename')
   return [made]
@@ -299,16 +299,16 @@ const encodeAudio = ({ data, format }: Part & { readonly type: 'audio' }): JsonO
 
 const encodeSource = (part: Part & { readonly type: 'image' | 'file' }): JsonObject | undefined => {
   const filename = part.type === 'file' ? part.filename : undefined
-  const source = inlined(part.source)
+  const source = inlineDataUrl(part.source)
   switch (source.kind) {
     case 'data': {
-      const mimeType = typeOf(source.mediaType, source.data, filename)
+      const mimeType = mediaTypeOf(source.mediaType, source.data, filename)
       return mimeType === '' ? undefined : { inlineData: { mimeType, data: standardBase64(source.data) } }
     }
     case 'url': {
       // Its own files, a bucket's, and on newer models the web's.
       if (!/^(?:https|gs):\/\//i.test(source.url)) return undefined
-      const mimeType = sniff('', filename ?? source.url.replace(/[?#].*$/s, ''))
+      const mimeType = detectMediaType('', filename ?? source.url.replace(/[?#].*$/s, ''))
       return { fileData: { ...(mimeType && { mimeType }), fileUri: source.url } }
     }
     case 'id':

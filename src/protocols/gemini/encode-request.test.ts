@@ -5,7 +5,7 @@ import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../..
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
-import { UNNAMED_FORMAT } from '../shared/setting-encoders.ts'
+import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { gemini } from './index.ts'
 
 const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
@@ -300,7 +300,7 @@ const settings: readonly (readonly [string, GenerationSettings, Json, readonly s
   ['JSON', { format: at({ kind: 'json' }, 'f') }, { responseMimeType: 'application/json' }, []],
   [
     'a schema of a format that has no names: none is made up',
-    { format: at({ kind: 'schema', name: UNNAMED_FORMAT, schema: SCHEMA }, 'f') },
+    { format: at({ kind: 'schema', name: DEFAULT_FORMAT_NAME, schema: SCHEMA }, 'f') },
     { responseMimeType: 'application/json', responseJsonSchema: SCHEMA },
     ['f.schema.properties.a.minLength'],
   ],

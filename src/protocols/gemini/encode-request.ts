@@ -3,13 +3,13 @@ import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../co
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Losses, newLosses } from '../shared/losses.ts'
 import {
+  conversationMember,
   encodeSettings,
-  labelled,
   REASONING_SETTINGS_ELSEWHERE,
-  rootOf,
   type SettingEncoders,
   TOOL_SETTINGS_ELSEWHERE,
   UNSUPPORTED_SETTINGS,
+  withFormatLabels,
 } from '../shared/setting-encoders.ts'
 import { choices } from './choices.ts'
 import { encodeConversation } from './encode-messages.ts'
@@ -23,7 +23,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const losses = newLosses()
   const family = familyOf(target.model)
   const { system, turns } = encodeConversation(request.messages, family, losses)
-  const root = rootOf(request)
+  const root = conversationMember(request)
   // Without a single turn nothing is asked; the upstream would refuse it.
   if (turns.length === 0) losses.unfit(root)
   const tools = encodeTools(request, losses)
@@ -144,7 +144,7 @@ const carryFormat = (format: Setting<OutputFormat>, { generate, hasTools, family
       if (!isObject(value.schema) || (hasTools && !family.third)) return losses.unfit(at)
       for (const path of unenforced(value.schema)) losses.loseMember(format, 'schema', path)
       generate('responseMimeType', 'application/json', at)
-      generate('responseJsonSchema', labelled(value.schema, value), at)
+      generate('responseJsonSchema', withFormatLabels(value.schema, value), at)
       return
     }
     default:

@@ -2,7 +2,7 @@
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import { asFunctions, type Declare, permitted } from '../shared/setting-encoders.ts'
+import { allowedTools, type DeclareFunction, toolsAsFunctions } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { toolName } from './ids.ts'
 
@@ -12,8 +12,8 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
   const { toolChoice, parallelToolCalls } = settings
   const choice = toolChoice?.value
   // Names can be allowed only to a call that has to be made.
-  const offered = choice?.kind === 'allowed' && choice.mode === 'auto' ? permitted(tools, choice) : tools
-  const functions = asFunctions(offered, declared, losses)
+  const offered = choice?.kind === 'allowed' && choice.mode === 'auto' ? allowedTools(tools, choice) : tools
+  const functions = toolsAsFunctions(offered, declared, losses)
   const strict = offered.some(isStrict)
   // Nothing chosen and nothing strict is what goes without saying.
   const config = choice || strict ? configOf(choice ?? { kind: 'auto' }, strict) : undefined
@@ -57,7 +57,7 @@ const configOf = (choice: ToolChoice, strict: boolean): JsonObject => {
 const hasArguments = (parameters: Json | undefined): parameters is JsonObject =>
   isObject(parameters) && Object.keys(parameters).length > 0
 
-const declared: Declare = ({ name, description }, parameters) => ({
+const declared: DeclareFunction = ({ name, description }, parameters) => ({
   name: toolName(name),
   ...(description !== undefined && { description }),
   ...(hasArguments(parameters) && { parametersJsonSchema: parameters }),

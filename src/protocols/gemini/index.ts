@@ -1,5 +1,5 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { choices } from './choices.ts'
 import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
@@ -13,7 +13,7 @@ export const gemini: UpstreamProtocol = {
   path: '/models/{model}:generateContent',
   streamPath: '/models/{model}:streamGenerateContent?alt=sse',
   encodeRequest,
-  restore: restoring(toolName),
+  restore: toolRestorer(toolName),
   decodeAnswer,
   decodeStream,
   choices,

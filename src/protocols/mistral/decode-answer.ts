@@ -1,11 +1,11 @@
 /** Undoes in an answer what had to be done to the question, and tells in it what only the question knows. */
 import type { ChatEvent, ChatRequest, Message } from '../../core/chat.ts'
 import { chain, type Stage } from '../../core/stage.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { sourcesIn, withSources } from './sources.ts'
 
-const restoreTools = restoring(toolName)
+const restoreTools = toolRestorer(toolName)
 
 export const restore = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
   const tools = restoreTools(request)

@@ -6,11 +6,11 @@
 import type { Message, Part } from '../../core/chat.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
 import { dataUrl } from '../shared/data-url.ts'
-import { type Losses, loseAll, roleAt } from '../shared/losses.ts'
-import { typeOf } from '../shared/media.ts'
+import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
+import { mediaTypeOf } from '../shared/media.ts'
 import { wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from '../shared/tool-names.ts'
-import { asError } from '../shared/tool-results.ts'
+import { markErrorResult } from '../shared/tool-results.ts'
 import { callId } from './ids.ts'
 
 /** What the model is made to have said between a result and the user's next words. */
@@ -27,12 +27,12 @@ export const encodeMessages = (messages: readonly Message[], writing: Writing): 
   const from = systems.at(-1)
   if (turns.length > 0 || !last || !from) return [...written, ...turns]
   // A prompt of system messages alone: the last of them is what the model shall answer.
-  writing.losses.lose(roleAt(from))
+  writing.losses.lose(rolePath(from))
   return [...written.slice(0, -1), { ...last, role: 'user' }]
 }
 
 const encodeSystem = (message: Message, writing: Writing): JsonObject => {
-  loseAll(message.extras, writing.losses)
+  loseExtras(message.extras, writing.losses)
   return { role: 'system', content: encodeText(message.content, writing) }
 }
 
@@ -55,7 +55,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
       case 'system':
         break
       case 'user':
-        loseAll(message.extras, writing.losses)
+        loseExtras(message.extras, writing.losses)
         say({ role: 'user', content: plain(message.content.flatMap((part) => encodeByUser(part, writing))) })
         break
       case 'assistant': {
@@ -64,7 +64,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
         break
       }
       case 'tool': {
-        loseAll(message.extras, writing.losses)
+        loseExtras(message.extras, writing.losses)
         const said = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
         const more = message.content
           .filter(({ type }) => type !== 'text' && type !== 'refusal')
@@ -73,7 +73,7 @@ const encodeTurns = (messages: readonly Message[], writing: Writing): JsonObject
         say({
           role: 'tool',
           tool_call_id: callId(message.callId),
-          content: pointer ?? asError(encodeText(said, writing), message.isError),
+          content: pointer ?? markErrorResult(encodeText(said, writing), message.isError),
         })
         for (const one of more) shown.push(one)
         break
@@ -111,7 +111,7 @@ const encodeTurn = ({ content, extras }: Turn, isLast: boolean, writing: Writing
 const encodeByModel = (part: Part, writing: Writing): JsonObject[] => {
   switch (part.type) {
     case 'text':
-      loseAll(part.extras, writing.losses)
+      loseExtras(part.extras, writing.losses)
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'refusal':
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
@@ -160,7 +160,7 @@ const plain = (chunks: readonly JsonObject[]): Json => {
 const encodeText = (content: readonly Part[], writing: Writing): Json =>
   plain(
     content.flatMap((part) => {
-      if (part.type === 'text') loseAll(part.extras, writing.losses)
+      if (part.type === 'text') loseExtras(part.extras, writing.losses)
       if (part.type === 'text' || part.type === 'refusal') return [{ type: 'text', text: part.text }]
       // Reasoning is the model's own affair; anything else is something the message is about.
       if (part.type === 'reasoning') writing.losses.lose(part.at)
@@ -172,7 +172,7 @@ const encodeText = (content: readonly Part[], writing: Writing): Json =>
 const encodeByUser = (part: Part, writing: Writing): JsonObject[] => {
   switch (part.type) {
     case 'text':
-      loseAll(part.extras, writing.losses)
+      loseExtras(part.extras, writing.losses)
       return [{ type: 'text', text: part.text }]
     case 'refusal':
       return [{ type: 'text', text: part.text }]
@@ -199,7 +199,7 @@ const encodeByUser = (part: Part, writing: Writing): JsonObject[] => {
 const DETAILS: ReadonlySet<string> = new Set(['low', 'auto', 'high'])
 
 const encodeImage = (part: Part & { readonly type: 'image' }, writing: Writing): JsonObject[] => {
-  loseAll(part.extras, writing.losses)
+  loseExtras(part.extras, writing.losses)
   const { source, detail, at } = part
   if (source.kind === 'id') {
     writing.losses.unfit(at)
@@ -211,13 +211,13 @@ const encodeImage = (part: Part & { readonly type: 'image' }, writing: Writing):
   const url =
     source.kind === 'url'
       ? source.url
-      : dataUrl({ ...source, mediaType: typeOf(source.mediaType, source.data) || 'image/png' })
+      : dataUrl({ ...source, mediaType: mediaTypeOf(source.mediaType, source.data) || 'image/png' })
   return [{ type: 'image_url', image_url: { url, ...(known && { detail }) } }]
 }
 
 /** A document, by its address or with it (recording mistral-mistral-chat-document-models-mistral-mistral-small-lates-58954ba4). */
 const encodeFile = (part: Part & { readonly type: 'file' }, writing: Writing): JsonObject[] => {
-  loseAll(part.extras, writing.losses)
+  loseExtras(part.extras, writing.losses)
   const { source, filename, at } = part
   if (source.kind === 'id') {
     writing.losses.unfit(at)
@@ -228,7 +228,7 @@ const encodeFile = (part: Part & { readonly type: 'file' }, writing: Writing): J
       ? source.url
       : dataUrl({
           ...source,
-          mediaType: typeOf(source.mediaType, source.data, filename) || 'application/octet-stream',
+          mediaType: mediaTypeOf(source.mediaType, source.data, filename) || 'application/octet-stream',
         })
   return [{ type: 'document_url', document_url: url, ...(filename !== undefined && { document_name: filename }) }]
 }

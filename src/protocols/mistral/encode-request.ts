@@ -6,7 +6,12 @@ import type { ChatRequest, Effort, Extra, GenerationSettings, OutputFormat, Sett
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { encodedElsewhere, type Losses, lost, newLosses } from '../shared/losses.ts'
-import { encodeSettings, rootOf, type SettingEncoders, UNSUPPORTED_SETTINGS } from '../shared/setting-encoders.ts'
+import {
+  conversationMember,
+  encodeSettings,
+  type SettingEncoders,
+  UNSUPPORTED_SETTINGS,
+} from '../shared/setting-encoders.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -27,7 +32,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   }
   const thinks = ALWAYS_THINKS.test(target.model) || wantsThoughts(settings)
   const messages = encodeMessages(request.messages, { thinks, losses })
-  const root = rootOf(request)
+  const root = conversationMember(request)
   if (messages.length === 0) losses.unfit(root)
   draft.put('messages', messages, root)
   const { tools, choice } = encodeTools(request, losses)

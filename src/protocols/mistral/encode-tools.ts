@@ -2,7 +2,7 @@
 import type { ChatRequest, ToolChoice } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import { asFunctions, type Declare, permitted } from '../shared/setting-encoders.ts'
+import { allowedTools, type DeclareFunction, toolsAsFunctions } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { toolName } from '../shared/tool-names.ts'
 
@@ -10,8 +10,8 @@ export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly cho
 
 export const encodeTools = ({ tools, settings: { toolChoice } }: ChatRequest, losses: Losses): EncodedTools => {
   const choice = toolChoice?.value
-  const offered = permitted(tools, choice)
-  const written = asFunctions(offered, declared, losses)
+  const offered = allowedTools(tools, choice)
+  const written = toolsAsFunctions(offered, declared, losses)
   if (written.length === 0) {
     if (toolChoice && choice?.kind !== 'auto' && choice?.kind !== 'none') losses.lose(toolChoice.at)
     return { tools: [] }
@@ -38,7 +38,7 @@ const encodeChoice = (choice: ToolChoice): Json => {
 /** `parameters` is required here; a function without arguments has an object without members. */
 const NOTHING: JsonObject = { type: 'object', properties: {} }
 
-const declared: Declare = (tool, parameters = NOTHING) => {
+const declared: DeclareFunction = (tool, parameters = NOTHING) => {
   const { name, description } = tool
   // Where a schema does not keep the rules of strict mode, the other formats do not enforce it either.
   const exact = tool.kind === 'function' && tool.strict === true && allowsStrict(parameters)

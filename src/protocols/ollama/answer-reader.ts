@@ -2,9 +2,15 @@
 import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { tokenCount as count, madeId, secondsOf } from '../shared/helpers.ts'
-import { argumentsOf, DEEPEST, isDeeper } from '../shared/tool-arguments.ts'
-import { aList, anObject, aText, type Shape, someArguments } from '../shared/type-checks.ts'
+import { tokenCount as count, derivedCallId, unixSeconds } from '../shared/helpers.ts'
+import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
+import {
+  optionalArguments,
+  optionalList,
+  optionalObject,
+  optionalString,
+  type TypeCheck,
+} from '../shared/type-checks.ts'
 import { decodeFailure } from './errors.ts'
 
 export const malformed = (what: string): Failure =>
@@ -18,11 +24,11 @@ export type AnswerReader = {
   end(): readonly ChatEvent[]
 }
 
-const MESSAGE: Shape = anObject({
-  content: aText,
-  thinking: aText,
-  images: aList(aText),
-  tool_calls: aList(anObject({ function: anObject({ arguments: someArguments }) })),
+const MESSAGE: TypeCheck = optionalObject({
+  content: optionalString,
+  thinking: optionalString,
+  images: optionalList(optionalString),
+  tool_calls: optionalList(optionalObject({ function: optionalObject({ arguments: optionalArguments }) })),
 })
 
 export const answerReader = (): AnswerReader => {
@@ -44,7 +50,7 @@ export const answerReader = (): AnswerReader => {
     started = true
     began = text(line.created_at) ?? ''
     const model = text(line.model)
-    const created = secondsOf(line.created_at)
+    const created = unixSeconds(line.created_at)
     return [{ type: 'start', ...(model && { model }), ...(created && { created }) }]
   }
 
@@ -65,10 +71,10 @@ export const answerReader = (): AnswerReader => {
     const inner = object(object(value)?.function)
     const name = text(inner?.name)
     if (!name) return failed(malformed('a call without a name'))
-    const given = argumentsOf(inner?.arguments)
+    const given = argumentsText(inner?.arguments)
     if (given === undefined) return failed(malformed('a call with too deep arguments'))
     // Older servers give none.
-    const id = text(object(value)?.id) || madeId(began, calls, name, given)
+    const id = text(object(value)?.id) || derivedCallId(began, calls, name, given)
     calls++
     return [
       ...close(),
@@ -115,7 +121,7 @@ export const answerReader = (): AnswerReader => {
         return failed(decodeFailure(number(line.status) ?? 200, { error: line.error }, () => undefined))
       if (!isObject(line.message) && line.done !== true) return failed(malformed('neither a message nor an end'))
       if (!MESSAGE(line.message)) return failed(malformed('a message whose members are not of their types'))
-      if (isDeeper(line.logprobs, DEEPEST)) return failed(malformed('probabilities nested too deep'))
+      if (exceedsDepth(line.logprobs, MAX_DEPTH)) return failed(malformed('probabilities nested too deep'))
       const events = [...start(line), ...message(object(line.message) ?? {}, list(line.logprobs))]
       return line.done === true && !over ? [...events, ...finish(line)] : events
     },

@@ -1,16 +1,16 @@
 /** The conversation as this format wants it: plain texts with pictures beside them, and calls as objects. */
 import type { Message, Part } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { type Losses, loseAll } from '../shared/losses.ts'
-import { inlined, standardBase64, textOf } from '../shared/media.ts'
-import { inputOf, wrapInput } from '../shared/tool-arguments.ts'
-import { asError } from '../shared/tool-results.ts'
+import { type Losses, loseExtras } from '../shared/losses.ts'
+import { inlineDataUrl, standardBase64, textOfFile } from '../shared/media.ts'
+import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
+import { markErrorResult } from '../shared/tool-results.ts'
 
 export const encodeMessages = (messages: readonly Message[], losses: Losses): JsonObject[] => {
   /** Results are told by their tool's name, which only the call has. */
   const called = new Map<string, string>()
   return messages.flatMap((message) => {
-    loseAll(message.extras, losses)
+    loseExtras(message.extras, losses)
     switch (message.role) {
       case 'system':
         return [{ role: 'system', content: encodeContent(message.content, losses).content }]
@@ -25,7 +25,7 @@ export const encodeMessages = (messages: readonly Message[], losses: Losses): Js
         return [
           {
             role: 'tool',
-            content: asError(content, message.isError),
+            content: markErrorResult(content, message.isError),
             ...(images && { images }),
             ...(name !== undefined && { tool_name: name }),
             tool_call_id: message.callId,
@@ -46,24 +46,24 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
   for (const part of parts)
     switch (part.type) {
       case 'text':
-        loseAll(part.extras, losses)
+        loseExtras(part.extras, losses)
         texts.push(part.text)
         break
       case 'refusal':
         texts.push(part.text)
         break
       case 'image': {
-        loseAll(part.extras, losses)
+        loseExtras(part.extras, losses)
         // It fetches nothing.
-        const source = inlined(part.source)
+        const source = inlineDataUrl(part.source)
         if (source.kind !== 'data') losses.unfit(part.at)
         else images.push(standardBase64(source.data))
         if (part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
         break
       }
       case 'file': {
-        loseAll(part.extras, losses)
-        const words = textOf(part)
+        loseExtras(part.extras, losses)
+        const words = textOfFile(part)
         if (words === undefined) losses.unfit(part.at)
         else texts.push(words)
         if (part.filename) losses.loseMember(part, 'filename')
@@ -92,7 +92,7 @@ const encodeTurn = (parts: readonly Part[], losses: Losses): JsonObject[] => {
   for (const part of parts)
     switch (part.type) {
       case 'text':
-        loseAll(part.extras, losses)
+        loseExtras(part.extras, losses)
         texts.push(part.text)
         break
       case 'refusal':
@@ -106,7 +106,10 @@ const encodeTurn = (parts: readonly Part[], losses: Losses): JsonObject[] => {
       case 'tool-call':
         calls.push({
           id: part.id,
-          function: { name: part.name, arguments: part.custom ? wrapInput(part.arguments) : inputOf(part.arguments) },
+          function: {
+            name: part.name,
+            arguments: part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments),
+          },
         })
         break
       case 'image':

@@ -4,12 +4,12 @@ import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { type Losses, lost, newLosses } from '../shared/losses.ts'
 import {
+  conversationMember,
   encodeSettings,
-  labelled,
-  rootOf,
   type SettingEncoders,
   TOOL_SETTINGS_ELSEWHERE,
   UNSUPPORTED_SETTINGS,
+  withFormatLabels,
 } from '../shared/setting-encoders.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -33,7 +33,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
     },
   }
   const messages = encodeMessages(request.messages, losses)
-  const root = rootOf(request)
+  const root = conversationMember(request)
   // Without a message nothing is asked: the server would only load the model.
   if (messages.length === 0) losses.unfit(root)
   draft.put('messages', messages, root)
@@ -110,7 +110,7 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
       case 'json':
         return put('format', 'json', at)
       case 'schema':
-        return isObject(value.schema) ? put('format', labelled(value.schema, value), at) : losses.unfit(at)
+        return isObject(value.schema) ? put('format', withFormatLabels(value.schema, value), at) : losses.unfit(at)
       default:
         throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
     }

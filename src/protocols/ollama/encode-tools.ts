@@ -2,7 +2,7 @@
 import type { ChatRequest } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import { asFunctions, type Declare, permitted } from '../shared/setting-encoders.ts'
+import { allowedTools, type DeclareFunction, toolsAsFunctions } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 
 export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): readonly JsonObject[] => {
@@ -19,14 +19,14 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): r
   const offered =
     choice?.kind === 'tool'
       ? tools.filter((tool) => tool.kind === 'foreign' || tool.name === choice.name)
-      : permitted(tools, choice)
+      : allowedTools(tools, choice)
   const kept = new Set(offered)
   for (const tool of tools) if (!kept.has(tool)) losses.lose(tool.at)
   if (offered.length > 0 && parallelToolCalls?.value === false) losses.lose(parallelToolCalls.at)
-  return asFunctions(offered, declared, losses)
+  return toolsAsFunctions(offered, declared, losses)
 }
 
-const declared: Declare = (tool, parameters = {}, losses) => {
+const declared: DeclareFunction = (tool, parameters = {}, losses) => {
   const { name, description } = tool
   const strict = tool.kind === 'function' && tool.strict === true
   // Nobody enforces a schema with open objects; one that could be enforced is not, here.

@@ -1,6 +1,6 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import { ndjson } from '../framing/ndjson.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
@@ -12,7 +12,7 @@ export const ollama: UpstreamProtocol = {
   path: '/api/chat',
   encodeRequest,
   // Names need no change here; free-form tools were wrapped.
-  restore: restoring((name) => name),
+  restore: toolRestorer((name) => name),
   decodeAnswer,
   framing: ndjson,
   decodeStream,

@@ -2,72 +2,81 @@ import type { AnswerBlock, Block, ChatAnswer, ChatEvent, Citation, Finish, Reaso
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { append, madeId } from '../shared/helpers.ts'
+import { append, derivedCallId } from '../shared/helpers.ts'
 import {
   decodeCitation,
   decodeUsage,
   encodeCitation,
   encodeUsage,
-  endOf,
-  failed,
+  failureEvent,
   failureIn,
-  hasAddress,
+  finishEvent,
+  finishReasonOf,
+  hasUrl,
   isFiltered,
-  reasonOf,
 } from '../shared/openai-finish-and-usage.ts'
 import { decodeImages, encodeImages, type ForeignBlock, reportLost } from '../shared/output-media.ts'
 import { detailsOf, readDetails, reasoningText, writeDetails } from '../shared/reasoning-members.ts'
-import { REFUSED } from '../shared/refusal-text.ts'
-import { aList, aName, aNumber, anObject, aText, either, type Shape, someArguments } from '../shared/type-checks.ts'
+import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
+import {
+  anyOf,
+  nonEmptyString,
+  optionalArguments,
+  optionalList,
+  optionalNumber,
+  optionalObject,
+  optionalString,
+  type TypeCheck,
+} from '../shared/type-checks.ts'
 import { thinkingText } from './decode-request.ts'
 
-const malformed = (what: string): ChatEvent[] => [failed(fail('malformed', `The provider's answer ${what}.`))]
+const malformed = (what: string): ChatEvent[] => [failureEvent(fail('malformed', `The provider's answer ${what}.`))]
 
 /** A part of a type, or at least a text. */
-const PART: Shape = (value) =>
+const PART: TypeCheck = (value) =>
   isObject(value) &&
   typeof (value.type ?? value.text) === 'string' &&
-  aText(value.text) &&
-  either(aText, aList(anObject({ text: aText })))(value.thinking)
+  optionalString(value.text) &&
+  anyOf(optionalString, optionalList(optionalObject({ text: optionalString })))(value.thinking)
 const SAID = {
-  content: either(aText, aList(PART)),
-  refusal: aText,
+  content: anyOf(optionalString, optionalList(PART)),
+  refusal: optionalString,
   // No specification has it, so nobody's whole answer fails for what somebody else means by it.
-  reasoning: either(aText, anObject()),
-  reasoning_content: aText,
-  function_call: anObject({ name: aText, arguments: someArguments }),
+  reasoning: anyOf(optionalString, optionalObject()),
+  reasoning_content: optionalString,
+  function_call: optionalObject({ name: optionalString, arguments: optionalArguments }),
 }
-const MESSAGE: Shape = anObject({
+const MESSAGE: TypeCheck = optionalObject({
   ...SAID,
-  tool_calls: aList(
-    anObject({
-      function: anObject({ name: aName, arguments: someArguments }),
-      custom: anObject({ name: aName, input: aText }),
+  tool_calls: optionalList(
+    optionalObject({
+      function: optionalObject({ name: nonEmptyString, arguments: optionalArguments }),
+      custom: optionalObject({ name: nonEmptyString, input: optionalString }),
     }),
   ),
 })
 /** Of a call in a stream only the first piece has the name. */
-const DELTA: Shape = anObject({
+const DELTA: TypeCheck = optionalObject({
   ...SAID,
-  tool_calls: aList(
-    anObject({
-      index: aNumber,
-      function: anObject({ name: aText, arguments: someArguments }),
-      custom: anObject({ name: aText, input: aText }),
+  tool_calls: optionalList(
+    optionalObject({
+      index: optionalNumber,
+      function: optionalObject({ name: optionalString, arguments: optionalArguments }),
+      custom: optionalObject({ name: optionalString, input: optionalString }),
     }),
   ),
 })
 /** Whether what a choice says, whole or in part, is of its types. */
-export const isChoice: Shape = anObject({
+export const isChoice: TypeCheck = optionalObject({
   message: MESSAGE,
   delta: DELTA,
-  finish_reason: either(aText, aNumber),
+  finish_reason: anyOf(optionalString, optionalNumber),
 })
 
 /** A whole answer as events. Of several choices the first is told. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const failure = failureIn(body)
-  if (failure) return [failed(failure)]
+  if (failure) return [failureEvent(failure)]
   if (!isObject(body)) return malformed('is not an object')
   const choices = list(body.choices)
   const choice = object(choices.find((entry) => object(entry)?.index === 0) ?? choices[0])
@@ -85,7 +94,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
     ...readCalls(message, id),
     ...readMedia(message),
   ]
-  const end = endOf(reasonOf(choice), {
+  const end = finishEvent(finishReasonOf(choice), {
     calls: blocks.some((block) => block.type === 'tool-call'),
     refused: blocks.some((block) => block.type === 'refusal'),
   })
@@ -207,14 +216,14 @@ const readCalls = (message: JsonObject, answerId: string | undefined): AnswerBlo
     const name = text((inner ?? custom)?.name)
     if (!call || name === undefined) return []
     const given = argumentsText(inner ? inner.arguments : custom?.input)
-    const id = text(call.id) || madeId(answerId, index, name)
+    const id = text(call.id) || derivedCallId(answerId, index, name)
     return [{ type: 'tool-call', id, name, ...(!inner && { custom: true }), text: given }]
   })
   const legacy = object(message.function_call)
   // Snowflake has one in every answer, its members empty when nothing was called.
   const name = text(legacy?.name) || undefined
   if (!legacy || name === undefined || calls.length > 0) return calls
-  return [{ type: 'tool-call', id: madeId(answerId, 0, name), name, text: argumentsText(legacy.arguments) }]
+  return [{ type: 'tool-call', id: derivedCallId(answerId, 0, name), name, text: argumentsText(legacy.arguments) }]
 }
 
 /** Arguments are text; some servers put the object itself. */
@@ -277,7 +286,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const details = thoughts.flatMap((block, index) => (block.proof ? writeDetails(block, index) : []))
   const annotations = citationsOf(texts)
   const [first] = calls
-  const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSED) : refusal
+  const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSAL_TEXT) : refusal
   const { images, audio } = encodeMedia(answer.blocks, context)
   return {
     id: answer.id ?? context.id('chatcmpl'),
@@ -334,9 +343,7 @@ const citationsOf = (texts: readonly AnswerBlock[]): JsonObject[] => {
   return texts.flatMap((block) => {
     const start = before
     before += block.text.length
-    return (block.citations ?? [])
-      .filter(hasAddress)
-      .map((citation) => encodeCitation(citation, start, block.text.length))
+    return (block.citations ?? []).filter(hasUrl).map((citation) => encodeCitation(citation, start, block.text.length))
   })
 }
 

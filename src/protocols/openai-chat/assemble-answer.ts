@@ -4,7 +4,7 @@
  */
 import { isList, isObject, type Json, type JsonObject, list, number, object, parseObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
-import { isDeeper } from '../shared/tool-arguments.ts'
+import { exceedsDepth } from '../shared/tool-arguments.ts'
 
 /** Deeper than any answer is; what is deeper could overflow the stack while it is written. */
 const DEEPEST = 256
@@ -27,7 +27,7 @@ export const gather = (frames: readonly Frame[]): string | null => {
     if (data.trim() === '[DONE]') break
     const chunk = read(data)
     if (!chunk) continue
-    if (isDeeper(chunk, DEEPEST)) return null
+    if (exceedsDepth(chunk, DEEPEST)) return null
     for (const entry of list(chunk.choices)) {
       const choice = object(entry)
       if (!choice) continue

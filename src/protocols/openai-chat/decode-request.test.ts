@@ -6,7 +6,7 @@ import type { ChatRequest, GenerationSettings, Message, Part } from '../../core/
 import type { FailureKind } from '../../core/failure.ts'
 import { type JsonObject, list, object, parseJson } from '../../core/json.ts'
 import type { Loss } from '../../core/protocol.ts'
-import { RETRY_WORDS } from '../errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
 import { openaiChat } from './index.ts'
 
 const user = { role: 'user', content: 'hi' }
@@ -96,14 +96,17 @@ for (const [body, kind, param] of refused)
     assert.deepEqual([failure.kind, failure.param], [kind, param])
     assert.match(failure.message, /must be|missing/)
     const error = openaiChat.encodeFailure(failure, { requestId: 'req_abc' })
-    assert.doesNotMatch(JSON.stringify(error), RETRY_WORDS)
+    assert.doesNotMatch(JSON.stringify(error), RETRY_TRIGGERS)
   })
 
 test('chat request: a problem far down does not read like a status', () => {
   const messages = Array.from({ length: 505 }, (_, index) => (index === 500 ? { role: 'user', content: 5 } : user))
   const outcome = openaiChat.decodeRequest({ model: 'm', messages })
   assert.ok(!outcome.ok)
-  assert.doesNotMatch(JSON.stringify(openaiChat.encodeFailure(outcome.failure, { requestId: 'req_abc' })), RETRY_WORDS)
+  assert.doesNotMatch(
+    JSON.stringify(openaiChat.encodeFailure(outcome.failure, { requestId: 'req_abc' })),
+    RETRY_TRIGGERS,
+  )
 })
 
 // ── Read ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,21 +15,21 @@ import type {
 } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
-import { sourceOfUrl } from '../shared/data-url.ts'
+import { mediaSourceOf } from '../shared/data-url.ts'
 import {
   append,
-  type Fields,
-  fieldsOf,
-  found,
-  madeId,
-  modelIn,
+  DEFAULT_EFFORT,
+  derivedCallId,
+  describeValue,
   type Problems,
-  USUAL_EFFORT,
+  type RequestFields,
+  requestedModel,
+  requestFields,
 } from '../shared/helpers.ts'
-import { isFreeChoice, isHosted } from '../shared/hosted-tools.ts'
-import { plainMessage } from '../shared/plain-message.ts'
+import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { plainTextMessage } from '../shared/plain-message.ts'
 import { detailsOf, readDetails } from '../shared/reasoning-members.ts'
-import { UNNAMED_FORMAT } from '../shared/setting-encoders.ts'
+import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 
 /** What is wrong, and what was read but has no place of its own in our words. */
 type Reading = Problems & { readonly spare: Extra[] }
@@ -37,8 +37,8 @@ type Reading = Problems & { readonly spare: Extra[] }
 /** A chat-completions request in our words, or what is wrong with it. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Reading = { spare: [] }
-  const fields = fieldsOf(body, '', problems)
-  const model = modelIn(fields)
+  const fields = requestFields(body, '', problems)
+  const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
   const messages = readMessages(fields, problems)
   const tools = readTools(fields, problems)
@@ -46,8 +46,8 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const streamRest = fields.fields('stream_options')
   const usage = streamRest?.flag('include_usage')
   const free = isFreeChoice(fields.any('tool_choice'))
-  const rest = fields.rest(isEssential).map((one) => (free && one.name === 'web_search_options' ? sparing(one) : one))
-  const extras = [...rest, ...(streamRest?.rest() ?? []), ...problems.spare]
+  const rest = fields.unread(isEssential).map((one) => (free && one.name === 'web_search_options' ? sparing(one) : one))
+  const extras = [...rest, ...(streamRest?.unread() ?? []), ...problems.spare]
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -70,7 +70,7 @@ const isEssential = (name: string, value: Json): boolean =>
 const EFFORTS: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
 const isEffort = (value: string): value is Effort => EFFORTS.includes(value)
 
-const readSettings = (fields: Fields, problems: Reading): GenerationSettings => {
+const readSettings = (fields: RequestFields, problems: Reading): GenerationSettings => {
   const limit = { least: 1, whole: true }
   const newer = fields.number('max_completion_tokens', limit)
   const older = fields.number('max_tokens', limit)
@@ -128,19 +128,22 @@ const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
 /** `reasoning_effort`, and what OpenRouter (`reasoning`) and Anthropic's endpoint, DeepSeek and others (`thinking`) have for it. */
-const readEffort = (fields: Fields, problems: Reading): Pick<GenerationSettings, 'effort' | 'thinkingBudget'> => {
+const readEffort = (
+  fields: RequestFields,
+  problems: Reading,
+): Pick<GenerationSettings, 'effort' | 'thinkingBudget'> => {
   const effort = fields.string('reasoning_effort')
   if (effort !== undefined) {
     if (isEffort(effort)) return { effort: { value: effort, at: 'reasoning_effort' } }
-    if (effort !== USUAL_EFFORT) problems.spare.push(spare('reasoning_effort', effort))
+    if (effort !== DEFAULT_EFFORT) problems.spare.push(spare('reasoning_effort', effort))
     return {}
   }
   const reasoning = fields.any('reasoning')
   if (isObject(reasoning)) {
-    const inner = fieldsOf(reasoning, 'reasoning', problems)
+    const inner = requestFields(reasoning, 'reasoning', problems)
     const wish = inner.string('effort')
     const budget = inner.number('max_tokens', { least: 0, whole: true })
-    problems.spare.push(...inner.rest())
+    problems.spare.push(...inner.unread())
     if (wish !== undefined && !isEffort(wish)) problems.spare.push(spare('reasoning.effort', wish))
     return {
       ...(wish !== undefined && isEffort(wish) && { effort: { value: wish, at: 'reasoning.effort' } }),
@@ -152,7 +155,7 @@ const readEffort = (fields: Fields, problems: Reading): Pick<GenerationSettings,
   if (thinking === undefined) return {}
   const wish = object(thinking)
   if (wish?.type === 'disabled') return { thinkingBudget: { value: 0, at: 'thinking' } }
-  const budget = wish && fieldsOf(wish, 'thinking', problems).number('budget_tokens', { least: 0, whole: true })
+  const budget = wish && requestFields(wish, 'thinking', problems).number('budget_tokens', { least: 0, whole: true })
   if (budget !== undefined) return { thinkingBudget: { value: budget, at: 'thinking.budget_tokens' } }
   problems.spare.push(spare('thinking', thinking))
   return {}
@@ -160,41 +163,41 @@ const readEffort = (fields: Fields, problems: Reading): Pick<GenerationSettings,
 
 const spare = (at: string, value: Json): Extra => ({ at, name: at.split('.').at(-1) ?? at, value, essential: false })
 
-const readStop = (fields: Fields): readonly string[] | undefined => {
+const readStop = (fields: RequestFields): readonly string[] | undefined => {
   const stop = fields.any('stop')
   if (stop === undefined) return undefined
   if (typeof stop === 'string') return [stop]
   const words = list(stop).filter((word) => typeof word === 'string')
-  if (!isList(stop) || words.length < stop.length) fields.wrong('stop', 'a string or a list of strings')
+  if (!isList(stop) || words.length < stop.length) fields.invalid('stop', 'a string or a list of strings')
   return words.length > 0 ? words : undefined
 }
 
 /** An integer of 64 bits: larger ones than a double holds are kept as they were written. */
-const readSeed = (fields: Fields): Json | undefined => {
+const readSeed = (fields: RequestFields): Json | undefined => {
   const seed = fields.any('seed')
   if (seed === undefined || Number.isInteger(seed) || sourceOf(seed) !== undefined) return seed
-  fields.wrong('seed', 'a whole number')
+  fields.invalid('seed', 'a whole number')
   return undefined
 }
 
-const readUser = (fields: Fields): Setting<string> | undefined => {
+const readUser = (fields: RequestFields): Setting<string> | undefined => {
   const user = fields.string('user')
   // Its newer name. Given both, the newer one stays unread and so comes out as an extra.
   if (user !== undefined) return { value: user, at: 'user' }
   return put('safety_identifier', fields.string('safety_identifier'))
 }
 
-const readMetadata = (fields: Fields): JsonObject | undefined => {
+const readMetadata = (fields: RequestFields): JsonObject | undefined => {
   const metadata = fields.object('metadata')
   if (metadata && Object.values(metadata).some((value) => typeof value !== 'string'))
-    fields.wrong('metadata', 'an object whose members are strings')
+    fields.invalid('metadata', 'an object whose members are strings')
   return unlessEmpty(metadata)
 }
 
 /** The schema's members are one level further down than in the other styles. */
 const SCHEMA_PATHS: MemberPaths = { schema: 'json_schema.schema' }
 
-const readFormat = (fields: Fields, problems: Reading): Setting<OutputFormat> | undefined => {
+const readFormat = (fields: RequestFields, problems: Reading): Setting<OutputFormat> | undefined => {
   const at = fields.path('response_format')
   const format = fields.fields('response_format')
   if (!format) return undefined
@@ -202,7 +205,7 @@ const readFormat = (fields: Fields, problems: Reading): Setting<OutputFormat> | 
     case 'text':
       return undefined
     case 'json_object':
-      problems.spare.push(...format.rest())
+      problems.spare.push(...format.unread())
       return { value: { kind: 'json' }, at }
     case 'json_schema': {
       // llama.cpp and Together have the schema's members here, as the responses style does.
@@ -212,13 +215,13 @@ const readFormat = (fields: Fields, problems: Reading): Setting<OutputFormat> | 
         if (!format.has('json_schema')) format.missing('json_schema', 'an object with name and schema')
         return undefined
       }
-      const name = inner.string('name') || UNNAMED_FORMAT
+      const name = inner.string('name') || DEFAULT_FORMAT_NAME
       const description = inner.string('description')
       // No schema is legal and allows everything.
       const schema = inner.object('schema') ?? {}
       // Absent means not strict here, unlike in responses.
       const strict = inner.flag('strict') ?? false
-      problems.spare.push(...format.rest(), ...(isFlat ? [] : inner.rest()))
+      problems.spare.push(...format.unread(), ...(isFlat ? [] : inner.unread()))
       const said = description === undefined ? {} : { description }
       const paths = isFlat ? {} : { paths: SCHEMA_PATHS }
       return { value: { kind: 'schema', name, schema, ...said, strict }, at, ...paths }
@@ -233,10 +236,10 @@ const readFormat = (fields: Fields, problems: Reading): Setting<OutputFormat> | 
   }
 }
 
-const readToolChoice = (fields: Fields, problems: Reading): Setting<ToolChoice> | undefined => {
+const readToolChoice = (fields: RequestFields, problems: Reading): Setting<ToolChoice> | undefined => {
   const choice = fields.any('tool_choice')
   const wrong = (at = 'tool_choice') => {
-    fields.wrong(at, 'none, auto, required, or an object that names a tool or the allowed tools')
+    fields.invalid(at, 'none, auto, required, or an object that names a tool or the allowed tools')
     return undefined
   }
   if (choice === undefined) return readFunctionCall(fields)
@@ -275,19 +278,19 @@ const chosenName = ({ type, function: called, custom, name }: JsonObject): strin
 }
 
 /** `function_call`, the older name for `tool_choice`. */
-const readFunctionCall = (fields: Fields): Setting<ToolChoice> | undefined => {
+const readFunctionCall = (fields: RequestFields): Setting<ToolChoice> | undefined => {
   const call = fields.any('function_call')
   if (call === undefined) return undefined
   if (call === 'auto' || call === 'none') return { value: { kind: call }, at: 'function_call' }
   const name = text(object(call)?.name)
   if (name !== undefined) return { value: { kind: 'tool', name }, at: 'function_call' }
-  fields.wrong('function_call', 'none, auto, or an object with a name')
+  fields.invalid('function_call', 'none, auto, or an object with a name')
   return undefined
 }
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const readTools = (fields: Fields, problems: Reading): Tool[] => {
+const readTools = (fields: RequestFields, problems: Reading): Tool[] => {
   const tools = (fields.list('tools') ?? []).flatMap((entry, index): Tool[] => {
     const tool = entryOf(entry, `tools[${index}]`, problems)
     if (!tool) return []
@@ -299,7 +302,7 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
         if (!tool.has('function')) tool.missing('function', 'an object with a name')
         return []
       }
-      return [readFunction(inner, tool.at, tool.rest(), FUNCTION_PATHS)]
+      return [readFunction(inner, tool.at, tool.unread(), FUNCTION_PATHS)]
     }
     if (type === 'custom') {
       const inner = tool.fields('custom')
@@ -310,7 +313,7 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
       }
       const description = inner.string('description')
       const format = inner.any('format')
-      problems.spare.push(...tool.rest(), ...inner.rest())
+      problems.spare.push(...tool.unread(), ...inner.unread())
       return [
         {
           kind: 'custom',
@@ -327,7 +330,7 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
     }
     // A kind only some vendor knows: it stays whole and makes targets of other formats unfit.
     const raw = entry as JsonObject
-    const spare = isHosted(raw) && isFreeChoice(fields.any('tool_choice'))
+    const spare = isHostedTool(raw) && isFreeChoice(fields.any('tool_choice'))
     return [{ kind: 'foreign', at: tool.at, protocol: 'openai-chat', raw, ...(spare && { spare }) }]
   })
   const functions = (fields.list('functions') ?? []).flatMap((entry, index): Tool[] => {
@@ -340,13 +343,13 @@ const readTools = (fields: Fields, problems: Reading): Tool[] => {
 const FUNCTION_PATHS: MemberPaths = { strict: 'function.strict' }
 const CUSTOM_PATHS: MemberPaths = { format: 'custom.format' }
 
-const readFunction = (inner: Fields, at: string, outer: readonly Extra[], paths?: MemberPaths): Tool => {
+const readFunction = (inner: RequestFields, at: string, outer: readonly Extra[], paths?: MemberPaths): Tool => {
   const name = inner.string('name')
   if (!name) inner.missing('name', 'the name of the function')
   const description = inner.string('description')
   const parameters = inner.object('parameters')
   const strict = inner.flag('strict') ?? false
-  const extras = [...outer, ...inner.rest()]
+  const extras = [...outer, ...inner.unread()]
   return {
     kind: 'function',
     at,
@@ -362,25 +365,25 @@ const readFunction = (inner: Fields, at: string, outer: readonly Extra[], paths?
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** An entry of a list that has to be an object. */
-const entryOf = (entry: Json, at: string, problems: Reading): Fields | undefined => {
-  if (isObject(entry)) return fieldsOf(entry, at, problems)
-  problems.first ??= fail('invalid_value', `An entry of a list is ${found(entry)}; it must be an object.`, {
+const entryOf = (entry: Json, at: string, problems: Reading): RequestFields | undefined => {
+  if (isObject(entry)) return requestFields(entry, at, problems)
+  problems.first ??= fail('invalid_value', `An entry of a list is ${describeValue(entry)}; it must be an object.`, {
     param: at,
   })
   return undefined
 }
 
-const readMessages = (fields: Fields, problems: Reading): Message[] => {
+const readMessages = (fields: RequestFields, problems: Reading): Message[] => {
   const entries = fields.list('messages')
   if (!entries) {
     if (!fields.has('messages')) fields.missing('messages', 'a list with at least one message')
     return []
   }
-  if (entries.length === 0) fields.wrong('messages', 'a list with at least one message')
+  if (entries.length === 0) fields.invalid('messages', 'a list with at least one message')
   const called: Called = { byName: new Map(), unnamed: [] }
   const messages: Message[] = []
   for (const [index, entry] of entries.entries()) {
-    const plain = plainMessage(entry, 'messages', index)
+    const plain = plainTextMessage(entry, 'messages', index)
     if (plain) messages.push(plain)
     else {
       const message = entryOf(entry, `messages[${index}]`, problems)
@@ -398,7 +401,7 @@ type Called = {
   readonly unnamed: string[]
 }
 
-const readMessage = (message: Fields, index: number, called: Called, problems: Reading): Message[] => {
+const readMessage = (message: RequestFields, index: number, called: Called, problems: Reading): Message[] => {
   const { at } = message
   const role = message.string('role')
   switch (role) {
@@ -431,7 +434,7 @@ const readMessage = (message: Fields, index: number, called: Called, problems: R
     case 'function': {
       const name = message.string('name')
       if (name === undefined) message.missing('name', 'the name of the function')
-      const callId = called.byName.get(name ?? '') ?? madeId('function', name ?? '')
+      const callId = called.byName.get(name ?? '') ?? derivedCallId('function', name ?? '')
       const content = readContent(message, problems, false)
       return [{ role: 'tool', at, callId, content, ...rest(message) }]
     }
@@ -439,19 +442,19 @@ const readMessage = (message: Fields, index: number, called: Called, problems: R
       if (!message.has('role')) message.missing('role', 'system, developer, user, assistant, tool or function')
       return []
     default:
-      message.wrong('role', 'system, developer, user, assistant, tool or function')
+      message.invalid('role', 'system, developer, user, assistant, tool or function')
       return []
   }
 }
 
-const rest = (message: Fields, more: readonly Extra[] = []): { extras?: readonly Extra[] } => {
+const rest = (message: RequestFields, more: readonly Extra[] = []): { extras?: readonly Extra[] } => {
   // Clients send an answer's message back as it was; no annotations are nothing to lose.
-  const said = message.rest().filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
+  const said = message.unread().filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
   const extras = [...said, ...more]
   return extras.length > 0 ? { extras } : {}
 }
 
-const readReasoning = (message: Fields): Part[] => {
+const readReasoning = (message: RequestFields): Part[] => {
   const said = { reasoning_details: message.any('reasoning_details') }
   const plain = message.any('reasoning_content')
   const other = message.any('reasoning')
@@ -466,12 +469,12 @@ const readReasoning = (message: Fields): Part[] => {
   return [{ type: 'reasoning', at, text: thought }, ...detailed]
 }
 
-const readRefusal = (message: Fields): Part[] => {
+const readRefusal = (message: RequestFields): Part[] => {
   const refusal = message.string('refusal')
   return refusal ? [{ type: 'refusal', at: message.path('refusal'), text: refusal }] : []
 }
 
-const readCalls = (message: Fields, index: number, called: Called, problems: Reading): Part[] => {
+const readCalls = (message: RequestFields, index: number, called: Called, problems: Reading): Part[] => {
   const calls = (message.list('tool_calls') ?? []).flatMap((entry, place): Part[] => {
     const call = entryOf(entry, `${message.path('tool_calls')}[${place}]`, problems)
     if (!call) return []
@@ -485,7 +488,7 @@ const readCalls = (message: Fields, index: number, called: Called, problems: Rea
     if (name === undefined) inner.missing('name', 'a string')
     const given = inner.string(custom ? 'input' : 'arguments') ?? ''
     const known = call.string('id')
-    const id = known || madeId(index, place, name)
+    const id = known || derivedCallId(index, place, name)
     if (!known) called.unnamed.push(id)
     return [{ type: 'tool-call', at: call.at, id, name: name ?? '', arguments: given, ...(custom && { custom: true }) }]
   })
@@ -493,7 +496,7 @@ const readCalls = (message: Fields, index: number, called: Called, problems: Rea
   if (!legacy) return calls
   const name = legacy.string('name')
   if (name === undefined) legacy.missing('name', 'a string')
-  const id = madeId('function', index, name)
+  const id = derivedCallId('function', index, name)
   called.byName.set(name ?? '', id)
   return [
     ...calls,
@@ -504,7 +507,7 @@ const readCalls = (message: Fields, index: number, called: Called, problems: Rea
 const CALL_MEMBERS: ReadonlySet<string> = new Set(['id', 'type', 'function', 'custom', 'index'])
 
 /** What vendors hang on to a call: Gemini's endpoint keeps a signature in `extra_content`. */
-const callExtras = (message: Fields): Extra[] =>
+const callExtras = (message: RequestFields): Extra[] =>
   list(message.any('tool_calls')).flatMap((entry, place) =>
     Object.entries(object(entry) ?? {}).flatMap(([name, value]) =>
       CALL_MEMBERS.has(name) || value === undefined || value === null
@@ -515,7 +518,7 @@ const callExtras = (message: Fields): Extra[] =>
 
 // ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const readContent = (message: Fields, problems: Reading, needed: boolean): Part[] => {
+const readContent = (message: RequestFields, problems: Reading, needed: boolean): Part[] => {
   const content = message.any('content')
   const at = message.path('content')
   if (content === undefined) {
@@ -524,7 +527,7 @@ const readContent = (message: Fields, problems: Reading, needed: boolean): Part[
   }
   if (typeof content === 'string') return content === '' && !needed ? [] : [{ type: 'text', at, text: content }]
   if (!isList(content)) {
-    message.wrong('content', 'a string or a list of parts')
+    message.invalid('content', 'a string or a list of parts')
     return []
   }
   return content.flatMap((entry, index): Part[] => {
@@ -538,7 +541,7 @@ const readContent = (message: Fields, problems: Reading, needed: boolean): Part[
 const IMAGE_PATHS: MemberPaths = { detail: 'image_url.detail' }
 const FILE_PATHS: MemberPaths = { filename: 'file.filename' }
 
-const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
+const readPart = (part: RequestFields, raw: JsonObject, problems: Reading): Part[] => {
   const { at } = part
   const type = part.string('type')
   switch (type) {
@@ -550,7 +553,7 @@ const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
     case 'refusal': {
       const said = part.string('refusal')
       if (said === undefined) part.missing('refusal', 'a string')
-      problems.spare.push(...part.rest())
+      problems.spare.push(...part.unread())
       return [{ type, at, text: said ?? '' }]
     }
     case 'image_url': {
@@ -560,12 +563,12 @@ const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
       const url = direct ?? inner?.string('url')
       if (url === undefined && !problems.first) part.missing('image_url.url', 'an address or a data URL')
       const detail = inner?.string('detail')
-      const extras = [...part.rest(), ...(inner?.rest() ?? [])]
+      const extras = [...part.unread(), ...(inner?.unread() ?? [])]
       return [
         {
           type: 'image',
           at,
-          source: sourceOfUrl(url ?? ''),
+          source: mediaSourceOf(url ?? ''),
           ...(detail !== undefined && { detail, paths: IMAGE_PATHS }),
           ...(extras.length > 0 && { extras }),
         },
@@ -577,7 +580,7 @@ const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
       const format = inner?.string('format')
       if ((data === undefined || format === undefined) && !problems.first)
         part.missing(data === undefined ? 'input_audio.data' : 'input_audio.format', 'a string')
-      problems.spare.push(...part.rest(), ...(inner?.rest() ?? []))
+      problems.spare.push(...part.unread(), ...(inner?.unread() ?? []))
       return [{ type: 'audio', at, data: data ?? '', format: format ?? '' }]
     }
     case 'file':
@@ -585,7 +588,7 @@ const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
     case 'thinking': {
       // Mistral's own way to say reasoning.
       const thought = thinkingText(part.any('thinking'))
-      problems.spare.push(...part.rest())
+      problems.spare.push(...part.unread())
       return [{ type: 'reasoning', at, text: thought }]
     }
     case undefined:
@@ -596,7 +599,7 @@ const readPart = (part: Fields, raw: JsonObject, problems: Reading): Part[] => {
   }
 }
 
-const readFile = (part: Fields, problems: Reading): Part[] => {
+const readFile = (part: RequestFields, problems: Reading): Part[] => {
   const inner = part.fields('file')
   const data = inner?.string('file_data')
   const id = inner?.string('file_id')
@@ -607,7 +610,7 @@ const readFile = (part: Fields, problems: Reading): Part[] => {
   }
   const source: MediaSource =
     data !== undefined ? sourceOfData(data) : { kind: 'id', id: id ?? '', protocol: 'openai-chat' }
-  const extras = [...part.rest(), ...(inner?.rest() ?? [])]
+  const extras = [...part.unread(), ...(inner?.unread() ?? [])]
   return [
     {
       type: 'file',
@@ -628,7 +631,7 @@ export const thinkingText = (thinking: Json | undefined): string =>
 
 /** `file_data`: a data URL, or bare base64 as older clients send it. */
 const sourceOfData = (data: string): MediaSource => {
-  const source = sourceOfUrl(data)
+  const source = mediaSourceOf(data)
   return source.kind === 'data' || /^(data:|https?:)/i.test(data.slice(0, 6))
     ? source
     : { kind: 'data', mediaType: '', data }

@@ -3,16 +3,23 @@ import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { Frame, RepeatMatch, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { Repetition, type TextOf } from '../framing/delta-template.ts'
-import { append, madeId } from '../shared/helpers.ts'
-import { decodeCitation, decodeUsage, endOf, failed, failureIn, reasonOf } from '../shared/openai-finish-and-usage.ts'
+import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import { append, derivedCallId } from '../shared/helpers.ts'
+import {
+  decodeCitation,
+  decodeUsage,
+  failureEvent,
+  failureIn,
+  finishEvent,
+  finishReasonOf,
+} from '../shared/openai-finish-and-usage.ts'
 import type { ForeignBlock } from '../shared/output-media.ts'
 import { detailsOf, readDetail, reasoningText } from '../shared/reasoning-members.ts'
-import { aList } from '../shared/type-checks.ts'
+import { optionalList } from '../shared/type-checks.ts'
 import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './answer.ts'
 
 const NO_HEADERS = () => undefined
-const areChoices = aList(isChoice)
+const areChoices = optionalList(isChoice)
 /** Between two frames there are no events. */
 const NOWHERE: ChatEvent[] = []
 const NO_SOURCES: readonly Json[] = []
@@ -34,7 +41,7 @@ class ChunkReader implements StreamDecoder {
   #others: Map<number, boolean> | null = null
   #unfinished = 0
   #out = NOWHERE
-  readonly #repetition = new Repetition(plainText)
+  readonly #repetition = new DeltaTemplate(plainText)
   readonly #blocks = new Blocks()
 
   get over(): boolean {
@@ -62,12 +69,12 @@ class ChunkReader implements StreamDecoder {
     if (this.#over) return []
     this.#over = true
     if (this.#finished && this.#unfinished === 0) return []
-    return [failed(fail('truncated', 'The stream ended before the answer did.'))]
+    return [failureEvent(fail('truncated', 'The stream ended before the answer did.'))]
   }
 
   #push(frame: Frame): void {
     if (frame.oversized)
-      return this.#breakOff(failed(fail('too_large', 'One event of the stream is larger than allowed.')))
+      return this.#breakOff(failureEvent(fail('too_large', 'One event of the stream is larger than allowed.')))
     const { data } = frame
     if (data === '') return void this.#out.push({ type: 'ping' })
     if (data === '[DONE]' || data.trim() === '[DONE]') {
@@ -81,12 +88,12 @@ class ChunkReader implements StreamDecoder {
     try {
       chunk = JSON.parse(data)
     } catch {
-      if (frame.event === 'error') return this.#breakOff(failed(decodeOpenaiFailure(200, data, NO_HEADERS)))
+      if (frame.event === 'error') return this.#breakOff(failureEvent(decodeOpenaiFailure(200, data, NO_HEADERS)))
       return this.#unreadable('A part of the stream is not JSON.')
     }
     // Groq names the event; what it holds is then an error whatever its shape.
     if (frame.event === 'error')
-      return this.#breakOff(failed(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
+      return this.#breakOff(failureEvent(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
     this.#read(chunk)
     const [only] = this.#out
     // Of text nothing is kept here but that its block is open, so a chunk with another text does the same again.
@@ -96,7 +103,7 @@ class ChunkReader implements StreamDecoder {
 
   #read(chunk: Json): void {
     const failure = failureIn(chunk)
-    if (failure) return this.#breakOff(failed(failure))
+    if (failure) return this.#breakOff(failureEvent(failure))
     if (!isObject(chunk)) return this.#unreadable('A part of the stream is not an object.')
     if (!areChoices(chunk.choices))
       return this.#unreadable('A part of the stream says something that is not of its type.')
@@ -125,7 +132,7 @@ class ChunkReader implements StreamDecoder {
 
   #readChoice(choice: JsonObject): void {
     const index = number(choice.index) ?? 0
-    const why = reasonOf(choice)
+    const why = finishReasonOf(choice)
     const ended = index === 0 ? this.#first : this.#others?.get(index)
     if (ended === undefined || (why !== null && !ended)) {
       if (index === 0) this.#first = why !== null
@@ -149,8 +156,8 @@ class ChunkReader implements StreamDecoder {
     if (!blocks.cited) blocks.cite(this.#sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : [])))
     blocks.closeAll()
     if (blocks.nameless())
-      return this.#breakOff(failed(fail('malformed', 'The model called a function without a name.')))
-    const end = endOf(this.#reason, { calls: blocks.called, refused: blocks.refused })
+      return this.#breakOff(failureEvent(fail('malformed', 'The model called a function without a name.')))
+    const end = finishEvent(this.#reason, { calls: blocks.called, refused: blocks.refused })
     if (end.type === 'failure') this.#over = true
     this.#out.push(end)
   }
@@ -162,7 +169,7 @@ class ChunkReader implements StreamDecoder {
 
   /** Chunks stand for themselves: whether the answer may do without this one is for others to say, and they go on. */
   #unreadable(message: string): void {
-    this.#out.push(failed(fail('malformed', message)))
+    this.#out.push(failureEvent(fail('malformed', message)))
   }
 }
 
@@ -288,7 +295,7 @@ class Blocks {
       call.early += said
       return
     }
-    const id = call.id || madeId(answerId, call.place, call.name)
+    const id = call.id || derivedCallId(answerId, call.place, call.name)
     const custom = piece.custom && { custom: true }
     const slot = this.#enter(call.key, { type: 'tool-call', id, name: call.name, ...custom })
     const more = call.early + said

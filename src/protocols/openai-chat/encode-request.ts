@@ -16,10 +16,10 @@ import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
 import { shortId } from '../shared/helpers.ts'
-import { type Losses, loseAll, newLosses } from '../shared/losses.ts'
-import { textOf, typeOf } from '../shared/media.ts'
+import { type Losses, loseExtras, newLosses } from '../shared/losses.ts'
+import { mediaTypeOf, textOfFile } from '../shared/media.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
-import { asError } from '../shared/tool-results.ts'
+import { markErrorResult } from '../shared/tool-results.ts'
 import { withFunctions } from './legacy-functions.ts'
 
 /** A request in our words as chat completions; what that format has no place for is named as lost. */
@@ -31,7 +31,7 @@ export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded
     return members
   }
   const request = withEffort(withFunctions(asked, target.takesCustomTools === true, losses), target)
-  loseAll(request.extras, losses)
+  loseExtras(request.extras, losses)
   const messages = writeMessages(request.messages, losses, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
   const { toolChoice } = request.settings
@@ -165,7 +165,7 @@ const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
   switch (tool.kind) {
     case 'function': {
       const { name, description, parameters, strict } = tool
-      loseAll(tool.extras, losses)
+      loseExtras(tool.extras, losses)
       // In responses a function is strict unless it says otherwise, and is let off where its schema does not keep
       // strict mode's rules; here such a schema would be refused.
       const exact = strict === true && allowsStrict(parameters)
@@ -223,7 +223,7 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
     shown = []
   }
   for (const message of messages) {
-    loseAll(message.extras, losses)
+    loseExtras(message.extras, losses)
     if (message.role !== 'tool') show()
     switch (message.role) {
       case 'system':
@@ -244,7 +244,7 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
         written.push({
           role: 'tool',
           tool_call_id: shortId(message.callId, LONGEST_ID),
-          content: result ?? asError(writeContent(said, TEXT_ONLY, losses), message.isError),
+          content: result ?? markErrorResult(writeContent(said, TEXT_ONLY, losses), message.isError),
         })
         for (const part of parts) shown.push(part)
         break
@@ -277,12 +277,12 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
   }
   switch (part.type) {
     case 'text':
-      loseAll(part.extras, losses)
+      loseExtras(part.extras, losses)
       return [{ type: 'text', text: part.text }]
     case 'refusal':
       return [{ type: 'text', text: part.text }]
     case 'image': {
-      loseAll(part.extras, losses)
+      loseExtras(part.extras, losses)
       const { source, detail } = part
       if (source.kind === 'id') {
         losses.unfit(part.at)
@@ -292,18 +292,18 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
       const url =
         source.kind === 'url'
           ? source.url
-          : dataUrl({ ...source, mediaType: typeOf(source.mediaType, source.data) || 'image/png' })
+          : dataUrl({ ...source, mediaType: mediaTypeOf(source.mediaType, source.data) || 'image/png' })
       return [{ type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) } }]
     }
     case 'file': {
-      loseAll(part.extras, losses)
+      loseExtras(part.extras, losses)
       const { source, filename } = part
       const named = filename === undefined ? {} : { filename }
       // OpenAI takes PDFs only, and most other servers no files at all.
-      const words = textOf(part)
+      const words = textOfFile(part)
       if (words !== undefined) return [{ type: 'text', text: filename ? `${filename}:\n\n${words}` : words }]
       if (source.kind === 'data') {
-        const mediaType = typeOf(source.mediaType, source.data, filename) || 'application/octet-stream'
+        const mediaType = mediaTypeOf(source.mediaType, source.data, filename) || 'application/octet-stream'
         const name = filename ?? (mediaType === 'application/pdf' ? 'file.pdf' : 'file')
         return [{ type: 'file', file: { filename: name, file_data: dataUrl({ ...source, mediaType }) } }]
       }
@@ -350,7 +350,7 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
   for (const part of content)
     switch (part.type) {
       case 'text':
-        loseAll(part.extras, losses)
+        loseExtras(part.extras, losses)
         texts.push(part.text)
         break
       case 'refusal':

@@ -11,10 +11,10 @@ import { isList, type JsonObject, object } from '../../core/json.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { passFrame, writeFrame } from '../framing/sse.ts'
-import { encodeCitation, encodeUsage, hasAddress } from '../shared/openai-finish-and-usage.ts'
+import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and-usage.ts'
 import { type ForeignBlock, reportLost } from '../shared/output-media.ts'
 import { writeDetails } from '../shared/reasoning-members.ts'
-import { REFUSED } from '../shared/refusal-text.ts'
+import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { imagesOf, isLegacy, isOwn, reasonFor } from './answer.ts'
 import { withDeltas } from './content-filter.ts'
 import { withBothNames } from './reasoning-aliases.ts'
@@ -188,7 +188,7 @@ export const choiceWriter = (context: AnswerContext, index: number): StreamWrite
   const ended = (how: Finish): string[] => {
     finish = how
     const first = role(undefined)
-    const words = how.kind === 'refusal' && !refused ? [chunk(`{"refusal":${JSON.stringify(REFUSED)}}`)] : []
+    const words = how.kind === 'refusal' && !refused ? [chunk(`{"refusal":${JSON.stringify(REFUSAL_TEXT)}}`)] : []
     return [...first, ...words, chunk('{}', reasonFor(how, refused, legacy))]
   }
 
@@ -204,7 +204,7 @@ export const choiceWriter = (context: AnswerContext, index: number): StreamWrite
       case 'delta':
         return written(event.text, event.logprobs)
       case 'citation':
-        return hasAddress(event.citation)
+        return hasUrl(event.citation)
           ? [chunk(JSON.stringify({ annotations: [encodeCitation(event.citation, before, length)] }))]
           : []
       case 'proof':

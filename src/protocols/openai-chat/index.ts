@@ -1,7 +1,7 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { splitList } from '../shared/choices.ts'
-import { restoring } from '../shared/restore-tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { decodeAnswer, encodeAnswer } from './answer.ts'
 import { gather } from './assemble-answer.ts'
@@ -19,7 +19,7 @@ export const openaiChat: Protocol = {
   path: '/chat/completions',
   decodeRequest,
   encodeRequest,
-  restore: restoring(toolName),
+  restore: toolRestorer(toolName),
   passing: { adaptRequest, passStream, assembleAnswer: gather, passAnswer },
   decodeAnswer,
   encodeAnswer,

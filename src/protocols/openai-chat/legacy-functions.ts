@@ -1,7 +1,7 @@
 /** What a server is asked that knows functions only, and those by OpenAI's rules for names; `restore` undoes it in the answer. */
 import type { ChatRequest, Message, Part, Tool, ToolChoice } from '../../core/chat.ts'
 import type { Losses } from '../shared/losses.ts'
-import { freeInput, wrapInput } from '../shared/tool-arguments.ts'
+import { freeInputSchema, wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from '../shared/tool-names.ts'
 
 /**
@@ -18,7 +18,7 @@ export const withFunctions = (request: ChatRequest, takesCustom: boolean, losses
       const name = toolName(tool.name)
       if (tool.kind === 'function' || takesCustom) return { ...tool, name }
       const { at, description } = tool
-      const parameters = { ...freeInput(tool, losses), additionalProperties: false }
+      const parameters = { ...freeInputSchema(tool, losses), additionalProperties: false }
       return { kind: 'function', at, name, ...(description !== undefined && { description }), parameters }
     }),
     messages: messages.map(

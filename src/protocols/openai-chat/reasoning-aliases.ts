@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, list, object, parseObject, text } from '../../core/json.ts'
 import { stringEnd } from '../../core/json-text.ts'
-import { isDeeper } from '../shared/tool-arguments.ts'
+import { exceedsDepth } from '../shared/tool-arguments.ts'
 
 /** The member's key. Inside a JSON string its quotes would be escaped, so this never matches the words of an answer. */
 const KEY = '"reasoning"'
@@ -24,7 +24,7 @@ export const withBothNames = (source: string): string => {
   const inserted = lacking.some((said) => Object.hasOwn(said, 'reasoning_content'))
     ? null
     : insert(source, lacking.length)
-  return inserted ?? (isDeeper(body, DEEPEST) ? source : JSON.stringify(renamed(body)))
+  return inserted ?? (exceedsDepth(body, DEEPEST) ? source : JSON.stringify(renamed(body)))
 }
 
 /** Whether this choice has reasoning under the first name alone. */

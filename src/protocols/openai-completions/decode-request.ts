@@ -6,12 +6,12 @@
 import type { ChatRequest, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
-import { type Fields, fieldsOf, modelIn, type Problems } from '../shared/helpers.ts'
+import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
 
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
-  const fields = fieldsOf(body, '', problems)
-  const model = modelIn(fields)
+  const fields = requestFields(body, '', problems)
+  const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
   const prompt = readPrompt(fields, problems)
   refuseWhatNobodyCarries(fields, problems)
@@ -19,7 +19,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const options = fields.fields('stream_options')
   const usage = options?.flag('include_usage')
   const best = readBestOf(fields)
-  const extras = [...fields.rest(), ...(options?.rest() ?? []), ...best]
+  const extras = [...fields.unread(), ...(options?.unread() ?? []), ...best]
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -44,18 +44,18 @@ const refuse = (problems: Problems, param: string, message: string): void => {
   problems.first ??= fail('unsupported', message, { param })
 }
 
-const readPrompt = (fields: Fields, problems: Problems): string => {
+const readPrompt = (fields: RequestFields, problems: Problems): string => {
   const prompt = fields.any('prompt')
   const allowed = 'the text to complete'
   if (prompt === undefined || prompt === '') {
     // OpenAI takes a missing one for the beginning of any document. A chat model has to be asked something.
     if (prompt === undefined) fields.missing('prompt', allowed)
-    else fields.wrong('prompt', allowed)
+    else fields.invalid('prompt', allowed)
     return ''
   }
   const text = textOf(prompt)
   if (text !== undefined) {
-    if (text === '') fields.wrong('prompt', allowed)
+    if (text === '') fields.invalid('prompt', allowed)
     return text
   }
   const entries = isList(prompt) ? prompt : []
@@ -68,12 +68,12 @@ const readPrompt = (fields: Fields, problems: Problems): string => {
     )
   else if (entries.length > 1 && entries.every((entry) => typeof entry === 'string'))
     refuse(problems, 'prompt', 'There are several prompts in this request. Send a request for each of them.')
-  else fields.wrong('prompt', `${allowed}: a string, or a list with one`)
+  else fields.invalid('prompt', `${allowed}: a string, or a list with one`)
   return ''
 }
 
 /** Without these the answer would be another one, and no format of a conversation has them. */
-const refuseWhatNobodyCarries = (fields: Fields, problems: Problems): void => {
+const refuseWhatNobodyCarries = (fields: RequestFields, problems: Problems): void => {
   if (fields.string('suffix'))
     refuse(
       problems,
@@ -97,7 +97,7 @@ const refuseWhatNobodyCarries = (fields: Fields, problems: Problems): void => {
 }
 
 /** A best of several is chosen where the model runs. One of one is what every answer is. */
-const readBestOf = (fields: Fields): readonly Extra[] => {
+const readBestOf = (fields: RequestFields): readonly Extra[] => {
   const value = fields.number('best_of', { least: 1, most: 20, whole: true })
   return value === undefined || value === 1 ? [] : [{ at: 'best_of', name: 'best_of', value, essential: false }]
 }
@@ -105,7 +105,7 @@ const readBestOf = (fields: Fields): readonly Extra[] => {
 /** The published most is 5; chat has up to 20 and nobody is served by less. */
 const LOGPROBS = { least: 0, most: 20, whole: true }
 
-const readSettings = (fields: Fields, problems: Problems): GenerationSettings => {
+const readSettings = (fields: RequestFields, problems: Problems): GenerationSettings => {
   const logprobs = fields.number('logprobs', LOGPROBS)
   const wishes = {
     // Without it OpenAI stops after 16 tokens. That is what a model may think before its first word; it stays the upstream's.
@@ -133,7 +133,7 @@ const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
 /** Nothing at all (0) was a way to have only the prompt weighed. */
-const readLimit = (fields: Fields, problems: Problems): number | undefined => {
+const readLimit = (fields: RequestFields, problems: Problems): number | undefined => {
   const limit = fields.number('max_tokens', { least: 0, whole: true })
   if (limit !== 0) return limit
   refuse(
@@ -144,18 +144,18 @@ const readLimit = (fields: Fields, problems: Problems): number | undefined => {
   return undefined
 }
 
-const readStop = (fields: Fields): readonly string[] | undefined => {
+const readStop = (fields: RequestFields): readonly string[] | undefined => {
   const stop = fields.any('stop')
   const words = isList(stop) ? stop : stop === undefined ? [] : [stop]
   const texts = words.filter((word) => typeof word === 'string')
-  if (texts.length < words.length) fields.wrong('stop', 'a string or a list of strings')
+  if (texts.length < words.length) fields.invalid('stop', 'a string or a list of strings')
   return texts.length > 0 ? texts : undefined
 }
 
 /** An integer of 64 bits: larger ones than a double holds are kept as they were written. */
-const readSeed = (fields: Fields): Json | undefined => {
+const readSeed = (fields: RequestFields): Json | undefined => {
   const seed = fields.any('seed')
   if (seed === undefined || Number.isInteger(seed) || sourceOf(seed) !== undefined) return seed
-  fields.wrong('seed', 'a whole number')
+  fields.invalid('seed', 'a whole number')
   return undefined
 }

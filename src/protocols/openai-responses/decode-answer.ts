@@ -2,10 +2,17 @@ import type { Block, ChatEvent, Citation, Finish, Usage } from '../../core/chat.
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { madeId, tokenCount } from '../shared/helpers.ts'
-import { outputIn } from '../shared/output-media.ts'
-import { joined } from '../shared/tool-names.ts'
-import { aList, aNumber, anObject, aText, byType, type Shape } from '../shared/type-checks.ts'
+import { derivedCallId, tokenCount } from '../shared/helpers.ts'
+import { outputOfItem } from '../shared/output-media.ts'
+import { joinNames } from '../shared/tool-names.ts'
+import {
+  byType,
+  optionalList,
+  optionalNumber,
+  optionalObject,
+  optionalString,
+  type TypeCheck,
+} from '../shared/type-checks.ts'
 import { reasoningTexts, unseal } from './signatures.ts'
 
 /** Reads the events of one answer, already parsed, in the order they came. Tolerates what upstreams leave out or say twice. */
@@ -40,19 +47,28 @@ type Item = {
  */
 const MOST_WAITING = { characters: 4_000_000, items: 128 }
 
-const PARTS = aList(anObject({ type: aText, text: aText, refusal: aText }))
+const PARTS = optionalList(optionalObject({ type: optionalString, text: optionalString, refusal: optionalString }))
 const ITEM = byType({
-  message: anObject({ content: PARTS }),
-  reasoning: anObject({ content: PARTS, summary: PARTS, encrypted_content: aText }),
-  function_call: anObject({ arguments: aText }),
-  custom_tool_call: anObject({ input: aText }),
+  message: optionalObject({ content: PARTS }),
+  reasoning: optionalObject({ content: PARTS, summary: PARTS, encrypted_content: optionalString }),
+  function_call: optionalObject({ arguments: optionalString }),
+  custom_tool_call: optionalObject({ input: optionalString }),
 })
-const INCREMENT = anObject({ output_index: aNumber, delta: aText })
-const WHOLE = anObject({ output_index: aNumber, text: aText, refusal: aText, arguments: aText, input: aText })
-const OF_ITEM = anObject({ output_index: aNumber, item: ITEM })
-const OF_PART = anObject({ output_index: aNumber, part: anObject({ type: aText, text: aText, refusal: aText }) })
+const INCREMENT = optionalObject({ output_index: optionalNumber, delta: optionalString })
+const WHOLE = optionalObject({
+  output_index: optionalNumber,
+  text: optionalString,
+  refusal: optionalString,
+  arguments: optionalString,
+  input: optionalString,
+})
+const OF_ITEM = optionalObject({ output_index: optionalNumber, item: ITEM })
+const OF_PART = optionalObject({
+  output_index: optionalNumber,
+  part: optionalObject({ type: optionalString, text: optionalString, refusal: optionalString }),
+})
 /** Whether what an event says is of its types. */
-const READABLE: ReadonlyMap<string, Shape> = new Map(
+const READABLE: ReadonlyMap<string, TypeCheck> = new Map(
   Object.entries({
     'response.output_item.added': OF_ITEM,
     [ITEM_DONE]: OF_ITEM,
@@ -71,7 +87,7 @@ const READABLE: ReadonlyMap<string, Shape> = new Map(
     'response.custom_tool_call_input.done': WHOLE,
   }),
 )
-const areItems = aList(ITEM)
+const areItems = optionalList(ITEM)
 
 export const answerReader = (): Reader => {
   let over = false
@@ -137,7 +153,7 @@ export const answerReader = (): Reader => {
 
   const callPart = (item: Item, out: ChatEvent[]): string | undefined => {
     if (!item.name) return undefined
-    const id = item.callId || item.id || madeId(responseId, item.index)
+    const id = item.callId || item.id || derivedCallId(responseId, item.index)
     const custom = item.type === 'custom_tool_call'
     const block: Block = { type: 'tool-call', id, name: item.name, ...(custom && { custom }) }
     return openPart(item, 'call', block, out) ? 'call' : undefined
@@ -224,7 +240,7 @@ export const answerReader = (): Reader => {
     item.type = text(of.type) ?? item.type
     item.id ??= text(of.id)
     item.callId ||= text(of.call_id)
-    item.name ||= text(of.name) && joined(text(of.namespace), text(of.name) ?? '')
+    item.name ||= text(of.name) && joinNames(text(of.namespace), text(of.name) ?? '')
   }
 
   const readItemEvent = (item: Item, event: JsonObject, type: string, out: ChatEvent[]) => {
@@ -501,7 +517,7 @@ const kindOf = ({ type }: JsonObject): 'refusal' | 'reasoning' | 'text' =>
   type === 'refusal' ? type : type === 'reasoning_text' ? 'reasoning' : 'text'
 
 const foreignBlock = (raw: JsonObject): Block => {
-  const output = outputIn(raw)
+  const output = outputOfItem(raw)
   return { type: 'foreign', protocol: 'openai-responses', raw, ...(output && { output }) }
 }
 

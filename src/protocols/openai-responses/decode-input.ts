@@ -1,8 +1,8 @@
 import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import { sourceOfUrl } from '../shared/data-url.ts'
-import { type Fields, fieldsOf, type Problems } from '../shared/helpers.ts'
-import { plainMessage } from '../shared/plain-message.ts'
+import { mediaSourceOf } from '../shared/data-url.ts'
+import { type Problems, type RequestFields, requestFields } from '../shared/helpers.ts'
+import { plainTextMessage } from '../shared/plain-message.ts'
 import { isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { reasoningTexts, unseal } from './signatures.ts'
@@ -19,7 +19,7 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
     turn = undefined
   }
   for (const [index, value] of items.entries()) {
-    const plain = plainMessage(value, 'input', index)
+    const plain = plainTextMessage(value, 'input', index)
     if (plain?.role === 'user') {
       endTurn()
       messages.push(plain)
@@ -33,10 +33,10 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
     const at = `input[${index}]`
     const item = isObject(value) ? (compactedMessage(value) ?? value) : undefined
     if (!item) {
-      fieldsOf({ [at]: value }, '', problems).wrong(at, 'an object')
+      requestFields({ [at]: value }, '', problems).invalid(at, 'an object')
       continue
     }
-    const fields = fieldsOf(item, at, problems)
+    const fields = requestFields(item, at, problems)
     const said = decodeSaid(fields, item, names, problems)
     if (said) {
       turn ??= { at, content: [], extras: [] }
@@ -54,8 +54,8 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
 const some = (extras: readonly Extra[]) => (extras.length > 0 ? { extras } : {})
 
 /** What is left of an item, without the names and states the upstream gave it: those carry no wish. */
-const leftOver = (fields: Fields): Extra[] =>
-  fields.rest().filter(({ name }) => !['type', 'id', 'status', 'role', 'object', 'created_by'].includes(name))
+const leftOver = (fields: RequestFields): Extra[] =>
+  fields.unread().filter(({ name }) => !['type', 'id', 'status', 'role', 'object', 'created_by'].includes(name))
 
 /** `type` may be left out of messages; an item with nothing but an id refers to another. */
 const isMessage = (item: JsonObject): boolean =>
@@ -65,7 +65,12 @@ const isMessage = (item: JsonObject): boolean =>
 type Said = { readonly content: readonly Part[]; readonly extras: readonly Extra[] }
 
 /** What the model said or did itself, and what only this format knows; undefined for what it was told. */
-const decodeSaid = (fields: Fields, item: JsonObject, names: ToolNames, problems: Problems): Said | undefined => {
+const decodeSaid = (
+  fields: RequestFields,
+  item: JsonObject,
+  names: ToolNames,
+  problems: Problems,
+): Said | undefined => {
   const { at } = fields
   if (isMessage(item)) return item.role === 'assistant' ? decodeReply(fields, problems) : undefined
   switch (fields.string('type')) {
@@ -95,7 +100,7 @@ const foreign = (raw: JsonObject, at: string): Said => {
 }
 
 /** The model's search for tools: a call whose arguments are a value, not text. */
-const decodeSearch = (fields: Fields, names: ToolNames): Said => {
+const decodeSearch = (fields: RequestFields, names: ToolNames): Said => {
   const { at } = fields
   const asked = fields.any('arguments')
   fields.any('execution')
@@ -105,7 +110,7 @@ const decodeSearch = (fields: Fields, names: ToolNames): Said => {
 }
 
 /** What it found: the tools themselves are the request's from then on, here they are named. */
-const decodeFound = (fields: Fields, names: ToolNames): Message => {
+const decodeFound = (fields: RequestFields, names: ToolNames): Message => {
   const { at } = fields
   const callId = named(fields, 'call_id', 'the id of the call this is the output of')
   fields.any('execution')
@@ -119,7 +124,7 @@ const decodeFound = (fields: Fields, names: ToolNames): Message => {
   return { role: 'tool', at, callId, content, ...some(leftOver(fields)) }
 }
 
-const decodeReply = (fields: Fields, problems: Problems): Said => {
+const decodeReply = (fields: RequestFields, problems: Problems): Said => {
   const parts = decodeContent(fields, 'content', problems)
   const extras = leftOver(fields)
   // `phase` belongs to this item, not to the whole turn: it rides on the item's first text.
@@ -132,7 +137,7 @@ const decodeReply = (fields: Fields, problems: Problems): Said => {
 }
 
 const decodeCall = (
-  fields: Fields,
+  fields: RequestFields,
   member: 'arguments' | 'input',
   kind: { readonly custom?: true },
   names: ToolNames,
@@ -149,13 +154,13 @@ const decodeCall = (
 }
 
 /** A string that must be there and say something. */
-const named = (fields: Fields, member: string, what: string): string => {
+const named = (fields: RequestFields, member: string, what: string): string => {
   const found = fields.string(member)
   if (!found) fields.missing(member, what)
   return found ?? ''
 }
 
-const decodeReasoning = (fields: Fields, item: JsonObject): Said => {
+const decodeReasoning = (fields: RequestFields, item: JsonObject): Said => {
   const { at } = fields
   fields.list('summary')
   fields.list('content')
@@ -171,7 +176,7 @@ const decodeReasoning = (fields: Fields, item: JsonObject): Said => {
 }
 
 /** What the model was told: by the system, by the user, by a tool. */
-const decodeHeard = (fields: Fields, item: JsonObject, names: ToolNames, problems: Problems): Message[] => {
+const decodeHeard = (fields: RequestFields, item: JsonObject, names: ToolNames, problems: Problems): Message[] => {
   const { at } = fields
   if (item.type === SEARCH_OUTPUT) return [decodeFound(fields, names)]
   if (!isMessage(item)) {
@@ -185,7 +190,7 @@ const decodeHeard = (fields: Fields, item: JsonObject, names: ToolNames, problem
   const role = fields.string('role')
   if (role !== 'user' && role !== 'system' && role !== 'developer') {
     if (role === undefined) fields.missing('role', ROLES)
-    else fields.wrong('role', ROLES)
+    else fields.invalid('role', ROLES)
     return []
   }
   const content = decodeContent(fields, 'content', problems)
@@ -197,23 +202,23 @@ const ROLES = '"user", "assistant", "system" or "developer"'
 
 // ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const decodeContent = (fields: Fields, member: string, problems: Problems): Part[] => {
+const decodeContent = (fields: RequestFields, member: string, problems: Problems): Part[] => {
   const content = fields.any(member)
   const at = fields.path(member)
   if (typeof content === 'string') return [{ type: 'text', at, text: content }]
   if (isList(content))
     return content.flatMap((part, index) => {
       const path = `${at}[${index}]`
-      if (isObject(part)) return decodePart(fieldsOf(part, path, problems), part)
-      fieldsOf({ [path]: part }, '', problems).wrong(path, 'an object')
+      if (isObject(part)) return decodePart(requestFields(part, path, problems), part)
+      requestFields({ [path]: part }, '', problems).invalid(path, 'an object')
       return []
     })
   if (content === undefined) fields.missing(member, 'a string or a list of parts')
-  else fields.wrong(member, 'a string or a list of parts')
+  else fields.invalid(member, 'a string or a list of parts')
   return []
 }
 
-const decodePart = (fields: Fields, part: JsonObject): Part[] => {
+const decodePart = (fields: RequestFields, part: JsonObject): Part[] => {
   const { at } = fields
   const type = fields.string('type')
   switch (type) {
@@ -224,7 +229,7 @@ const decodePart = (fields: Fields, part: JsonObject): Part[] => {
       if (words === undefined) fields.missing('text', 'a string')
       // What an answer carried beside its text and clients send back as it was.
       fields.any('logprobs')
-      const extras = fields.rest().filter(({ value }) => !(isList(value) && value.length === 0))
+      const extras = fields.unread().filter(({ value }) => !(isList(value) && value.length === 0))
       return [{ type: 'text', at, text: words ?? '', ...some(extras) }]
     }
     case 'refusal': {
@@ -233,17 +238,17 @@ const decodePart = (fields: Fields, part: JsonObject): Part[] => {
       return [{ type: 'refusal', at, text: words ?? '' }]
     }
     case 'input_image': {
-      const source = decodeSource(fields, { image_url: sourceOfUrl, file_id: ownFile })
+      const source = decodeSource(fields, { image_url: mediaSourceOf, file_id: ownFile })
       const detail = fields.string('detail')
       return source
-        ? [{ type: 'image', at, source, ...(detail !== undefined && { detail }), ...some(fields.rest()) }]
+        ? [{ type: 'image', at, source, ...(detail !== undefined && { detail }), ...some(fields.unread()) }]
         : []
     }
     case 'input_file': {
-      const source = decodeSource(fields, { file_data: fileData, file_url: sourceOfUrl, file_id: ownFile })
+      const source = decodeSource(fields, { file_data: fileData, file_url: mediaSourceOf, file_id: ownFile })
       const filename = fields.string('filename')
       return source
-        ? [{ type: 'file', at, source, ...(filename !== undefined && { filename }), ...some(fields.rest()) }]
+        ? [{ type: 'file', at, source, ...(filename !== undefined && { filename }), ...some(fields.unread()) }]
         : []
     }
     case 'input_audio': {
@@ -263,13 +268,13 @@ const ownFile = (id: string): MediaSource => ({ kind: 'id', id, protocol: 'opena
 
 /** A data URL by the book; bare base64 is seen too, and then its type is not known. */
 const fileData = (data: string): MediaSource => {
-  const source = sourceOfUrl(data)
+  const source = mediaSourceOf(data)
   return source.kind === 'url' ? { kind: 'data', mediaType: '', data } : source
 }
 
 /** The first of these members that is there, as a source. */
 const decodeSource = (
-  fields: Fields,
+  fields: RequestFields,
   members: { readonly [member: string]: (value: string) => MediaSource },
 ): MediaSource | undefined => {
   let source: MediaSource | undefined

@@ -11,18 +11,18 @@ import type {
 } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
-import { type Fields, fieldsOf, modelIn, type Problems, USUAL_EFFORT } from '../shared/helpers.ts'
-import { isFreeChoice, isHosted } from '../shared/hosted-tools.ts'
-import { UNNAMED_FORMAT } from '../shared/setting-encoders.ts'
+import { DEFAULT_EFFORT, type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
+import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
-import { isClientSearch, type ToolNames, toolNames, toolsFound } from '../shared/tool-names.ts'
+import { foundTools, isClientSearch, type ToolNames, toolNames } from '../shared/tool-names.ts'
 import { decodeInput } from './decode-input.ts'
 
 /** A responses request in our words. Words nobody here knows are kept as extras; only wrong types are refused. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
-  const fields = fieldsOf(body, '', problems)
-  const model = modelIn(fields)
+  const fields = requestFields(body, '', problems)
+  const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
   const extras: Extra[] = decodeStored(fields)
   const names = toolNames(body)
@@ -47,13 +47,13 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     ...decodeInclude(fields, extras),
     ...decodeToolChoice(fields, names, extras),
   }
-  extras.push(...decodeSwitches(fields), ...fields.rest())
+  extras.push(...decodeSwitches(fields), ...fields.unread())
   if (problems.first) return bad(problems.first)
   const mayShorten = body.truncation === 'auto'
   return good({ model, stream, messages, tools, settings, extras, ...(mayShorten && { mayShorten }) })
 }
 
-const kept = (fields: Fields, name: string, value: Json, essential: boolean): Extra => ({
+const kept = (fields: RequestFields, name: string, value: Json, essential: boolean): Extra => ({
   at: fields.path(name),
   name,
   value,
@@ -62,19 +62,19 @@ const kept = (fields: Fields, name: string, value: Json, essential: boolean): Ex
 
 const setting = <Name extends keyof GenerationSettings>(
   name: Name,
-  fields: Fields,
+  fields: RequestFields,
   member: string,
   value: NonNullable<GenerationSettings[Name]>['value'] | undefined,
 ): GenerationSettings =>
   value === undefined ? {} : { [name]: { value, at: fields.path(member) } satisfies Setting<unknown> }
 
 /** What only the provider that has the data can honour. With one of these the input may be missing: it lies there. */
-const decodeStored = (fields: Fields): Extra[] => {
+const decodeStored = (fields: RequestFields): Extra[] => {
   const previous = fields.string('previous_response_id')
   const conversation = fields.any('conversation')
   const prompt = fields.object('prompt')
   if (conversation !== undefined && typeof conversation !== 'string' && !isObject(conversation))
-    fields.wrong('conversation', 'a string or an object')
+    fields.invalid('conversation', 'a string or an object')
   return [
     ...(previous === undefined ? [] : [kept(fields, 'previous_response_id', previous, true)]),
     ...(conversation === undefined ? [] : [kept(fields, 'conversation', conversation, true)]),
@@ -82,7 +82,7 @@ const decodeStored = (fields: Fields): Extra[] => {
   ]
 }
 
-const decodeMessages = (fields: Fields, elsewhere: boolean, names: ToolNames, problems: Problems): Message[] => {
+const decodeMessages = (fields: RequestFields, elsewhere: boolean, names: ToolNames, problems: Problems): Message[] => {
   const messages: Message[] = []
   const instructions = fields.string('instructions')
   if (instructions !== undefined) {
@@ -93,15 +93,15 @@ const decodeMessages = (fields: Fields, elsewhere: boolean, names: ToolNames, pr
   const at = fields.path('input')
   if (typeof input === 'string') messages.push({ role: 'user', at, content: [{ type: 'text', at, text: input }] })
   else if (isList(input)) for (const message of decodeInput(input, names, problems)) messages.push(message)
-  else if (input !== undefined) fields.wrong('input', 'a string or a list of items')
+  else if (input !== undefined) fields.invalid('input', 'a string or a list of items')
   if (!elsewhere && input === undefined) fields.missing('input', 'a string or a list of items')
   if (!elsewhere && isList(input) && input.length === 0)
-    fields.wrong('input', 'a string or a list of at least one item')
+    fields.invalid('input', 'a string or a list of at least one item')
   return messages
 }
 
 /** Members whose usual value says nothing: kept only where they differ from it. */
-const decodeSwitches = (fields: Fields): Extra[] => {
+const decodeSwitches = (fields: RequestFields): Extra[] => {
   const background = fields.flag('background')
   const truncation = fields.string('truncation')
   const options = fields.object('stream_options')
@@ -119,7 +119,7 @@ const decodeSwitches = (fields: Fields): Extra[] => {
 }
 
 /** The newer name says the same better; beside it the older stays unread and is an extra. */
-const decodeUser = (fields: Fields): GenerationSettings => {
+const decodeUser = (fields: RequestFields): GenerationSettings => {
   const newer = fields.string('safety_identifier')
   return newer === undefined
     ? setting('user', fields, 'user', fields.string('user'))
@@ -128,17 +128,17 @@ const decodeUser = (fields: Fields): GenerationSettings => {
 
 // ── Groups of settings ───────────────────────────────────────────────────────────────────────────────────────────
 
-const decodeText = (fields: Fields | undefined, extras: Extra[]): GenerationSettings => {
+const decodeText = (fields: RequestFields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
   const settings = {
     ...setting('format', fields, 'format', decodeFormat(fields, extras)),
     ...setting('verbosity', fields, 'verbosity', fields.string('verbosity')),
   }
-  extras.push(...fields.rest())
+  extras.push(...fields.unread())
   return settings
 }
 
-const decodeFormat = (fields: Fields, extras: Extra[]): OutputFormat | undefined => {
+const decodeFormat = (fields: RequestFields, extras: Extra[]): OutputFormat | undefined => {
   const format = fields.fields('format')
   if (!format) return undefined
   const type = format.string('type')
@@ -148,12 +148,12 @@ const decodeFormat = (fields: Fields, extras: Extra[]): OutputFormat | undefined
     case 'json_object':
       return { kind: 'json' }
     case 'json_schema': {
-      const name = format.string('name') || UNNAMED_FORMAT
+      const name = format.string('name') || DEFAULT_FORMAT_NAME
       const schema = format.object('schema')
       if (!schema) format.missing('schema', 'a JSON Schema')
       const description = format.string('description')
       const strict = format.flag('strict') ?? allowsStrict(schema)
-      extras.push(...format.rest())
+      extras.push(...format.unread())
       return {
         kind: 'schema',
         name,
@@ -179,11 +179,11 @@ const EFFORTS: { readonly [effort in Effort]: effort } = {
   max: 'max',
 }
 
-const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): GenerationSettings => {
+const decodeReasoning = (fields: RequestFields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
   const word = fields.string('effort')
   const effort = Object.values(EFFORTS).find((known) => known === word)
-  if (word !== undefined && word !== USUAL_EFFORT && !effort)
+  if (word !== undefined && word !== DEFAULT_EFFORT && !effort)
     extras.push({ at: fields.path('effort'), name: 'effort', value: word, essential: false })
   const older = fields.string('generate_summary')
   const settings = {
@@ -191,11 +191,11 @@ const decodeReasoning = (fields: Fields | undefined, extras: Extra[]): Generatio
     ...setting('reasoningSummary', fields, 'generate_summary', older),
     ...setting('reasoningSummary', fields, 'summary', fields.string('summary')),
   }
-  extras.push(...fields.rest())
+  extras.push(...fields.unread())
   return settings
 }
 
-const decodeInclude = (fields: Fields, extras: Extra[]): GenerationSettings => {
+const decodeInclude = (fields: RequestFields, extras: Extra[]): GenerationSettings => {
   let settings: GenerationSettings = {}
   for (const [index, wish] of (fields.list('include') ?? []).entries()) {
     const at = `${fields.path('include')}[${index}]`
@@ -211,13 +211,13 @@ const decodeInclude = (fields: Fields, extras: Extra[]): GenerationSettings => {
 type Reading = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }
 
 /** Those the request lists, and behind them those a search in an earlier turn has found, each once. */
-const decodeTools = (fields: Fields, reading: Reading): Tool[] => {
+const decodeTools = (fields: RequestFields, reading: Reading): Tool[] => {
   const listed = decodeList(fields, 'tools', reading)
   const mayDoWithout = isFreeChoice(fields.any('tool_choice'))
   const known = new Set(listed.map((tool) => (tool.kind === 'foreign' ? undefined : tool.name)))
-  const found = toolsFound(fields.any('input')).flatMap(({ at, tools }) => {
+  const found = foundTools(fields.any('input')).flatMap(({ at, tools }) => {
     const path = `${fields.path('input')}[${at}]`
-    return decodeList(fieldsOf({ tools }, path, reading.problems), 'tools', reading)
+    return decodeList(requestFields({ tools }, path, reading.problems), 'tools', reading)
   })
   const fresh = found.flatMap((tool): Tool[] => {
     if (tool.kind === 'foreign') return [tool]
@@ -226,7 +226,7 @@ const decodeTools = (fields: Fields, reading: Reading): Tool[] => {
     return [tool.kind === 'function' ? loaded(tool) : tool]
   })
   return [...listed, ...fresh].map((tool) =>
-    tool.kind === 'foreign' && mayDoWithout && isHosted(tool.raw) ? { ...tool, spare: true } : tool,
+    tool.kind === 'foreign' && mayDoWithout && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool,
   )
 }
 
@@ -236,10 +236,10 @@ const loaded = ({ extras, ...tool }: Tool & { kind: 'function' }): Tool => {
   return { ...tool, ...(rest.length > 0 && { extras: rest }) }
 }
 
-const decodeList = (fields: Fields, member: string, reading: Reading): Tool[] =>
+const decodeList = (fields: RequestFields, member: string, reading: Reading): Tool[] =>
   (fields.list(member) ?? []).flatMap((value, index) => {
     if (isObject(value)) return decodeTool(value, `${fields.path(member)}[${index}]`, undefined, reading)
-    fields.wrong(member, 'a list of objects')
+    fields.invalid(member, 'a list of objects')
     return []
   })
 
@@ -247,7 +247,7 @@ const IMPLIED_STRICT: MemberPaths = { strict: null }
 
 const decodeTool = (value: JsonObject, at: string, namespace: string | undefined, reading: Reading): Tool[] => {
   const { names, extras, problems } = reading
-  const fields = fieldsOf(value, at, problems)
+  const fields = requestFields(value, at, problems)
   const type = fields.string('type')
   if (!type) fields.missing('type', 'the kind of tool')
   if (type === 'namespace' && namespace === undefined) return decodeNamespace(fields, reading)
@@ -260,7 +260,7 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
   const said = { at, name: names.flat(namespace, name ?? ''), ...(description !== undefined && { description }) }
   if (type === 'custom') {
     const format = fields.any('format')
-    extras.push(...fields.rest())
+    extras.push(...fields.unread())
     return [{ kind: 'custom', ...said, ...(format !== undefined && { format }) }]
   }
   const parameters = fields.object('parameters')
@@ -270,7 +270,7 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
   const written = fields.flag('strict')
   const strict = written ?? (!isSearch && allowsStrict(parameters))
   const implied = written === undefined && strict ? { paths: IMPLIED_STRICT } : {}
-  const rest = fields.rest()
+  const rest = fields.unread()
   return [
     {
       kind: 'function',
@@ -284,16 +284,16 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
 }
 
 /** A group of tools. What is said of all of them is said with the first, once. */
-const decodeNamespace = (fields: Fields, reading: Reading): Tool[] => {
+const decodeNamespace = (fields: RequestFields, reading: Reading): Tool[] => {
   const name = fields.string('name')
   if (!name) fields.missing('name', 'the name of the namespace')
   const description = fields.string('description')
   const members = fields.list('tools')
   if (!members) fields.missing('tools', 'a list of tools')
-  reading.extras.push(...fields.rest())
+  reading.extras.push(...fields.unread())
   const tools = (members ?? []).flatMap((value, index) => {
     if (isObject(value)) return decodeTool(value, `${fields.path('tools')}[${index}]`, name ?? '', reading)
-    fields.wrong('tools', 'a list of objects')
+    fields.invalid('tools', 'a list of objects')
     return []
   })
   const [first, ...others] = tools
@@ -302,7 +302,7 @@ const decodeNamespace = (fields: Fields, reading: Reading): Tool[] => {
   return [{ ...first, description: words.join('\n\n') }, ...others]
 }
 
-const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): GenerationSettings => {
+const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra[]): GenerationSettings => {
   const nameOf = (tool: Json): string | undefined => {
     if (!isObject(tool) || !NAMING.has(tool.type)) return undefined
     // Chat completions have the name one level further down.
@@ -321,7 +321,7 @@ const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): Ge
     return {}
   }
   if (!isObject(value)) {
-    fields.wrong('tool_choice', '"auto", "none", "required" or an object')
+    fields.invalid('tool_choice', '"auto", "none", "required" or an object')
     return {}
   }
   const name = nameOf(value)
@@ -336,7 +336,7 @@ const decodeToolChoice = (fields: Fields, names: ToolNames, extras: Extra[]): Ge
       })
   }
   if (value.type === 'function' || value.type === 'custom')
-    fields.wrong('tool_choice', 'an object with the `name` of a tool')
+    fields.invalid('tool_choice', 'an object with the `name` of a tool')
   // A tool the provider runs, or a kind of choice that came later: no other format can say it.
   extras.push(unknown)
   return {}

@@ -3,11 +3,11 @@ import { unfold } from '../../core/chat.ts'
 import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { encodeOpenaiFailure, mayRepeat } from '../errors/openai-error.ts'
+import { encodeOpenaiFailure, isRetryableByClient } from '../errors/openai-error.ts'
 import { shortId } from '../shared/helpers.ts'
 import { encodeImageCalls, type ForeignBlock, isTranscript, reportLost } from '../shared/output-media.ts'
-import { REFUSED } from '../shared/refusal-text.ts'
-import { type Called, SEARCH_CALL, toolNames } from '../shared/tool-names.ts'
+import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
+import { type QualifiedTool, SEARCH_CALL, toolNames } from '../shared/tool-names.ts'
 import { echo } from './echo-settings.ts'
 import { OWN_REASONING, seal } from './signatures.ts'
 
@@ -43,7 +43,7 @@ type Item =
       readonly callId: string
       readonly name: string
       /** More than a name, in this format. */
-      readonly called: Called | undefined
+      readonly called: QualifiedTool | undefined
       readonly custom: boolean
       arguments: string
     }
@@ -330,7 +330,9 @@ export const answerWriter = (context: AnswerContext): Writer => {
       return failWith(fail('malformed', 'The model ended its answer in a way that is no answer.'))
     // A refusal is one here by its words; where the model found none, ours say it.
     const words =
-      how.kind === 'refusal' && !refused ? [...openBlock({ type: 'refusal' }), ...writeDelta(REFUSED, undefined)] : []
+      how.kind === 'refusal' && !refused
+        ? [...openBlock({ type: 'refusal' }), ...writeDelta(REFUSAL_TEXT, undefined)]
+        : []
     last = reason === null ? 'completed' : { reason }
     return [...words, ...closeBlock(), ...endItem(reason === null ? 'completed' : 'incomplete')]
   }
@@ -557,7 +559,11 @@ export const failureEvents = (
   const { request_id, ...said } = isObject(error) ? error : {}
   const code =
     RESPONSE_CODES[failure.kind] ??
-    (rowOf(failure).side === 'client' ? 'invalid_prompt' : mayRepeat(failure) ? 'server_error' : rowOf(failure).code)
+    (rowOf(failure).side === 'client'
+      ? 'invalid_prompt'
+      : isRetryableByClient(failure)
+        ? 'server_error'
+        : rowOf(failure).code)
   return [
     {
       type: 'error',

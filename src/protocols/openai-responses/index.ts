@@ -1,6 +1,6 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
-import { restore } from '../shared/tool-names.ts'
+import { restoreToolNames } from '../shared/tool-names.ts'
 import { gather } from './assemble-answer.ts'
 import { decodeRequest } from './decode-request.ts'
 import { encodeAnswer } from './encode-answer.ts'
@@ -15,7 +15,7 @@ export const openaiResponses: Protocol = {
   decodeRequest,
   encodeRequest,
   passing: { adaptRequest, omittedEntries: leftOut, passStream, assembleAnswer: gather, passAnswer },
-  restore,
+  restore: restoreToolNames,
   decodeAnswer,
   encodeAnswer,
   decodeStream,

@@ -3,9 +3,9 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, StreamDecoder, StreamStep, StreamWriter } from '../../core/protocol.ts'
-import { Repetition, type TextOf } from '../framing/delta-template.ts'
-import { NAMED, passFrame, writeFrame } from '../framing/sse.ts'
-import { lettersIn, textIn } from '../framing/utf8.ts'
+import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import { EVENT_FIELD_BYTE, passFrame, writeFrame } from '../framing/sse.ts'
+import { decodeUtf8, latin1Of } from '../framing/utf8.ts'
 import { answerReader, malformed } from './decode-answer.ts'
 import { answerWriter, failureEvents, type WireEvent } from './encode-answer.ts'
 import { eventAsKept, isKept, responseAsKept } from './stored-response.ts'
@@ -18,7 +18,7 @@ const PING = ': ping\n'
 /** The frames of a responses stream as the events they tell. */
 export const decodeStream = (): StreamDecoder => {
   const reader = answerReader()
-  const repetition = new Repetition(stepText)
+  const repetition = new DeltaTemplate(stepText)
   let failed = false
   const failWith = (failure: Failure): ChatEvent[] => {
     failed = true
@@ -265,8 +265,8 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     },
     passes(bytes) {
       // Frames without their name are given it.
-      if (own || over || bytes[0] !== NAMED) return false
-      const next = nextNumber(lettersIn(bytes) ?? textIn(bytes), sequence)
+      if (own || over || bytes[0] !== EVENT_FIELD_BYTE) return false
+      const next = nextNumber(latin1Of(bytes) ?? decodeUtf8(bytes), sequence)
       if (next === sequence) return false
       sequence = next
       interrupted = true

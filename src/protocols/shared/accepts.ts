@@ -4,7 +4,7 @@ import type { ChatRequest, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import { mapList, withoutMember } from '../../core/json-edit.ts'
 import type { Loss } from '../../core/protocol.ts'
-import { detailsOf, isOurDetail, reasoningText } from './reasoning-members.ts'
+import { detailsOf, isGatewayDetail, reasoningText } from './reasoning-members.ts'
 
 /** Names a path in the body as dropped. */
 type Lost = (path: string) => void
@@ -104,7 +104,7 @@ const withReasoning = (message: JsonObject, taken: readonly ReasoningMember[] | 
 const withoutPacked = (message: JsonObject, lost: Lost): JsonObject => {
   const details = detailsOf(message)
   const kept = mapList(details, (entry, index) => {
-    if (!isOurDetail(entry)) return entry
+    if (!isGatewayDetail(entry)) return entry
     lost(`reasoning_details[${index}]`)
     return undefined
   })
@@ -113,7 +113,7 @@ const withoutPacked = (message: JsonObject, lost: Lost): JsonObject => {
 }
 
 /** The client's paths that need an ability the vendor lacks. */
-export const lackingAt = ({ tools, messages }: ChatRequest, lacks: readonly Ability[]): readonly Loss[] =>
+export const missingAbilities = ({ tools, messages }: ChatRequest, lacks: readonly Ability[]): readonly Loss[] =>
   lacks.flatMap((ability) => {
     const parts = messages.flatMap(({ content }) => content.filter((part) => NEEDS[ability](part)))
     const needed = ability === 'tools' ? [...tools, ...parts, ...messages.filter(({ role }) => role === 'tool')] : parts

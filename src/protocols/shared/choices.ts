@@ -13,7 +13,7 @@ import type {
   UpstreamChoices,
   UpstreamProtocol,
 } from '../../core/protocol.ts'
-import { DEEPEST, isDeeper } from './tool-arguments.ts'
+import { exceedsDepth, MAX_DEPTH } from './tool-arguments.ts'
 
 /** How many choices a request asks for. */
 export const choicesOf = ({ settings }: ChatRequest): number => settings.choices?.value ?? 1
@@ -39,7 +39,7 @@ export const splitList =
   }
 
 /** How an answer with several choices is read. */
-export type SeveralChoices = {
+export type MultipleChoices = {
   readonly format: Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeStream'>
   readonly split: UpstreamChoices['split']
   /** How many the request asks for; others are left out. */
@@ -49,13 +49,13 @@ export type SeveralChoices = {
 }
 
 /** Changes to the events of one choice, in order. */
-export type MendChoice = (index: number, events: readonly ChatEvent[]) => readonly ChatEvent[]
+export type EditChoice = (index: number, events: readonly ChatEvent[]) => readonly ChatEvent[]
 
 /** A whole answer with several choices, as one step. */
 export const decodeChoices = (
   body: Json,
-  { format, split, count, passes }: SeveralChoices,
-  mend: MendChoice,
+  { format, split, count, passes }: MultipleChoices,
+  mend: EditChoice,
 ): StreamStep => {
   const bodies = isList(body) ? body : [body]
   const parts = bodies.map(split)
@@ -85,12 +85,12 @@ const indicesTo = (count: number): readonly number[] => Array.from({ length: cou
 export class ChoicesDecoder {
   readonly #decoders: readonly StreamDecoder[]
   readonly #split: UpstreamChoices['split']
-  readonly #mend: MendChoice
+  readonly #mend: EditChoice
   readonly #merger: Merger
   /** The choices that have had an event of their own. */
   readonly #seen = new Set<number>()
 
-  constructor({ format, split, count }: SeveralChoices, mend: MendChoice) {
+  constructor({ format, split, count }: MultipleChoices, mend: EditChoice) {
     this.#decoders = indicesTo(count).map(() => format.decodeStream())
     this.#split = split
     this.#mend = mend
@@ -103,7 +103,7 @@ export class ChoicesDecoder {
 
   push(frame: Frame): StreamStep {
     const body = frame.oversized ? undefined : readJson(frame.data)
-    if (isDeeper(body, DEEPEST_EVENT)) return { frame, ...this.#merger.merge(TOO_DEEP) }
+    if (exceedsDepth(body, DEEPEST_EVENT)) return { frame, ...this.#merger.merge(TOO_DEEP) }
     const parts = body === undefined || frame.event === 'error' ? NO_PARTS : this.#split(body)
     if (parts.size === 0) return this.#step((decoder) => decoder.push(frame), frame)
     return this.#step((decoder, index) => {
@@ -130,7 +130,7 @@ export class ChoicesDecoder {
 }
 
 /** Levels of an event. Parts of it are written as JSON again, which overflows the stack at some thousands. */
-const DEEPEST_EVENT = 2 * DEEPEST
+const DEEPEST_EVENT = 2 * MAX_DEPTH
 const TOO_DEEP: readonly ChoiceEvents[] = [
   {
     index: 0,

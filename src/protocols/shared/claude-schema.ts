@@ -4,7 +4,7 @@
  */
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 
-export type Fitted = {
+export type FittedSchema = {
   readonly schema: Json
   /** Paths of what is only described now, no longer enforced. */
   readonly described: readonly string[]
@@ -30,7 +30,7 @@ const REMARKS = new Set(['$schema', '$id', '$comment', 'examples', 'deprecated',
 const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid'])
 
 /** The schema as this format takes it, and what that took. */
-export const fitSchema = (schema: Json): Fitted => {
+export const fitSchema = (schema: Json): FittedSchema => {
   const described: string[] = []
   const impossible: string[] = []
   return { schema: fitted(schema, '', described, impossible), described, impossible }
@@ -122,5 +122,5 @@ export const objectSchema = (parameters: Json | undefined): JsonObject | undefin
 }
 
 /** "input_schema does not support oneOf, allOf, or anyOf at the top level". */
-export const choosesShape = (parameters: Json | undefined): boolean =>
+export const hasTopLevelUnion = (parameters: Json | undefined): boolean =>
   isObject(parameters) && Boolean(parameters.anyOf || parameters.oneOf || parameters.allOf)

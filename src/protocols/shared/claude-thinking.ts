@@ -1,7 +1,7 @@
 /** Thinking budgets and efforts of Claude models, on Anthropic's API and on Bedrock. */
 import type { Effort } from '../../core/chat.ts'
 
-export const LEAST_BUDGET = 1_024
+export const MIN_BUDGET = 1_024
 
 /** `minimal` has no like here; the nearest is `low`, and the change is told. */
 export const EFFORTS: { readonly [effort in Exclude<Effort, 'none'>]: string } = {

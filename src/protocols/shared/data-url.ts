@@ -5,7 +5,7 @@ import type { MediaSource } from '../../core/chat.ts'
  * The source a URL names: the bytes themselves for a base64 data URL, otherwise the URL. Only the comma ends the head:
  * a media type may have parameters (`data:image/png;charset=x;base64,`).
  */
-export const sourceOfUrl = (url: string): MediaSource => {
+export const mediaSourceOf = (url: string): MediaSource => {
   const comma = url.indexOf(',')
   const head = url.slice(0, comma)
   if (comma === -1 || !/^data:/i.test(head) || !/;base64$/i.test(head)) return { kind: 'url', url }

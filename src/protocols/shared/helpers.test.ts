@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Json, parseJson } from '../../core/json.ts'
-import { RETRY_WORDS } from '../errors/openai-error.ts'
-import { digest, fieldsOf, found, madeId, type Problems, shortId } from './helpers.ts'
+import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
+import { derivedCallId, describeValue, digest, type Problems, requestFields, shortId } from './helpers.ts'
 
 test('shortId: itself, or a digest that fits', () => {
   assert.equal(shortId('call_1'), 'call_1')
@@ -22,21 +22,21 @@ test('digest: no two alike among many that hardly differ', () => {
 })
 
 test('madeId: from its parts, which do not run into each other', () => {
-  assert.match(madeId('a', 1), /^call_[0-9a-z]{24}$/)
-  assert.equal(madeId('a', 1), madeId('a', 1))
-  assert.notEqual(madeId('a', 'bc'), madeId('ab', 'c'))
+  assert.match(derivedCallId('a', 1), /^call_[0-9a-z]{24}$/)
+  assert.equal(derivedCallId('a', 1), derivedCallId('a', 1))
+  assert.notEqual(derivedCallId('a', 'bc'), derivedCallId('ab', 'c'))
 })
 
-const read = (value: string, look: (fields: ReturnType<typeof fieldsOf>) => unknown) => {
+const read = (value: string, look: (fields: ReturnType<typeof requestFields>) => unknown) => {
   const problems: Problems = {}
   // Written here as an object.
-  const fields = fieldsOf(parseJson(value) as { [member: string]: Json }, 'at', problems)
+  const fields = requestFields(parseJson(value) as { [member: string]: Json }, 'at', problems)
   return { value: look(fields), problem: problems.first?.message, param: problems.first?.param, fields }
 }
 
 const numbers: readonly (readonly [
   value: string,
-  limits: Parameters<ReturnType<typeof fieldsOf>['number']>[1],
+  limits: Parameters<ReturnType<typeof requestFields>['number']>[1],
   expected: number | undefined,
   problem?: RegExp,
 ])[] = [
@@ -65,7 +65,7 @@ for (const [value, limits, expected, problem] of numbers)
 test('fields: what nobody read is left over', () => {
   const { fields } = read('{"a":1,"b":null,"c":{"d":2},"__proto__":3}', (fields) => fields.any('a'))
   assert.deepEqual(
-    fields.rest((name) => name === 'c'),
+    fields.unread((name) => name === 'c'),
     [
       { at: 'at.c', name: 'c', value: { d: 2 }, essential: true },
       { at: 'at.__proto__', name: '__proto__', value: 3, essential: false },
@@ -80,7 +80,7 @@ test('found: never a word or number by which clients repeat', () => {
       fc.oneof(fc.jsonValue(), fc.constantFrom(429, 500, 503, '500', 'rate limit', 'overloaded')),
       (value) => {
         // What fast-check calls a JSON value is one.
-        assert.doesNotMatch(found(value as Json), RETRY_WORDS)
+        assert.doesNotMatch(describeValue(value as Json), RETRY_TRIGGERS)
       },
     ),
   )

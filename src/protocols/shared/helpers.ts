@@ -2,7 +2,7 @@
 import type { Extra } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
-import { RETRY_WORDS } from '../errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
 
 /** Adds all of a list, however long: `push(...more)` is a call with so many arguments, which overflows the stack at some 100,000. */
 export const append = <T>(to: T[], more: readonly T[]): void => {
@@ -13,43 +13,47 @@ export const append = <T>(to: T[], more: readonly T[]): void => {
  * An object of a client's request, read member by member. A member of the wrong type is a problem and reads as absent;
  * null is absent; a member nobody asked for comes out of `rest`, so that nothing is forgotten by not being thought of.
  */
-export type Fields = {
+export type RequestFields = {
   readonly at: string
   /** The client's path to a member. */
   path(name: string): string
   has(name: string): boolean
   string(name: string): string | undefined
   flag(name: string): boolean | undefined
-  number(name: string, limits?: Limits): number | undefined
+  number(name: string, limits?: NumberLimits): number | undefined
   object(name: string): JsonObject | undefined
-  fields(name: string): Fields | undefined
+  fields(name: string): RequestFields | undefined
   list(name: string): readonly Json[] | undefined
   /** Whatever it is. Reading it is a promise to carry it or to say that it is lost. */
   any(name: string): Json | undefined
   /** Says that a member is wrong: what was found, what is allowed. */
-  wrong(name: string, allowed: string): void
+  invalid(name: string, allowed: string): void
   missing(name: string, allowed: string): void
   /** What nobody has read. */
-  rest(essential?: (name: string, value: Json) => boolean): Extra[]
+  unread(essential?: (name: string, value: Json) => boolean): Extra[]
 }
 
-type Limits = { readonly least?: number; readonly most?: number; readonly whole?: boolean }
-const NO_LIMITS: Limits = {}
+type NumberLimits = { readonly least?: number; readonly most?: number; readonly whole?: boolean }
+const NO_LIMITS: NumberLimits = {}
 
 /** The first problem met while reading; later ones are mostly its consequences. */
 export type Problems = { first?: Failure }
 
-export const fieldsOf = (value: JsonObject, at: string, problems: Problems): Fields => new Members(value, at, problems)
+export const requestFields = (value: JsonObject, at: string, problems: Problems): RequestFields =>
+  new Members(value, at, problems)
 
 /** The model a request names; a blank name is none. */
-export const modelIn = (fields: Fields, what = 'the name of a model, or `auto` for whichever works'): string => {
+export const requestedModel = (
+  fields: RequestFields,
+  what = 'the name of a model, or `auto` for whichever works',
+): string => {
   const model = fields.string('model') ?? ''
   if (model.trim() === '') fields.missing('model', what)
   return model
 }
 
 /** A class, and no list of absent names: every request is read through a few of these, every message through one. */
-class Members implements Fields {
+class Members implements RequestFields {
   readonly at: string
   readonly #value: JsonObject
   readonly #problems: Problems
@@ -77,11 +81,11 @@ class Members implements Fields {
     return this.any(name) !== undefined
   }
 
-  wrong(name: string, allowed: string): void {
+  invalid(name: string, allowed: string): void {
     const path = this.path(name)
     this.#problems.first ??= fail(
       'invalid_value',
-      `${say(path)} is ${found(this.#value[name])}; it must be ${allowed}.`,
+      `${say(path)} is ${describeValue(this.#value[name])}; it must be ${allowed}.`,
       { param: path },
     )
   }
@@ -96,37 +100,37 @@ class Members implements Fields {
   string(name: string): string | undefined {
     const member = this.any(name)
     if (member === undefined || typeof member === 'string') return member
-    this.wrong(name, 'a string')
+    this.invalid(name, 'a string')
     return undefined
   }
 
   flag(name: string): boolean | undefined {
     const member = this.any(name)
     if (member === undefined || typeof member === 'boolean') return member
-    this.wrong(name, 'true or false')
+    this.invalid(name, 'true or false')
     return undefined
   }
 
   list(name: string): readonly Json[] | undefined {
     const member = this.any(name)
     if (member === undefined || isList(member)) return member
-    this.wrong(name, 'a list')
+    this.invalid(name, 'a list')
     return undefined
   }
 
   object(name: string): JsonObject | undefined {
     const member = this.any(name)
     if (member === undefined || isObject(member)) return member
-    this.wrong(name, 'an object')
+    this.invalid(name, 'an object')
     return undefined
   }
 
-  fields(name: string): Fields | undefined {
+  fields(name: string): RequestFields | undefined {
     const member = this.object(name)
-    return member && fieldsOf(member, this.path(name), this.#problems)
+    return member && requestFields(member, this.path(name), this.#problems)
   }
 
-  number(name: string, { least, most, whole }: Limits = NO_LIMITS): number | undefined {
+  number(name: string, { least, most, whole }: NumberLimits = NO_LIMITS): number | undefined {
     const member = this.any(name)
     if (member === undefined) return undefined
     const source = typeof member === 'number' ? undefined : sourceOf(member)
@@ -140,11 +144,11 @@ class Members implements Fields {
     )
       return amount
     const bounds = least === undefined ? '' : most === undefined ? ` of at least ${least}` : ` from ${least} to ${most}`
-    this.wrong(name, (whole ? 'a whole number' : 'a number') + bounds)
+    this.invalid(name, (whole ? 'a whole number' : 'a number') + bounds)
     return undefined
   }
 
-  rest(essential?: (name: string, value: Json) => boolean): Extra[] {
+  unread(essential?: (name: string, value: Json) => boolean): Extra[] {
     const extras: Extra[] = []
     for (const name of Object.keys(this.#value)) {
       const value = this.#value[name]
@@ -159,13 +163,13 @@ class Members implements Fields {
  * Groq's word for the effort a model makes without one: as a request it says nothing. Vendors have further words of their
  * own; those pass in the same style and are named as lost in another.
  */
-export const USUAL_EFFORT = 'default'
+export const DEFAULT_EFFORT = 'default'
 
 /** A path in a sentence; the exact one is the error's `param`. */
-const say = (path: string): string => (RETRY_WORDS.test(path) ? 'A member' : `\`${path}\``)
+const say = (path: string): string => (RETRY_TRIGGERS.test(path) ? 'A member' : `\`${path}\``)
 
 /** What a value is, without repeating a number: clients search error bodies for those of a status. */
-export const found = (value: Json | undefined): string => {
+export const describeValue = (value: Json | undefined): string => {
   if (value === undefined) return 'missing'
   if (value === null) return 'null'
   if (isList(value)) return value.length === 0 ? 'an empty list' : 'a list'
@@ -173,7 +177,7 @@ export const found = (value: Json | undefined): string => {
   switch (typeof value) {
     case 'string':
       if (value === '') return 'an empty string'
-      return value.length <= 40 && /^[\w .:/-]+$/.test(value) && !RETRY_WORDS.test(value)
+      return value.length <= 40 && /^[\w .:/-]+$/.test(value) && !RETRY_TRIGGERS.test(value)
         ? `the string "${value}"`
         : 'a string'
     case 'boolean':
@@ -211,7 +215,7 @@ export const shortId = (id: string, longest = 64): string =>
   id.length <= longest ? id : `call_${digest(id).slice(0, longest - 'call_'.length)}`
 
 /** An id for a call whose maker gave it none: from the answer and the call's place in it. */
-export const madeId = (...of: readonly (string | number | undefined)[]): string =>
+export const derivedCallId = (...of: readonly (string | number | undefined)[]): string =>
   `call_${digest(JSON.stringify(of)).slice(0, 24)}`
 
 /** A count of tokens; undefined for what cannot be one. Beyond 2^53 sums are no longer exact, and nobody wrote so much. */
@@ -221,7 +225,7 @@ export const tokenCount = (value: Json | undefined): number | undefined => {
 }
 
 /** s since 1970 of a time as ISO 8601 writes it. */
-export const secondsOf = (time: Json | undefined): number | undefined => {
+export const unixSeconds = (time: Json | undefined): number | undefined => {
   const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN
   return Number.isNaN(ms) ? undefined : Math.floor(ms / 1_000)
 }

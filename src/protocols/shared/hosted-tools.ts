@@ -5,7 +5,7 @@ import { isObject, type Json, text } from '../../core/json.ts'
 const HOSTED =
   /^(?:openrouter:)?(?:web_search(?:_preview)?|web_fetch|file_search|code_interpreter|code_execution|image_generation|mcp|mcp_toolset|tool_search|tool_search_tool_(?:regex|bm25))(?:_\d{4}_?\d\d_?\d\d)?$/
 
-export const isHosted = ({ type }: { readonly type?: Json | undefined }): boolean => HOSTED.test(text(type) ?? '')
+export const isHostedTool = ({ type }: { readonly type?: Json | undefined }): boolean => HOSTED.test(text(type) ?? '')
 
 /** Whether the model may call what it likes, nothing included, by `tool_choice` of any style. */
 export const isFreeChoice = (choice: Json | undefined): boolean => {

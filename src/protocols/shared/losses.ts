@@ -44,10 +44,10 @@ export const defaultTierOnly = ({ value, at }: Setting<string>, { losses }: Losi
 const ALONE: ReadonlySet<string> = new Set(['instructions', 'system'])
 
 /** Where a message's role is said: what is known for a system message by its own name is named itself. */
-export const roleAt = ({ at }: { readonly at: string }): string => (ALONE.has(at) ? at : `${at}.role`)
+export const rolePath = ({ at }: { readonly at: string }): string => (ALONE.has(at) ? at : `${at}.role`)
 
 /** Members nobody here has a word for, all of them. */
-export const loseAll = (extras: readonly Extra[] | undefined, losses: Losses): void => {
+export const loseExtras = (extras: readonly Extra[] | undefined, losses: Losses): void => {
   for (const extra of extras ?? []) losses.loseExtra(extra)
 }
 

@@ -32,7 +32,7 @@ export const plainType = (mediaType: string): string => {
 }
 
 /** What a file's bytes, or failing that its name, say it is. */
-export const sniff = (base64: string, filename?: string): string => {
+export const detectMediaType = (base64: string, filename?: string): string => {
   const beginning = BEGINNINGS.find(([start]) => base64.startsWith(start))
   if (beginning) return beginning[1]
   if (WEBP.test(base64)) return 'image/webp'
@@ -42,9 +42,9 @@ export const sniff = (base64: string, filename?: string): string => {
 /** Said types that say nothing. */
 const UNSAID: ReadonlySet<string> = new Set(['', 'application/octet-stream', 'image/*', '*/*'])
 
-export const typeOf = (mediaType: string, base64: string, filename?: string): string => {
+export const mediaTypeOf = (mediaType: string, base64: string, filename?: string): string => {
   const said = plainType(mediaType)
-  return UNSAID.has(said) ? sniff(base64, filename) : said
+  return UNSAID.has(said) ? detectMediaType(base64, filename) : said
 }
 
 export const isImageType = (mediaType: string): boolean => IMAGES.has(mediaType)
@@ -59,7 +59,7 @@ export const isTextType = (mediaType: string): boolean =>
  * A data URL taken apart (RFC 2397). Split at the first comma; parameters are skipped wherever they stand. Undefined for
  * anything else.
  */
-export const fromDataUrl = (url: string): MediaSource | undefined => {
+export const parseDataUrl = (url: string): MediaSource | undefined => {
   if (!/^data:/i.test(url)) return undefined
   const comma = url.indexOf(',')
   if (comma === -1) return undefined
@@ -72,13 +72,13 @@ export const fromDataUrl = (url: string): MediaSource | undefined => {
 }
 
 /** A data URL is data, whoever left it as it was. */
-export const inlined = (source: MediaSource): MediaSource =>
-  source.kind === 'url' ? (fromDataUrl(source.url) ?? source) : source
+export const inlineDataUrl = (source: MediaSource): MediaSource =>
+  source.kind === 'url' ? (parseDataUrl(source.url) ?? source) : source
 
 /** The text of a file of text whose bytes are here; undefined for any other. */
-export const textOf = (file: { readonly source: MediaSource; readonly filename?: string }): string | undefined => {
-  const source = inlined(file.source)
-  if (source.kind !== 'data' || !isTextType(typeOf(source.mediaType, source.data, file.filename))) return undefined
+export const textOfFile = (file: { readonly source: MediaSource; readonly filename?: string }): string | undefined => {
+  const source = inlineDataUrl(file.source)
+  if (source.kind !== 'data' || !isTextType(mediaTypeOf(source.mediaType, source.data, file.filename))) return undefined
   return fromBase64(standardBase64(source.data))
 }
 

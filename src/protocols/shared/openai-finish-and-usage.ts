@@ -32,20 +32,20 @@ const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
   ['unexpected_tool_call', 'malformed'],
 ])
 
-type Content = { readonly calls: boolean; readonly refused: boolean }
+type AnswerContent = { readonly calls: boolean; readonly refused: boolean }
 
 /**
  * Why it ended. Calls are told by the content: Gemini and Ollama say `stop` after one, and OpenAI does when the tool was
  * named in advance. An end that is a failure of the model or its server is one here.
  */
-export const endOf = (raw: string | null, { calls, refused }: Content): ChatEvent => {
+export const finishEvent = (raw: string | null, { calls, refused }: AnswerContent): ChatEvent => {
   const said = raw === null ? 'stop' : (FINISHES.get(raw.toLowerCase()) ?? 'stop')
-  if (said === 'malformed') return failed(fail('malformed', 'The model wrote a function call that is none.'))
-  if (said === 'error') return failed(fail('error_in_stream', 'The provider ended the answer with an error.'))
+  if (said === 'malformed') return failureEvent(fail('malformed', 'The model wrote a function call that is none.'))
+  if (said === 'error') return failureEvent(fail('error_in_stream', 'The provider ended the answer with an error.'))
   return { type: 'finish', finish: { kind: kindOf(said, { calls, refused }), raw } satisfies Finish }
 }
 
-const kindOf = (said: FinishKind, { calls, refused }: Content): FinishKind => {
+const kindOf = (said: FinishKind, { calls, refused }: AnswerContent): FinishKind => {
   if (said !== 'stop' && said !== 'tool-calls') return said
   if (calls) return 'tool-calls'
   return refused ? 'refusal' : 'stop'
@@ -53,12 +53,12 @@ const kindOf = (said: FinishKind, { calls, refused }: Content): FinishKind => {
 
 /** The provider's content filter ended this choice. */
 export const isFiltered = (choice: JsonObject): boolean =>
-  FINISHES.get(reasonOf(choice)?.toLowerCase() ?? '') === 'content-filter'
+  FINISHES.get(finishReasonOf(choice)?.toLowerCase() ?? '') === 'content-filter'
 
-export const failed = (failure: Failure): ChatEvent => ({ type: 'failure', failure })
+export const failureEvent = (failure: Failure): ChatEvent => ({ type: 'failure', failure })
 
 /** The reason a choice or a chunk of one gives. An empty one is none. */
-export const reasonOf = (choice: JsonObject | undefined): string | null => {
+export const finishReasonOf = (choice: JsonObject | undefined): string | null => {
   const reason = choice?.finish_reason
   // Through some proxies Gemini's reasons come as numbers.
   if (typeof reason === 'number') return String(reason)
@@ -118,7 +118,7 @@ export const decodeCitation = (value: Json): Citation[] => {
 }
 
 /** A passage of the client's own document has none, and an address is all this format could tell of it. */
-export const hasAddress = ({ url }: Citation): boolean => url !== ''
+export const hasUrl = ({ url }: Citation): boolean => url !== ''
 
 /** `before`: where the block's text begins in the whole message; `length`: how long it is. */
 export const encodeCitation = ({ url, title, start, end }: Citation, before: number, length: number): JsonObject => ({

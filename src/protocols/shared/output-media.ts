@@ -2,7 +2,7 @@
 import type { Block, MediaSource, Output } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { dataUrl, sourceOfUrl } from './data-url.ts'
+import { dataUrl, mediaSourceOf } from './data-url.ts'
 
 export type ForeignBlock = Block & { readonly type: 'foreign' }
 
@@ -41,7 +41,7 @@ export const encodeImages = (images: readonly MediaSource[] = []): JsonObject[] 
 export const decodeImages = (images: Json | undefined): MediaSource[] =>
   list(images).flatMap((entry) => {
     const url = text(object(object(entry)?.image_url)?.url)
-    return url === undefined ? [] : [sourceOfUrl(url)]
+    return url === undefined ? [] : [mediaSourceOf(url)]
   })
 
 /** Pictures as items of a response. One whose bytes are not here has no item. */
@@ -54,7 +54,7 @@ export const encodeImageCalls = (images: readonly MediaSource[] = [], id: () => 
   })
 
 /** What an item of a response shows the user: a picture, or code that was run and the pictures it made. */
-export const outputIn = (item: JsonObject): Output | undefined => {
+export const outputOfItem = (item: JsonObject): Output | undefined => {
   const data = text(item.result)
   if (item.type === 'image_generation_call')
     return {
@@ -65,5 +65,5 @@ export const outputIn = (item: JsonObject): Output | undefined => {
   const urls = list(item.outputs).flatMap((made) =>
     object(made)?.type === 'image' ? (text(object(made)?.url) ?? []) : [],
   )
-  return { kind: 'code', images: urls.map(sourceOfUrl) }
+  return { kind: 'code', images: urls.map(mediaSourceOf) }
 }

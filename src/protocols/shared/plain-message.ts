@@ -7,7 +7,11 @@ type Plain = Extract<Message, { role: 'user' | 'assistant' }> & { readonly conte
  * A text of the user's or the model's, with nothing beside it: most of every conversation is such, every client's format
  * writes it alike, and it is read at once. Undefined for every other entry, which is read member by member.
  */
-export const plainMessage = (entry: Json | undefined, list: keyof typeof PATHS, index: number): Plain | undefined => {
+export const plainTextMessage = (
+  entry: Json | undefined,
+  list: keyof typeof PATHS,
+  index: number,
+): Plain | undefined => {
   if (!isObject(entry)) return undefined
   const { role, content } = entry
   if (typeof content !== 'string' || content === '' || (role !== 'user' && role !== 'assistant')) return undefined

@@ -37,7 +37,7 @@ const originOf = (format: string | undefined): UpstreamProtocolName => {
 const PACKED = 'hg:'
 
 /** Whether an entry was written here, around the proof of another format. */
-export const isOurDetail = (entry: Json): boolean => text(object(entry)?.id)?.startsWith(PACKED) === true
+export const isGatewayDetail = (entry: Json): boolean => text(object(entry)?.id)?.startsWith(PACKED) === true
 
 /** The maker's id. */
 const idIn = ({ id }: JsonObject): string | undefined => {
@@ -46,14 +46,14 @@ const idIn = ({ id }: JsonObject): string | undefined => {
 }
 
 /** One entry of `reasoning_details`, or a piece of one in a stream. */
-export type Detail = {
+export type ReasoningDetail = {
   readonly text: string
   readonly summary: boolean
   readonly proof?: ReasoningSignature
   readonly group: string
 }
 
-export const readDetail = (entry: Json): Detail | undefined => {
+export const readDetail = (entry: Json): ReasoningDetail | undefined => {
   const value = object(entry)
   if (!value) return undefined
   const origin = originOf(text(value.format))
@@ -75,17 +75,17 @@ export const readDetail = (entry: Json): Detail | undefined => {
 }
 
 /** Whether this piece goes on with the block before it. */
-export const continues = (before: Detail | undefined, next: Detail): boolean =>
+export const continuesBlock = (before: ReasoningDetail | undefined, next: ReasoningDetail): boolean =>
   before !== undefined && before.group === next.group && !before.proof && !next.proof?.redacted
 
 /** A whole list of details as blocks, pieces of one block joined. */
 export const readDetails = (entries: readonly Json[]): Reasoning[] => {
-  const blocks: Detail[] = []
+  const blocks: ReasoningDetail[] = []
   for (const entry of entries) {
     const next = readDetail(entry)
     if (!next) continue
     const last = blocks.at(-1)
-    if (last && continues(last, next))
+    if (last && continuesBlock(last, next))
       blocks[blocks.length - 1] = {
         ...next,
         text: last.text + next.text,

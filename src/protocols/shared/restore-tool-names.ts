@@ -7,7 +7,7 @@ import { unwrapInput } from './tool-arguments.ts'
  * of free-form tools give their text instead of the object it was wrapped in. Undefined when nothing was changed.
  * `toolName` is how the format writes a tool's name.
  */
-export const restoring =
+export const toolRestorer =
   (toolName: (name: string) => string) =>
   (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
     const changed = changedTools(request, toolName)

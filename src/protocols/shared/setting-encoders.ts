@@ -5,12 +5,12 @@ import {
   defaultTierOnly,
   encodedElsewhere,
   type Losses,
-  loseAll,
+  loseExtras,
   lost,
   lostUnlessNeutral,
   singleChoiceOnly,
 } from './losses.ts'
-import { freeInput } from './tool-arguments.ts'
+import { freeInputSchema } from './tool-arguments.ts'
 
 /** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
 export type SettingEncoders<Draft> = {
@@ -77,26 +77,26 @@ export const REASONING_SETTINGS_ELSEWHERE = {
  * The client's name for the conversation: `messages`, `input`. Without any message it is the member that refers to one
  * stored at a provider: `prompt`.
  */
-export const rootOf = ({ messages, extras }: ChatRequest): string => {
+export const conversationMember = ({ messages, extras }: ChatRequest): string => {
   const first =
     messages.find(({ role }) => role !== 'system') ?? messages[0] ?? extras.find(({ essential }) => essential)
   return /^[^.[]*/.exec(first?.at ?? '')?.[0] || 'messages'
 }
 
 /** Asks for any JSON in the system prompt, where a format has no member for it. */
-export const JSON_ONLY =
+export const JSON_INSTRUCTION =
   'Unless you call a tool, answer with one valid JSON object and nothing else: no explanation and no code fence.'
 
 /** The name a format gets in the middle when the client's has none. */
-export const UNNAMED_FORMAT = 'response'
+export const DEFAULT_FORMAT_NAME = 'response'
 
 /** The schema of an answer with its format's name and description, which live on in the schema's own members for them. */
-export const labelled = (
+export const withFormatLabels = (
   schema: JsonObject,
   { name, description }: OutputFormat & { readonly kind: 'schema' },
 ): JsonObject => ({
   ...schema,
-  ...(name !== UNNAMED_FORMAT && schema.title === undefined && { title: name }),
+  ...(name !== DEFAULT_FORMAT_NAME && schema.title === undefined && { title: name }),
   ...(description && {
     description:
       typeof schema.description === 'string' && schema.description !== description
@@ -106,25 +106,29 @@ export const labelled = (
 })
 
 /** A tool as a function, with the schema of its arguments; undefined: it has none. */
-export type Declare = (
+export type DeclareFunction = (
   tool: Exclude<Tool, { readonly kind: 'foreign' }>,
   parameters: JsonObject | undefined,
   losses: Losses,
 ) => JsonObject
 
 /** The tools for formats that know nothing but functions: free-form input is an object with one text there. */
-export const asFunctions = (tools: readonly Tool[], declare: Declare, losses: Losses): readonly JsonObject[] =>
+export const toolsAsFunctions = (
+  tools: readonly Tool[],
+  declare: DeclareFunction,
+  losses: Losses,
+): readonly JsonObject[] =>
   tools.flatMap((tool) => {
     switch (tool.kind) {
       case 'function': {
-        loseAll(tool.extras, losses)
+        loseExtras(tool.extras, losses)
         const schema = tool.parameters ?? undefined
         if (schema === undefined || isObject(schema)) return [declare(tool, schema, losses)]
         losses.unfit(tool.at)
         return []
       }
       case 'custom':
-        return [declare(tool, freeInput(tool, losses), losses)]
+        return [declare(tool, freeInputSchema(tool, losses), losses)]
       case 'foreign':
         losses.unfit(tool.at)
         return []
@@ -134,7 +138,7 @@ export const asFunctions = (tools: readonly Tool[], declare: Declare, losses: Lo
   })
 
 /** A choice among some of the tools, where a format has no word for it: only those are sent, which says the same. */
-export const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
+export const allowedTools = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
   if (choice?.kind !== 'allowed') return tools
   const names = new Set(choice.names)
   return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))

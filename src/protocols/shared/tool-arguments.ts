@@ -5,7 +5,7 @@ import { survey } from '../../core/json-text.ts'
 import type { Losses } from './losses.ts'
 
 /** Deeper than this an object is not written again: what reads it later may overflow its stack. */
-export const DEEPEST = 64
+export const MAX_DEPTH = 64
 
 /** Where text goes that should have been JSON and is none. The model wrote it, so it is kept and not thrown away. */
 const UNREADABLE = 'unreadable_arguments'
@@ -13,32 +13,32 @@ const UNREADABLE = 'unreadable_arguments'
 export const FREE_INPUT = 'input'
 
 /** The object these arguments are. Nothing is the empty object; what is no object is kept as text under one member. */
-export const inputOf = (text: string): JsonObject => {
+export const parseArguments = (text: string): JsonObject => {
   if (text.trim() === '') return {}
   // Models write broken JSON too. It is the answer's content, not a failure.
   const parsed = readJson(text)
-  return isObject(parsed) && survey(text.trim(), DEEPEST).ok ? parsed : { [UNREADABLE]: text }
+  return isObject(parsed) && survey(text.trim(), MAX_DEPTH).ok ? parsed : { [UNREADABLE]: text }
 }
 
 /** The arguments an object is, as text. Undefined when it is nested too deep to be written. */
-export const argumentsOf = (input: Json | undefined): string | undefined => {
+export const argumentsText = (input: Json | undefined): string | undefined => {
   if (input === undefined || input === null) return '{}'
-  if (isDeeper(input, DEEPEST)) return undefined
+  if (exceedsDepth(input, MAX_DEPTH)) return undefined
   return typeof input === 'string' ? input : JSON.stringify(input)
 }
 
 /** Whether a value is nested deeper than that. Looks no further than it asks. */
-export const isDeeper = (value: Json | undefined, levels: number): boolean => {
+export const exceedsDepth = (value: Json | undefined, levels: number): boolean => {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true
-  return (Array.isArray(value) ? value : Object.values(value)).some((inner) => isDeeper(inner, levels - 1))
+  return (Array.isArray(value) ? value : Object.values(value)).some((inner) => exceedsDepth(inner, levels - 1))
 }
 
 /**
  * The schema that stands for free-form input, where a format knows tools with a schema only; `restore` takes the input
  * out of the answer again. A grammar it has to follow cannot be enforced; the model is told of it.
  */
-export const freeInput = (tool: Tool & { readonly kind: 'custom' }, losses: Losses) => {
+export const freeInputSchema = (tool: Tool & { readonly kind: 'custom' }, losses: Losses) => {
   const { format } = tool
   const grammar = isObject(format) && format.type === 'grammar' ? format : undefined
   if (grammar) losses.loseMember(tool, 'format')

@@ -18,7 +18,7 @@ export const toolName = (name: string): string =>
   NAME.test(name) ? name : `${name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 23)}_${digest(name)}`
 
 /** Gives calls in an answer the names the client knows. Undefined when none had to change. */
-export const restore = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
+export const restoreToolNames = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
   const changed = new Map(
     request.tools.flatMap((tool) =>
       tool.kind !== 'foreign' && toolName(tool.name) !== tool.name ? [[toolName(tool.name), tool.name]] : [],
@@ -46,14 +46,14 @@ export const isClientSearch = ({ type, execution }: JsonObject): boolean =>
   (type === 'tool_search' || type === SEARCH_CALL || type === SEARCH_OUTPUT) && execution === 'client'
 
 /** Tools a search has found: from then on the model may call them, and the client does not list them again. */
-export const toolsFound = (input: Json | undefined): readonly { readonly at: number; readonly tools: Json }[] =>
+export const foundTools = (input: Json | undefined): readonly { readonly at: number; readonly tools: Json }[] =>
   list(input).flatMap((item, at) => {
     const found = object(item)
     return found?.type === SEARCH_OUTPUT && isClientSearch(found) ? [{ at, tools: found.tools ?? [] }] : []
   })
 
 /** A tool as a call in this format names it. */
-export type Called =
+export type QualifiedTool =
   | { readonly kind: 'member'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'search' }
 
@@ -63,27 +63,27 @@ export type ToolNames = {
   /** The name of the function that is the client's search for tools. */
   readonly search: string
   /** What a call by this name is in this format, if it is more than a name. */
-  called(name: string): Called | undefined
+  called(name: string): QualifiedTool | undefined
 }
 
 /**
  * Two names as one, the way models know them from MCP. A function that stands alone and was found by a search is called
  * with its own name as its namespace (recording: openai-tool-search-1): that is one name already.
  */
-export const joined = (namespace: string | undefined, name: string): string =>
+export const joinNames = (namespace: string | undefined, name: string): string =>
   namespace && namespace !== name ? `${namespace}__${name}` : name
 
 /** The names of a request's tools. A made one that is somebody's own name already gets a mark of what it was made from. */
 export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
-  const all = [tools ?? [], ...toolsFound(input).map((found) => found.tools)].flatMap((some) =>
+  const all = [tools ?? [], ...foundTools(input).map((found) => found.tools)].flatMap((some) =>
     list(some).filter(isObject),
   )
   const taken = new Set(
     all.flatMap(({ type, name }) => (type === 'function' || type === 'custom' ? (text(name) ?? []) : [])),
   )
-  const called = new Map<string, Called>()
+  const called = new Map<string, QualifiedTool>()
   const made = new Map<string, string>()
-  const make = (wished: string, of: Called): string => {
+  const make = (wished: string, of: QualifiedTool): string => {
     const key = JSON.stringify(of)
     const known = made.get(key)
     if (known !== undefined) return known
@@ -100,14 +100,14 @@ export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
     if (namespace)
       for (const member of list(members)) {
         const name = text(object(member)?.name) ?? ''
-        make(joined(namespace, name), { kind: 'member', namespace, name })
+        make(joinNames(namespace, name), { kind: 'member', namespace, name })
       }
   }
   const flat = (namespace: string | undefined, name: string): string => {
     if (!namespace) return name
-    const of: Called = { kind: 'member', namespace, name }
+    const of: QualifiedTool = { kind: 'member', namespace, name }
     // Of a namespace nobody has declared only what was said in an earlier turn can be.
-    return made.get(JSON.stringify(of)) ?? (namespace === name ? name : make(joined(namespace, name), of))
+    return made.get(JSON.stringify(of)) ?? (namespace === name ? name : make(joinNames(namespace, name), of))
   }
   return { flat, search, called: (name) => called.get(name) }
 }

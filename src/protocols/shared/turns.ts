@@ -2,24 +2,24 @@
 import type { Message } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { append } from './helpers.ts'
-import { type Losses, roleAt } from './losses.ts'
+import { type Losses, rolePath } from './losses.ts'
 
-export type Turn = { readonly role: 'user' | 'assistant'; readonly content: readonly JsonObject[] }
+export type AlternatingTurn = { readonly role: 'user' | 'assistant'; readonly content: readonly JsonObject[] }
 
 type Writers = {
   readonly result: (message: Message & { readonly role: 'tool' }) => readonly JsonObject[]
   readonly content: (message: Message & { readonly role: 'user' | 'assistant' }) => readonly JsonObject[]
 }
 
-type Growing = { readonly role: Turn['role']; readonly results: JsonObject[]; readonly rest: JsonObject[] }
+type TurnDraft = { readonly role: AlternatingTurn['role']; readonly results: JsonObject[]; readonly rest: JsonObject[] }
 
 /**
  * Neighbours of one role become one turn, and the results of a turn's calls stand first in the next; system messages are
  * somebody else's. A message without content makes no turn.
  */
-export const alternating = (messages: readonly Message[], { result, content }: Writers): Turn[] => {
-  const turns: Growing[] = []
-  const turn = (role: Growing['role']): Growing => {
+export const alternatingTurns = (messages: readonly Message[], { result, content }: Writers): AlternatingTurn[] => {
+  const turns: TurnDraft[] = []
+  const turn = (role: TurnDraft['role']): TurnDraft => {
     const last = turns.at(-1)
     if (last?.role === role) return last
     const next = { role, results: [], rest: [] }
@@ -46,7 +46,7 @@ export const alternating = (messages: readonly Message[], { result, content }: W
 }
 
 /** A final assistant turn is continued by the model; white space at its end is refused. */
-export const trimmed = (turns: readonly Turn[]): readonly Turn[] => {
+export const trimFinalTurn = (turns: readonly AlternatingTurn[]): readonly AlternatingTurn[] => {
   const last = turns.at(-1)
   const block = last?.content.at(-1)
   if (last?.role !== 'assistant' || typeof block?.text !== 'string') return turns
@@ -55,25 +55,25 @@ export const trimmed = (turns: readonly Turn[]): readonly Turn[] => {
 }
 
 /** System messages apart, and the turns. */
-export type Conversation = { readonly system: readonly JsonObject[]; readonly turns: readonly Turn[] }
+export type SystemAndTurns = { readonly system: readonly JsonObject[]; readonly turns: readonly AlternatingTurn[] }
 
 /** Said in the client's place where a conversation begins with the assistant. */
 export const GREETING = 'Hello.'
 
 /** A conversation in which the user speaks first, for formats that refuse any other. */
-export const begunByUser = (
+export const startWithUser = (
   messages: readonly Message[],
-  { system, turns }: Conversation,
+  { system, turns }: SystemAndTurns,
   greeting: JsonObject,
   losses: Losses,
-): Conversation => {
+): SystemAndTurns => {
   const [first] = turns
   if (!first) {
     // A prompt of system messages alone: the last of them is what the model shall answer, with what marks it.
     const last = system.findLastIndex(({ text }) => text !== undefined)
     const from = messages.findLast(({ role }) => role === 'system')
     if (last === -1 || !from) return { system, turns }
-    losses.lose(roleAt(from))
+    losses.lose(rolePath(from))
     return { system: system.slice(0, last), turns: [{ role: 'user', content: system.slice(last) }] }
   }
   if (first.role === 'user') return { system, turns }

@@ -6,19 +6,19 @@
 import { isList, isObject, type Json } from '../../core/json.ts'
 
 /** Says whether a value is as it has to be. Absent and null always are. */
-export type Shape = (value: Json | undefined) => boolean
+export type TypeCheck = (value: Json | undefined) => boolean
 
 const absent = (value: Json | undefined): value is null | undefined => value === undefined || value === null
 
-export const aText: Shape = (value) => typeof value === 'string' || absent(value)
-export const aFlag: Shape = (value) => typeof value === 'boolean' || absent(value)
-export const aNumber: Shape = (value) => typeof value === 'number' || absent(value)
+export const optionalString: TypeCheck = (value) => typeof value === 'string' || absent(value)
+export const optionalBoolean: TypeCheck = (value) => typeof value === 'boolean' || absent(value)
+export const optionalNumber: TypeCheck = (value) => typeof value === 'number' || absent(value)
 
 /** It has to be there: what has no name cannot be called. */
-export const aName: Shape = (value) => typeof value === 'string' && value !== ''
+export const nonEmptyString: TypeCheck = (value) => typeof value === 'string' && value !== ''
 
 /** An object whose members, of these, fit. */
-export const anObject = (members: { readonly [name: string]: Shape } = {}): Shape => {
+export const optionalObject = (members: { readonly [name: string]: TypeCheck } = {}): TypeCheck => {
   const shapes = Object.entries(members)
   return (value) => {
     if (absent(value)) return true
@@ -29,17 +29,17 @@ export const anObject = (members: { readonly [name: string]: Shape } = {}): Shap
 }
 
 /** An object whose `type` says which members it has; those of a type nobody here knows may be anything. */
-export const byType = (types: { readonly [type: string]: Shape }): Shape => {
+export const byType = (types: { readonly [type: string]: TypeCheck }): TypeCheck => {
   const known = new Map(Object.entries(types))
   return (value) => {
     if (absent(value)) return true
-    if (!isObject(value) || !aText(value.type)) return false
+    if (!isObject(value) || !optionalString(value.type)) return false
     return known.get(typeof value.type === 'string' ? value.type : '')?.(value) ?? true
   }
 }
 
-export const aList =
-  (each: Shape): Shape =>
+export const optionalList =
+  (each: TypeCheck): TypeCheck =>
   (value) => {
     if (absent(value)) return true
     if (!isList(value)) return false
@@ -47,10 +47,10 @@ export const aList =
     return true
   }
 
-export const either =
-  (one: Shape, other: Shape): Shape =>
+export const anyOf =
+  (one: TypeCheck, other: TypeCheck): TypeCheck =>
   (value) =>
     one(value) || other(value)
 
 /** A call's arguments: text, or the object itself. Never a list or a number: no function has those for arguments. */
-export const someArguments: Shape = either(aText, anObject())
+export const optionalArguments: TypeCheck = anyOf(optionalString, optionalObject())

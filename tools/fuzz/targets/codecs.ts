@@ -9,7 +9,7 @@ import { chain, run, type Stage } from '../../../src/core/stage.ts'
 import { loadProviders } from '../../../src/edge/catalogue/load-providers.ts'
 import { wireOf } from '../../../src/gateway/chat/client-stream.ts'
 import { readerFor } from '../../../src/gateway/upstream/answer-reader.ts'
-import { inDialect, maskSecrets } from '../../../src/protocols/errors/classify.ts'
+import { applyErrorTable, maskSecrets } from '../../../src/protocols/errors/classify.ts'
 import { sse, sseFrames } from '../../../src/protocols/framing/sse.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../../src/protocols/index.ts'
 import { answering, asking } from '../../../test/support/asked.ts'
@@ -234,7 +234,7 @@ const errors: Target = {
       for (const status of STATUSES)
         for (const look of [NO_HEADERS, headers]) {
           const failure = protocol.decodeFailure(status, body, look)
-          for (const one of [failure, ...tables.map((table) => inDialect(failure, table, look))]) {
+          for (const one of [failure, ...tables.map((table) => applyErrorTable(failure, table, look))]) {
             assert.ok(Object.hasOwn(KINDS, one.kind), one.kind)
             assert.notEqual(one.message.trim(), '')
             // What looks like a key is taken out once and for all: nothing is left to take.

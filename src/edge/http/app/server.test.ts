@@ -8,7 +8,7 @@ import { until } from '../../../../test/support/upstream.ts'
 import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import { isObject, type JsonObject, object } from '../../../core/json.ts'
 import { type Settings, settingsSchema } from '../../../core/settings.ts'
-import { RETRY_WORDS } from '../../../protocols/errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../../protocols/errors/openai-error.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 import { type Server, type ServerOptions, startServer } from './server.ts'
 import type { RefusedRequest } from './server-context.ts'
@@ -168,7 +168,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(typeof error(answer).message, 'string')
       assert.equal(error(answer).request_id, answer.headers.get('x-request-id'))
       assert.match(answer.headers.get('x-request-id') ?? '', /^req_[a-z]+$/)
-      if (answer.headers.get('x-should-retry') === 'false') assert.doesNotMatch(answer.body, RETRY_WORDS)
+      if (answer.headers.get('x-should-retry') === 'false') assert.doesNotMatch(answer.body, RETRY_TRIGGERS)
     }
 
     test('http: keys in a path appear neither in reports nor in errors', async (t) => {
@@ -1120,7 +1120,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(answer.headers.get('request-id'), told.request_id)
         assert.equal(answer.headers.get('x-request-id'), told.request_id)
         assert.equal(answer.headers.get('x-should-retry'), 'false')
-        assert.doesNotMatch(answer.body, RETRY_WORDS)
+        assert.doesNotMatch(answer.body, RETRY_TRIGGERS)
         assert.equal(calls.length, 0)
       })
 

@@ -2,7 +2,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { derivedCallId } from '../shared/helpers.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import { byType, nonEmptyString, optionalArguments, optionalObject, optionalString } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'

@@ -1,9 +1,9 @@
 /** A client's conversation in the middle's words. */
 import type { Extra, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
-import { type Problems, type RequestFields, requestFields } from '../shared/helpers.ts'
 import { toBase64 } from '../shared/media.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
+import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
 import { signedIn } from './signatures.ts'
 

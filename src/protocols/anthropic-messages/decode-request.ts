@@ -11,8 +11,9 @@ import type {
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { isStrict } from '../shared/claude-schema.ts'
-import { DEFAULT_EFFORT, type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
+import { DEFAULT_EFFORT } from '../shared/effort.ts'
 import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 

@@ -1,7 +1,7 @@
 /** How an answer ends, and what it cost: both directions. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
-import { tokenCount as count } from '../shared/helpers.ts'
+import { tokenCount as count } from '../shared/numbers.ts'
 
 /** Theirs to ours. What is not here is a new word, and an ordinary end. */
 const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([

@@ -2,7 +2,7 @@
  * Ids and names this format does not take are replaced by ones it does. Each replacement is a function of the original
  * alone: a call and its result get the same one, in this turn and in every later one, without any state.
  */
-import { digest } from '../shared/helpers.ts'
+import { digest } from '../shared/call-ids.ts'
 
 const ID = /^[a-zA-Z0-9_-]+$/
 const NAME = /^[a-zA-Z0-9_-]{1,128}$/

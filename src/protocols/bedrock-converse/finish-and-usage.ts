@@ -1,7 +1,7 @@
 /** How an answer ends, and what it cost. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
-import { tokenCount as count } from '../shared/helpers.ts'
+import { tokenCount as count } from '../shared/numbers.ts'
 
 const KIND_OF: { readonly [reason: string]: FinishKind } = {
   end_turn: 'stop',

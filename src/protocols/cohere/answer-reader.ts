@@ -5,7 +5,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
-import { derivedCallId } from '../shared/helpers.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
 import { citationsOf, isOfText } from './citations.ts'
 import { decodeUsage, endingOf } from './finish-and-usage.ts'
 import { logprobsOf } from './logprobs.ts'

@@ -2,7 +2,7 @@
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
-import { tokenCount as count } from '../shared/helpers.ts'
+import { tokenCount as count } from '../shared/numbers.ts'
 
 const KIND_OF: { readonly [reason: string]: FinishKind } = {
   COMPLETE: 'stop',

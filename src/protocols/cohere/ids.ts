@@ -1,5 +1,5 @@
 /** Names this format does not take are replaced by ones it does: a function of the original alone, so it needs no state. */
-import { digest } from '../shared/helpers.ts'
+import { digest } from '../shared/call-ids.ts'
 
 const LONGEST = 64
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,63}$/

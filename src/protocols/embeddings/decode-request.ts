@@ -4,7 +4,13 @@ import type { Setting } from '../../core/chat.ts'
 import type { EmbeddingInput, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject } from '../../core/json.ts'
-import { describeValue, type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
+import {
+  describeValue,
+  type Problems,
+  type RequestFields,
+  requestedModel,
+  requestFields,
+} from '../shared/request-fields.ts'
 
 export const decodeRequest = (body: JsonObject): Outcome<EmbeddingsRequest> => {
   const problems: Problems = {}

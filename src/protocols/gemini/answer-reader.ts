@@ -5,8 +5,9 @@
 import type { ChatEvent, Output } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import { derivedCallId, unixSeconds } from '../shared/helpers.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
 import { standardBase64 } from '../shared/media.ts'
+import { unixSeconds } from '../shared/numbers.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import {
   optionalArguments,

@@ -1,7 +1,7 @@
 /** The conversation as this format wants it: system apart, then user and model in turn. */
 import type { Message, Part, Reasoning, ReasoningSignature } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
-import { append } from '../shared/helpers.ts'
+import { append } from '../shared/append.ts'
 import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
 import { detectMediaType, inlineDataUrl, mediaTypeOf, standardBase64 } from '../shared/media.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'

@@ -2,7 +2,7 @@
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
-import { tokenCount as count } from '../shared/helpers.ts'
+import { tokenCount as count } from '../shared/numbers.ts'
 
 /** Their numbers for it, which some clients ask to be told by (`$alt=json;enum-encoding=int`). */
 const NUMBERED = [

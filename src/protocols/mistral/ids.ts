@@ -1,5 +1,5 @@
 /** Ids this format does not take are replaced by ones it does: a function of the original alone, so it needs no state. */
-import { digest } from '../shared/helpers.ts'
+import { digest } from '../shared/call-ids.ts'
 
 const ID = /^[a-zA-Z0-9]{9}$/
 

@@ -2,7 +2,8 @@
 import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { tokenCount as count, derivedCallId, unixSeconds } from '../shared/helpers.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
+import { tokenCount as count, unixSeconds } from '../shared/numbers.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import {
   optionalArguments,

@@ -2,7 +2,8 @@ import type { AnswerBlock, Block, ChatAnswer, ChatEvent, Citation, Finish, Reaso
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { append, derivedCallId } from '../shared/helpers.ts'
+import { append } from '../shared/append.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
 import {
   decodeCitation,
   decodeUsage,

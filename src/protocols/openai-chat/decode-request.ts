@@ -15,20 +15,20 @@ import type {
 } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
+import { append } from '../shared/append.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
 import { mediaSourceOf } from '../shared/data-url.ts'
+import { DEFAULT_EFFORT } from '../shared/effort.ts'
+import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { plainTextMessage } from '../shared/plain-message.ts'
+import { detailsOf, readDetails } from '../shared/reasoning-members.ts'
 import {
-  append,
-  DEFAULT_EFFORT,
-  derivedCallId,
   describeValue,
   type Problems,
   type RequestFields,
   requestedModel,
   requestFields,
-} from '../shared/helpers.ts'
-import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
-import { plainTextMessage } from '../shared/plain-message.ts'
-import { detailsOf, readDetails } from '../shared/reasoning-members.ts'
+} from '../shared/request-fields.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 
 /** What is wrong, and what was read but has no place of its own in our words. */

@@ -4,7 +4,8 @@ import { isObject, type Json, type JsonObject, list, number, object, readJson, t
 import type { Frame, RepeatMatch, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
-import { append, derivedCallId } from '../shared/helpers.ts'
+import { append } from '../shared/append.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
 import {
   decodeCitation,
   decodeUsage,

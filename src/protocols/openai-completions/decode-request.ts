@@ -6,7 +6,7 @@
 import type { ChatRequest, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
-import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/helpers.ts'
+import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
 
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}

@@ -2,7 +2,8 @@ import type { Block, ChatEvent, Citation, Finish, Usage } from '../../core/chat.
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { derivedCallId, tokenCount } from '../shared/helpers.ts'
+import { derivedCallId } from '../shared/call-ids.ts'
+import { tokenCount } from '../shared/numbers.ts'
 import { outputOfItem } from '../shared/output-media.ts'
 import { joinNames } from '../shared/tool-names.ts'
 import {

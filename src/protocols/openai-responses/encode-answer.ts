@@ -4,7 +4,7 @@ import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.
 import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeOpenaiFailure, isRetryableByClient } from '../errors/openai-error.ts'
-import { shortId } from '../shared/helpers.ts'
+import { shortId } from '../shared/call-ids.ts'
 import { encodeImageCalls, type ForeignBlock, isTranscript, reportLost } from '../shared/output-media.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { type QualifiedTool, SEARCH_CALL, toolNames } from '../shared/tool-names.ts'

@@ -1,13 +1,19 @@
-/** A thinking budget as an effort, for formats that have no budget. */
+/** Reasoning efforts in requests, and an effort in place of a thinking budget. */
 import type { ChatRequest, Effort } from '../../core/chat.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
 
-/** The effort a budget in tokens stands for. No vendor has published such a table. */
+/**
+ * The value that selects the model's default effort (Groq), so it needs no setting. Other vendor-specific efforts pass
+ * through within one format and are reported as lost in another.
+ */
+export const DEFAULT_EFFORT = 'default'
+
+/** The effort that approximates a budget in tokens. No vendor publishes such a table. */
 const effortOf = (tokens: number): Effort => (tokens < 4_096 ? 'low' : tokens < 16_384 ? 'medium' : 'high')
 
 /**
- * The request with an effort in place of its budget, for a model known to reason: others refuse an effort. An effort of
- * the client's own stays, and a budget of 0 too, since reasoning cannot be switched off for every model.
+ * Replaces a thinking budget by an effort, only for models known to reason; others reject an effort. An explicit effort
+ * wins. A budget of 0 is kept, since not every model can switch reasoning off.
  */
 export const withEffort = (request: ChatRequest, { reasons }: Pick<EncodeTarget, 'reasons'>): ChatRequest => {
   const { thinkingBudget, ...settings } = request.settings

@@ -3,7 +3,7 @@ import type { ChatEvent, Citation, Finish, FinishKind, Usage } from '../../core/
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { tokenCount as count } from './helpers.ts'
+import { tokenCount as count } from './numbers.ts'
 
 /** Reasons in lower case, foreign ones included: Together says `eos`, proxies pass on Gemini's and Anthropic's. */
 const FINISHES: ReadonlyMap<string, FinishKind> = new Map([

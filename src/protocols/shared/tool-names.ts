@@ -9,7 +9,7 @@
 import type { ChatEvent, ChatRequest } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { Stage } from '../../core/stage.ts'
-import { digest } from './helpers.ts'
+import { digest } from './call-ids.ts'
 
 const NAME = /^[a-zA-Z0-9_-]{1,64}$/
 

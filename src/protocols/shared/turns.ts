@@ -1,7 +1,7 @@
 /** The conversation as turns of user and model, for formats that want them to alternate. */
 import type { Message } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { append } from './helpers.ts'
+import { append } from './append.ts'
 import { type Losses, rolePath } from './losses.ts'
 
 export type AlternatingTurn = { readonly role: 'user' | 'assistant'; readonly content: readonly JsonObject[] }

@@ -3,33 +3,11 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Json, parseJson } from '../../core/json.ts'
 import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
-import { derivedCallId, describeValue, digest, type Problems, requestFields, shortId } from './helpers.ts'
-
-test('shortId: itself, or a digest that fits', () => {
-  assert.equal(shortId('call_1'), 'call_1')
-  assert.equal(shortId('x'.repeat(64)), 'x'.repeat(64))
-  const long = 'x'.repeat(900)
-  assert.match(shortId(long), /^call_[0-9a-z]{40}$/)
-  assert.equal(shortId('x'.repeat(41), 40).length, 40)
-  assert.equal(shortId(long), shortId(long))
-  assert.notEqual(shortId(long), shortId(`${long}y`))
-})
-
-test('digest: no two alike among many that hardly differ', () => {
-  const made = new Set(Array.from({ length: 20_000 }, (_, index) => digest(`call_${index}`)))
-  assert.equal(made.size, 20_000)
-  for (const each of made) assert.match(each, /^[0-9a-z]{40}$/)
-})
-
-test('madeId: from its parts, which do not run into each other', () => {
-  assert.match(derivedCallId('a', 1), /^call_[0-9a-z]{24}$/)
-  assert.equal(derivedCallId('a', 1), derivedCallId('a', 1))
-  assert.notEqual(derivedCallId('a', 'bc'), derivedCallId('ab', 'c'))
-})
+import { describeValue, type Problems, requestFields } from './request-fields.ts'
 
 const read = (value: string, look: (fields: ReturnType<typeof requestFields>) => unknown) => {
   const problems: Problems = {}
-  // Written here as an object.
+  // The test data are objects.
   const fields = requestFields(parseJson(value) as { [member: string]: Json }, 'at', problems)
   return { value: look(fields), problem: problems.first?.message, param: problems.first?.param, fields }
 }
@@ -54,7 +32,7 @@ const numbers: readonly (readonly [
   ['{"n":12345678901234567890}', { least: 1, whole: true }, 12345678901234567000],
 ]
 for (const [value, limits, expected, problem] of numbers)
-  test(`fields: number in ${value} ${JSON.stringify(limits)}`, () => {
+  test(`request fields: number in ${value} ${JSON.stringify(limits)}`, () => {
     const result = read(value, (fields) => fields.number('n', limits))
     assert.equal(result.value, expected)
     if (problem) assert.match(result.problem ?? '', problem)
@@ -62,7 +40,7 @@ for (const [value, limits, expected, problem] of numbers)
     if (problem) assert.equal(result.param, 'at.n')
   })
 
-test('fields: what nobody read is left over', () => {
+test('request fields: unread members are returned', () => {
   const { fields } = read('{"a":1,"b":null,"c":{"d":2},"__proto__":3}', (fields) => fields.any('a'))
   assert.deepEqual(
     fields.unread((name) => name === 'c'),
@@ -74,12 +52,12 @@ test('fields: what nobody read is left over', () => {
   assert.equal(read('{}', (fields) => fields.any('constructor')).value, undefined)
 })
 
-test('found: never a word or number by which clients repeat', () => {
+test('describeValue: no text that makes clients retry', () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.jsonValue(), fc.constantFrom(429, 500, 503, '500', 'rate limit', 'overloaded')),
       (value) => {
-        // What fast-check calls a JSON value is one.
+        // fast-check types JSON values as unknown.
         assert.doesNotMatch(describeValue(value as Json), RETRY_TRIGGERS)
       },
     ),

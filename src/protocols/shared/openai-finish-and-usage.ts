@@ -40,7 +40,7 @@ type AnswerContent = { readonly calls: boolean; readonly refused: boolean }
  */
 export const finishEvent = (raw: string | null, { calls, refused }: AnswerContent): ChatEvent => {
   const said = raw === null ? 'stop' : (FINISHES.get(raw.toLowerCase()) ?? 'stop')
-  if (said === 'malformed') return failureEvent(fail('malformed', 'The model wrote a function call that is none.'))
+  if (said === 'malformed') return failureEvent(fail('malformed', 'The model returned a malformed function call.'))
   if (said === 'error') return failureEvent(fail('error_in_stream', 'The provider ended the answer with an error.'))
   return { type: 'finish', finish: { kind: kindOf(said, { calls, refused }), raw } satisfies Finish }
 }

@@ -83,11 +83,11 @@ export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
   )
   const called = new Map<string, QualifiedTool>()
   const made = new Map<string, string>()
-  const make = (wished: string, of: QualifiedTool): string => {
+  const make = (preferred: string, of: QualifiedTool): string => {
     const key = JSON.stringify(of)
     const known = made.get(key)
     if (known !== undefined) return known
-    const name = taken.has(wished) ? `${wished}_${digest(key)}` : wished
+    const name = taken.has(preferred) ? `${preferred}_${digest(key)}` : preferred
     taken.add(name)
     made.set(key, name)
     called.set(name, of)

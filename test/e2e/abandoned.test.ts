@@ -1,4 +1,4 @@
-/** Clients that leave, at every moment of a call: their upstream calls end with them, and nothing of them is left. */
+/** Clients that disconnect at each phase of a call: their upstream calls are aborted, and no resources remain. */
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
@@ -9,25 +9,25 @@ import { ask, bodyFor, callsOf, rawRequest, sleep, stage } from './support/stage
 
 const PATH = '/v1/chat/completions'
 
-/** A moment of a call: what is sent, and what has to have come back before the client leaves. */
+/** A phase of a call: what is sent, and what must have been received before the client leaves. */
 type Phase = {
   readonly name: string
   readonly model: string
   readonly stream: boolean
-  /** Share of the request that is sent. */
+  /** Fraction of the request that is sent. */
   readonly part: number
-  /** Leaves once this has come. */
+  /** Leaves after a match in the response. */
   readonly until?: RegExp
 }
 
 const PHASES: readonly Phase[] = [
-  { name: 'in the middle of its head', model: 'm', stream: true, part: 0.2 },
-  { name: 'in the middle of its body', model: 'm', stream: true, part: 0.9 },
-  { name: 'as soon as it has asked', model: 'm', stream: true, part: 1 },
+  { name: 'in mid-header', model: 'm', stream: true, part: 0.2 },
+  { name: 'in mid-body', model: 'm', stream: true, part: 0.9 },
+  { name: 'right after the request', model: 'm', stream: true, part: 1 },
   { name: 'while it waits for a stream', model: 'silent', stream: true, part: 1 },
   { name: 'while it waits for a whole answer', model: 'silent', stream: false, part: 1 },
   { name: 'while the gateway waits to try again', model: 'limited', stream: true, part: 1 },
-  { name: 'in the middle of a stream', model: 'm', stream: true, part: 1, until: /data: / },
+  { name: 'in mid-stream', model: 'm', stream: true, part: 1, until: /data: / },
 ]
 
 const CLIENTS = 2_000
@@ -41,7 +41,7 @@ describe('abandoned', () => {
       if (asked.model === 'limited')
         return refuse(asked, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
       if (!asked.stream) return say(asked, { text: 'hello' })
-      // Goes on until somebody leaves.
+      // Streams until the client leaves.
       return { do: 'stream', pieces: piecesOf(asked, { text: 'hello '.repeat(500) }), gap: 20 }
     })
     const gateway = await on.gateway({
@@ -73,13 +73,13 @@ describe('abandoned', () => {
     }
     await sleep(wait)
     const at = performance.now()
-    // Half of them politely.
+    // Half of them with FIN, half with RST.
     if (Math.random() < 0.5) socket.resetAndDestroy()
     else socket.destroy()
     return at
   }
 
-  test(`${CLIENTS} clients leave at every moment of a call, and nothing of them is left`, {
+  test(`${CLIENTS} clients leave at each phase of a call; no sockets, tasks or memory remain`, {
     skip: skipWithoutProc,
     timeout: 240_000,
   }, async (t) => {
@@ -107,7 +107,7 @@ describe('abandoned', () => {
         0,
         name,
       )
-    // That of the one who asks.
+    // The connection of the status request.
     assert.ok(
       (await settles(
         () => gauge(gateway, 'headgate_connections'),
@@ -129,7 +129,7 @@ describe('abandoned', () => {
     assert.equal((await gateway.told()).filter(({ event }) => event === 'error').length, 0)
   })
 
-  test('a thousand disconnects: how soon each upstream call ends', { timeout: 120_000 }, async (t) => {
+  test('a thousand disconnects: each upstream call ends promptly', { timeout: 120_000 }, async (t) => {
     const { upstream, gateway } = await begin()
     const lags: number[] = []
     const streaming = PHASES.at(-1)
@@ -140,7 +140,7 @@ describe('abandoned', () => {
       await Promise.all(
         Array.from({ length: 20 }, async (_, one) => {
           const id = `d${at + one}`
-          // A whole answer is waited for: by then it has been asked upstream, which the 300 ms leave time for.
+          // A whole answer must have reached the upstream first; 300 ms leave time for that.
           const left = await leave(gateway.url, one % 4 === 0 ? waiting : streaming, id, one % 4 === 0 ? 300 : 5)
           const ended = async () => (byId(id)?.endedAt === undefined ? 0 : 1)
           await settles(ended, (is) => is === 1, 10_000)
@@ -154,7 +154,7 @@ describe('abandoned', () => {
     t.diagnostic(
       `upstream calls ended after a disconnect: p50 ${share(0.5)} ms, p99 ${share(0.99)} ms, most ${share(0.999)} ms of ${lags.length}`,
     )
-    // The promise is 100 ms; a busy machine is given more, and what is never ended would be found above.
+    // The documented bound is 100 ms. A busy machine gets more; a call that never ends would fail above.
     assert.ok(Number(share(0.5)) < 500, share(0.5))
   })
 })

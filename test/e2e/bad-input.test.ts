@@ -1,6 +1,7 @@
 /**
- * What clients send that is wrong, or odd: a clear refusal in the style's own shape, nothing sent upstream, the process
- * unharmed. What is only unusual goes through byte for byte. And no credential comes out anywhere.
+ * Invalid and unusual client requests. Invalid ones get a clear error in the shape of their style, and no upstream
+ * call; the process stays up. Unusual but valid ones pass unchanged, byte for byte. No response or log contains
+ * credentials.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -12,7 +13,7 @@ import { ask, bodyFor, callsOf, PATHS, rawClient, STYLES, type Style, stage } fr
 
 const LIMIT = 200_000
 
-/** A response as bytes, taken apart. */
+/** Parses a raw response. */
 const parse = (text: string) => {
   const [head = '', ...rest] = text.split('\r\n\r\n')
   const status = Number(head.split(' ')[1])
@@ -31,20 +32,20 @@ type Sent = {
   readonly code: string
   readonly param?: string
   readonly says?: RegExp
-  /** The JSON members of an otherwise good request, or the whole body. */
+  /** Members added to an otherwise valid request, or the whole body. */
   readonly more?: Readonly<Partial<Record<Style, object>>> | object
   readonly body?: (style: Style) => string | Buffer
   readonly method?: string
   readonly path?: string
-  /** Added to, or in place of, what is sent otherwise. */
+  /** Headers added to, or replacing, the default ones. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Header lines as they are. */
+  /** Raw header lines. */
   readonly lines?: string
 }
 
 const good = (style: Style, more: object = {}) => JSON.stringify(bodyFor(style, 'good/m', false, more))
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
-/** A good request with something put in front of its members, as text. */
+/** A valid request with additional text before its members. */
 const withText = (text: string) => (style: Style) => `{${text},${good(style).slice(1)}`
 
 const SENT: readonly Sent[] = [
@@ -57,7 +58,7 @@ const SENT: readonly Sent[] = [
   { name: 'a text', body: () => '"hello"', status: 400, code: 'invalid_json', says: /object/ },
   { name: 'null', body: () => 'null', status: 400, code: 'invalid_json' },
   {
-    name: 'bytes that are no UTF-8',
+    name: 'invalid UTF-8',
     body: (style) => Buffer.concat([Buffer.from(good(style).slice(0, -2)), Buffer.from([0xc3, 0x28, 0x22, 0x7d])]),
     status: 400,
     code: 'invalid_json',
@@ -79,8 +80,8 @@ const SENT: readonly Sent[] = [
   },
   { name: 'no model', more: { model: undefined }, status: 400, code: 'missing_required_parameter', param: 'model' },
   { name: 'an empty model', more: { model: '' }, status: 400, code: 'missing_required_parameter', param: 'model' },
-  { name: 'a model that is a number', more: { model: 5 }, status: 400, code: 'invalid_value', param: 'model' },
-  { name: 'a stream that is a text', more: { stream: 'yes' }, status: 400, code: 'invalid_value', param: 'stream' },
+  { name: 'a numeric model', more: { model: 5 }, status: 400, code: 'invalid_value', param: 'model' },
+  { name: 'a string as stream', more: { stream: 'yes' }, status: 400, code: 'invalid_value', param: 'stream' },
   {
     name: 'two models',
     body: withText('"model":"good/other"'),
@@ -97,30 +98,30 @@ const SENT: readonly Sent[] = [
     param: 'model',
   },
   {
-    name: 'a number nobody can mean',
+    name: 'an absurd number',
     body: withText('"max_tokens":1e400'),
     status: 400,
     code: 'invalid_value',
     param: 'max_tokens',
   },
   {
-    name: 'such a number further in',
+    name: 'an absurd number in a nested value',
     body: withText('"metadata":{"a":[1,-1e999]}'),
     status: 400,
     code: 'invalid_value',
   },
   {
-    name: 'too deep',
+    name: 'nested too deeply',
     body: withText(`"metadata":{"a":${nested(70)}}`),
     status: 400,
     code: 'invalid_value',
     says: /64 levels/,
   },
-  { name: 'much too deep', body: withText(`"x":${nested(5_000)}`), status: 400, code: 'invalid_value' },
-  { name: 'absurdly deep', body: () => '['.repeat(90_000), status: 400, code: 'invalid_json' },
+  { name: 'nested far too deeply', body: withText(`"x":${nested(5_000)}`), status: 400, code: 'invalid_value' },
+  { name: 'nested absurdly deeply', body: () => '['.repeat(90_000), status: 400, code: 'invalid_json' },
   { name: 'too large', more: { user: 'x'.repeat(LIMIT) }, status: 413, code: 'request_too_large' },
   {
-    name: 'a stated length too large',
+    name: 'a content-length that is too large',
     headers: { 'content-length': String(LIMIT * 50) },
     status: 413,
     code: 'request_too_large',
@@ -146,19 +147,19 @@ const SENT: readonly Sent[] = [
     code: 'unsupported_media_type',
   },
   {
-    name: 'plain text, as a web page may send',
+    name: 'text/plain, which a web page may send',
     headers: { 'content-type': 'text/plain' },
     status: 415,
     code: 'unsupported_media_type',
   },
   {
-    name: 'another alphabet',
+    name: 'another charset',
     headers: { 'content-type': 'application/json; charset=utf-16' },
     status: 415,
     code: 'unsupported_media_type',
   },
-  { name: 'another method', method: 'GET', status: 405, code: 'method_not_allowed' },
-  { name: 'yet another method', method: 'DELETE', status: 405, code: 'method_not_allowed' },
+  { name: 'an unsupported method', method: 'GET', status: 405, code: 'method_not_allowed' },
+  { name: 'another unsupported method', method: 'DELETE', status: 405, code: 'method_not_allowed' },
   {
     name: 'an unknown path',
     path: '/v1/chat/completionz',
@@ -166,9 +167,14 @@ const SENT: readonly Sent[] = [
     code: 'unknown_url',
     says: /POST \/v1\/chat\/completions/,
   },
-  { name: 'a path upwards', path: '/v1/../v1/chat/completions', status: 404, code: 'unknown_url' },
+  { name: 'a path with ..', path: '/v1/../v1/chat/completions', status: 404, code: 'unknown_url' },
   { name: 'a path with two slashes', path: '//v1/chat/completions', status: 400, code: 'invalid_request' },
-  { name: 'a target with a host', path: 'http://127.0.0.1/v1/chat/completions', status: 400, code: 'invalid_request' },
+  {
+    name: 'an absolute request target',
+    path: 'http://127.0.0.1/v1/chat/completions',
+    status: 400,
+    code: 'invalid_request',
+  },
   { name: 'a foreign origin', headers: { origin: 'https://evil.example' }, status: 403, code: 'origin_not_allowed' },
   { name: 'the origin null', headers: { origin: 'null' }, status: 403, code: 'origin_not_allowed' },
   {
@@ -182,7 +188,7 @@ const SENT: readonly Sent[] = [
   { name: 'no host', headers: { host: '' }, status: 403, code: 'host_not_allowed' },
 ]
 
-/** What only one style can get wrong. */
+/** Errors that only one style can contain. */
 const STYLED: readonly (Sent & { readonly style: Style })[] = [
   {
     style: 'chat',
@@ -202,7 +208,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'chat',
-    name: 'messages that are a text',
+    name: 'messages as a string',
     more: { messages: 'hello' },
     status: 400,
     code: 'invalid_value',
@@ -210,7 +216,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'chat',
-    name: 'a message that is a text',
+    name: 'a message as a string',
     more: { messages: ['hello'] },
     status: 400,
     code: 'invalid_value',
@@ -234,7 +240,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'chat',
-    name: 'a content that is a number',
+    name: 'numeric content',
     more: { messages: [{ role: 'user', content: 5 }] },
     status: 400,
     code: 'invalid_value',
@@ -242,7 +248,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'chat',
-    name: 'tools that are an object',
+    name: 'tools as an object',
     more: { tools: {} },
     status: 400,
     code: 'invalid_value',
@@ -250,7 +256,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'chat',
-    name: 'a temperature that is a text',
+    name: 'a temperature as a string',
     more: { temperature: 'hot' },
     status: 400,
     code: 'invalid_value',
@@ -258,7 +264,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'responses',
-    name: 'an input that is a number',
+    name: 'numeric input',
     more: { input: 5 },
     status: 400,
     code: 'invalid_value',
@@ -266,7 +272,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'responses',
-    name: 'an item that is a text',
+    name: 'an item as a string',
     more: { input: ['x'] },
     status: 400,
     code: 'invalid_value',
@@ -274,7 +280,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'responses',
-    name: 'tools that are an object',
+    name: 'tools as an object',
     more: { tools: {} },
     status: 400,
     code: 'invalid_value',
@@ -282,7 +288,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
   {
     style: 'responses',
-    name: 'a temperature that is a text',
+    name: 'a temperature as a string',
     more: { temperature: 'hot' },
     status: 400,
     code: 'invalid_value',
@@ -290,7 +296,7 @@ const STYLED: readonly (Sent & { readonly style: Style })[] = [
   },
 ]
 
-describe('bad input: refused', { concurrency: 4 }, () => {
+describe('bad input: invalid requests are rejected', { concurrency: 4 }, () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
@@ -300,7 +306,7 @@ describe('bad input: refused', { concurrency: 4 }, () => {
       limit: { body: LIMIT },
       providers: {
         good: { baseUrl: `${upstream.url}/v1` },
-        // The same questions for one that has to be translated for.
+        // The same requests for an upstream that needs translation.
         other: { baseUrl: `${upstream.url}/v1`, styles: ['messages'] },
       },
     })
@@ -322,7 +328,7 @@ describe('bad input: refused', { concurrency: 4 }, () => {
         gateway.url,
         Buffer.concat([Buffer.from(head), method === 'POST' ? body : Buffer.alloc(0)]),
       )
-      await until('an answer', () => client.closed() || client.text().includes('}}'), 5_000)
+      await until('a response', () => client.closed() || client.text().includes('}}'), 5_000)
       client.socket.destroy()
       const answer = parse(client.text())
       assert.equal(answer.status, sent.status, client.text())
@@ -338,7 +344,7 @@ describe('bad input: refused', { concurrency: 4 }, () => {
       if (sent.status === 405) assert.equal(answer.headers.get('allow'), 'POST, OPTIONS')
     })
 
-  test('afterwards: nothing was sent upstream, and it serves as before', async () => {
+  test('afterwards nothing was sent upstream, and the gateway still serves', async () => {
     assert.equal(callsOf(upstream).length, 0)
     for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
     assert.equal(gateway.child.exitCode, null)
@@ -349,24 +355,24 @@ describe('bad input: refused', { concurrency: 4 }, () => {
   })
 })
 
-// ── Unusual, and passed on as it is ──────────────────────────────────────────────────────────────────────────────
+// ── Unusual but valid: passed on unchanged ───────────────────────────────────────────────────────────────────────
 
 const EXACT: readonly (readonly [string, string])[] = [
   ['an integer beyond 2^53', '"seed":9007199254740993'],
-  ['one of 30 digits', '"x_id":123456789012345678901234567890'],
+  ['an integer of 30 digits', '"x_id":123456789012345678901234567890'],
   ['a decimal with trailing zeros', '"temperature":0.70'],
   ['an exponent', '"x_e":1E+2'],
   ['minus zero', '"x_z":-0.0'],
   ['an unknown member', '"x_unknown":{"a":[1,{"b":null}],"":"empty name"}'],
-  ['a member twice that decides nothing', '"x_twice":1,"x_twice":2'],
+  ['a duplicate of an insignificant member', '"x_twice":1,"x_twice":2'],
   ['escapes', '"x_esc":"\\u00e9\\/\\ud83d\\ude00 \\u2028"'],
-  ['a lone half of a pair', '"x_half":"\\ud83d"'],
-  ['names that are dangerous elsewhere', '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}'],
+  ['a lone surrogate', '"x_half":"\\ud83d"'],
+  ['prototype member names', '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}'],
   ['white space', '"x_ws" :  [ 1 ,\n\t2 ]'],
-  ['64 levels less one', `"x_deep":${nested(62)}`],
+  ['63 levels of nesting', `"x_deep":${nested(62)}`],
 ]
 
-describe('bad input: only unusual', { concurrency: 4 }, () => {
+describe('bad input: unusual but valid requests pass unchanged', { concurrency: 4 }, () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
@@ -389,14 +395,14 @@ describe('bad input: only unusual', { concurrency: 4 }, () => {
         assert.ok(call.body.includes(text), `${text} in ${call.body}`)
         assert.equal(JSON.parse(call.body).model, 'm')
       })
-  test('a model’s name cannot reach a prototype', async () => {
+  test('a model name cannot address a prototype member', async () => {
     for (const model of ['constructor', '__proto__', 'toString', 'hasOwnProperty', '__proto__/x'])
       for (const style of STYLES) {
         const answer = await ask(gateway, style, model, false)
         assert.deepEqual([answer.status, answer.json().error.code], [404, 'model_not_found'], model)
       }
   })
-  test('text in every alphabet arrives as it was written', async () => {
+  test('text in any script arrives unchanged', async () => {
     const text = 'naïve 東京 🦊\u2028\u0000end'
     for (const style of STYLES) {
       const content = style === 'chat' ? { messages: [{ role: 'user', content: text }] } : { input: text }
@@ -407,7 +413,7 @@ describe('bad input: only unusual', { concurrency: 4 }, () => {
   })
 })
 
-// ── No credential comes out ──────────────────────────────────────────────────────────────────────────────────────
+// ── No output contains credentials ───────────────────────────────────────────────────────────────────────────────
 
 describe('bad input: secrets', () => {
   const on = stage()
@@ -418,7 +424,7 @@ describe('bad input: secrets', () => {
   const CANARY = /canary/i
   const keys = (name: string) => ['one', 'two'].map((which) => `sk-canary-${name}-${which}-0a1b2c3d4e5f`)
 
-  // What ends a key ends it for one case only.
+  // A key is disabled for its own case only.
   const KINDS = ['own', 'translated'] as const
   const ENDING = ['402', '403', '401']
   const cases = STYLES.flatMap((style) =>
@@ -427,7 +433,7 @@ describe('bad input: secrets', () => {
     ),
   )
 
-  /** An upstream that repeats the key it was given wherever it can. */
+  /** An upstream that echoes its key wherever possible. */
   const parrot = (asked: Asked) => {
     const quoted = `You sent the key ${asked.key}. Bearer ${asked.key} was refused; see authorization: Bearer ${asked.key}`
     const headers = {
@@ -492,7 +498,7 @@ describe('bad input: secrets', () => {
   const authorization = { authorization: 'Bearer canary-client-key-0123456789' }
 
   for (const { style, kind, stream, name } of cases)
-    test(`whatever the upstream says: ${style} to ${kind}${stream ? ', streamed' : ''}`, async () => {
+    test(`an upstream that echoes its key: ${style} to ${kind}${stream ? ', streamed' : ''}`, async () => {
       const models = ['fine', '400', '404', '422', '429', '500', '503', 'html', 'inside', 'redirect'].map(
         (model) => `${name}/${model}`,
       )
@@ -508,7 +514,7 @@ describe('bad input: secrets', () => {
           body: JSON.stringify(bodyFor(style, model, stream)),
         })
     })
-  test('whatever else is asked', async () => {
+  test('other endpoints and rejected requests', async () => {
     for (const path of [
       '/health',
       '/health/live',
@@ -525,7 +531,7 @@ describe('bad input: secrets', () => {
     await hear('/v1/models', { headers: { authorization: 'Bearer canary-wrong-key' } })
     await hear(PATHS.chat, { method: 'POST', headers: authorization, body: '{"model": "own/fine", "messages": [}' })
   })
-  test('nothing of it holds a key, a token or a cookie', async () => {
+  test('no response or log line contains a key, token or cookie', async () => {
     assert.ok(heard.length > 100)
     for (const text of heard) assert.doesNotMatch(text, CANARY)
     for (const text of heard.filter((one) => one.startsWith('/v1/')))
@@ -533,7 +539,7 @@ describe('bad input: secrets', () => {
     await gateway.told()
     assert.doesNotMatch(gateway.output(), CANARY)
   })
-  test('each key went to its own provider only, and nothing of the client’s went along', () => {
+  test('each key reached only its own provider, without the client’s credentials', () => {
     assert.ok(callsOf(upstream).length > 100, String(callsOf(upstream).length))
     for (const { headers, key, body, path } of upstream.seen) {
       assert.match(key ?? '', /^sk-canary-(own|translated)-/)

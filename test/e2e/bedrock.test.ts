@@ -1,4 +1,6 @@
-/** The official OpenAI and Anthropic SDKs, as they are, over an upstream that speaks Bedrock's Converse and its binary streams. */
+/**
+ * The official OpenAI and Anthropic SDKs with an upstream that uses Bedrock's Converse format and its binary streams.
+ */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -34,7 +36,7 @@ const SECRET = { reasoningContent: { redactedContent: SEALED } }
 const blocksIn = ({ json }: Pick<Asked, 'json'>): JsonObject[] =>
   list(json.messages).flatMap((turn) => list(object(turn)?.content).filter(isObject))
 
-/** Thinks and calls for the weather of two cities; says what it was told once it has their results. */
+/** Reasons and calls for the weather of two cities; with both results, answers with their text. */
 const blocksFor = (asked: Asked): JsonObject[] => {
   const results = blocksIn(asked).flatMap(({ toolResult }) =>
     list(object(toolResult)?.content).flatMap((one) => object(one)?.text ?? []),
@@ -49,7 +51,7 @@ const blocksFor = (asked: Asked): JsonObject[] => {
 
 const reasonOf = (blocks: readonly JsonObject[]) => (blocks.some(({ toolUse }) => toolUse) ? 'tool_use' : 'end_turn')
 
-/** The pieces of an answer, as ConverseStream gives them: text and input a few letters at a time, padded. */
+/** The events of an answer as ConverseStream sends them: text and input in small pieces, with padding. */
 const piecesOf = (blocks: readonly JsonObject[]): Uint8Array[] => [
   event('messageStart', { role: 'assistant', p: 'abcdefgh' }),
   ...blocks.flatMap((block, contentBlockIndex) => {
@@ -101,7 +103,7 @@ const { upstream, gateway, speak, lastAsked } = await spokenWith(usual, MODEL, (
 const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
 const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
 
-/** What the upstream was asked last: where, how, with which key, valid by the published schema. */
+/** Checks the last upstream request: path, style, key, and validity by the published schema. */
 const assertAsked = (stream: boolean): Asked => {
   const asked = lastAsked()
   const { path, headers, json } = asked
@@ -112,7 +114,7 @@ const assertAsked = (stream: boolean): Asked => {
   return asked
 }
 
-/** The turns the upstream was sent, each block by what it is. */
+/** The messages of an upstream request, each block in one line. */
 const turnsIn = ({ json }: Asked): Json =>
   list(json.messages).map((turn) =>
     list(object(turn)?.content).map((one) => {
@@ -146,7 +148,7 @@ for (const { style, stream, way } of WAYS)
     test('an answer', async () => {
       const { text, finish, tokens, cached } = await speak[style](QUESTION, { stream, tools: false })
       assert.deepEqual([text, finish], ['Hello there, 🦜.', 'stop'])
-      // The cached tokens are part of the prompt, but for messages.
+      // Prompt tokens include cached tokens, except in Messages.
       assert.deepEqual([...tokens, cached], [style === 'messages' ? 20 : 120, 37, 100])
       const { json } = assertAsked(stream)
       assert.deepEqual(json.system, [{ text: SYSTEM }])
@@ -154,7 +156,7 @@ for (const { style, stream, way } of WAYS)
       assert.deepEqual(json.inferenceConfig, { temperature: 0.5, ...limit })
     })
 
-    test('parallel calls and their results: thoughts come back with their proofs', async () => {
+    test('parallel calls and their results: reasoning is sent back with its signatures', async () => {
       const first = await speak[style](QUESTION, { stream, tools: true })
       assert.deepEqual([first.finish, first.thoughts], ['calls', 'I need the weather.'])
       assert.deepEqual(
@@ -167,7 +169,7 @@ for (const { style, stream, way } of WAYS)
     })
   })
 
-test('bedrock: an ARN is one segment of the path', async () => {
+test('bedrock: an ARN is one path segment', async () => {
   const arn = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/mi1dadi0g15f'
   const answer = await openai.chat.completions.create({
     model: `bedrock/${arn}`,
@@ -178,30 +180,30 @@ test('bedrock: an ARN is one segment of the path', async () => {
   assert.equal(lastAsked().model, arn)
 })
 
-// ── What goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const [HELLO] = [[{ text: 'Hello there, my friend.' }]]
 const WHOLE = piecesOf(HELLO)
-/** Up to and with the third piece of the text, then what a test says. */
+/** The events up to the third piece of text. */
 const BEGUN = WHOLE.slice(0, 4)
 const damaged = (bytes: Uint8Array): Uint8Array => bytes.map((byte, at) => (at === bytes.length - 30 ? byte ^ 4 : byte))
 
 const breaks: readonly (readonly [name: string, act: () => Act, words: RegExp])[] = [
   ['the connection is cut', () => converseStream(BEGUN, { ending: 'reset' }), /broke off|ended|reset|interrupted/i],
-  ['the body ends without its end', () => converseStream(BEGUN), /broke off/],
+  ['the body ends without a final event', () => converseStream(BEGUN), /broke off/],
   [
     'an exception',
     () => converseStream([...BEGUN, exception('modelStreamErrorException', { message: 'The model fell over.' })]),
     /The model fell over\./,
   ],
   [
-    'a damaged message',
+    'a corrupt message',
     () => converseStream([...BEGUN, damaged(WHOLE[4] as Uint8Array), ...WHOLE.slice(5)]),
     /could not be read/,
   ],
 ]
 
-describe('bedrock: a stream that breaks is never a clean end', () => {
+describe('bedrock: a broken stream never ends cleanly', () => {
   for (const [name, act, words] of breaks) {
     const broken = async (read: () => Promise<void>): Promise<Error & { code?: unknown; error?: unknown }> => {
       upstream.play(act)
@@ -212,7 +214,7 @@ describe('bedrock: a stream that breaks is never a clean end', () => {
       } finally {
         upstream.play(usual)
       }
-      assert.fail('taken for complete')
+      assert.fail('treated as complete')
     }
 
     test(`chat: ${name}`, async () => {
@@ -254,19 +256,19 @@ describe('bedrock: a stream that breaks is never a clean end', () => {
 
   const early: readonly (readonly [name: string, act: Act, status: number, code: string])[] = [
     [
-      'throttled in the stream',
+      'throttled in mid-stream',
       converseStream([exception('throttlingException', { message: 'Too many tokens' })]),
       429,
       'rate_limited',
     ],
     [
-      'too long, in the stream',
+      'prompt too long, in mid-stream',
       converseStream([exception('validationException', { message: 'Input is too long for requested model.' })]),
       400,
       'context_length_exceeded',
     ],
     [
-      'throttled before it',
+      'throttled before the stream',
       {
         do: 'answer',
         status: 429,
@@ -276,7 +278,7 @@ describe('bedrock: a stream that breaks is never a clean end', () => {
       429,
       'rate_limited',
     ],
-    ['nothing but a start', converseStream(WHOLE.slice(0, 1)), 502, 'truncated'],
+    ['only a start event', converseStream(WHOLE.slice(0, 1)), 502, 'truncated'],
   ]
   for (const [name, act, status, code] of early)
     test(`before any content: ${name}`, async () => {
@@ -299,7 +301,7 @@ describe('bedrock: a stream that breaks is never a clean end', () => {
     })
 })
 
-test('bedrock: the key is in no log', async () => {
+test('bedrock: no log line contains the key', async () => {
   await gateway.told()
   assert.ok(!gateway.output().includes(KEY))
 })

@@ -1,4 +1,4 @@
-/** Several choices (`n`) with the official OpenAI SDK, over upstreams that speak Gemini's and Mistral's own formats. */
+/** Several choices (`n`) with the official OpenAI SDK, over upstreams that use Gemini's and Mistral's formats. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
@@ -11,7 +11,7 @@ import { callsOf } from './support/stage.ts'
 
 const TEXTS = ['Hello there.', 'Grüß Gott 👋', 'Good day.']
 
-// ── Two upstreams, by path; the model's name says what they do ───────────────────────────────────────────────────
+// ── Two upstreams, by path; the model name selects their answer ──────────────────────────────────────────────────
 
 const countOf = ({ json }: Asked): number => Number(json.n ?? object(json.generationConfig)?.candidateCount ?? 1)
 const textAt = (index: number): string => TEXTS[index] ?? `text ${index}`
@@ -53,7 +53,7 @@ const mistral = (asked: Asked): Act => {
   }
   const chunk = (index: number, delta: JsonObject, finish_reason: string | null, more: JsonObject = {}) =>
     `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index, delta, finish_reason }], ...more })}\n\n`
-  // The choices take turns, word by word.
+  // The choices alternate, word by word.
   const words = indices.flatMap((index) =>
     textAt(index)
       .split(/(?<= )/)
@@ -73,7 +73,7 @@ const mistral = (asked: Asked): Act => {
 let upstream: Upstream
 let gateway: Started
 let client: OpenAI
-/** With Gemini alone. */
+/** A gateway with Gemini only. */
 let alone: Started
 before(async () => {
   upstream = await startUpstream((asked) => {
@@ -110,7 +110,7 @@ const lastBody = (format: 'gemini' | 'mistral'): JsonObject => {
 for (const stream of [false, true])
   describe(`choices, ${stream ? 'streamed' : 'whole'}`, () => {
     for (const format of ['gemini', 'mistral'] as const)
-      test(`three from ${format}`, async () => {
+      test(`three choices from ${format}`, async () => {
         const id = `test-${format}-${stream}`
         const answer = await ask(`${format}/${format}-2.5`, 3, { stream, id })
         assert.deepEqual(
@@ -126,7 +126,7 @@ for (const stream of [false, true])
         assert.deepEqual([line.input_tokens, line.output_tokens], [4, 12])
       })
 
-    test('one is held back for safety', async () => {
+    test('one choice is blocked by a safety filter', async () => {
       const { choices } = await ask('gemini/blocked', 2, { stream })
       assert.deepEqual(
         choices.map(({ message, finish_reason }) => [message.content, finish_reason]),
@@ -137,7 +137,7 @@ for (const stream of [false, true])
       )
     })
 
-    test('a model that refuses several', async () => {
+    test('a model that rejects several choices', async () => {
       const failed = ask('gemini/gemini-3', 2, { stream, at: alone })
       await assert.rejects(failed, (error) => {
         assert.ok(error instanceof OpenAI.BadRequestError)
@@ -146,7 +146,7 @@ for (const stream of [false, true])
       })
     })
 
-    test('another provider answers where a model refuses several, or has fewer', async () => {
+    test('another provider answers if a model rejects several choices or returns fewer', async () => {
       for (const model of ['gemini/gemini-3', 'gemini/fewer']) {
         const { choices } = await ask(model, 2, { stream })
         assert.deepEqual(
@@ -157,7 +157,7 @@ for (const stream of [false, true])
       }
     })
 
-    test('more than a format has', async () => {
+    test('more choices than a format supports', async () => {
       await assert.rejects(ask('gemini/gemini-2.5', 9, { stream, at: alone }), (error) => {
         assert.ok(error instanceof OpenAI.BadRequestError)
         assert.deepEqual([error.code, error.param], ['unsupported_parameter', 'n'])
@@ -165,7 +165,7 @@ for (const stream of [false, true])
       })
     })
 
-    test('fewer than requested are no answer', async () => {
+    test('fewer choices than requested are an error', async () => {
       await assert.rejects(ask('gemini/fewer', 2, { stream, at: alone }), /1 of the 2 choices/)
     })
   })

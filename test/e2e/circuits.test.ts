@@ -1,6 +1,6 @@
 /**
- * The circuits as the settings describe them, seen from outside: by what reaches the upstream, what the client is told,
- * what the log says and what `/providers/status` shows. Each test has a provider of its own.
+ * Circuit breakers as the settings describe them, observed from outside: upstream requests, client responses, the log
+ * and `/providers/status`. Each test has a provider of its own.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -12,11 +12,11 @@ import { type Answer, ask, callsOf, PATHS, rawClient, rawRequest, sleep, stage, 
 
 type Circuit = Readonly<Record<string, number | string>>
 
-/** What an upstream does, by a letter. */
+/** Upstream behaviour, by letter. */
 const ACTS: Readonly<Record<string, (asked: Asked) => Act>> = {
   o: (asked) => say(asked, { text: 'fine' }),
   f: (asked) => refuse(asked, 500, { type: 'server_error', message: 'broken' }),
-  /** At its limit for a millisecond. */
+  /** Rate-limited for 1 ms. */
   l: (asked) => refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1' }),
   a: (asked) => refuse(asked, 401, { type: 'authentication_error', message: 'who?' }),
   i: (asked) => refuse(asked, 400, { type: 'invalid_request_error', message: 'no such thing' }),
@@ -28,7 +28,7 @@ const ACTS: Readonly<Record<string, (asked: Asked) => Act>> = {
     gap: 2,
     ending: 'close',
   }),
-  /** Content, and then nothing more. */
+  /** Content, and then silence. */
   s: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3), ending: 'stall' }),
   h: () => ({ do: 'hang' }),
 }
@@ -39,17 +39,17 @@ type Name = (typeof NAMES)[number]
 type Bench = {
   gateway(): Started
   upstream(): Upstream
-  /** From now on this provider does so. */
+  /** Sets the behaviour of this provider from now on. */
   play(name: Name, act: (asked: Asked) => Act | Promise<Act>): void
-  /** One call, not retried anywhere, while the provider does what the letter says. */
+  /** One call without retries, with the upstream behaviour of the letter. */
   one(name: Name, letter: string, model?: string, stream?: boolean): Promise<Answer>
-  /** Calls one after the other; gives back their statuses. */
+  /** Sequential calls; returns their statuses. */
   many(name: Name, letters: string, model?: string): Promise<number[]>
   calls(name: Name): number
   state(name: Name): Promise<string>
-  /** Waits until the circuit is half open, at most 20 s. */
+  /** Waits until the circuit is half-open, at most 20 s. */
   halfOpen(name: Name): Promise<void>
-  /** Changes of circuits so far, as `from>to`. */
+  /** Circuit changes so far, as `from>to`. */
   changes(name: Name): Promise<string[]>
 }
 
@@ -69,7 +69,7 @@ const bench = (
     upstream = await on.upstream((asked) => acts.get(asked.path.split('/')[1] ?? '')?.(asked) ?? { do: 'hang' })
     gateway = await on.gateway({
       fallback: 'none',
-      // One attempt a call, so that each call is one outcome.
+      // One attempt for each call, so that each call is one outcome.
       retry: { maxAttempts: 1 },
       keepAlive: { interval: 0 },
       circuit: { timeout: 5_000, ...circuit },
@@ -114,23 +114,23 @@ const bench = (
   return made
 }
 
-/** A client that leaves as soon as there is content, or at once. */
+/** A client that leaves once it has received content, or immediately. */
 const leave = async ({ gateway, upstream, play, calls }: Bench, name: Name, letter: 's' | 'h'): Promise<void> => {
   play(name, ACTS[letter] ?? (() => ({ do: 'hang' })))
   const seen = calls(name)
   const body = JSON.stringify({ model: `${name}/m`, stream: true, messages: [{ role: 'user', content: 'x' }] })
   const client = await rawClient(gateway().url, rawRequest(PATHS.chat, body))
-  await until('under way', () => calls(name) > seen && (letter === 'h' || client.text().includes('one')))
+  await until('in flight', () => calls(name) > seen && (letter === 'h' || client.text().includes('one')))
   client.socket.destroy()
-  await until('let go', () =>
+  await until('released', () =>
     upstream().seen.every(({ path, ended }) => !path.startsWith(`/${name}/`) || ended !== 'open'),
   )
 }
 
-/** Long enough that calls to an open circuit still meet it open on a busy machine (ms). */
+/** ms. Long enough that calls made to an open circuit still find it open on a busy machine. */
 const RESET = 4_000
 
-/** Waits until a check of the gateway holds, at most 20 s. */
+/** Waits until an asynchronous check holds, at most 20 s. */
 const eventually = async (what: string, check: () => Promise<boolean>): Promise<void> => {
   for (const end = performance.now() + 20_000; !(await check()); await sleep(20))
     assert.ok(performance.now() < end, `not within 20 s: ${what}`)
@@ -146,7 +146,7 @@ describe('circuits: the window', { concurrency: true }, () => {
   })
   const { one, many, calls, state, changes } = it
 
-  test('at half of the least number of outcomes it opens, and then nothing is sent', async () => {
+  test('opens when half of the minimum outcomes failed, and then sends nothing', async () => {
     assert.deepEqual(await many('p1', 'oof'), [200, 200, 502])
     assert.equal(await state('p1'), 'closed')
     await one('p1', 'f')
@@ -172,14 +172,14 @@ describe('circuits: the window', { concurrency: true }, () => {
     assert.equal(health.status, 'degraded')
   })
 
-  test('below the least number of outcomes it stays closed, whatever they are', async () => {
+  test('stays closed below the minimum number of outcomes', async () => {
     await many('p2', 'fff')
     assert.equal(await state('p2'), 'closed')
     await one('p2', 'f')
     assert.equal(await state('p2'), 'open')
   })
 
-  test('below the threshold it stays closed, at it it opens', async () => {
+  test('stays closed below the threshold and opens at it', async () => {
     await many('p3', 'oooff')
     assert.equal((await statusOf(it.gateway(), 'p3')).circuit.error_rate, 40)
     assert.equal(await state('p3'), 'closed')
@@ -187,7 +187,7 @@ describe('circuits: the window', { concurrency: true }, () => {
     assert.equal(await state('p3'), 'open')
   })
 
-  test('when its time is over one real request probes; failing, it opens again; answering, it closes', async () => {
+  test('after the reset time one real request probes: a failure reopens it, a success closes it', async () => {
     await many('p4', 'ffff')
     assert.equal(await state('p4'), 'open')
     await it.halfOpen('p4')
@@ -224,12 +224,12 @@ describe('circuits: the window', { concurrency: true }, () => {
     ])
   })
 
-  test('a late success of before does not close it, a late failure does not count after', async () => {
+  test('late outcomes of earlier calls neither close it nor count later', async () => {
     const late: ((act: Act) => void)[] = []
     it.play('p5', () => new Promise<Act>((resolve) => void late.push(resolve)))
     const succeeds = ask(it.gateway(), 'chat', 'p5/m', false)
     const fails = ask(it.gateway(), 'chat', 'p5/m', false)
-    await until('both under way', () => late.length === 2)
+    await until('both in flight', () => late.length === 2)
     await many('p5', 'ffff')
     assert.equal(await state('p5'), 'open')
     const asked = callsOf(it.upstream()).find(({ path }) => path.startsWith('/p5/'))
@@ -245,7 +245,7 @@ describe('circuits: the window', { concurrency: true }, () => {
     assert.equal((await statusOf(it.gateway(), 'p5')).circuit.failures, 0)
   })
 
-  test('a probe whose client leaves, or that is rate-limited, makes room for the next', async () => {
+  test('a probe that is cancelled or rate-limited frees its slot', async () => {
     await many('p6', 'ffff')
     await it.halfOpen('p6')
     await leave(it, 'p6', 'h')
@@ -257,7 +257,7 @@ describe('circuits: the window', { concurrency: true }, () => {
     assert.equal(await state('p6'), 'closed')
   })
 
-  test('what is nobody’s health never counts', async () => {
+  test('outcomes unrelated to health do not count', async () => {
     for (const letter of 'llllll') {
       assert.equal((await one('p7', letter)).status, 429)
       await sleep(5)
@@ -273,7 +273,7 @@ describe('circuits: the window', { concurrency: true }, () => {
     assert.deepEqual(await changes('p7'), [])
   })
 
-  test('one model out leaves the others of the same key alone', async () => {
+  test('an open circuit of one model does not affect other models of the key', async () => {
     await many('p8', 'ffff', 'bad')
     assert.equal((await one('p8', 'o', 'bad')).status, 503)
     assert.equal((await one('p8', 'o', 'good')).status, 200)
@@ -295,12 +295,12 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
     {
       keys: { p1: 2, p5: 4 },
       settings: { retry: { maxAttempts: 2, budgetPercent: 100 }, keyStrategy: 'round-robin' },
-      // Two providers at one address: one endpoint.
+      // Two providers with one address share an endpoint circuit.
       at: (name) => (name === 'p2' || name === 'p3' ? `${resetting?.url}/shared` : undefined),
     },
   )
 
-  test('one key out leaves the other in charge of everything', async () => {
+  test('when one key’s circuit is open, the other key serves all requests', async () => {
     it.play('p1', (asked) => (asked.key?.includes('-a-') ? ACTS.f : ACTS.o)?.(asked) ?? { do: 'hang' })
     const statuses: number[] = []
     for (let at = 0; at < 16; at++) statuses.push((await ask(it.gateway(), 'chat', 'p1/m', false)).status)
@@ -309,7 +309,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
       statuses.join(),
     )
     const bad = callsOf(it.upstream()).filter(({ path, key }) => path.startsWith('/p1/') && key?.includes('-a-')).length
-    assert.equal(bad, 4, 'asked until its circuit opened, and no more')
+    assert.equal(bad, 4, 'called only until its circuit opened')
     const status = await statusOf(it.gateway(), 'p1')
     assert.deepEqual([status.circuit.state, status.models[0]?.circuit.state], ['closed', 'closed'])
     assert.deepEqual(await it.changes('p1'), ['closed>open'])
@@ -318,7 +318,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
     assert.match(String(line.name), /^p1 [0-9a-f]{4,} m$/)
   })
 
-  test('an address out is out for every model and every provider there', async () => {
+  test('an endpoint circuit applies to every model and provider at the address', async () => {
     const answers: Answer[] = []
     for (let at = 0; at < 4; at++) answers.push(await ask(it.gateway(), 'chat', `p2/model-${at}`, false))
     assert.deepEqual(
@@ -327,12 +327,12 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
     )
     const connections = resetting?.connections()
     assert.equal((await ask(it.gateway(), 'chat', 'p2/another', false)).status, 503)
-    assert.equal(resetting?.connections(), connections, 'not even connected')
+    assert.equal(resetting?.connections(), connections, 'no connection attempt')
     const status = await statusOf(it.gateway(), 'p2')
     assert.deepEqual([status.circuit.state, status.circuit.failures, status.status], ['open', 4, 'unavailable'])
     assert.ok(
       status.models.every((model) => model.circuit.state === 'closed'),
-      'what is behind it is not charged',
+      'key and model circuits are not charged',
     )
     const line = await it.gateway().line(({ event, what }) => event === 'circuit' && what === 'endpoint')
     assert.deepEqual([line.from, line.to, line.why], ['closed', 'open', 'reset'])
@@ -341,7 +341,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
   test('refused keys are no failure of health', async () => {
     const answer = await it.one('p5', 'a')
     assert.equal(answer.json().error.code, 'upstream_auth')
-    assert.equal(it.calls('p5'), 4, 'each key was tried, though two attempts are the most: a dead key is none')
+    assert.equal(it.calls('p5'), 4, 'each key was tried: a rejected key does not use up one of the two attempts')
     const { circuit, keys, status } = await statusOf(it.gateway(), 'p5')
     assert.deepEqual([circuit.state, circuit.failures, status], ['closed', 0, 'unavailable'])
     assert.ok(keys.every((key) => key.status === 'suspended'))
@@ -369,7 +369,7 @@ describe('circuits: in a row', { concurrency: true }, () => {
   })
   const { one, many, state } = it
 
-  test('three in a row open it, whatever the window says', async () => {
+  test('three consecutive failures open it, regardless of the window', async () => {
     await many('p1', 'ooooooooff')
     assert.equal(await state('p1'), 'closed')
     await one('p1', 'f')
@@ -378,14 +378,14 @@ describe('circuits: in a row', { concurrency: true }, () => {
     assert.deepEqual([circuit.successes, circuit.failures], [8, 3])
   })
 
-  test('an answer that completed ends the run', async () => {
+  test('a complete answer ends the run', async () => {
     await many('p2', 'ffoff')
     assert.equal(await state('p2'), 'closed')
     await one('p2', 'f')
     assert.equal(await state('p2'), 'open')
   })
 
-  test('streams that break off are failures in a row, and no successes', async () => {
+  test('broken streams count as consecutive failures', async () => {
     await many('p3', 'bb')
     const { circuit } = await statusOf(it.gateway(), 'p3')
     assert.deepEqual([circuit.state, circuit.failures, circuit.error_rate], ['closed', 2, 100])
@@ -393,7 +393,7 @@ describe('circuits: in a row', { concurrency: true }, () => {
     assert.equal(await state('p3'), 'open')
   })
 
-  test('neither a client that left nor a limit ends the run', async () => {
+  test('neither a disconnect nor a rate limit ends the run', async () => {
     await many('p4', 'ff')
     await leave(it, 'p4', 's')
     await one('p4', 'l')
@@ -405,7 +405,7 @@ describe('circuits: in a row', { concurrency: true }, () => {
   })
 })
 
-describe('circuits: what was long ago', () => {
+describe('circuits: old outcomes', () => {
   const it = bench({
     errorThreshold: 50,
     minRequests: 3,
@@ -415,7 +415,7 @@ describe('circuits: what was long ago', () => {
     whenAllOpen: 'fail',
   })
 
-  test('is forgotten after the window', async () => {
+  test('expire after the window', async () => {
     await it.many('p1', 'ff')
     await eventually('forgotten', async () => (await statusOf(it.gateway(), 'p1')).circuit.failures === 0)
     await it.one('p1', 'f')
@@ -435,7 +435,7 @@ describe('circuits: several probes', () => {
     whenAllOpen: 'fail',
   })
 
-  test('as many as are allowed, at once', async () => {
+  test('run concurrently up to the limit', async () => {
     await it.many('p1', 'ff')
     await it.halfOpen('p1')
     const waiting: (() => void)[] = []
@@ -486,7 +486,7 @@ describe('circuits: when all are open', { concurrency: true }, () => {
       assert.equal(refused.status, 503)
       const wait = Number(refused.headers.get('retry-after'))
       assert.ok(wait >= 1 && wait <= 10, `retry-after: ${wait}`)
-      // A wait above 5 s comes with no: an agent must not wait so long in silence.
+      // Waits above 5 s are marked as not retryable, so that an agent does not wait silently.
       assert.equal(refused.headers.get('x-should-retry'), String(wait <= 5))
       assert.equal(it.calls('p1'), 2)
       await eventually('an early probe', async () => (await it.one('p1', 'f')).status === 502)
@@ -494,14 +494,14 @@ describe('circuits: when all are open', { concurrency: true }, () => {
       const times = callsOf(it.upstream()).map(({ at }) => at)
       // The gateway and this process read the clock independently: 50 ms of tolerance.
       assert.ok((times[2] ?? 0) - (times[1] ?? 0) >= 9_950, `probed after ${(times[2] ?? 0) - (times[1] ?? 0)} ms`)
-      assert.equal((await it.one('p1', 'o')).status, 503, 'no second probe immediately after')
+      assert.equal((await it.one('p1', 'o')).status, 503, 'no second probe immediately afterwards')
       assert.equal(it.calls('p1'), 3)
       assert.equal(await it.state('p1'), 'open')
     })
   })
 })
 
-describe('circuits: somebody else is there', () => {
+describe('circuits: with another provider', () => {
   const it = bench(
     { errorThreshold: 50, minRequests: 2, consecutiveFailures: 0, resetTimeout: 3_000, whenAllOpen: 'probe' },
     {
@@ -509,7 +509,7 @@ describe('circuits: somebody else is there', () => {
     },
   )
 
-  test('an open circuit is passed over, and its probe costs no client anything', async () => {
+  test('an open circuit is skipped, and a failing probe does not fail its request', async () => {
     const ask1 = () => ask(it.gateway(), 'responses', 'pair', true)
     it.play('p1', (asked) => ACTS.f?.(asked) ?? { do: 'hang' })
     it.play('p2', (asked) => ACTS.o?.(asked) ?? { do: 'hang' })

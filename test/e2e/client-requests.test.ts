@@ -1,7 +1,7 @@
 /**
- * What real clients were recorded to ask, asked again over sockets of an upstream of each format: answered, never with a
- * 5xx; what the upstream gets is valid by its vendor's schema; and whatever did not get there is named. That nothing else
- * disappears is shown member by member, without sockets, in conformance/requests.test.ts.
+ * Recorded requests of real clients, replayed over sockets to an upstream of each format. Each gets an answer (never a
+ * 5xx), the upstream request satisfies its vendor's schema, and every lost member is named. That no other member is
+ * lost is tested without sockets in conformance/requests.test.ts.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -25,7 +25,7 @@ const PUBLISHED = {
   gemini: ['gemini', 'GenerateContentRequest'],
 } as const
 
-/** Calls of a text-generation model; the others have their own tests. */
+/** Calls of a text-generation model; the others have tests of their own. */
 const STYLES: { readonly [path: string]: string } = {
   '/v1/chat/completions': 'chat',
   '/v1/responses': 'responses',
@@ -64,7 +64,7 @@ const problemIn = (format: Format, body: unknown): string | undefined => {
 const dropped = (headers: Headers): string[] =>
   (headers.get('x-headgate-dropped') ?? '').split(', ').filter((path) => path !== '' && !path.startsWith('...'))
 
-/** The text of an answer of any style: in a stream, its pieces in their order. */
+/** The text of an answer of any style, assembled from a stream. */
 const said = (body: string, stream: boolean): string => {
   const values = stream
     ? [...body.matchAll(/^data: (\{.*)$/gm)].map(([, data = '']) => parseJson(data))

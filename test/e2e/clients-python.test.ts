@@ -1,4 +1,4 @@
-/** Client libraries for Python as they are, as in clients.test.ts. Each runs in the environment that has its versions. */
+/** Python client libraries, with the cases of clients.test.ts. Each runs in the environment that has its version. */
 import { after, before, test } from 'node:test'
 import { CALLS, CITY, type Formats, PROVIDERS, startFormats, TEXT } from './support/formats.ts'
 import { skipPython, testPython } from './support/python.ts'

@@ -1,6 +1,6 @@
 /**
- * Client libraries as they are, each over an upstream of every format: an answer, a stream, a turn with tools and its
- * results, an object by a schema, and errors as the client's own. A new client is a file in clients/ and a line below.
+ * Client libraries over an upstream of every format: an answer, a stream, a turn with tools and results, an object by a
+ * schema, and errors as the client's own classes. To add a client, add a file to clients/ and a line below.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -32,14 +32,14 @@ after(() => formats?.stop())
 const EXPECTED = CALLS.map((call) => ({ ...call, arguments: JSON.parse(call.arguments) }))
 const resultOf = ({ id }: Call) => `weather of ${id}`
 
-/** What a run has thrown. */
+/** The error of a run. */
 const thrownBy = async (run: () => Promise<unknown>): Promise<unknown> => {
   try {
     await run()
   } catch (error) {
     return error
   }
-  assert.fail('nothing was thrown')
+  assert.fail('no error was thrown')
 }
 
 type Case = (client: Client, modelOf: (model: string) => string, format: Format) => Promise<void>
@@ -67,12 +67,12 @@ const CASES: { readonly [name: string]: Case } = {
     assert.deepEqual(await client.structured(modelOf('json')), CITY)
     assert.match(JSON.stringify(formats.last(format).json), /"rivers"/)
   },
-  'the request’s own fault': async (client, modelOf) => {
+  'an invalid request': async (client, modelOf) => {
     const problem = client.problem(await thrownBy(() => client.plain(modelOf('bad'))))
     assert.equal(problem?.status, 400)
     assert.match(problem.message, /The temperature is too high for this\./)
   },
-  'the request’s own fault, of a stream': async (client, modelOf) => {
+  'an invalid streaming request': async (client, modelOf) => {
     const problem = client.problem(await thrownBy(() => client.stream(modelOf('bad'), () => {})))
     assert.equal(problem?.status, 400)
     assert.match(problem.message, /The temperature is too high for this\./)
@@ -95,7 +95,7 @@ const CASES: { readonly [name: string]: Case } = {
       }),
     )
     assert.ok(text.length > 0 && TEXT.repeat(3).startsWith(text), text)
-    // Not every client has a class for what comes in the middle of a stream; all of them pass on the words.
+    // Not every client has a class for errors in mid-stream; all of them include the message.
     assert.match(inspect(error), /The connection was closed in the middle of the answer/)
   },
 }
@@ -109,7 +109,7 @@ const toolTurn = async (client: Client, modelOf: (model: string) => string, form
   for (const call of calls) assert.ok(sent.includes(resultOf(call)), `the result of ${call.id} was not sent`)
 }
 
-// The table's rows exist before there is an address to ask.
+// The table exists before the address of a gateway is known.
 for (const [number, { name }] of clientsAt('http://127.0.0.1:9/v1').entries())
   for (const format of ALL_FORMATS)
     describe(`${name} over ${format}`, () => {

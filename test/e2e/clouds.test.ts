@@ -1,6 +1,6 @@
 /**
- * Signed in by the identity of the machine: the gateway as a process, token servers and upstreams on this machine. The
- * upstreams check what they are shown on their own.
+ * Authentication with the machine's identity at AWS, Google and Microsoft: a real gateway, with token servers and
+ * upstreams on this machine. The upstreams verify the credentials independently.
  */
 import assert from 'node:assert/strict'
 import { createPublicKey, generateKeyPairSync, verify as verifySignature } from 'node:crypto'
@@ -22,7 +22,7 @@ import {
 } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
-/** Nothing of the machine the tests run on is asked or read, and nothing outside it. */
+/** Prevents access to the test machine's own identity and to any service outside it. */
 const NOWHERE = {
   HOME: '/nonexistent',
   AWS_EC2_METADATA_DISABLED: 'true',
@@ -63,7 +63,7 @@ const converseAnswer = {
   metrics: { latencyMs: 1 },
 }
 
-/** What a model says, in the format of the path. */
+/** The answer of a model, in the format of the path. */
 const answer = ({ path }: Asked): Act => ({
   do: 'answer',
   body: path.includes('generateContent')
@@ -85,7 +85,7 @@ type Stage = {
   readonly upstream: Upstream
   readonly tokens: Upstream
   readonly gateway: Started
-  /** Asks once; the answer's text if it is one. */
+  /** Sends one request; returns the answer's text if it succeeded. */
   readonly ask: (model?: string) => Promise<{ readonly status: number; readonly said: string; readonly trail: string }>
 }
 
@@ -98,7 +98,7 @@ type Setup = {
   readonly files?: Readonly<Record<string, string>>
 }
 
-/** A gateway before an upstream and beside a token server, with `more` in the environment. */
+/** Starts a gateway with an upstream, a token server and the environment `more`. */
 const onStage = async (
   { provider, model, upstream: script, tokens: tokenScript, env, files }: Setup,
   run: (stage: Stage) => Promise<void>,
@@ -125,7 +125,7 @@ const onStage = async (
 
 const get = async (url: string): Promise<string> => (await fetch(url)).text()
 
-/** Nothing of this is in a page, a metric or the log. */
+/** Checks that no page, metric or log line contains the secrets. */
 const assertSecret = async ({ gateway }: Stage, ...secrets: readonly string[]): Promise<void> => {
   const seen = [
     gateway.output(),
@@ -134,7 +134,7 @@ const assertSecret = async ({ gateway }: Stage, ...secrets: readonly string[]): 
     await get(`${gateway.url}/health`),
     await get(`${gateway.base}/models`),
   ].join('\n')
-  for (const secret of secrets) assert.ok(!seen.includes(secret), `${secret} is told`)
+  for (const secret of secrets) assert.ok(!seen.includes(secret), `${secret} is disclosed`)
 }
 
 const ok = { status: 200, said: 'signed' }
@@ -146,7 +146,7 @@ const AWS = { AWS_ACCESS_KEY_ID: 'AKIAEXAMPLE000000001', AWS_SECRET_ACCESS_KEY: 
 const SESSION = 'session/canary+token=='
 const REGION = 'eu-west-1'
 
-/** Answers only to what this secret signed, for this region. */
+/** Accepts only requests that this secret signed for this region. */
 const bedrock =
   (secret: string, session?: string): Script =>
   (asked) => {
@@ -164,7 +164,7 @@ const bedrockEnv = ({ upstream }: { readonly upstream: string }) => ({
   BEDROCK_BASE_URL: upstream,
 })
 
-const nobody: Script = () => ({ do: 'answer', status: 500, body: 'nobody asks here' })
+const nobody: Script = () => ({ do: 'answer', status: 500, body: 'no request expected' })
 const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
 const containerAnswer = (minutes: number, secret = AWS.AWS_SECRET_ACCESS_KEY) => ({
   AccessKeyId: AWS.AWS_ACCESS_KEY_ID,
@@ -192,7 +192,7 @@ describe('clouds: AWS', () => {
   after(() => rm(folder, { recursive: true, force: true }))
   const setup = { provider: 'bedrock', model: 'openai.gpt-oss-120b-1:0', tokens: nobody }
 
-  test('keys of the environment sign the call, and stay secret', () =>
+  test('keys from the environment sign the call and stay secret', () =>
     onStage(
       { ...setup, upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY), env: (urls) => ({ ...bedrockEnv(urls), ...AWS }) },
       async (stage) => {
@@ -206,7 +206,7 @@ describe('clouds: AWS', () => {
       },
     ))
 
-  test('keys of .env, which no library reads', () =>
+  test('keys from .env, which the cloud SDK does not read', () =>
     onStage(
       {
         ...setup,
@@ -234,7 +234,7 @@ describe('clouds: AWS', () => {
       nobody,
     ],
     [
-      'a web identity, as Kubernetes has it',
+      'a web identity, as in Kubernetes',
       SESSION,
       (tokens) => ({
         AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/gateway',
@@ -271,7 +271,7 @@ describe('clouds: AWS', () => {
     ],
   ]
   for (const [what, session, env, tokens] of ways)
-    test(`${what} signs the call, fetched once`, () =>
+    test(`${what} signs the call and is fetched once`, () =>
       onStage(
         {
           ...setup,
@@ -288,7 +288,7 @@ describe('clouds: AWS', () => {
         },
       ))
 
-  test('a Bedrock key goes before them', () =>
+  test('a Bedrock key takes precedence', () =>
     onStage(
       {
         ...setup,
@@ -298,12 +298,12 @@ describe('clouds: AWS', () => {
       async ({ ask }) => assert.deepEqual(heard(await ask()), ok),
     ))
 
-  test("a container's role: one fetch for ten calls, another before its end", () =>
+  test("a container's role: fetched once for ten calls, and refreshed before it expires", () =>
     onStage(
       {
         ...setup,
         upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY, SESSION),
-        // The first lives hardly longer than a credential may be used at all (30 s before its end it is not).
+        // The first is usable only briefly: credentials are not used in their last 30 s.
         tokens: ({ headers, number }) =>
           headers.authorization === 'pod-canary-token'
             ? { do: 'answer', body: containerAnswer(number === 0 ? 31.5 / 60 : 60), after: 200 }
@@ -327,7 +327,7 @@ describe('clouds: AWS', () => {
       },
     ))
 
-  test('an upstream that quotes the session token quotes nothing', () =>
+  test('the session token is redacted from upstream errors', () =>
     onStage(
       {
         ...setup,
@@ -368,7 +368,7 @@ const bearer =
 
 const TOKEN = 'ya29.canary-token-0123456789'
 
-/** Google's metadata server: it answers only with its own header, to requests with that header. */
+/** Google's metadata server: requires and returns its metadata header. */
 const metadata =
   (token: (number: number) => Act): Script =>
   ({ path, headers, number }) => {
@@ -397,7 +397,7 @@ describe('clouds: Google', () => {
   after(() => rm(folder, { recursive: true, force: true }))
   const setup = { provider: 'vertex', model: 'gemini-2.5-flash', tokens: nobody }
 
-  test('a service account signs its own token, and names the project to charge', async () => {
+  test('a service account signs its own token and names the quota project', async () => {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
     const file = join(folder, 'account.json')
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
@@ -437,7 +437,7 @@ describe('clouds: Google', () => {
       { ...setup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
       async (stage) => {
         assert.deepEqual(heard(await stage.ask()), ok)
-        // Signed anew it would say another second.
+        // A new signature would contain another second.
         await sleep(1_100)
         assert.deepEqual(heard(await stage.ask()), ok)
         const [first, second] = stage.upstream.seen
@@ -448,7 +448,7 @@ describe('clouds: Google', () => {
     )
   })
 
-  test('the metadata server: one fetch for ten calls, another before the end; Claude in its own format', () =>
+  test('the metadata server: fetched once for ten calls and refreshed before expiry; Claude in its own format', () =>
     onStage(
       {
         ...setup,
@@ -475,7 +475,7 @@ describe('clouds: Google', () => {
       },
     ))
 
-  test("Claude by Anthropic's own SDK: streamed as it comes, tokens estimated", () => {
+  test("Claude with Anthropic's SDK: streamed unchanged, tokens estimated", () => {
     const sse = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
     const { content: _, ...message } = messagesAnswer
     const pieces = [
@@ -694,7 +694,7 @@ describe('clouds: Microsoft Entra', () => {
         },
       ))
 
-  test('a token is fetched anew before its end', () =>
+  test('a token is refreshed before it expires', () =>
     onStage(
       {
         ...setup,
@@ -711,7 +711,7 @@ describe('clouds: Microsoft Entra', () => {
       },
     ))
 
-  test('an upstream that quotes the token quotes nothing', () =>
+  test('the token is redacted from upstream errors', () =>
     onStage(
       {
         ...setup,
@@ -727,7 +727,7 @@ describe('clouds: Microsoft Entra', () => {
       },
     ))
 
-  test('a client that leaves ends the sign-in, and nothing is sent', () =>
+  test('a disconnect cancels the token request, and nothing is sent upstream', () =>
     onStage(
       {
         ...setup,
@@ -744,20 +744,20 @@ describe('clouds: Microsoft Entra', () => {
           headers,
           signal: leaving.signal,
         })
-        await until('the token server is asked', () => tokens.seen.length === 1)
+        await until('the token server receives a request', () => tokens.seen.length === 1)
         leaving.abort()
         await assert.rejects(asked)
-        await until('the token server is left', () => tokens.seen[0]?.ended === 'aborted')
+        await until('the token request is cancelled', () => tokens.seen[0]?.ended === 'aborted')
         assert.equal(upstream.seen.length, 0)
-        // Nobody is blamed, and the next call signs in.
+        // No failure is recorded, and the next call obtains a token.
         assert.deepEqual(heard(await ask()), ok)
       },
     ))
 })
 
-// ── Credentials that cannot be had ───────────────────────────────────────────────────────────────────────────────
+// ── Credentials that cannot be obtained ──────────────────────────────────────────────────────────────────────────
 
-describe('clouds: credentials that cannot be had', () => {
+describe('clouds: credentials that cannot be obtained', () => {
   const html: Act = {
     do: 'answer',
     headers: { 'content-type': 'text/html' },
@@ -775,38 +775,38 @@ describe('clouds: credentials that cannot be had', () => {
     code?: string,
   ])[] = [
     [
-      'AWS: none at all',
+      'AWS: no credentials',
       'bedrock',
       html,
       bedrockEnv,
       /AWS credentials are not available: no usable credentials were found\. Set AWS_ACCESS/,
     ],
-    ['AWS: a page', 'bedrock', html, containerEnv, /AWS credentials are not available: .*API key/],
-    ['AWS: refused', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials are not available/],
+    ['AWS: an HTML page', 'bedrock', html, containerEnv, /AWS credentials are not available: .*API key/],
+    ['AWS: rejected', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials are not available/],
     [
-      'Google: none at all',
+      'Google: no credentials',
       'vertex',
       html,
       vertexEnv,
       /default credentials are not available: none were found\. Set GOOGLE_APPLICATION/,
     ],
-    ['Google: a page', 'vertex', html, metadataEnv, /default credentials are not available: .*API key/],
+    ['Google: an HTML page', 'vertex', html, metadataEnv, /default credentials are not available: .*API key/],
     [
-      'Google: refused',
+      'Google: rejected',
       'vertex',
       { do: 'answer', status: 403, headers: { 'metadata-flavor': 'Google' } },
       metadataEnv,
       /are not available: the token server refused the request/,
     ],
     [
-      'Google: a file that is none',
+      'Google: an invalid credentials file',
       'vertex',
       html,
       (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: '/nonexistent/canary.json' }),
       /the file in GOOGLE_APPLICATION_CREDENTIALS is not usable/,
     ],
     [
-      'Entra: refused',
+      'Entra: rejected',
       'azure-openai',
       {
         do: 'answer',
@@ -817,14 +817,14 @@ describe('clouds: credentials that cannot be had', () => {
       /Entra credentials are not available: the token server refused the request \(invalid_client\)\. Set AZURE_TENANT_ID/,
     ],
     [
-      'Entra: a page',
+      'Entra: an HTML page',
       'azure-openai',
       html,
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
       /returned no valid token/,
     ],
     [
-      'Entra: it breaks',
+      'Entra: a reset connection',
       'azure-openai',
       { do: 'answer', status: 503 },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
@@ -832,7 +832,7 @@ describe('clouds: credentials that cannot be had', () => {
       'upstream_sign_in',
     ],
     [
-      'Entra: it is cut off',
+      'Entra: a truncated answer',
       'azure-openai',
       { do: 'reset' },
       (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
@@ -840,7 +840,7 @@ describe('clouds: credentials that cannot be had', () => {
       'upstream_sign_in',
     ],
     [
-      'Entra: a secret is not sent in the clear',
+      'Entra: a secret is not sent over plain HTTP',
       'azure-openai',
       html,
       (urls) => ({ ...azureEnv(urls), ...entraEnv('http://login.example') }),
@@ -848,7 +848,7 @@ describe('clouds: credentials that cannot be had', () => {
     ],
   ]
   for (const [what, provider, tokens, env, message, code = 'upstream_auth'] of rows)
-    test(`${what}: it is said, nothing is sent, and another provider answers`, () =>
+    test(`${what}: it is reported, nothing is sent, and another provider answers`, () =>
       onStage(
         {
           provider,
@@ -869,7 +869,7 @@ describe('clouds: credentials that cannot be had', () => {
           assert.match(String(told.detail), message)
           const trouble = await gateway.line(({ event }) => event === 'sign_in')
           assert.match(String(trouble.message), message)
-          // Clients look for these in the text of an error that says not to ask again.
+          // Clients look for these words in an error that must not be retried.
           assert.doesNotMatch(
             String(trouble.message),
             /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|fetch failed|network.?error|terminated/i,
@@ -878,12 +878,12 @@ describe('clouds: credentials that cannot be had', () => {
         },
       ))
 
-  // Times the token server is in trouble before it works again: a call asks three times, and once more a little later.
+  // Number of failures before the token server works again. A call tries three times, and once more a little later.
   for (const [troubles, told] of [
     [3, [200]],
     [6, [502, 200]],
   ] as const)
-    test(`a token server that was in trouble ${troubles} times has cost no key its rest`, () =>
+    test(`a token server that failed ${troubles} times causes no key cooldown`, () =>
       onStage(
         {
           provider: 'azure-openai',
@@ -897,7 +897,7 @@ describe('clouds: credentials that cannot be had', () => {
         },
       ))
 
-  test('nobody listens where the token should come from', async () => {
+  test('the token server refuses connections', async () => {
     const url = await refusingUrl()
     await onStage(
       {
@@ -922,7 +922,7 @@ describe('clouds: credentials that cannot be had', () => {
     ['vertex', metadataEnv],
     ['azure-openai', (urls: { upstream: string; tokens: string }) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) })],
   ] as const)
-    test(`${provider}: a token server that is silent costs no more than the attempt's time`, () =>
+    test(`${provider}: a silent token server takes at most the attempt timeout`, () =>
       onStage(
         {
           provider,

@@ -1,6 +1,6 @@
 /**
- * `coalesce: true` over real sockets: requests of one client that say the same at the same time, and leave nothing to
- * chance, are one call upstream; never those of two clients, and nothing is kept for later.
+ * `coalesce: true` over real sockets: concurrent equal deterministic requests of one client share one upstream call.
+ * Requests of different clients never do, and no answer is kept.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -12,7 +12,7 @@ import { callsOf, rawClient, rawRequest, sleep, stage } from './support/stage.ts
 const TEXT = 'one two three four five six seven eight nine ten'
 const [ONE, TWO] = ['client-one-0123456789abcdef', 'client-two-0123456789abcdef']
 
-/** The machine may be doing other things. */
+/** A long timeout for busy machines. */
 const until = (what: string, check: () => boolean) => waitUntil(what, check, 20_000)
 
 type Call = { readonly path: string; readonly body: object }
@@ -102,7 +102,7 @@ describe('coalescing', { concurrency: 8 }, () => {
 
   for (const [style, call] of Object.entries(CALLS))
     for (const stream of [true, false])
-      test(`${style}, ${stream ? 'streamed' : 'whole'}: a crowd is one call, each is answered whole`, async () => {
+      test(`${style}, ${stream ? 'streamed' : 'whole'}: concurrent equal requests share one call, and each gets the whole answer`, async () => {
         const model = `crowd-${style}-${stream}`
         const all = await crowd(call(stream), model)
         for (const { status, text } of all) assert.deepEqual([status, text], [200, all[0]?.text])
@@ -112,13 +112,13 @@ describe('coalescing', { concurrency: 8 }, () => {
         assert.equal(new Set(all.map(({ headers }) => headers.get('x-request-id'))).size, 25)
       })
 
-  test('embeddings: a crowd is one call', async () => {
+  test('embeddings: concurrent equal requests share one call', async () => {
     const all = await crowd({ path: '/v1/embeddings', body: { input: 'hello' } }, 'crowd-embeddings')
     assert.ok(all.every(({ status, text }) => status === 200 && text === all[0]?.text))
     assert.equal(asked('crowd-embeddings').length, 1)
   })
 
-  test('each has a line in the log, and only one of them tokens', async () => {
+  test('each request has a log line, and only one reports tokens', async () => {
     const ids = (await crowd(chat(), 'logged', 5)).map(({ headers }) => headers.get('x-request-id'))
     const lines = await Promise.all(ids.map((id) => gateway.line((line) => line.event === 'request' && line.id === id)))
     assert.equal(lines.filter((line) => line.shared === 'coalesced').length, 4)
@@ -131,12 +131,12 @@ describe('coalescing', { concurrency: 8 }, () => {
     ['two clients', chat(), TWO],
     ['no-store', chat(), ONE, { 'cache-control': 'no-store' }],
     ['another body', chat({ user: 'x' }), ONE],
-    ['a member nobody knows', chat({ something_new: { deep: 1 } }), ONE],
+    ['an unknown member', chat({ something_new: { deep: 1 } }), ONE],
     ['another temperature', chat({ temperature: 0.5 }), ONE],
     ['a stream', chat({ stream: true }), ONE],
   ]
   for (const [name, call, client, more] of apart)
-    test(`${name}: never one call`, async () => {
+    test(`${name}: never coalesced`, async () => {
       const model = `apart-${name.replaceAll(' ', '-')}`
       const [one, other] = await Promise.all([send(chat(), model), send(call, model, client, more)])
       assert.deepEqual([one.status, other.status], [200, 200])
@@ -147,7 +147,7 @@ describe('coalescing', { concurrency: 8 }, () => {
       )
     })
 
-  test('the order of members and blanks make no difference', async () => {
+  test('member order and white space make no difference', async () => {
     const { path, body } = chat()
     const spell = (text: string) =>
       fetch(gateway.url + path, { method: 'POST', headers: headersOf(ONE), body: text }).then((one) => one.text())
@@ -160,7 +160,7 @@ describe('coalescing', { concurrency: 8 }, () => {
     assert.equal(asked('spelled').length, 1)
   })
 
-  test('those who wait share an error, the next is asked anew', async () => {
+  test('waiting requests share an error, a later request makes its own call', async () => {
     const all = await crowd(chat(), 'refusing', 5)
     assert.deepEqual([...new Set(all.map(({ status }) => status))], [400])
     assert.equal(asked('refusing').length, 1)
@@ -168,7 +168,7 @@ describe('coalescing', { concurrency: 8 }, () => {
     assert.equal(asked('refusing').length, 2)
   })
 
-  test('an answer that breaks off breaks off for all, and looks whole to nobody', async () => {
+  test('an answer that breaks off does so for every request and looks complete to none', async () => {
     const all = await crowd(chat({ stream: true }), 'broken', 5)
     for (const { text } of all) {
       assert.match(text, /stream_interrupted/)
@@ -177,9 +177,9 @@ describe('coalescing', { concurrency: 8 }, () => {
     assert.equal(asked('broken').length, 1)
   })
 
-  test('the first leaves: the call goes on for the others', async () => {
+  test('when the first client leaves, the call continues for the others', async () => {
     const first = await open(chat({ stream: true }), 'led')
-    await until('something has come', () => first.text().includes('one'))
+    await until('the first bytes have arrived', () => first.text().includes('one'))
     const second = send(chat({ stream: true }), 'led')
     await sleep(60)
     first.socket.destroy()
@@ -187,28 +187,28 @@ describe('coalescing', { concurrency: 8 }, () => {
     assert.equal(headers.get('x-headgate-coalesced'), 'true')
     assert.match(text, /one[\s\S]*ten[\s\S]*\[DONE\]/)
     assert.equal(asked('led').length, 1)
-    // The client's body ends with `[DONE]`, which may be before the framing of the upstream's ends.
-    await until('it is finished, not aborted', () => asked('led')[0]?.ended === 'finished')
+    // The client's body ends with `[DONE]`, possibly before the end of the upstream's framing.
+    await until('the call is finished, not aborted', () => asked('led')[0]?.ended === 'finished')
   })
 
-  test('all leave: the call is ended at once', async () => {
+  test('when all clients leave, the call is aborted at once', async () => {
     const call = chat({ stream: true })
     const clients = [await open(call, 'endless'), await open(call, 'endless'), await open(call, 'endless')]
-    for (const { text } of clients) await until('something has come', () => text().includes('one'))
+    for (const { text } of clients) await until('the first bytes have arrived', () => text().includes('one'))
     for (const { socket } of clients.slice(1)) socket.destroy()
     await sleep(200)
     assert.equal(asked('endless')[0]?.ended, 'open')
     const left = performance.now()
     clients[0]?.socket.destroy()
-    await until('it is aborted', () => asked('endless')[0]?.ended === 'aborted')
+    await until('the call is aborted', () => asked('endless')[0]?.ended === 'aborted')
     const took = (asked('endless')[0]?.endedAt ?? 0) - left
     assert.equal(asked('endless').length, 1)
-    // The promise is 100 ms; the rest is for a machine that is doing other things.
+    // The documented bound is 100 ms; the rest is for busy machines.
     assert.ok(took < 1_000, `${took} ms`)
   })
 })
 
-test('coalescing: off unless asked for', async () => {
+test('coalescing: off by default', async () => {
   const on = stage()
   const upstream = await on.upstream((call) => {
     const act = say(call, { text: TEXT })

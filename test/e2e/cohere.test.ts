@@ -1,4 +1,4 @@
-/** The official SDKs, as they are, over an upstream that speaks Cohere's own format. */
+/** The official SDKs with an upstream that uses Cohere's own format. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
@@ -29,7 +29,7 @@ const call = (city: string, args: string): JsonObject => ({
 
 type Saying = { readonly thinking?: string; readonly plan?: string; readonly text?: string; readonly calls?: boolean }
 
-/** Calls for the weather of two cities; says what it was told once it has their results. */
+/** Calls for the weather of two cities; with both results, answers with their text. */
 const sayingFor = ({ json }: Asked): Saying => {
   const results = list(json.messages).flatMap((message) => {
     const told = object(message)
@@ -103,7 +103,7 @@ const script = (asked: Asked): Act => {
   const saying = sayingFor(asked)
   if (!asked.stream) return { do: 'answer', body: whole(saying) }
   const pieces = streamed(saying)
-  // Whoever asks for a break gets the stream without its end.
+  // The model `breaks` gets a stream without its end.
   if (asked.model === 'breaks') return { do: 'stream', pieces: pieces.slice(0, 4), slice: 7 }
   return { do: 'stream', pieces: [...pieces, 'data: [DONE]\n\n'], slice: 7 }
 }
@@ -113,7 +113,7 @@ const { gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => (
   COHERE_BASE_URL: `${url}/v2`,
 }))
 
-/** What the upstream was asked last: where, with which key, valid by the reference. */
+/** Checks the last upstream request: path, key, and validity by the reference. */
 const assertAsked = (stream: boolean): JsonObject => {
   const asked = lastAsked()
   assert.equal(asked.path, '/v2/chat')
@@ -124,7 +124,7 @@ const assertAsked = (stream: boolean): JsonObject => {
   return asked.json
 }
 
-/** The conversation the upstream was sent, in a line each. */
+/** The messages of an upstream request, each in one line. */
 const turnsIn = (json: JsonObject): Json =>
   list(json.messages)
     .filter(isObject)
@@ -145,14 +145,14 @@ for (const { style, stream, way } of WAYS)
     test('an answer', async () => {
       const { text, thoughts, finish, tokens, cached, thought } = await speak[style](QUESTION, { stream, tools: false })
       assert.deepEqual([text, thoughts, finish], [HELLO, THOUGHT, 'stop'])
-      // Messages count what came from the cache apart, and thoughts not at all.
+      // Messages reports cached tokens separately and reasoning tokens not at all.
       assert.deepEqual([...tokens, cached, thought], style === 'messages' ? [16, 37, 4, undefined] : [20, 37, 4, 30])
       const json = assertAsked(stream)
       assert.deepEqual(turnsIn(json), ASKED)
       assert.deepEqual([json.temperature, json.max_tokens], [0.5, style === 'messages' ? 500 : undefined])
     })
 
-    test('parallel calls and their results: the plan comes back if the client keeps it', async () => {
+    test('parallel calls and their results: the plan is sent back if the client keeps it', async () => {
       const first = await speak[style](QUESTION, { stream, tools: 'strict' })
       assert.deepEqual([first.text, first.finish], ['', 'calls'])
       assert.equal(assertAsked(stream).strict_tools, true)
@@ -171,7 +171,7 @@ for (const { style, stream, way } of WAYS)
     })
 
     if (stream)
-      test('a stream without its end is no answer', () =>
+      test('a stream without an end event is an error', () =>
         assert.rejects(
           speak[style](QUESTION, { stream, tools: false, more: { model: BREAKS } }),
           /stream_interrupted|broke off/,
@@ -181,12 +181,12 @@ for (const { style, stream, way } of WAYS)
 const chat = (body: JsonObject) =>
   post(`${gateway.base}/chat/completions`, { model: MODEL, messages: [{ role: 'user', content: QUESTION }], ...body })
 
-test('cohere: what it cites', async () => {
+test('cohere: citations', async () => {
   const url_citation = { url: 'https://t.example/', title: 'T', start_index: 0, end_index: 5 }
   assert.deepEqual((await chat({})).json().choices[0].message.annotations, [{ type: 'url_citation', url_citation }])
 })
 
-test('cohere: a stream without its end has none for the client', async () => {
+test('cohere: a stream without an end event has none for the client', async () => {
   const { text } = await chat({ model: BREAKS, stream: true })
   const heard = eventsIn(text)
   assert.ok(heard.every(({ choices }) => (choices?.[0]?.finish_reason ?? null) === null))
@@ -194,12 +194,12 @@ test('cohere: a stream without its end has none for the client', async () => {
   assert.doesNotMatch(text, /\[DONE\]/)
 })
 
-test('cohere: what it has no place for is named', async () => {
+test('cohere: unsupported settings are named', async () => {
   const { headers } = await chat({ user: 'ann', top_p: 1, reasoning_effort: 'low' })
   assert.equal(headers.get('x-headgate-dropped'), 'reasoning_effort, top_p, user')
 })
 
-test('cohere: the key is in no log', async () => {
+test('cohere: no log line contains the key', async () => {
   await gateway.told()
   assert.ok(!gateway.output().includes(KEY))
 })

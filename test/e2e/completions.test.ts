@@ -1,4 +1,4 @@
-/** OpenAI's older completions with the official SDKs, as they are, over upstreams of three formats. */
+/** OpenAI's legacy completions with the official SDKs, over upstreams of three formats. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
@@ -54,7 +54,7 @@ for (const kind of Object.keys(KINDS) as Kind[])
           assert.equal(chunk.object, 'text_completion')
           for (const choice of chunk.choices) {
             text += choice.text
-            // Typed as always there; until the end it is null.
+            // Typed as non-null, but null until the last chunk.
             const reason: string | null = choice.finish_reason
             if (reason !== null) reasons.push(reason)
           }
@@ -65,12 +65,12 @@ for (const kind of Object.keys(KINDS) as Kind[])
         assert.deepEqual(totals, wanted ? [28] : [])
       })
 
-    test('a text cut short', async () => {
+    test('a truncated text', async () => {
       const { choices } = await client.completions.create({ model: model('cut'), prompt: PROMPT })
       assert.equal(choices[0]?.finish_reason, 'length')
     })
 
-    test('a stream that breaks is an error and not an end', async () => {
+    test('a broken stream is an error and not an end', async () => {
       const stream = await client.completions.create({ model: model('breaks'), prompt: PROMPT, stream: true })
       let text = ''
       await assert.rejects(async () => {
@@ -79,12 +79,12 @@ for (const kind of Object.keys(KINDS) as Kind[])
       assert.ok(TEXT.repeat(3).startsWith(text) && text !== '')
     })
 
-    test('a refusal by the upstream', async () => {
+    test('a rejection by the upstream', async () => {
       await assert.rejects(client.completions.create({ model: model('bad'), prompt: PROMPT }), OpenAI.BadRequestError)
     })
   })
 
-test('completions: what nobody can carry is refused by name', async () => {
+test('completions: unsupported members are rejected by name', async () => {
   const cases: [string, Partial<OpenAI.CompletionCreateParamsNonStreaming>][] = [
     ['prompt', { prompt: [[1, 2, 3]] }],
     ['n', { n: 2 }],

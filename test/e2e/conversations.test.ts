@@ -1,7 +1,7 @@
 /**
- * A conversation from every fake vendor to the next one, over sockets: the gateway is a process, every vendor a server.
- * All pairs run in one process in test/conversations; here the same has to hold with real connections and a real store.
- * The route changes instead of a vendor failing, since a failed one rests for a while.
+ * A conversation that moves from each fake vendor to the next, over sockets: a real gateway process and a server for
+ * each vendor. test/conversations tests all pairs in one process; this file repeats some with real connections and a
+ * real store. The route changes between turns, because a failed vendor would enter a cooldown.
  */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -19,7 +19,7 @@ const upstreams: Upstream[] = []
 let gateway: Started
 let cast: Cast | undefined
 
-/** Where a vendor's base URL does not end in its version. */
+/** Vendors whose base URL does not end with a version. */
 const BARE = new Set(['bedrock', 'cohere', 'ollama'])
 
 const play = (vendor: Vendor, path: string, body: Parameters<Cast['receive']>[2]): Act => {
@@ -30,7 +30,7 @@ const play = (vendor: Vendor, path: string, body: Parameters<Cast['receive']>[2]
     : { do: 'stream', headers: { 'content-type': sent.mediaType }, pieces: sent.pieces }
 }
 
-/** The vendor that follows in the table; the last is followed by the first. */
+/** The next vendor of the table, cyclically. */
 const next = (at: number): Vendor => VENDORS[(at + 1) % VENDORS.length] ?? LENIENT
 const target = ({ name, model }: Vendor): string => JSON.stringify(`${name}/${model}`)
 const route = (name: string, [first, ...others]: readonly Vendor[]): string =>
@@ -87,7 +87,7 @@ for (const [at, first] of VENDORS.entries())
         const dropped = response.headers.get('x-headgate-dropped') ?? ''
         return { status: response.status, text: await response.text(), dropped }
       })
-      // Problems that are listed in test/conversations/known.json are counted there.
+      // Known problems are listed in test/conversations/known.json and counted there.
       const held = turns.map(({ vendor, outcome }) => `${vendor.name}: ${outcome}`)
       assert.equal(held.length, 3, JSON.stringify(turns.at(-1)))
       assert.deepEqual(

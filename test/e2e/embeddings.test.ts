@@ -1,4 +1,4 @@
-/** Embeddings with the official SDKs, as they are, from upstreams of three formats; and over real sockets that fail. */
+/** Embeddings with the official SDKs, from upstreams of three formats, and over failing sockets. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
@@ -7,7 +7,7 @@ import { type Act, type Asked, startUpstream, type Upstream, until } from '../su
 import { type Started, start } from './support/process.ts'
 import { skipPython, testPython } from './support/python.ts'
 
-/** Of numbers that are the same in 32 bits: a text's length, and the half of it. */
+/** A vector of numbers that 32-bit floats represent exactly: the text's length and half of it. */
 const vectorOf = (input: unknown): number[] => {
   const length = typeof input === 'string' || Array.isArray(input) ? input.length : 0
   return [length, -length / 2, 0.25]
@@ -60,7 +60,7 @@ const script = (asked: Asked): Act => {
     case 'shared':
       if (asked.key === 'sk-first-0123456789') return { do: 'answer', status: 500, body: { error: { message: 'no' } } }
   }
-  // Some heed the wish, and some have only numbers.
+  // Some upstreams support `encoding_format`, and some return only numbers.
   const form = (numbers: number[]) => (encoding === 'base64' && asked.model !== 'numbers' ? base64(numbers) : numbers)
   return {
     do: 'answer',
@@ -110,7 +110,7 @@ const MODELS = ['text-embedding-3-small', 'openai/numbers', 'gemini-embedding-00
 for (const model of MODELS)
   describe(`embeddings of ${model}`, () => {
     for (const wish of [undefined, 'float', 'base64'] as const)
-      test(`the SDK asks for ${wish ?? 'what it likes'}`, async () => {
+      test(`the SDK requests ${wish ?? 'its default'}`, async () => {
         const { data, response } = await client.embeddings
           .create({ model, input: INPUT, ...(wish && { encoding_format: wish }) })
           .withResponse()
@@ -131,7 +131,7 @@ for (const model of MODELS)
       })
   })
 
-test('embeddings: tokens, to who takes them', async () => {
+test('embeddings: token input, where the upstream accepts it', async () => {
   const { data } = await client.embeddings.create({
     model: 'text-embedding-3-small',
     input: [[1, 2, 3], [4]],
@@ -148,7 +148,7 @@ test('embeddings: tokens, to who takes them', async () => {
   })
 })
 
-test('embeddings: another provider that has the model stands in, and the log says so', async () => {
+test('embeddings: failover to another provider of the same model, as the log states', async () => {
   const { response } = await client.embeddings.create({ model: 'shared', input: INPUT }).withResponse()
   assert.match(response.headers.get('x-headgate-trail') ?? '', /^(first#\w+:500, )?second#\w+:200$/)
   const line = await gateway.line((one) => one.event === 'request' && one.id === response.headers.get('x-request-id'))
@@ -158,7 +158,7 @@ test('embeddings: another provider that has the model stands in, and the log say
   )
 })
 
-test('embeddings: no other model stands in', async () => {
+test('embeddings: no failover to another model', async () => {
   for (const [model, status] of [
     ['openai/missing', 404],
     ['openai/cut', 502],
@@ -171,18 +171,18 @@ test('embeddings: no other model stands in', async () => {
     })
 })
 
-test('embeddings: a provider that makes none says so', async () => {
+test('embeddings: a provider without embeddings returns an error', async () => {
   await assert.rejects(client.embeddings.create({ model: 'anthropic/claude', input: 'x' }), /makes no embeddings/)
 })
 
-test('embeddings: a client that leaves ends the call upstream', async () => {
+test('embeddings: a disconnect aborts the upstream call', async () => {
   const stop = new AbortController()
   const before = upstream.seen.length
   const asked = client.embeddings.create({ model: 'openai/hangs', input: 'x' }, { signal: stop.signal })
-  await until('it is asked', () => upstream.seen.length > before)
+  await until('the upstream receives the call', () => upstream.seen.length > before)
   stop.abort()
   await assert.rejects(asked, OpenAI.APIUserAbortError)
-  await until('it ends', () => upstream.seen.at(-1)?.ended === 'aborted')
+  await until('the call ends', () => upstream.seen.at(-1)?.ended === 'aborted')
 })
 
 test('embeddings: also without /v1, and counted in the metrics', async () => {

@@ -1,4 +1,4 @@
-/** Every row of what a client can be told when it gets no answer, in both styles: status, type, code, shape, and whether to come back. */
+/** Every error a client can get instead of an answer, in both styles: status, type, code, shape and retry headers. */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { refuse, say } from '../support/answers.ts'
@@ -6,11 +6,11 @@ import { type Act, type Asked, refusingUrl, type Upstream, until } from '../supp
 import type { Started } from './support/process.ts'
 import { type Answer, ask, bodyFor, callsOf, PATHS, STYLES, type Style, stage } from './support/stage.ts'
 
-/** By these words clients that search an error's raw body decide to try again. */
+/** Clients that search the raw error body for these words decide to retry. */
 const ALARMING =
   /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
 
-/** What an upstream might say, full of such words. */
+/** An upstream message that contains many of these words. */
 const LOUD =
   'Rate limit, server error 500 and too many requests: provider returned error, overloaded, terminated at 503'
 
@@ -21,7 +21,7 @@ type Told = {
   readonly param?: string | null
   readonly retry: boolean
   readonly after?: readonly [number, number]
-  /** Lines of `attempts`, where one may come back. */
+  /** The number of attempt lines, where the error is retryable. */
   readonly attempts?: number
   readonly says?: RegExp
 }
@@ -68,9 +68,9 @@ const upstreamError =
   (asked: Asked) =>
     refuse(asked, status, { type, message: LOUD, ...(code && { code }) }, headers)
 
-/** What the upstreams of a route do, in their order, and what becomes of it. */
+/** What the upstreams of each route do, in order, and the resulting error. */
 const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) => Act)[]; readonly told: Told }>> = {
-  // The request's own fault, found by the upstream: as it is.
+  // An invalid request, rejected by the upstream and passed through.
   invalid: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'invalid_value')],
     told: { ...own, status: 400, code: 'invalid_value' },
@@ -92,7 +92,7 @@ const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) 
     acts: [upstreamError(404, 'not_found_error', {}, 'model_not_found')],
     told: { ...own, status: 404, code: 'model_not_found', param: 'model' },
   },
-  // Money and limits.
+  // Quota and rate limits.
   quota: {
     acts: [upstreamError(429, 'insufficient_quota', {}, 'insufficient_quota'), upstreamError(402, 'billing_error')],
     told: { status: 429, type: 'insufficient_quota', code: 'insufficient_quota', retry: false, after: [890, 900] },
@@ -115,7 +115,7 @@ const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) 
     ],
     told: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: false, after: [499, 500] },
   },
-  // Targets that failed.
+  // Failing targets.
   status: {
     acts: [upstreamError(500, 'server_error'), upstreamError(502, 'server_error')],
     told: { ...failed, status: 502, code: 'status', attempts: 2 },
@@ -186,13 +186,13 @@ describe('errors: upstream', { concurrency: 8 }, () => {
           const answer = await ask(gateway, style, `r-${route}${style}${stream ? 's' : ''}`, stream)
           judge(answer, told)
           const last = answer.headers.get('x-headgate-trail')?.split(', ').at(-1)?.split('#')[0]
-          assert.equal(answer.headers.get('x-headgate-provider'), last, 'whom it was tried at last')
+          assert.equal(answer.headers.get('x-headgate-provider'), last, 'the last provider tried')
           assert.equal(answer.headers.get('x-headgate-model'), 'm')
           assert.ok(Number(answer.headers.get('x-headgate-attempts')) >= 1)
         })
 })
 
-describe('errors: ours', { concurrency: 4 }, () => {
+describe('errors: of the gateway', { concurrency: 4 }, () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
@@ -232,12 +232,12 @@ describe('errors: ours', { concurrency: 4 }, () => {
       { ...own, status: 400, code: 'invalid_json', says: /unexpected "g" at line 1, column 11/ },
     ],
     [
-      'JSON with a mistake',
+      'JSON with a syntax error',
       { body: '{\n"model": "m",, "input": 1}' },
       { ...own, status: 400, code: 'invalid_json', says: /line 2, column 14/ },
     ],
     [
-      'half a JSON',
+      'truncated JSON',
       { body: '{"model": ' },
       { ...own, status: 400, code: 'invalid_json', says: /ends before it is complete, at line 1, column 11/ },
     ],
@@ -247,7 +247,7 @@ describe('errors: ours', { concurrency: 4 }, () => {
       { ...own, status: 400, code: 'missing_required_parameter', param: 'model' },
     ],
     [
-      'a model nobody knows',
+      'an unknown model',
       { body: { model: 'goood/m', messages: [{ role: 'user', content: 'x' }], input: 'x' } },
       { ...own, status: 404, code: 'model_not_found', param: 'model' },
     ],
@@ -263,12 +263,12 @@ describe('errors: ours', { concurrency: 4 }, () => {
       { ...own, status: 413, code: 'request_too_large', says: /limit\.body/ },
     ],
     [
-      'another type',
+      'another content type',
       { headers: { 'content-type': 'text/plain' }, body: {} },
       { ...own, status: 415, code: 'unsupported_media_type' },
     ],
     [
-      'a foreign page',
+      'a page of another origin',
       { headers: { origin: 'https://evil.example' }, body: {} },
       { status: 403, type: 'permission_error', code: 'origin_not_allowed', retry: false },
     ],
@@ -284,7 +284,7 @@ describe('errors: ours', { concurrency: 4 }, () => {
         judge({ status: response.status, headers: response.headers, text: await response.text() }, told)
       })
 
-  test('what only another format can carry: the parameter is named', async () => {
+  test('a setting that only another format supports: the error names the parameter', async () => {
     const answer = await ask(gateway, 'chat', 'messages/m', false, { n: 2 })
     judge(answer, { ...own, status: 400, code: 'unsupported_parameter', param: 'n' })
   })
@@ -297,16 +297,16 @@ describe('errors: ours', { concurrency: 4 }, () => {
       assert.equal(answer.headers.get('x-headgate-attempts'), '0')
     })
 
-  test('nothing was asked of those who had no part in it', () => {
+  test('uninvolved upstreams received no request', () => {
     assert.deepEqual(
       callsOf(upstream).map(({ path }) => path.split('/')[1]),
-      // The two that opened a circuit; a sole failing target is asked no second time once its circuit is open.
+      // Only the two that opened a circuit. A sole failing target is not tried again once its circuit is open.
       callsOf(upstream).map(() => 'open'),
     )
   })
 })
 
-describe('errors: who may', () => {
+describe('errors: authentication', () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
@@ -332,11 +332,11 @@ describe('errors: who may', () => {
         assert.doesNotMatch(answer.text, /client-key/)
       })
     for (const headers of [{ authorization: `Bearer ${KEYS[0]}` }, { 'x-api-key': KEYS[1] ?? '' }])
-      test(`a right key: ${style}: ${Object.keys(headers)}`, async () => {
+      test(`a valid key: ${style}: ${Object.keys(headers)}`, async () => {
         assert.equal((await ask(gateway, style, 'm', false, {}, headers)).status, 200)
       })
   }
-  test('the unprefixed twin and the plan want one too, health does not', async () => {
+  test('unprefixed paths and /v1/route require a key too, health does not', async () => {
     for (const path of ['/chat/completions', '/v1/route', '/route', '/responses']) {
       const response = await fetch(gateway.url + path, {
         method: 'POST',
@@ -347,7 +347,7 @@ describe('errors: who may', () => {
     assert.equal((await fetch(`${gateway.url}/v1/models`)).status, 401)
     assert.equal((await fetch(`${gateway.url}/health`)).status, 200)
   })
-  test('only what was let in reached the upstream, and never with the client’s key', async () => {
+  test('only authenticated requests reached the upstream, and never with the client’s key', async () => {
     assert.equal(callsOf(upstream).length, 4)
     for (const { headers, body } of callsOf(upstream)) assert.doesNotMatch(JSON.stringify(headers) + body, /client-key/)
     await gateway.told()
@@ -373,7 +373,7 @@ describe('errors: too many at once', () => {
       providers: { slow: { baseUrl: `${upstream.url}/v1` } },
     })
     const three = Array.from({ length: 3 }, (_, at) => ask(gateway, STYLES[at % 2] as Style, 'm', true))
-    await until('three under way', () => callsOf(upstream).length === 3)
+    await until('three in flight', () => callsOf(upstream).length === 3)
     on.keep(async () => {
       release()
       for (const { status } of await Promise.all(three)) assert.equal(status, 200)
@@ -392,7 +392,7 @@ describe('errors: too many at once', () => {
     })
 })
 
-describe('errors: nobody configured', () => {
+describe('errors: no provider configured', () => {
   const on = stage()
   let gateway: Started
   before(async () => {

@@ -6,7 +6,7 @@ import { FAULTS } from './fault-table.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
-/** The ids of the tables. Those between that are missing were never given out. */
+/** The ids of the tables. The missing numbers were never assigned. */
 const between = (letter: string, last: number, without: readonly number[]) =>
   Array.from({ length: last }, (_, at) => at + 1)
     .filter((number) => !without.includes(number))
@@ -18,7 +18,7 @@ const IDS = [
   ...Array.from({ length: 75 }, (_, at) => String(at + 1)),
 ]
 
-test('fault table: every fault is there, once', () => {
+test('fault table: lists every fault once', () => {
   assert.deepEqual(FAULTS.map(({ id }) => id).toSorted(), IDS.toSorted())
 })
 
@@ -33,7 +33,9 @@ const sourceOf = (file: string): string => {
   return known
 }
 
-/** A test's name is a text at the place of one: what `test` and `describe` are given, a row's `name`, or its first member. */
+/**
+ * Whether a file has a test with this name: an argument of `test` or `describe`, a row's `name`, or its first element.
+ */
 const isNamed = (file: string, name: string): boolean => {
   const places = [`test('`, 'test(`', `describe('`, `name: '`, 'name: `', `['`, '[`']
   return places.some((place) => sourceOf(file).includes(place + name))

@@ -1,4 +1,4 @@
-/** The official SDKs, as they are, over an upstream that speaks Gemini's own format. */
+/** The official SDKs with an upstream that uses Gemini's own format. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object } from '../../src/core/json.ts'
@@ -20,7 +20,7 @@ const respond = (parts: readonly JsonObject[], last: boolean): JsonObject => ({
   responseId: 'r-1',
 })
 
-/** Calls for the weather of two cities, signing the first; says what it was told once it has their results. */
+/** Calls for the weather of two cities, with a signature on the first; with both results, answers with their text. */
 const partsFor = (asked: Asked): JsonObject[] => {
   const parts = list(asked.json.contents).flatMap((turn) => list(object(turn)?.parts).filter(isObject))
   const results = parts.flatMap(({ functionResponse }) => object(object(functionResponse)?.response)?.output ?? [])
@@ -48,7 +48,7 @@ const { gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => (
   GEMINI_BASE_URL: `${url}/v1beta`,
 }))
 
-/** What the upstream was asked last: where, with which key, valid by the published schema. */
+/** Checks the last upstream request: path, key, and validity by the published schema. */
 const assertAsked = (stream: boolean): JsonObject => {
   const { path, headers, json } = lastAsked()
   const action = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
@@ -59,7 +59,7 @@ const assertAsked = (stream: boolean): JsonObject => {
   return json
 }
 
-/** The turns the upstream was sent, each part by what it is. */
+/** The messages of an upstream request, each part in one line. */
 const turnsIn = (json: JsonObject): Json =>
   list(json.contents).map((turn) =>
     list(object(turn)?.parts).map((part) => {
@@ -90,7 +90,7 @@ for (const { style, stream, way } of WAYS)
       assert.equal(object(generationConfig)?.temperature, 0.5)
     })
 
-    test('parallel calls and their results: the signature comes back if the client keeps it', async () => {
+    test('parallel calls and their results: the signature is sent back if the client keeps it', async () => {
       const first = await speak[style](QUESTION, { stream, tools: true })
       assert.deepEqual([first.finish, first.thoughts], ['calls', 'I need the weather.'])
       assert.deepEqual(
@@ -98,19 +98,19 @@ for (const { style, stream, way } of WAYS)
         CITIES.map((city) => ({ city })),
       )
       assert.equal(new Set(first.calls.map(({ id }) => id)).size, 2)
-      // In the other order: the gateway puts them into that of the calls.
+      // Results in reverse order: the gateway restores the order of the calls.
       const kept = await first.next(weather, { reversed: true })
       assert.equal(kept.text, DONE)
       assert.deepEqual(turnsIn(assertAsked(stream)), sentBack(SIGNATURE))
 
-      // A client that keeps nothing of it: the model is asked not to insist.
+      // If the client keeps no signature, the gateway sends the dummy that makes the model skip its check.
       const again = await first.next(weather, { only: 'calls' })
       assert.equal(again.text, DONE)
       assert.deepEqual(turnsIn(assertAsked(stream)), sentBack('skip_thought_signature_validator'))
     })
   })
 
-test('gemini: a signature kept the way of Gemini’s compatible endpoint', async () => {
+test('gemini: a signature in the form of Gemini’s OpenAI-compatible endpoint', async () => {
   const call = (id: string, city: string, more: object = {}) => ({
     id,
     type: 'function',
@@ -128,7 +128,7 @@ test('gemini: a signature kept the way of Gemini’s compatible endpoint', async
   assert.deepEqual(turnsIn(assertAsked(false)), sentBack(SIGNATURE))
 })
 
-test('gemini: the key is in no log', async () => {
+test('gemini: no log line contains the key', async () => {
   await gateway.told()
   assert.ok(!gateway.output().includes(KEY))
 })

@@ -16,7 +16,7 @@ after(() => metadata.close())
 
 test('Google: every fetch returns a new token, also if the last one was refused', async () => {
   await new Promise<void>((resolve) => metadata.listen(0, '127.0.0.1', resolve))
-  // This process is the test's own, and the library reads the environment of its process.
+  // The library reads the environment of this process.
   process.env.GCE_METADATA_HOST = `127.0.0.1:${(metadata.address() as AddressInfo).port}`
   process.env.HOME = '/nonexistent'
   delete process.env.GOOGLE_APPLICATION_CREDENTIALS

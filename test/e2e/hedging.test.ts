@@ -1,6 +1,6 @@
 /**
- * Hedging over real sockets: a first provider that keeps a request waiting, a second that answers it. The loser's
- * connection is ended, hedges are no more than paid for, and without the setting there are none.
+ * Hedging over real sockets: a slow first provider and a second that answers. The losing call is cancelled, hedges stay
+ * within their budget, and there are none by default.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -21,14 +21,14 @@ import {
 
 const { gateway, upstream } = stage()
 
-const text = (by: string): string => `Hello, said by the ${by} one`
+const text = (by: string): string => `Hello from the ${by} one`
 const quickly = (asked: Asked): Act => say(asked, { text: text('quick') })
-/** Begins as it should, and says nothing that is content until far too late. */
+/** Starts its answer, and sends content far too late. */
 const late = (asked: Asked): Act =>
   asked.stream
     ? { do: 'stream', pieces: piecesOf(asked, { text: text('slow') }), first: 60_000 }
     : { do: 'answer', body: {}, after: 60_000 }
-/** Answers as it should, so many ms later. */
+/** Answers correctly after this many ms. */
 const slowly =
   (ms: number) =>
   (asked: Asked): Act => {
@@ -46,7 +46,7 @@ const staged = async (slow: (asked: Asked) => Act, quick: (asked: Asked) => Act,
   return { first, second, it: started }
 }
 
-/** Waits for what has to come about by itself, for 10 s at most. */
+/** Waits at most 10 s for a condition. */
 const until = async (holds: () => boolean | Promise<boolean>, what: string): Promise<void> => {
   const end = performance.now() + 10_000
   while (!(await holds())) {
@@ -58,10 +58,10 @@ const endsOf = (one: Upstream) => callsOf(one).map(({ ended }) => ended)
 const counted = async (url: string): Promise<string[]> =>
   (await (await fetch(`${url}/metrics`)).text()).split('\n').filter((line) => line.startsWith('headgate_hedges_total{'))
 
-describe('the second answers', () => {
+describe('the hedge wins', () => {
   for (const style of STYLES)
     for (const stream of [false, true])
-      test(`${style}, ${stream ? 'a stream' : 'whole'}: and the first is let go`, async () => {
+      test(`${style}, ${stream ? 'a stream' : 'whole'}: and the first call is cancelled`, async () => {
         const { first, second, it } = await staged(late, quickly, { hedge: { percent: 100, delay: 200 } })
         const answer = await ask(it, style, 'r', stream)
         assert.equal(answer.status, 200, answer.text)
@@ -78,9 +78,9 @@ describe('the second answers', () => {
       })
 })
 
-describe('the first answers after all', () => {
+describe('the first provider wins', () => {
   for (const stream of [false, true])
-    test(`${stream ? 'a stream' : 'whole'}: and the second is let go`, async () => {
+    test(`${stream ? 'a stream' : 'whole'}: and the hedge is cancelled`, async () => {
       const { first, second, it } = await staged(slowly(1_500), late, { hedge: { percent: 100, delay: 100 } })
       const answer = await ask(it, 'chat', 'r', stream)
       assert.equal(saidIn('chat', stream, answer.text), text('slow'))
@@ -91,19 +91,19 @@ describe('the first answers after all', () => {
     })
 })
 
-test('a client that leaves ends both', async () => {
+test('a disconnect cancels both calls', async () => {
   const { first, second, it } = await staged(late, late, { hedge: { percent: 100, delay: 100 } })
   const body = JSON.stringify({ model: 'r', stream: true, messages: [{ role: 'user', content: 'hello' }] })
   const client = await rawClient(
     it.url,
     rawRequest('/v1/chat/completions', body, { 'content-type': 'application/json' }),
   )
-  await until(() => callsOf(second).length === 1, 'the second is asked')
+  await until(() => callsOf(second).length === 1, 'the hedge is sent')
   client.socket.destroy()
   await until(() => [...endsOf(first), ...endsOf(second)].join() === 'aborted,aborted', 'both connections end')
 })
 
-test('no more of the requests than the setting allows', async () => {
+test('hedges stay within the configured share of requests', async () => {
   const { first, second, it } = await staged(slowly(600), quickly, { hedge: { percent: 20, delay: 100 } })
   const answers = await Promise.all(Array.from({ length: 10 }, () => ask(it, 'chat', 'r', false)))
   assert.deepEqual(

@@ -1,6 +1,6 @@
 /**
- * `Idempotency-Key` over real sockets: whoever comes back after a dropped connection is given the answer it was owed,
- * from its beginning, and the provider is asked once.
+ * `Idempotency-Key` over real sockets: a client that retries after a dropped connection gets the same answer from its
+ * beginning, and the provider gets one call.
  */
 import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -14,7 +14,7 @@ import { callsOf, type RawClient, rawClient, rawRequest, sleep, stage } from './
 const TEXT = 'one two three four five six seven eight nine ten'
 const LONG = 'word '.repeat(60_000)
 
-/** The machine may be doing other things. */
+/** A long timeout for busy machines. */
 const until = (what: string, check: () => boolean) => waitUntil(what, check, 20_000)
 
 type Call = { readonly path: string; readonly body: object }
@@ -49,7 +49,7 @@ const send = async (
   return { status: response.status, headers: response.headers, text, json: (): any => JSON.parse(text) }
 }
 
-/** The same request by hand, on a connection that can be dropped. */
+/** Sends the same request on a raw connection that can be dropped. */
 const open = (gateway: Pick<Started, 'url'>, { path, body }: Call, model: string, key?: string): Promise<RawClient> =>
   rawClient(
     gateway.url,
@@ -98,12 +98,12 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     for (const stream of [true, false]) {
       const name = `${style}, ${stream ? 'streamed' : 'whole'}`
 
-      test(`${name}: dropped while it runs, joined, and asked for again when it is over`, async () => {
+      test(`${name}: dropped in flight, joined, and repeated after its end`, async () => {
         const model = `drop-${style}-${stream}`
         const key = `key-${model}`
         const first = await open(gateway, call(stream), model, key)
-        await until('the provider is asked', () => asked(model).length === 1)
-        if (stream) await until('something has come', () => first.text().includes('one'))
+        await until('the provider receives the call', () => asked(model).length === 1)
+        if (stream) await until('the first bytes have arrived', () => first.text().includes('one'))
         first.socket.destroy()
         const joined = await send(gateway, call(stream), model, keyed(key))
         assert.equal(joined.status, 200, joined.text)
@@ -127,11 +127,11 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.equal(asked('embedder').length, 1)
   })
 
-  test('nobody comes back while it runs: it is finished and waits', async () => {
+  test('without a retry in flight: it is finished and stored', async () => {
     const first = await open(gateway, chat({ stream: true }), 'later', 'later')
-    await until('something has come', () => first.text().includes('one'))
+    await until('the first bytes have arrived', () => first.text().includes('one'))
     first.socket.destroy()
-    await until('it is finished', () => asked('later')[0]?.ended === 'finished')
+    await until('the call is finished', () => asked('later')[0]?.ended === 'finished')
     const second = await send(gateway, chat({ stream: true }), 'later', keyed('later'))
     assert.match(second.text, /one[\s\S]*ten[\s\S]*\[DONE\]/)
     assert.equal(asked('later').length, 1)
@@ -142,14 +142,14 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.deepEqual([lead.shared, lead.outcome, lead.attempts], ['left', 'answered', 1])
   })
 
-  test('without a key a client that leaves takes its call with it', async () => {
+  test('without a key a disconnect aborts the call', async () => {
     const first = await open(gateway, chat({ stream: true }), 'plain')
-    await until('something has come', () => first.text().includes('one'))
+    await until('the first bytes have arrived', () => first.text().includes('one'))
     first.socket.destroy()
-    await until('it is aborted', () => asked('plain')[0]?.ended === 'aborted')
+    await until('the call is aborted', () => asked('plain')[0]?.ended === 'aborted')
   })
 
-  test('two tries at once are one call, both get all of it', async () => {
+  test('two concurrent requests share one call, and both get the whole answer', async () => {
     const all = await Promise.all(
       Array.from({ length: 20 }, () => send(gateway, chat({ stream: true }), 'crowd', keyed('crowd'))),
     )
@@ -158,25 +158,25 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.equal(all.filter(({ headers }) => headers.get('x-headgate-idempotent') === 'joined').length, 19)
   })
 
-  test('a try that reads nothing holds up no other, and misses nothing itself', async () => {
+  test('a client that does not read delays no other, and gets the whole answer later', async () => {
     const call = chat({ stream: true })
     const slow = await open(gateway, call, 'flood-slow', 'flood-slow')
     slow.socket.pause()
-    await until('the provider is asked', () => asked('flood-slow').length === 1)
+    await until('the provider receives the call', () => asked('flood-slow').length === 1)
     const quick = await send(gateway, call, 'flood-slow', keyed('flood-slow'))
     assert.match(quick.text, /\[DONE\]\n\n$/)
     assert.equal(quick.text.split('word ').length, 60_001)
-    assert.ok(slow.text().length < quick.text.length / 2, `the slow one has ${slow.text().length}`)
+    assert.ok(slow.text().length < quick.text.length / 2, `the slow client has ${slow.text().length}`)
     slow.socket.resume()
-    await until('the slow one has it all', () => slow.text().includes('[DONE]'))
+    await until('the slow client has the whole answer', () => slow.text().includes('[DONE]'))
     slow.socket.destroy()
-    // Its framing lies between the words.
+    // Chunked framing lies between the words.
     const said = slow.text().replace(/\r\n[0-9a-f]+\r\n/g, '')
     assert.equal(said.split('word ').length, 60_001)
     assert.equal(asked('flood-slow').length, 1)
   })
 
-  test('a turn that was stored is stored once, and can be continued by the id both were given', async () => {
+  test('a stored response is stored once, and both clients can continue it by its id', async () => {
     const { path, body } = { path: '/v1/responses', body: { input: 'hello' } }
     const first = await send(gateway, { path, body }, 'turn', keyed('turn'))
     const second = await send(gateway, { path, body }, 'turn', keyed('turn'))
@@ -187,7 +187,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
   })
 
   for (const stream of [false, true])
-    test(`a background answer is begun once, ${stream ? 'streamed' : 'asked for later'}`, async () => {
+    test(`a background response is created once, ${stream ? 'streamed' : 'and polled'}`, async () => {
       const model = `background-${stream}`
       const call: Call = { path: '/v1/responses', body: { input: 'hello', background: true, stream } }
       const [first, second] = await Promise.all([
@@ -197,37 +197,37 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
       const third = await send(gateway, call, model, keyed(model))
       assert.equal(first.text, second.text)
       assert.equal(first.text, third.text)
-      await until('the provider is asked', () => asked(model).length > 0)
+      await until('the provider receives the call', () => asked(model).length > 0)
       assert.equal(asked(model).length, 1)
     })
 
-  test('the official SDK: a connection dropped before the answer came is one call', async () => {
+  test('the official SDK: a connection dropped before the answer leads to one call', async () => {
     await using road = await droppingRoad(gateway)
     const client = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 2 })
     const wish = { model: 'a/sdk-whole', messages: [{ role: 'user' as const, content: 'hello' }] }
     const answer = client.chat.completions.create(wish, { headers: keyed('sdk-whole') })
-    await until('the provider is asked', () => asked('sdk-whole').length === 1)
+    await until('the provider receives the call', () => asked('sdk-whole').length === 1)
     road.drop()
     assert.equal((await answer).choices[0]?.message.content, TEXT)
     assert.equal(asked('sdk-whole').length, 1)
     assert.ok(road.connections() > 1)
   })
 
-  test('the official SDK: with its own keys for tries switched on, nobody has to think of one', async () => {
+  test('the official SDK: with its own idempotency keys enabled', async () => {
     await using road = await droppingRoad(gateway)
-    /** The SDKs make a key for each call and send it with every try, once the header's name is said. */
+    /** With a header name set, the SDK generates a key for each call and sends it with every retry. */
     class Safe extends OpenAI {
       protected override idempotencyHeader = 'Idempotency-Key'
     }
     const client = new Safe({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 2 })
     const answer = client.responses.create({ model: 'a/sdk-own', input: 'hello' })
-    await until('the provider is asked', () => asked('sdk-own').length === 1)
+    await until('the provider receives the call', () => asked('sdk-own').length === 1)
     road.drop()
     assert.equal((await answer).output_text, TEXT)
     assert.equal(asked('sdk-own').length, 1)
   })
 
-  test('the official SDK: a stream dropped in the middle is read again from its beginning', async () => {
+  test('the official SDK: a stream dropped in the middle is sent again from its beginning', async () => {
     await using road = await droppingRoad(gateway)
     const client = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 0 })
     const read = async (run: (piece: string) => void): Promise<void> => {
@@ -252,14 +252,14 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
   })
 })
 
-describe('idempotency: what it is not', { concurrency: 4 }, () => {
+describe('idempotency: limits', { concurrency: 4 }, () => {
   const on = stage()
   let upstream: Upstream
   const [ONE, TWO] = ['client-one-0123456789abcdef', 'client-two-0123456789abcdef']
   const asked = (model: string) => callsOf(upstream).filter((call) => call.model === model)
   const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
   let gateway: Started
-  /** Models that have come to answer. */
+  /** Models that answer from now on. */
   const healed = new Set<string>()
 
   before(async () => {
@@ -287,7 +287,7 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
     })
   })
 
-  test('for another client: each has its own answer', async () => {
+  test('two clients with the same key get separate answers', async () => {
     const own = await send(gateway, chat(), 'tenants', { ...keyed('k'), ...bearer(ONE) })
     const other = await send(gateway, chat({ user: 'x' }), 'tenants', { ...keyed('k'), ...bearer(TWO) })
     assert.deepEqual([own.status, other.status], [200, 200])
@@ -301,9 +301,9 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
     ['another body', 'reused', chat({ user: 'x' }), 422, 'idempotency_key_reused'],
     ['another path', 'reused', CALLS.responses?.(false) ?? chat(), 422, 'idempotency_key_reused'],
     ['a key too long', 'k'.repeat(256), chat(), 400, 'invalid_value'],
-    ['a key with a blank', 'a b', chat(), 400, 'invalid_value'],
+    ['a key with a space', 'a b', chat(), 400, 'invalid_value'],
   ] as const)
-    test(`${name}: refused, and the provider is not asked`, async () => {
+    test(`${name}: rejected without a provider call`, async () => {
       const model = `refused-${name}`
       if (key === 'reused') await send(gateway, chat(), model, { ...keyed(`${key}-${name.length}`), ...bearer(ONE) })
       const before = asked(model).length
@@ -318,7 +318,7 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
     ['failing', false],
     ['broken', true],
   ] as const)
-    test(`a ${model} answer is not kept: another try is asked anew`, async () => {
+    test(`a ${model} answer is not stored: a retry makes a new call`, async () => {
       const headers = { ...keyed(model), ...bearer(ONE) }
       const first = await send(gateway, chat({ stream }), model, headers)
       assert.ok(first.status === 400 || first.text.includes('stream_interrupted'), first.text)
@@ -329,7 +329,7 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
       assert.equal(asked(model).length, calls + 1)
     })
 
-  test('nobody comes back in time: the call is ended', async () => {
+  test('without a retry in time the call is aborted', async () => {
     const { path, body } = chat({ stream: true })
     const bytes = rawRequest(path, JSON.stringify({ model: 'a/endless', ...body }), {
       'content-type': 'application/json',
@@ -337,18 +337,18 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
       ...bearer(ONE),
     })
     const client = await rawClient(gateway.url, bytes)
-    await until('something has come', () => client.text().includes('one'))
+    await until('the first bytes have arrived', () => client.text().includes('one'))
     const left = performance.now()
     client.socket.destroy()
-    await until('it is aborted', () => asked('endless')[0]?.ended === 'aborted')
+    await until('the call is aborted', () => asked('endless')[0]?.ended === 'aborted')
     const after = (asked('endless')[0]?.endedAt ?? 0) - left
     assert.ok(after >= 290, `after ${after} ms`)
   })
 
-  test('at the end of the process nothing waits for who may come back, and what was answered so far is told', async () => {
+  test('a shutdown does not wait for retries, and logs the answer so far', async () => {
     const other = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } })
     const client = await open(other, chat({ stream: true }), 'endless-drained', 'k')
-    await until('something has come', () => client.text().includes('one'))
+    await until('the first bytes have arrived', () => client.text().includes('one'))
     client.socket.destroy()
     await sleep(50)
     assert.equal(asked('endless-drained')[0]?.ended, 'open')
@@ -359,7 +359,7 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
     assert.deepEqual([line?.outcome, line?.error, line?.shared], ['interrupted', 'shutdown', 'left'])
   })
 
-  test('what is kept has a ceiling: the oldest make room', async () => {
+  test('stored answers are bounded: the oldest are evicted', async () => {
     const headers = (at: number) => ({ ...keyed(`large-${at}`), ...bearer(ONE) })
     const ask = (at: number) => send(gateway, chat(), `large-${at}`, headers(at))
     for (let at = 0; at < 40; at++) assert.equal((await ask(at)).status, 200)
@@ -370,7 +370,7 @@ describe('idempotency: what it is not', { concurrency: 4 }, () => {
   })
 })
 
-/** A way to the gateway that can be cut: `drop` breaks every connection there is, those that come later pass. */
+/** A TCP proxy to the gateway. `drop` breaks every open connection; later ones pass. */
 const droppingRoad = async (gateway: Pick<Started, 'url'>) => {
   const { hostname, port } = new URL(gateway.url)
   const sockets = new Set<Socket>()
@@ -401,7 +401,7 @@ const droppingRoad = async (gateway: Pick<Started, 'url'>) => {
   }
   after(close)
   return {
-    // Listening on TCP, it has an address.
+    // Its address is that of a TCP port.
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     drop,
     connections: () => connections,

@@ -11,7 +11,7 @@ const KILL_AFTER = 400
 const TEXT = Array.from({ length: 20 }, (_, at) => `word${String(at).padStart(2, '0')}`).join(' ')
 const PACE = { text: TEXT, first: 60, gap: 6 }
 
-/** What the program behind the SDK saw of one request. */
+/** What the program that uses the SDK received for one request. */
 type Told = {
   content: string
   endedAt: number
@@ -20,7 +20,7 @@ type Told = {
   error: unknown
 }
 
-/** Reads a stream of either style to its end, telling each piece of text and the finish. */
+/** Reads a stream of either style to its end, and reports each piece of text and the finish. */
 const read = {
   chat: async (client: OpenAI, told: Told, heard: (text: string) => void) => {
     const { data, response } = await client.chat.completions
@@ -60,7 +60,7 @@ const ask = async (client: OpenAI, style: keyof typeof read, watch: (told: Told)
   return told
 }
 
-test('kill: an upstream dies among 1,000 streamed requests; none without content fails, none with content ends as if complete', async (t) => {
+test('kill: an upstream dies during 1,000 streamed requests; none without content fails, none with content looks complete', async (t) => {
   await using second = await startUpstreamProcess(PACE)
   await using first = await startUpstreamProcess(PACE)
   await using gateway = await start({
@@ -80,7 +80,7 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
   const live = new Set<Told>()
   let killedAt = 0
   let begun = 0
-  /** Kills it once some answers are in their middle and some have not begun. */
+  /** Kills the upstream once some answers are in progress and some have not started. */
   const watch = (one: Told) => {
     live.add(one)
     if (killedAt > 0 || begun < KILL_AFTER) return
@@ -99,7 +99,7 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
   }
   const startedAt = performance.now()
   const all = Promise.all(Array.from({ length: AT_ONCE }, worker))
-  // While the others go on, the page says that the first is out.
+  // While the other requests continue, the page shows the first upstream as unavailable.
   await gateway.line(({ event, to }) => event === 'circuit' && to === 'open')
   const opened = await status(gateway.url)
   await all
@@ -118,23 +118,23 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
 
   assert.equal(told.length, REQUESTS)
   assert.deepEqual(withoutContent, [], 'failed although nothing had been sent')
-  // Every one that ended well has every word, and its end; the killed upstream's are not among them.
+  // Every complete answer has every word and a regular end; answers of the killed upstream are not among them.
   for (const one of complete) assert.deepEqual([one.content, one.finished], [TEXT, true])
   for (const one of failed) {
     assert.equal(one.provider, 'openai')
-    // Every word may have come, only not the end.
+    // Every word may have arrived, only not the end.
     assert.ok(TEXT.startsWith(one.content), one.content)
     assert.equal(one.finished, false)
     assert.ok(one.error instanceof OpenAI.APIError, String(one.error))
     assert.equal(one.error.code, 'stream_interrupted')
     assert.ok(one.endedAt > killedAt)
   }
-  // The kill hit answers on their way, and requests that had nothing yet: without both this proves nothing.
-  assert.ok(failed.length > 0, 'no stream was under way')
-  assert.ok(fallbacks.length > 0, 'no request had to go elsewhere')
+  // The kill must have met answers in progress and requests without content; otherwise the test proves nothing.
+  assert.ok(failed.length > 0, 'no stream was in flight')
+  assert.ok(fallbacks.length > 0, 'no request failed over')
   assert.ok(bySecond.length > REQUESTS / 4, `only ${bySecond.length} were answered by the second`)
 
-  // The log tells the same.
+  // The log agrees.
   await until('every request has its line', () => requestLines(gateway).length === REQUESTS)
   const outcomes = Object.groupBy(requestLines(gateway), ({ outcome }) => String(outcome))
   assert.equal(outcomes.answered?.length, complete.length)
@@ -144,16 +144,16 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
     assert.match(String(from), /^openai#[0-9a-f]{4,}\/one$/)
     assert.match(String(to), /^groq#[0-9a-f]{4,}\/two$/)
   }
-  // So does the page: the first is out, the second serves.
+  // The status page agrees: the first upstream is unavailable, the second serves.
   assert.equal(opened.openai.status, 'unavailable')
   assert.match(opened.openai.circuit.state, /^(?:open|half_open)$/)
   assert.ok(Date.parse(opened.openai.circuit.opened_at) > 0 && Date.parse(opened.openai.circuit.retry_at) > 0)
   assert.match(opened.openai.last_error.kind, /^(?:refused|reset|truncated)$/)
   assert.equal(opened.groq.status, 'available')
-  // Once a circuit was open nearly nobody met the dead one any more.
+  // Once a circuit was open, hardly any request tried the dead upstream.
   assert.ok(fallbacks.length < 3 * AT_ONCE, `${fallbacks.length} requests went to the dead upstream first`)
 
-  // It comes back, at the same address, and is used again.
+  // It restarts at the same address and is used again.
   await using back = await startUpstreamProcess({ ...PACE, port: first.port })
   assert.equal(back.port, first.port)
   let again: string | null = null
@@ -174,7 +174,7 @@ test('kill: an upstream dies among 1,000 streamed requests; none without content
 const requestLines = (gateway: Awaited<ReturnType<typeof start>>) =>
   gateway.lines().filter(({ event }) => event === 'request')
 
-/** The page, by provider. */
+/** The status page, by provider. */
 const status = async (url: string) => {
   const response = await fetch(`${url}/providers/status`)
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into a page of every shape

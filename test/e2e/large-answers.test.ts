@@ -1,4 +1,7 @@
-/** Large whole answers of one client that come together: another client is served meanwhile, and memory stays bounded. */
+/**
+ * Large whole answers of one client that complete together: another client is served meanwhile, and memory stays
+ * bounded.
+ */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { say } from '../support/answers.ts'
@@ -12,7 +15,7 @@ const LIMIT = 32
 
 const PATHS = { chat: '/v1/chat/completions', messages: '/v1/messages', responses: '/v1/responses' } as const
 
-/** Bytes of a body, counted as it comes, so that this process does little. */
+/** Counts a body's bytes as they arrive, so that this process does little work. */
 const sizeOf = async (response: Response): Promise<number> => {
   let size = 0
   for await (const part of response.body ?? []) size += part.length
@@ -23,7 +26,7 @@ describe('large answers', () => {
   const on = stage()
 
   for (const style of ['chat', 'messages', 'responses'] as const)
-    test(`${COUNT} answers of 4 MB to one client end together: another is answered meanwhile (${style})`, async (t) => {
+    test(`${COUNT} answers of 4 MB to one client complete together: another client is served meanwhile (${style})`, async (t) => {
       let release = () => {}
       const asked = new Set<number>()
       const all = new Promise<void>((resolve) => {
@@ -60,7 +63,7 @@ describe('large answers', () => {
       })
       await Promise.race([all, ...large])
       let highest = 0
-      /** How many of the large answers were still under way when a small one had come. */
+      /** How many large answers were unfinished whenever a small one had arrived. */
       const left: number[] = []
       while (open > 0) {
         const response = await call('patient-key-0002', PATHS.chat, bodyFor('chat', 'm', false))

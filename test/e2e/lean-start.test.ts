@@ -1,4 +1,7 @@
-/** What is loaded until the first answer is out. Whatever joins it costs every start, of each worker, so it is named here. */
+/**
+ * The modules loaded until the first answer. Each of them delays every start of every worker, so the allowed ones are
+ * listed here.
+ */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,20 +12,20 @@ import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, start, USUAL } from './support/process.ts'
 
-/** Packages that may be there: the settings are defined with it. */
+/** Allowed packages: zod defines the settings. */
 const PACKAGES = ['zod']
 
-/** Of Node's own, what takes long to load and a start has no use for, and what it is for. */
+/** Node modules that load slowly and that a plain start does not need, with their purpose. */
 const DEAR = [
   ['internal/deps/undici/undici', 'fetch and WebSocket: an import of node:http reads them'],
-  ['http2', 'nothing here'],
+  ['http2', 'no purpose'],
   ['https', 'nothing here: connections are made by node:tls'],
   ['tls', 'the first secure upstream'],
   ['sqlite', 'the first stored response'],
   ['worker_threads', 'nothing here: an import of node:util reads it'],
 ] as const
 
-/** Files of ours that only some gateways need. */
+/** The project's own files that only some configurations need. */
 const LATER = [
   ['edge/identity/index.ts', 'clouds that are signed in to'],
   ['edge/upstream-http/undici-connection.ts', 'HTTP_CLIENT=undici'],
@@ -31,7 +34,7 @@ const LATER = [
   ['edge/workers/supervise.ts', 'WORKERS'],
 ] as const
 
-describe('a start is lean', () => {
+describe('start-up loads few modules', () => {
   let upstream: Upstream
   before(async () => {
     upstream = await startUpstream((asked) => say(asked, { text: 'x' }))
@@ -59,7 +62,7 @@ describe('a start is lean', () => {
   test('with a provider by environment', async () => {
     const { packages, builtins, files } = await loaded()
     assert.deepEqual(packages, PACKAGES)
-    // That it looks at the right list: without this one there is no connection.
+    // Guards against an empty list: `net` must be there.
     assert.ok(builtins.has('net'))
     for (const [name, use] of DEAR) assert.ok(!builtins.has(name), `${name} is loaded, which is for ${use}`)
     assert.ok(files.some((url) => url.endsWith('/src/serve.ts')))
@@ -71,12 +74,12 @@ describe('a start is lean', () => {
     ['the file needs yaml', {}, { 'headgate.yaml': 'strategy: priority\n' }, ['yaml', 'zod']],
     ["undici's client needs undici", { HTTP_CLIENT: 'undici' }, {}, ['undici', 'zod']],
   ] as const)
-    test(`${what}, and nothing else`, async () => {
+    test(`${what}, and no other package`, async () => {
       assert.deepEqual((await loaded(env, files)).packages, packages)
     })
 })
 
-describe('what Node keeps of a start', () => {
+describe('the compile cache', () => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-kept-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
   const files = () =>
@@ -90,7 +93,7 @@ describe('what Node keeps of a start', () => {
     assert.equal(await gateway.stop(), 0)
   }
 
-  test('is written by its end, and a start that finds it broken serves as well', async () => {
+  test('is written at exit, and a start with a corrupt cache still serves', async () => {
     await serves({ NODE_COMPILE_CACHE: folder })
     assert.ok(files().length > 100, `${files().length} files`)
     for (const [index, file] of files().entries()) {
@@ -101,9 +104,9 @@ describe('what Node keeps of a start', () => {
   })
 
   for (const [what, env] of [
-    ['where it cannot be written', { NODE_COMPILE_CACHE: '/dev/null/nowhere' }],
-    ['where it is switched off', { NODE_DISABLE_COMPILE_CACHE: '1' }],
-    ['where the process may write nothing', { NODE_OPTIONS: '--permission --allow-fs-read=*' }],
+    ['if it cannot be written', { NODE_COMPILE_CACHE: '/dev/null/nowhere' }],
+    ['if it is disabled', { NODE_DISABLE_COMPILE_CACHE: '1' }],
+    ['if the process has no write permission', { NODE_OPTIONS: '--permission --allow-fs-read=*' }],
   ] as const)
-    test(`${what}, it serves as well`, () => serves(env))
+    test(`${what}, the gateway still serves`, () => serves(env))
 })

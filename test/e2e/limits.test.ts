@@ -1,4 +1,6 @@
-/** The gateway's own limits, over real sockets: what is beyond them is told so at once, and health is answered all the same. */
+/**
+ * The gateway's own limits, over real sockets: requests above them are rejected at once, and health is still answered.
+ */
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
@@ -10,7 +12,7 @@ import { ask, bodyFor, callsOf, rawClient, rawRequest, sleep, stage } from './su
 const CHAT = '/v1/chat/completions'
 const small = JSON.stringify(bodyFor('chat', 'm', false))
 
-/** Connections that say nothing. */
+/** Opens connections that send nothing. */
 const idle = async (gateway: Started, count: number): Promise<readonly Socket[]> => {
   const { hostname, port } = new URL(gateway.url)
   return Promise.all(
@@ -25,7 +27,7 @@ const idle = async (gateway: Started, count: number): Promise<readonly Socket[]>
   )
 }
 
-/** What a request on a connection of its own is answered; the server may close it. */
+/** Sends bytes on a new connection and returns the response; the server may close the connection. */
 const talk = async (gateway: Started, bytes: string): Promise<string> => {
   const client = await rawClient(gateway.url, bytes)
   for (const end = performance.now() + 5_000; performance.now() < end && !client.closed(); await sleep(5))
@@ -58,7 +60,7 @@ describe('limits', () => {
     ['connections', 'connections'],
     ['connectionsPerAddress', 'address'],
   ] as const)
-    test(`limit.${setting}: the next connection's call is turned away and the connection closed, health is answered`, async () => {
+    test(`limit.${setting}: the next connection's call is rejected and the connection closed, health is answered`, async () => {
       const { gateway } = await begin({ [setting]: 5 })
       const others = await idle(gateway, 5)
       const answer = await chat(gateway)
@@ -74,7 +76,7 @@ describe('limits', () => {
       assert.match(await chat(gateway), /^HTTP\/1\.1 200 /)
     })
 
-  test('limit.connections: far beyond it connections are hung up on', async () => {
+  test('limit.connections: far above it connections are closed at once', async () => {
     const { gateway } = await begin({ connections: 4 })
     const sockets = await idle(gateway, 60)
     let closed = 0
@@ -83,7 +85,7 @@ describe('limits', () => {
       socket.on('close', () => closed++)
       socket.resume()
     }
-    // Four, and sixteen for health.
+    // Four, and sixteen reserved for health.
     assert.ok(
       (await settles(
         async () => closed,
@@ -93,7 +95,7 @@ describe('limits', () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  test('metrics: 1,000 invented model names add no label, and known models keep theirs', async () => {
+  test('metrics: 1,000 unknown model names add no label, and known models keep theirs', async () => {
     const { gateway } = await begin({})
     const post = async (model: string) => {
       const init = { method: 'POST', headers: { 'content-type': 'application/json' } }
@@ -148,7 +150,7 @@ describe('limits', () => {
       assert.equal(callsOf(upstream).length, 0)
     })
 
-  test('limit.messages: a turn over a WebSocket is refused in the same words', async () => {
+  test('limit.messages: a turn over a WebSocket is rejected with the same message', async () => {
     const { gateway } = await begin({ messages: 9 })
     const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`)
     const answer = await new Promise<string>((resolve, reject) => {
@@ -163,7 +165,7 @@ describe('limits', () => {
     assert.match(answer, /10 items in `input`; the limit is 9 \(limit.messages, LIMIT_MESSAGES\)/)
   })
 
-  test('limit.messages: a conversation counts with the turns it continues', async () => {
+  test('limit.messages: a conversation counts with its earlier turns', async () => {
     const { gateway } = await begin({ messages: 9 })
     const post = async (body: object) => {
       const headers = { 'content-type': 'application/json' }
@@ -179,24 +181,24 @@ describe('limits', () => {
     assert.match(second.json.error.message, /the limit is 9 \(limit.messages/)
   })
 
-  test('limit.bufferedMegabytes: bodies under way together may not be larger, and give back what they took', async () => {
+  test('limit.bufferedMegabytes: bounds the sum of bodies in flight, and releases their memory', async () => {
     const { gateway } = await begin({ bufferedMegabytes: 1 })
     const body = (kilobytes: number, words: string) =>
       JSON.stringify({ model: 'm', messages: [{ role: 'user', content: words + 'x'.repeat(kilobytes * 1024) }] })
-    assertShed(await talk(gateway, rawRequest(CHAT, body(1_100, 'too much alone'))))
+    assertShed(await talk(gateway, rawRequest(CHAT, body(1_100, 'one body too large'))))
     const first = await rawClient(gateway.url, rawRequest(CHAT, body(700, 'wait')))
     const held = () => gauge(gateway, 'headgate_buffered_bytes')
     assert.ok((await settles(held, (bytes) => bytes > 700 * 1024)) > 700 * 1024)
-    assertShed(await talk(gateway, rawRequest(CHAT, body(700, 'too much together'))))
+    assertShed(await talk(gateway, rawRequest(CHAT, body(700, 'together too large'))))
     assert.match(await chat(gateway), /^HTTP\/1\.1 200 /)
     first.socket.destroy()
     assert.equal(await settles(held, (bytes) => bytes === 0), 0)
-    assert.match(await talk(gateway, rawRequest(CHAT, body(700, 'enough now'))), /^HTTP\/1\.1 200 /)
+    assert.match(await talk(gateway, rawRequest(CHAT, body(700, 'within the limit'))), /^HTTP\/1\.1 200 /)
     assert.equal(await shed(gateway, 'buffered'), 2)
     assert.equal(await settles(held, (bytes) => bytes === 0), 0)
   })
 
-  test('limit.bufferedMegabytes: an answer that is far too much to hold is given up, and nobody’s health suffers', async () => {
+  test('limit.bufferedMegabytes: an answer far above the limit is aborted, without an effect on health', async () => {
     const upstream = await on.upstream((asked) =>
       say(asked, { text: asked.body.includes('long') ? 'x'.repeat(3_000_000) : 'short' }),
     )
@@ -214,8 +216,8 @@ describe('limits', () => {
     assert.equal((await ask(gateway, 'chat', 'm', true, { user: 'long' })).status, 200)
   })
 
-  test('limit.eventLoopDelay: a process that cannot keep up for seconds takes no more, and does again', async () => {
-    // Busy for 80 ms out of 100, until it is told to stop.
+  test('limit.eventLoopDelay: an overloaded process rejects requests until it has recovered', async () => {
+    // Blocks the event loop for 80 ms out of 100, until a signal.
     const busy = `const timer = setInterval(() => { const until = Date.now() + 80; while (Date.now() < until); }, 20)
       process.on('SIGUSR2', () => clearInterval(timer))`
     const preload = `data:text/javascript,${encodeURIComponent(busy)}`
@@ -229,14 +231,14 @@ describe('limits', () => {
     assert.equal(await settles(status, (code) => code === 200), 200)
   })
 
-  test('limit.concurrent: calls whose bodies arrive at one time are not let in together', async () => {
+  test('limit.concurrent: counts calls whose bodies arrive at the same time', async () => {
     const { gateway, upstream } = await begin({ concurrent: 2 })
     const waiting = small.replace('hello', 'wait')
     const request = rawRequest(CHAT, waiting)
     const heads = await Promise.all(
       Array.from({ length: 8 }, () => rawClient(gateway.url, request.slice(0, -waiting.length))),
     )
-    // All have been let in by their heads before any has a body.
+    // All header blocks are admitted before any body has arrived.
     await sleep(300)
     for (const { socket } of heads) socket.write(waiting)
     const refused = () => heads.filter(({ text }) => text() !== '')
@@ -251,7 +253,7 @@ describe('limits', () => {
     for (const { socket } of heads) socket.destroy()
   })
 
-  test('limit.concurrent: turning away costs little, and nothing is asked upstream', async (t) => {
+  test('limit.concurrent: rejection is cheap, and nothing is sent upstream', async (t) => {
     const { gateway, upstream } = await begin({ concurrent: 1 })
     const first = await rawClient(gateway.url, rawRequest(CHAT, small.replace('hello', 'wait')))
     await settles(
@@ -267,7 +269,7 @@ describe('limits', () => {
     }
     const middle = times.sort((a, b) => a - b)[100] ?? 0
     t.diagnostic(
-      `turned away in ${middle.toFixed(2)} ms (median of 200, round trip), ${Number(process.hrtime.bigint() - before) / 1e6} ms for all`,
+      `rejected in ${middle.toFixed(2)} ms (median of 200, round trip), ${Number(process.hrtime.bigint() - before) / 1e6} ms for all`,
     )
     assert.ok(middle < 100, `${middle} ms`)
     assert.equal(upstream.seen.filter(({ method }) => method === 'POST').length, 1)

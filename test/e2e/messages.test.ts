@@ -1,4 +1,4 @@
-/** The official Anthropic SDK for Node, as it is, against each of the three formats upstream. */
+/** The official Anthropic SDK for Node, with each of the three upstream formats. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -90,7 +90,7 @@ for (const kind of ALL)
       ])
     })
 
-    test('parallel tool calls, whole and by the stream helper, and their results in the next turn', async () => {
+    test('parallel tool calls, whole and with the stream helper, and their results in the next turn', async () => {
       const body = { ...asking(kind, 'both'), tools: TOOLS }
       const whole = await client.messages.create(body)
       const streamed = await client.messages.stream(body).finalMessage()
@@ -117,13 +117,13 @@ for (const kind of ALL)
       }
     })
 
-    test('an answer cut by its limit', async () => {
+    test('an answer truncated at its token limit', async () => {
       const whole = await client.messages.create(asking(kind, 'cut'))
       const streamed = await client.messages.stream(asking(kind, 'cut')).finalMessage()
       assert.deepEqual([whole.stop_reason, streamed.stop_reason], ['max_tokens', 'max_tokens'])
     })
 
-    test('a stream that breaks in the middle is thrown', async () => {
+    test('a stream that breaks in the middle throws', async () => {
       let said = ''
       const problem = await (async () => {
         for await (const event of await client.messages.create({ ...asking(kind, 'breaks'), stream: true }))
@@ -139,7 +139,7 @@ for (const kind of ALL)
       assert.ok(helper instanceof Anthropic.APIError, String(helper))
     })
 
-    test('the explanation of where it would go', async () => {
+    test('a routing explanation', async () => {
       const answer = await post(`${kinds.gateway.base}/route`, asking(kind, 'text'))
       assert.equal(answer.status, 200, answer.text)
       assert.equal(answer.json().style, 'messages')
@@ -148,7 +148,7 @@ for (const kind of ALL)
     })
 
     if (kind !== 'messages')
-      test('a count is an estimate that says so', async () => {
+      test('a token count is marked as an estimate', async () => {
         const before = kinds.upstreams[kind].seen.length
         const { data, response } = await client.messages
           .countTokens({ model: modelOf(kind, 'text'), messages: QUESTION })
@@ -158,7 +158,7 @@ for (const kind of ALL)
         assert.equal(kinds.upstreams[kind].seen.length, before)
       })
 
-    // Last: a refused key rests.
+    // Last, because a rejected key enters a cooldown.
     for (const [model, status, type, error] of [
       ['bad', 400, 'invalid_request_error', Anthropic.BadRequestError],
       ['limited', 429, 'rate_limit_error', Anthropic.RateLimitError],
@@ -176,21 +176,21 @@ for (const kind of ALL)
         })
   })
 
-test('sdk-anthropic: a model nobody has, and the list', async () => {
+test('sdk-anthropic: an unknown model, and the list of models', async () => {
   const listed = await client.models.list()
   assert.ok(listed.data.some(({ id }) => id.includes('text')))
   const problem = await client.messages.create({ ...asking('chat', 'text'), model: '' }).catch((caught) => caught)
   assert.ok(problem instanceof Anthropic.BadRequestError)
 })
 
-// ── Anthropic in front of Anthropic ──────────────────────────────────────────────────────────────────────────────
+// ── Anthropic client and Anthropic upstream ──────────────────────────────────────────────────────────────────────
 
 const THOUGHT = 'They want to know the weather.'
 const SIGNATURE = 'EqQBCkYIBxgCKkA+/=='
 const SHELL = { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', stop_sequence: null }
 const USAGE = { input_tokens: 5, output_tokens: 6 }
 
-/** Thinks aloud, counts, and otherwise says its text; slow to go on if asked for `slow`. */
+/** Reasons, counts tokens, or returns its text; slow if the request contains `slow`. */
 const thinker: Script = (asked) => {
   if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
   if (asked.path.includes('/count_tokens')) return { do: 'answer', body: '{"input_tokens": 4242}' }
@@ -234,7 +234,7 @@ const thinker: Script = (asked) => {
   }
 }
 
-describe('sdk-anthropic: an upstream that thinks', () => {
+describe('sdk-anthropic: an upstream with reasoning', () => {
   let upstream: Upstream
   let gateway: Started
   let keyed: Anthropic
@@ -262,7 +262,7 @@ describe('sdk-anthropic: an upstream that thinks', () => {
   }
 
   for (const stream of [false, true])
-    test(`thoughts and their signature come and go back as they were${stream ? ', streamed' : ''}`, async () => {
+    test(`reasoning and its signature pass unchanged in both directions${stream ? ', streamed' : ''}`, async () => {
       const body = {
         model: 'thinks',
         max_tokens: 4_000,
@@ -292,7 +292,7 @@ describe('sdk-anthropic: an upstream that thinks', () => {
       ])
     })
 
-  test('members nobody knows, beta marks and the version reach it; the client’s key does not', async () => {
+  test('unknown members, beta headers and the version reach it; the client’s key does not', async () => {
     const body =
       '{"model":"auto","max_tokens":9,"wish":{"n":12345678901234567890},"messages":[{"role":"user","content":"x"}]}'
     const answer = await post(`${gateway.url}/messages?beta=true&x=y`, body, {
@@ -308,7 +308,7 @@ describe('sdk-anthropic: an upstream that thinks', () => {
     assert.equal(last().key, 'sk-ant-0000000000')
   })
 
-  test('a count is the upstream’s own', async () => {
+  test('a token count comes from the upstream', async () => {
     const { data, response } = await keyed.messages
       .countTokens({ model: 'thinks', system: 'Be brief.', messages: QUESTION, tools: TOOLS })
       .withResponse()
@@ -321,7 +321,7 @@ describe('sdk-anthropic: an upstream that thinks', () => {
     await gateway.line(({ event, style }) => event === 'request' && style === 'count_tokens')
   })
 
-  test('a wrong key and a path that is none are the SDK’s own errors', async () => {
+  test('a wrong key and an unknown path raise the SDK’s own errors', async () => {
     const stranger = new Anthropic({ baseURL: gateway.url, apiKey: 'wrong', maxRetries: 0 })
     const refused = await stranger.messages
       .create({ model: 'm', max_tokens: 9, messages: QUESTION })
@@ -333,7 +333,7 @@ describe('sdk-anthropic: an upstream that thinks', () => {
     assert.equal(nowhere.type, 'not_found_error')
   })
 
-  test('while the upstream is slow the client hears pings, once the message has begun', async () => {
+  test('while the upstream is slow the client receives pings after message_start', async () => {
     const response = await fetch(`${gateway.url}/v1/messages`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': 'client-key-1' },
@@ -348,7 +348,7 @@ describe('sdk-anthropic: an upstream that thinks', () => {
     assert.match(events.at(-2) ?? '', /^event: message_stop/)
   })
 
-  test('a client that leaves ends the call upstream', async () => {
+  test('a disconnect aborts the upstream call', async () => {
     const stream = await keyed.messages.create({
       model: 'anthropic/slow',
       max_tokens: 9,
@@ -356,6 +356,9 @@ describe('sdk-anthropic: an upstream that thinks', () => {
       messages: QUESTION,
     })
     for await (const event of stream) if (event.type === 'content_block_delta') break
-    await until('the upstream is let go', () => last().model === 'slow' && upstream.seen.at(-1)?.ended === 'aborted')
+    await until(
+      'the upstream call is released',
+      () => last().model === 'slow' && upstream.seen.at(-1)?.ended === 'aborted',
+    )
   })
 })

@@ -1,4 +1,4 @@
-/** The official SDKs, as they are, over an upstream that is as strict as Mistral's API is. */
+/** The official SDKs with an upstream that validates as strictly as Mistral's API. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
@@ -12,9 +12,9 @@ const MODEL = 'mistral/magistral-medium-latest'
 const IDS = ['aB3dE6gH9', 'zY8xW5vU2']
 const THOUGHT = 'I need the weather.'
 
-// ── An upstream that refuses what Mistral refuses ────────────────────────────────────────────────────────────────
+// ── An upstream that rejects what Mistral rejects ────────────────────────────────────────────────────────────────
 
-/** Who may follow whom (code 3230). */
+/** Which roles may follow which (error code 3230). */
 const FOLLOWS: { readonly [role: string]: readonly string[] } = {
   '': ['system', 'user'],
   system: ['system', 'user', 'assistant'],
@@ -50,7 +50,9 @@ const flat = (code: string, message: string): JsonObject => ({
   code,
 })
 
-/** The answer as deltas of a stream: content changes between list and string, and calls come whole, without index. */
+/**
+ * The answer as stream deltas: content alternates between list and string, and calls are complete and without an index.
+ */
 const deltasFor = ({ json }: Asked): { readonly deltas: readonly JsonObject[]; readonly reason: string } => {
   const messages = list(json.messages).filter(isObject)
   const results = messages.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
@@ -102,7 +104,7 @@ const pieces = (asked: Asked): string[] => {
   ].map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`)
 }
 
-/** The same deltas as one message, thoughts and text side by side in a list. */
+/** The same deltas as one message, with reasoning and text in one list. */
 const whole = (asked: Asked): JsonObject => {
   const { deltas, reason } = deltasFor(asked)
   const content = deltas.flatMap(({ content }): readonly Json[] =>
@@ -128,7 +130,7 @@ const { upstream, gateway, speak, lastAsked } = await spokenWith(script, MODEL, 
   CIRCUIT_ERROR_THRESHOLD: '100',
 }))
 
-/** The turns the upstream was sent, each in a line. */
+/** The messages of an upstream request, each in one line. */
 const turns = (): string[] =>
   list(lastAsked().json.messages).map((entry) => {
     const message = object(entry) ?? {}
@@ -151,7 +153,7 @@ for (const { style, stream, way } of WAYS)
     test('an answer', async () => {
       const { text, finish, tokens } = await ask(QUESTION, false)
       assert.deepEqual([text, finish], ['Hello there.', 'stop'])
-      // Messages count what came from the cache apart.
+      // Messages reports cached tokens separately.
       assert.deepEqual(tokens, style === 'messages' ? [15, 37] : [20, 37])
       const { path, headers, json } = lastAsked()
       assert.equal(path, '/v1/chat/completions')
@@ -161,7 +163,7 @@ for (const { style, stream, way } of WAYS)
       assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
     })
 
-    test('parallel calls and their results: its own ids, its thoughts sent back', async () => {
+    test('parallel calls and their results: its own ids, and its reasoning sent back', async () => {
       const first = await ask(QUESTION, true)
       assert.deepEqual([first.text, first.thoughts, first.finish], ['Let me look.', THOUGHT, 'calls'])
       assert.deepEqual(
@@ -177,19 +179,19 @@ for (const { style, stream, way } of WAYS)
         `tool ${IDS[0]}: wet in Paris`,
         `tool ${IDS[1]}: dry in Tokyo`,
       ])
-      // A user who speaks right behind a result is not refused.
+      // A user message directly after a result is accepted.
       const more = await first.next(weather, { more: 'And now?' })
       assert.equal(more.text, DONE)
       assert.deepEqual(turns().slice(-2), ['assistant: OK.', 'user: And now?'])
     })
 
-    test('what it refuses is the request’s own fault, in its own words', async () => {
+    test('a rejection is an invalid request, with Mistral’s own message', async () => {
       upstream.play(() => ({ do: 'answer', status: 422, body: { detail: [{ loc: ['body', 'tools'], msg: 'No.' }] } }))
       await assert.rejects(ask(QUESTION, false), /422.*body\.tools: No\./s)
       upstream.play(script)
     })
 
-    test('a wish it has no word for is named, not lost', async () => {
+    test('an unsupported setting is named', async () => {
       const path = { chat: 'chat/completions', responses: 'responses', messages: 'messages' }[style]
       const body = {
         model: MODEL,
@@ -212,7 +214,7 @@ for (const { style, stream, way } of WAYS)
 
     if (stream) {
       for (const ending of ['close', 'end'] as const)
-        test(`cut in the middle (${ending}), it never looks complete`, async () => {
+        test(`broken in the middle (${ending}), it never looks complete`, async () => {
           upstream.play((asked) => ({ do: 'stream', pieces: pieces(asked).slice(0, 2), ending, gap: 5 }))
           await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before the answer did/)
           upstream.play(script)
@@ -227,7 +229,7 @@ for (const { style, stream, way } of WAYS)
     }
   })
 
-test('mistral: a beginning of the answer, written by a client of messages', async () => {
+test('mistral: a prefilled answer from a Messages client', async () => {
   const response = await fetch(`${gateway.base}/messages`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -248,7 +250,7 @@ test('mistral: a beginning of the answer, written by a client of messages', asyn
   assert.equal(object(list(lastAsked().json.messages).at(-1))?.prefix, true)
 })
 
-test('mistral: the key is in no log', async () => {
+test('mistral: no log line contains the key', async () => {
   await gateway.told()
   assert.ok(!gateway.output().includes(KEY))
 })

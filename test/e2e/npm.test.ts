@@ -8,7 +8,7 @@ import { until } from '../support/upstream.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 
 test('npm start: installs first, and a signal to npm drains the gateway', async () => {
-  // As a supervisor does it: only npm is told, not the group of processes a terminal would tell.
+  // A supervisor signals npm only, not its process group as a terminal does.
   const npm = spawn('npm', ['start'], {
     cwd: ROOT,
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', PORT: '0', LOG_FORMAT: 'json' },
@@ -23,14 +23,14 @@ test('npm start: installs first, and a signal to npm drains the gateway', async 
   npm.stderr.on('data', hear)
   const exit = once(npm, 'close')
   try {
-    await until('it is ready', () => /"event":"ready"/.test(output), 60_000)
+    await until('the gateway is ready', () => /"event":"ready"/.test(output), 60_000)
     assert.match(output, /> node scripts\/setup\.mjs/)
     npm.kill('SIGTERM')
     const [code] = await exit
     assert.match(output, /"event":"draining".*\n.*"event":"stopped"/)
     assert.equal(code, 0)
   } finally {
-    // Whatever became of it, none of its processes stays: the group is its own.
+    // In every case no process of its group may remain.
     if (npm.pid !== undefined && isThere(-npm.pid)) process.kill(-npm.pid, 'SIGKILL')
   }
 })
@@ -39,7 +39,7 @@ const isThere = (pid: number): boolean => {
   try {
     return process.kill(pid, 0)
   } catch {
-    // Nobody of that number is left.
+    // No such process.
     return false
   }
 }

@@ -1,4 +1,4 @@
-/** The official SDKs, as they are, over an upstream that speaks Ollama's own format. */
+/** The official SDKs with an upstream that uses Ollama's own format. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
@@ -11,12 +11,14 @@ const MODEL = 'ollama/qwen3:14b'
 const THOUGHT = 'I need the weather.'
 const PNG = 'iVBORw0KGgo='
 
-// ── An upstream as Ollama is ─────────────────────────────────────────────────────────────────────────────────────
+// ── An upstream like Ollama ──────────────────────────────────────────────────────────────────────────────────────
 
 const head = { model: 'qwen3:14b', created_at: '2026-11-21T17:58:55.337823Z' }
 const COUNTS = { prompt_eval_count: 20, eval_count: 37, total_duration: 23_595_672_042 }
 
-/** Calls for the weather of two cities, without ids as older servers do; says what it was told once it knows. */
+/**
+ * Calls for the weather of two cities, without ids, as older servers do; with both results, answers with their text.
+ */
 const messagesFor = ({ json }: Asked): JsonObject[] => {
   const asked = list(json.messages).filter(isObject)
   const results = asked.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
@@ -52,20 +54,20 @@ const script = (asked: Asked): Act => {
   const { model } = asked.json
   if (model !== 'qwen3:14b')
     return { do: 'answer', status: 404, body: { error: `model "${model}" not found, try pulling it first` } }
-  // 7 bytes a write: lines and letters are cut anywhere.
+  // Writes of 7 bytes split lines and characters.
   return asked.stream
     ? { do: 'stream', headers: LINES, pieces: pieces(asked), slice: 7 }
     : { do: 'answer', body: whole(asked) }
 }
 
 const { upstream, gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
-  // The address as people write it who know the compatible endpoint.
+  // The address as users of the compatible endpoint write it.
   OLLAMA_BASE_URL: `${url}/v1`,
   CIRCUIT_CONSECUTIVE_FAILURES: '1000',
   CIRCUIT_ERROR_THRESHOLD: '100',
 }))
 
-/** The turns the upstream was sent, each in a line. */
+/** The messages of an upstream request, each in one line. */
 const turns = (): string[] =>
   list(lastAsked().json.messages).map((entry) => {
     const message = object(entry) ?? {}
@@ -99,7 +101,7 @@ for (const { style, stream, way } of WAYS)
       assert.deepEqual(turns(), ['system: Be brief.', `user: ${QUESTION}`])
     })
 
-    test('calls and their results: ids are made, results find their tools, thoughts go back', async () => {
+    test('calls and their results: ids are generated, results name their tools, reasoning is sent back', async () => {
       const first = await ask(QUESTION, true)
       assert.deepEqual([first.text, first.thoughts, first.finish], ['', THOUGHT, 'calls'])
       assert.deepEqual(
@@ -120,7 +122,7 @@ for (const { style, stream, way } of WAYS)
       ])
     })
 
-    test('a model that has no tools: the request’s own fault, in its own words', async () => {
+    test('a model without tools: an invalid request, with Ollama’s own message', async () => {
       const words = 'registry.ollama.ai/library/gemma3:4b does not support tools'
       upstream.play(() => ({ do: 'answer', status: 400, body: { error: words } }))
       await assert.rejects(ask(QUESTION, true), /400.*does not support tools/s)
@@ -129,7 +131,7 @@ for (const { style, stream, way } of WAYS)
 
     if (stream) {
       for (const ending of ['close', 'end'] as const)
-        test(`cut in the middle (${ending}), it never looks complete`, async () => {
+        test(`broken in the middle (${ending}), it never looks complete`, async () => {
           upstream.play((asked) => {
             const [first = '', second = ''] = pieces(asked)
             return { do: 'stream', headers: LINES, pieces: [first, second.slice(0, 40)], ending, gap: 5 }
@@ -138,7 +140,7 @@ for (const { style, stream, way } of WAYS)
           upstream.play(script)
         })
 
-      test('an error as a line in the middle', async () => {
+      test('an error line in the middle', async () => {
         const error = `${JSON.stringify({ error: 'the model runner has unexpectedly stopped' })}\n`
         upstream.play((asked) => ({
           do: 'stream',
@@ -159,7 +161,7 @@ for (const { style, stream, way } of WAYS)
     }
   })
 
-test('ollama: a model it does not have', async () => {
+test('ollama: an unknown model', async () => {
   const { response, body } = await post('chat/completions', {
     model: 'ollama/nope',
     messages: [{ role: 'user', content: 'hi' }],
@@ -182,20 +184,20 @@ const image = (url: string) => ({
   ],
 })
 
-test('ollama: a picture with the question', async () => {
+test('ollama: an image in the request', async () => {
   const { response } = await post('chat/completions', image(`data:image/png;base64,${PNG}`))
   assert.equal(response.status, 200)
   assert.deepEqual(lastAsked().json.messages, [{ role: 'user', content: 'What?', images: [PNG] }])
 })
 
-test("ollama: a picture's address: nobody here can look at it, and the client is told so", async () => {
+test('ollama: an image URL, which no target supports, is an error', async () => {
   const before = upstream.seen.length
   const { response, body } = await post('chat/completions', image('https://x.example/a.png'))
   assert.deepEqual([response.status, object(body.error)?.code], [400, 'unsupported_parameter'])
   assert.equal(upstream.seen.length, before)
 })
 
-test('ollama: thinking, a schema, and members of its own', async () => {
+test('ollama: reasoning, a schema, and Ollama’s own members', async () => {
   const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
   const { response } = await post('chat/completions', {
     model: MODEL,
@@ -216,7 +218,7 @@ test('ollama: thinking, a schema, and members of its own', async () => {
   )
 })
 
-test('ollama: its compatible endpoint, where that is asked for', async () => {
+test('ollama: its OpenAI-compatible endpoint, if configured', async () => {
   await using other = await start({ env: { OLLAMA_BASE_URL: upstream.url, OLLAMA_STYLES: 'chat' } })
   upstream.play(() => ({ do: 'answer', body: { object: 'list', data: [] } }))
   await fetch(`${other.base}/chat/completions`, {

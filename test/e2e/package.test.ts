@@ -1,4 +1,4 @@
-/** The package as it is installed from npm: built, packed, unpacked, and started from the bundle, whose parts are found. */
+/** The npm package: built, packed, unpacked, and started from the bundle with all of its parts. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { post, run, type Started, start, USUAL } from './support/process.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 const { dependencies, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 
-/** As npm lays it out: the package, and what it depends on beside it. Answers the package's folder. */
+/** Installs as npm does: the package, with its dependencies next to it. Returns the package's folder. */
 const install = async (place: string): Promise<string> => {
   await build(join(ROOT, 'dist'))
   const packed = execFileSync('npm', ['pack', '--json', '--pack-destination', place], {
@@ -62,7 +62,7 @@ describe('the package', () => {
   const ask = (gateway: Started, more: object = {}) =>
     post(`${gateway.base}/chat/completions`, { model: 'm', messages: [{ role: 'user', content: 'x' }], ...more })
 
-  test('has the bundle and the licences of what is in it, and no sources', () => {
+  test('contains the bundle and its licences, and no sources', () => {
     const files = globSync('**/*', { cwd: folder })
     for (const file of [
       'dist/main.mjs',
@@ -90,7 +90,7 @@ describe('the package', () => {
       assert.match(notices, new RegExp(`^${name} [0-9.]+ \\(.*\\)\n\n(?:.*\n)*?.*Copyright`, 'm'))
   })
 
-  test('answers whole and as a stream, and its own pages', async () => {
+  test('answers whole and streamed, and serves its own pages', async () => {
     await using gateway = await begin()
     const whole = await ask(gateway)
     assert.equal(whole.status, 200)
@@ -105,17 +105,17 @@ describe('the package', () => {
     assert.equal(await gateway.stop(), 0)
   })
 
-  test('needs one large file and no package for its first answer', async () => {
+  test('loads one large file and no package for its first answer', async () => {
     await using gateway = await begin({ ...USUAL, ...COUNTED })
     assert.equal((await ask(gateway)).status, 200)
     const { files, packages } = await loadedBy(gateway)
-    // All of it lies below a node_modules of its own.
+    // All of it is inside a node_modules folder.
     assert.deepEqual([files, packages], [[], ['headgate']])
     const names = new Set(gateway.output().match(/[^/"]+(?=\.mjs")/g))
     assert.deepEqual([...names].sort(), ['headgate', 'main', 'serve', 'start', 'wanted'])
   })
 
-  test('reads the file, and reads it again when it has changed', async () => {
+  test('reads the configuration file, and again when it changes', async () => {
     const yaml = (route: string) => `routes:\n  ${route}:\n    targets: [openai/m]\n`
     await using gateway = await begin({}, { 'headgate.yaml': yaml('first') })
     assert.equal((await ask(gateway, { model: 'first' })).status, 200)
@@ -124,7 +124,7 @@ describe('the package', () => {
     assert.equal((await ask(gateway, { model: 'second' })).status, 200)
   })
 
-  test('refuses what the sources refuse, in the same words', async () => {
+  test('rejects bad configuration with the messages of the sources', async () => {
     const env = { CIRCUIT_TIMEOUT: '30s', LOG_LEVEL: 'loud', RETRY_MAX_ATTEMPTS: '0', LOG_FORMAT: '' }
     const said = async (program?: string) => {
       const { exited, output } = await run({ env, ...(program !== undefined && { program }) })
@@ -141,13 +141,13 @@ describe('the package', () => {
     ["Node's server", { HTTP_SERVER: 'node' }],
     ['two workers', { WORKERS: '2' }],
   ] as const)
-    test(`finds what is loaded on request: ${what}`, async () => {
+    test(`loads on demand: ${what}`, async () => {
       await using gateway = await begin(env)
       assert.equal((await ask(gateway)).json().choices[0].message.content, 'from afar')
       assert.equal(await gateway.stop(), 0)
     })
 
-  test('finds what is loaded on request: WebSockets, the database', async () => {
+  test('loads on demand: WebSockets, the database', async () => {
     await using gateway = await begin()
     const socket = new WebSocket(`${gateway.base.replace('http', 'ws')}/responses`)
     let said = ''
@@ -163,7 +163,7 @@ describe('the package', () => {
     assert.equal((await fetch(`${gateway.base}/responses/${id}`)).status, 200)
   })
 
-  test('finds what is loaded on request: the sign-ins of clouds', async () => {
+  test('loads on demand: cloud credentials', async () => {
     await using gateway = await begin({
       BEDROCK_REGION: 'eu-west-1',
       BEDROCK_BASE_URL: upstream.url,
@@ -172,12 +172,12 @@ describe('the package', () => {
       PROVIDERS: 'bedrock',
     })
     await ask(gateway, { model: 'bedrock/anthropic.claude-x' })
-    await until('a signed call came', () =>
+    await until('a signed call arrived', () =>
       upstream.seen.some(({ headers }) => String(headers.authorization).startsWith('AWS4-HMAC-SHA256')),
     )
   })
 
-  test('an error names a function and a file that has its source beside it', () => {
+  test('an error names a function and a source-mapped file', () => {
     const bundle = readFileSync(join(folder, 'dist', 'start.mjs'), 'utf8')
     assert.match(bundle, /^\/\/ src\/gateway\/routing\/router\.ts$/m)
     assert.match(bundle, /^const firstToOpen = /m)

@@ -1,6 +1,6 @@
 /**
- * A client and an upstream of the same style: bytes pass through the running gateway but for what its documentation
- * names. Then what upstreams really said, to clients of both styles.
+ * A client and an upstream of the same style: the running gateway passes bytes unchanged except where documented. Then
+ * recorded answers, for clients of both styles.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -30,7 +30,7 @@ before(async () => {
   const base = `${upstream.url}/v1`
   gateway = await start({
     env: {
-      // One name for each set of formats it is spoken to in.
+      // A provider for each set of formats.
       BOTH_API_KEY: 'sk-0000000000000000',
       BOTH_BASE_URL: base,
       BOTH_STYLES: 'chat,responses',
@@ -41,7 +41,7 @@ before(async () => {
       RESPONSES_ONLY_BASE_URL: base,
       RESPONSES_ONLY_STYLES: 'responses',
       FALLBACK: 'none',
-      // What one recording does to a circuit is nothing to the next.
+      // Failures of one recording must not affect the next.
       CIRCUIT_WHEN_ALL_OPEN: 'try',
     },
   })
@@ -57,14 +57,14 @@ const lastAsked = (): Seen => {
   return asked
 }
 
-/** A small answer of each style, written as nobody else would. */
+/** A small answer of each style, with unusual formatting. */
 const WHOLE: Readonly<Record<Style, string>> = {
   chat: '{ "id":"chatcmpl-\\u0041","object":"chat.completion", "created":1, "model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"h\\u00e9 \\ud83d\\ude00"},"finish_reason":"stop"}],\n"big":12345678901234567890123,"float":1.50e+2,"x_new":{"b":1,"a":[ ]},"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}\n',
   responses:
     '{"id":"resp_1","object":"response","created_at":1.0,"status":"completed","model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"h\\u00e9","annotations":[]}]}], "big":98765432109876543210,"x_new":[{}],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}',
 }
 
-/** Members of requests that no program should touch. */
+/** Request members that must pass unchanged. */
 const ODD_MEMBERS = [
   '"big" : 123456789012345678901234567890',
   '"tiny":1e-7',
@@ -77,13 +77,13 @@ const ODD_MEMBERS = [
 ]
 
 /**
- * A response is kept here: it has our id, says of itself what was asked of us, and lacks no member. All else of it is
- * the upstream's own text, and so is every other event.
+ * The gateway stores this response, so it has a gateway id and the request's settings, and no member is missing. Every
+ * other byte is the upstream's.
  */
 const assertPassed = (style: Style, told: string, said: string, id = ''): void => {
   if (style === 'chat') return assert.equal(told, said, id)
   if (said.startsWith('{')) return assertKept(told, said, id)
-  // What carries the response is written anew, the event's name first.
+  // A frame that carries the response is rewritten, with the event name first.
   const named = said.replace(/^(data: .*"response":\{.*)\n(event: .*)$/gm, '$2\n$1')
   const [ours, theirs] = [told.split('\n'), named.split('\n')]
   assert.equal(ours.length, theirs.length, id)
@@ -104,7 +104,7 @@ const assertPassed = (style: Style, told: string, said: string, id = ''): void =
 }
 
 const OURS = new Set(['id', 'store', 'background', 'previous_response_id'])
-/** What older servers say only in part. */
+/** Members that older servers omit. */
 const FILLED = new Set(['text', 'tools', 'reasoning', 'usage', 'completed_at'])
 
 const assertKept = (told: string, said: string, id: string): void => {
@@ -118,7 +118,7 @@ const assertKept = (told: string, said: string, id: string): void => {
   assert.match(kept.get('id') ?? '', /^"resp_hg[a-z]{24}"$/, id)
 }
 
-/** The text of each member of a JSON object; none of what is no object. */
+/** The source text of each member of a JSON object; empty for any other text. */
 const membersOf = (source: string): ReadonlyMap<string, string> => {
   const found = source.trimStart().startsWith('{') ? survey(source, 1_000) : undefined
   return new Map(found?.ok ? found.members.map(({ key, value, end }) => [key, source.slice(value, end)]) : [])
@@ -128,14 +128,14 @@ describe('passing: requests of the same style', () => {
   for (const style of STYLES)
     for (const odd of [false, true])
       for (const renamed of [false, true])
-        test(`${style}: ${odd ? 'members nobody knows' : 'a plain body'}, model ${renamed ? 'renamed' : 'as it is'}`, async () => {
+        test(`${style}: ${odd ? 'unknown members' : 'a plain body'}, model ${renamed ? 'renamed' : 'unchanged'}`, async () => {
           act = { do: 'answer', body: WHOLE[style] }
           const asks =
             style === 'chat'
               ? '"messages":[ {"role":"user", "content":"h\\u00e9llo","x":1.0} ]'
               : '"input":[ {"role":"user", "content":"h\\u00e9llo"} ]'
           const members = (model: string) => [`"model": "${model}"`, asks, ...(odd ? ODD_MEMBERS : [])]
-          // A name nobody knows goes on as it is where no models are named: then every byte is the client's.
+          // Where no models are configured, an unknown name passes unchanged, and so does every byte.
           const source = `{\n  ${members(renamed ? 'both/the-model' : 'the-model').join(' ,\n  ')}\n}\n`
           const answer = await post(gateway.base + PATHS[style], source)
           assert.equal(answer.status, 200, answer.text)
@@ -159,7 +159,7 @@ describe('passing: requests of the same style', () => {
     })
 })
 
-/** Streams with all that the standard allows and nobody writes. */
+/** Valid streams with unusual formatting. */
 const STREAM: Readonly<Record<Style, string>> = {
   chat: [
     ': a comment of the upstream\n\n',
@@ -188,7 +188,7 @@ describe('passing: streams of the same style', () => {
         assertPassed(style, answer.text, STREAM[style] + done)
       })
 
-  test('chat: ids, and usage nobody asked for, are left out', async () => {
+  test('chat: event ids and unrequested usage are omitted', async () => {
     const [comment = '', first = '', ...rest] = STREAM.chat.split(/(?<=\n\n|\r\n\r\n)/)
     const usage =
       'data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}\n\n'
@@ -200,7 +200,7 @@ describe('passing: streams of the same style', () => {
   })
 })
 
-// ── What upstreams really said ───────────────────────────────────────────────────────────────────────────────────
+// ── Recorded answers ─────────────────────────────────────────────────────────────────────────────────────────────
 
 const frameOf = (
   chunk: string,
@@ -217,7 +217,7 @@ const frameOf = (
   return { event, data, json: data.startsWith('{') ? object(JSON.parse(data)) : undefined }
 }
 
-/** Whether it is a success from beginning to end; how failures are told is another test's. */
+/** Whether a recording is a complete success. Other tests cover failures. */
 const isAnswer = ({ api, status, framing, response, chunks }: Recording): boolean => {
   if ((status ?? 200) !== 200) return false
   if (!chunks) return isObject(response) && !response.error && response.status !== 'failed' && hasEnd(response, api)
@@ -234,19 +234,19 @@ const isAnswer = ({ api, status, framing, response, chunks }: Recording): boolea
   )
   return !failed && ended
 }
-/** Some are filed under a style they are not of. */
+/** Some recordings are filed under another style. */
 const hasEnd = (body: JsonObject, api: string): boolean =>
   api === 'responses'
     ? Array.isArray(body.output)
     : list(body.choices).some((choice) => text(object(choice)?.finish_reason) !== undefined)
 
-/** All own exchanges, and of the recordings every so many, the same in every run. */
+/** All own exchanges, and every nth recording, deterministically. */
 const sample = (style: Style, every: number): readonly Recording[] =>
   evidenceOf(style === 'chat' ? 'openai-chat' : 'openai-responses')
     .filter(isAnswer)
     .filter(({ id }, at) => id.startsWith('own ') || at % every === 0)
 
-/** The request it was an answer to, for another model; a plain one where the recording has none that is whole. */
+/** The recorded request with another model; a minimal one where the recording has no complete request. */
 const requestOf = (recording: Recording, style: Style, model: string): JsonObject => {
   const stream = recording.chunks !== null
   const said = object(recording.request)
@@ -256,7 +256,7 @@ const requestOf = (recording: Recording, style: Style, model: string): JsonObjec
   return { ...rest, model, ...(stream && { stream }) }
 }
 
-/** What a client of the same style is told of it: documented changes made, every other byte as it was recorded. */
+/** What a client of the same style receives: the recording with the documented changes, byte for byte. */
 const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonObject): string => {
   if (!chunks) return named(style, JSON.stringify(response))
   const wantsUsage = object(request.stream_options)?.include_usage === true
@@ -273,7 +273,7 @@ const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonOb
   return named(style, `${frames.join('')}data: [DONE]\n\n`)
 }
 
-/** Chat clients get reasoning under both its names. */
+/** Chat clients get reasoning under both names. */
 const named = (style: Style, told: string): string => (style === 'chat' ? bothNames(told) : told)
 
 recordingsAreHere()
@@ -294,7 +294,7 @@ describe('passing: answers to a client of the same style', () => {
   }
 })
 
-/** Streams come in pieces of odd sizes, another for each. */
+/** Sends a stream in pieces of an odd size that differs for each recording. */
 const playing = ({ chunks, response, status }: Recording, at: number): Act =>
   recorded(
     { status, stream: chunks !== null, framing: 'sse', response, ...(chunks && { chunks }) },
@@ -310,7 +310,7 @@ describe('passing: answers to a client of the other style', () => {
   for (const style of STYLES) {
     const other: Style = style === 'chat' ? 'responses' : 'chat'
     const recordings = sample(style, 11)
-    test(`${recordings.length} ${style} recordings told to ${other} clients`, async () => {
+    test(`${recordings.length} ${style} recordings for ${other} clients`, async () => {
       assert.ok(recordings.length > (present ? 50 : 35), `${recordings.length} recordings`)
       for (const [at, recording] of recordings.entries()) {
         act = playing(recording, at)
@@ -335,17 +335,17 @@ describe('passing: the terminal event ends the body', () => {
     })
 
   for (const style of STYLES)
-    test(`${style}: although the upstream keeps its connection open`, async () => {
+    test(`${style}: even if the upstream keeps its connection open`, async () => {
       act = (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'hello' }), ending: 'stall' })
       const answer = await streamed(style)
       assert.equal(lastAsked().ended, 'open', 'the body did not wait for the upstream')
       assert.ok(answer.text.endsWith('data: [DONE]\n\n'), answer.text)
       const last = lastAsked()
-      await until('the call is ended', () => last.ended === 'aborted')
+      await until('the call has ended', () => last.ended === 'aborted')
     })
 
   test('a connection is reused when its framing ends after the terminal event', async () => {
-    // The last chunk leaves by itself, after the terminal event.
+    // The last chunk arrives separately, after the terminal event.
     act = (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'hello' }), gap: 10 })
     const used = new Set<number>()
     for (let n = 0; n < 6; n++) {

@@ -1,6 +1,6 @@
 /**
- * What most programs do: a system and a user message, a temperature, a tool, no credential, any word as model. In both
- * styles, streamed and not, against every kind of provider there is, each set up by its variables as its users do.
+ * The usual request of most programs: a system and a user message, a temperature, a tool, no credential, any model
+ * name. In both styles, whole and streamed, with every kind of provider, each configured by its environment variables.
  */
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
@@ -51,20 +51,20 @@ const responsesRequest = (stream: boolean) => ({
   tools: [{ type: 'function', name: 'get_weather', description: 'Says the weather.', parameters: PARAMETERS }],
 })
 
-/** Where a vendor differs from most: what its own documents say of addresses and credentials. */
+/** Where a vendor differs from the default, according to its documentation. */
 type Expected = {
-  /** What its users put behind the host. */
+  /** The path of its base URL. */
   readonly base: string
   readonly env?: Readonly<Record<string, string>>
   readonly chat: string
-  /** Its path for streams, if they have one of their own. */
+  /** Its path for streams, if different. */
   readonly stream?: string
   /** Its path for responses calls, if it has a responses API. */
   readonly responses?: string
   readonly auth: string
   readonly headers?: Readonly<Record<string, string>>
   readonly models?: string
-  /** It refuses to be asked for usage in a stream, and says it all the same. */
+  /** It rejects `stream_options` and sends usage without them. */
   readonly noStreamOptions?: true
 }
 const USUAL: Expected = { base: '/v1', chat: '/v1/chat/completions', auth: 'authorization' }
@@ -110,12 +110,12 @@ const OWN: { readonly [name: string]: Partial<Expected> } = {
 }
 const expectedOf = ({ name }: Provider): Expected => ({ ...USUAL, ...OWN[name] })
 
-/** The credential as each header carries it. */
+/** The credential, as each header carries it. */
 const credential = (auth: string) => (auth === 'authorization' ? `Bearer ${KEY}` : KEY)
 
 const providers = [...(await loadProviders()).values()].filter(({ builtin }) => !builtin)
 
-/** The `.env` of somebody who uses this provider and no other. */
+/** The `.env` of a user with only this provider. */
 const dotenv = (provider: Provider, upstream: Upstream): string => {
   const prefix = provider.generic ? 'MY_LLM' : provider.name.toUpperCase().replaceAll('-', '_')
   const { base, env = {} } = expectedOf(provider)
@@ -127,7 +127,7 @@ const dotenv = (provider: Provider, upstream: Upstream): string => {
 
 let upstream: Upstream
 let gateway: Started
-/** The vendor played counts tokens unasked. */
+/** Whether the fake vendor reports usage without a request for it. */
 let counting = false
 before(async () => {
   upstream = await startUpstream((asked) =>
@@ -144,7 +144,7 @@ after(async () => {
   await upstream.close()
 })
 
-/** Makes the running gateway one with this provider only. */
+/** Reconfigures the running gateway to use this provider only. */
 const use = async (provider: Provider): Promise<void> => {
   await writeFile(join(gateway.folder, '.env'), dotenv(provider, upstream))
   gateway.child.kill('SIGHUP')
@@ -163,7 +163,7 @@ const eventually = async (what: string, path: string, check: (page: string) => b
   }
 }
 
-/** What the upstream was asked, in the words of the style it was asked in. */
+/** Checks the upstream request, in the format it was sent in. */
 const assertAsked = (asked: Asked, provider: Provider, style: 'chat' | 'responses', stream: boolean): void => {
   const expected = expectedOf(provider)
   const direct = style === 'responses' && expected.responses !== undefined
@@ -237,9 +237,9 @@ const assertTool = (tool: JsonObject | undefined, schema: string): void => {
   assert.deepEqual(tool?.[schema], PARAMETERS)
 }
 
-// ── What the client is told ──────────────────────────────────────────────────────────────────────────────────────
+// ── The client's view ────────────────────────────────────────────────────────────────────────────────────────────
 
-/** An answer of either style, streamed or not, as what it says. */
+/** The content of an answer of either style, whole or streamed. */
 type Told = {
   text: string
   name: string
@@ -270,7 +270,7 @@ const toldBy = {
     assert.ok(text.endsWith('data: [DONE]\n\n'))
     const told: Told = { text: '', name: '', args: '', finish: '', tokens: [undefined, undefined] }
     for (const { choices, usage } of eventsOf(text)) {
-      // It was not asked for, so it is not there.
+      // Usage was not requested, so it is absent.
       assert.ok(usage === undefined || usage === null)
       const { delta, finish_reason } = choices[0]
       told.text += delta.content ?? ''
@@ -325,7 +325,7 @@ describe('plain usage', () => {
           const request = style === 'chat' ? chatRequest(stream) : responsesRequest(stream)
           const answer = await post(gateway.base + path, request)
           const which = `${style}${stream ? ', streamed' : ''}`
-          // A vendor without tools is not sent a request that has some.
+          // A vendor without tool support receives no request with tools.
           if (provider.speaks.every(({ lacks }) => lacks?.includes('tools'))) {
             assert.equal(answer.status, 400)
             assert.match(answer.text, /tools\[0\]/)
@@ -344,7 +344,7 @@ describe('plain usage', () => {
     })
 })
 
-/** The list of models was asked for where the vendor has it, with the credential. */
+/** The model list was requested where the vendor has one, with the credential. */
 const assertListed = (provider: Provider): void => {
   const wanted = OWN[provider.name]?.models
   const asked: Seen | undefined = upstream.seen.findLast(({ method }) => method === 'GET')
@@ -354,7 +354,7 @@ const assertListed = (provider: Provider): void => {
   assert.equal(asked.headers[auth], credential(auth))
 }
 
-test('plain usage: no client credential, and the key is in no log', async () => {
+test('plain usage: no client credential is sent, and no log line contains the key', async () => {
   await gateway.told()
   assert.doesNotMatch(gateway.output(), new RegExp(KEY))
   assert.ok(providers.length >= 37, `${providers.length} kinds of provider`)

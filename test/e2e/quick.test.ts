@@ -1,4 +1,4 @@
-/** The process as a user starts it, without any configuration: one request in every client style, whole and streamed. */
+/** A process started without configuration: one request in every client style, whole and streamed. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
@@ -17,7 +17,7 @@ type Style = {
   /** The text of a whole answer. */
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
   readonly textOf: (body: any) => unknown
-  /** How a complete stream ends. */
+  /** The end of a complete stream. */
   readonly end: RegExp
 }
 
@@ -80,13 +80,13 @@ describe('quick: a started gateway answers in every style', () => {
 })
 
 const BIN = join(MAIN, '..', '..', 'bin', 'headgate.mjs')
-/** Node with another version number; what it can do stays the same. */
+/** Node with another version number but the same features. */
 const OLDER = [
   '--import',
   'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"22.21.1"}})',
 ]
 
-/** The first Node older than 24 on the path. */
+/** The first Node on the path that is older than 24. */
 const oldNode = (): { readonly program: string; readonly version: string } | null => {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const program = join(folder, 'node')
@@ -101,20 +101,20 @@ describe('quick: Node older than 24', () => {
   const end = (program: string, args: readonly string[]) => {
     const { status, stderr, stdout } = spawnSync(program, args, { encoding: 'utf8', timeout: 30_000 })
     assert.deepEqual([status, stdout], [1, ''], stderr)
-    // The package is not published: `npx headgate` would run another's.
+    // The package is not published: `npx headgate` would run another package.
     assert.doesNotMatch(stderr, /npx|^ +at /m)
     return stderr
   }
   const message = (version: string) =>
     new RegExp(`^headgate needs Node 24 or newer; this is Node ${version}\\.\n +Run \`npm start\` in /`)
 
-  test('src/main.ts and bin/headgate.mjs end with what to do', () => {
+  test('src/main.ts and bin/headgate.mjs exit with instructions', () => {
     const error = end(process.execPath, [...OLDER, MAIN])
     assert.match(error, message('22.21.1'))
     assert.equal(end(process.execPath, [...OLDER, BIN]), error)
   })
 
-  test('a package, which has no sources, names Node only', () => {
+  test('an installed package, without sources, mentions Node only', () => {
     const folder = mkdtempSync(join(tmpdir(), 'headgate-quick-'))
     try {
       cpSync(BIN, join(folder, 'bin', 'headgate.mjs'))
@@ -126,7 +126,7 @@ describe('quick: Node older than 24', () => {
   })
 
   const old = oldNode()
-  test('bin/headgate.mjs in a real one', { skip: old ? false : 'no older Node on the path' }, () => {
+  test('bin/headgate.mjs with an installed older Node', { skip: old ? false : 'no older Node on the path' }, () => {
     assert.match(end(old?.program ?? '', [BIN]), message(old?.version ?? ''))
   })
 })

@@ -1,4 +1,6 @@
-/** The configuration of a running gateway: changed, mistaken, asked for again; routes, strategies, keys and order. */
+/**
+ * The configuration of a running gateway: changes, mistakes and SIGHUP; routes, strategies, keys and provider order.
+ */
 import assert from 'node:assert/strict'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +10,7 @@ import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { type LogLine, post, type Started, start } from './support/process.ts'
 
 const MESSAGES = [{ role: 'user', content: 'hello' }]
-/** Says its own name. */
+/** Answers with its own name. */
 const named = (name: string, first = 0) =>
   startUpstream((asked) =>
     asked.method === 'GET'
@@ -28,13 +30,13 @@ const provider = (url: string, more: object = {}) => ({
   models: ['m'],
   ...more,
 })
-/** As editors do: a new file in the place of the old. JSON is YAML. */
+/** Replaces the file as editors do. JSON is YAML. */
 const write = async (gateway: Started, config: object | string): Promise<void> => {
   const file = join(gateway.folder, 'headgate.yaml')
   await writeFile(`${file}.new`, typeof config === 'string' ? config : JSON.stringify(config))
   await rename(`${file}.new`, file)
 }
-/** The lines of this event so far. */
+/** The log lines of this event so far. */
 const linesOf = (gateway: Started, event: string): readonly LogLine[] =>
   gateway.lines().filter((line) => line.event === event)
 const next = async (gateway: Started, event: string, act: () => unknown): Promise<LogLine> => {
@@ -60,13 +62,13 @@ before(async () => {
 after(() => Promise.all([a.close(), b.close()]))
 
 describe('reload', () => {
-  test('a good change is applied by itself and told as what changed; what is under way ends as it began', async () => {
+  test('a valid change is applied automatically and logged; requests in flight finish with the old configuration', async () => {
     await using gateway = await start({
       files: { 'headgate.yaml': JSON.stringify({ providers: { east: provider(b.url) } }) },
     })
-    // Its first word comes after the change.
+    // Its first content arrives after the change.
     const underWay = ask(gateway, 'any', { stream: true })
-    await until('it is under way', () => b.seen.length > 0)
+    await until('the request is in flight', () => b.seen.length > 0)
     const line = await next(gateway, 'config_changed', () =>
       write(gateway, {
         providers: { west: provider(a.url, { keys: ['sk-one-0000000000000', 'sk-two-0000000000000'] }) },
@@ -92,7 +94,7 @@ describe('reload', () => {
     assert.doesNotMatch(gateway.output(), /sk-one|sk-two/)
   })
 
-  test('a bad change is refused with its line, and what runs stays; mended, it is applied', async () => {
+  test('an invalid change is rejected with its line and the old configuration stays; once fixed, it is applied', async () => {
     const good = `providers:\n  west:\n    kind: openai-compatible\n    baseUrl: ${a.url}/v1\n    models: [m]\n`
     await using gateway = await start({ files: { 'headgate.yaml': good } })
     const mistakes = [
@@ -122,7 +124,7 @@ describe('reload', () => {
     assert.deepEqual(line.changes, ['strategy: priority → cost'])
   })
 
-  test('SIGHUP reads it again, and the environment still wins', async () => {
+  test('SIGHUP reloads the file, and the environment still takes precedence', async () => {
     const config = { providers: { west: provider(a.url) }, circuit: { window: 30_000, minRequests: 7 } }
     await using gateway = await start({
       env: { CIRCUIT_WINDOW: '20000' },
@@ -138,9 +140,9 @@ describe('reload', () => {
   })
 })
 
-// ── Where requests go ────────────────────────────────────────────────────────────────────────────────────────────
+// ── Routing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Who answered, of so many requests, so many at once. */
+/** How many of these requests each target answered, at this concurrency. */
 const shares = async (
   gateway: Started,
   model: string,
@@ -161,7 +163,7 @@ const shares = async (
 }
 
 describe('routing', () => {
-  test('routes: targets in order, their fallback, and any name of a model', async () => {
+  test('routes: targets in order, their fallback, and any model name', async () => {
     const broken = await startUpstream(() => ({ do: 'answer', status: 500, body: { error: { message: 'no' } } }))
     await using gateway = await start({
       files: {
@@ -193,7 +195,7 @@ describe('routing', () => {
     await broken.close()
   })
 
-  test('PROVIDERS: these, in this order', async () => {
+  test('PROVIDERS: selects and orders providers', async () => {
     const names = { EAST: b.url, NORTH: a.url, WEST: a.url }
     const env = Object.fromEntries(
       Object.entries(names).flatMap(([name, url]) => [
@@ -211,7 +213,7 @@ describe('routing', () => {
     assert.equal((await ask(gateway)).headers.get('x-headgate-provider'), 'west')
   })
 
-  test('weighted: roughly by weight', async () => {
+  test('weighted: shares roughly follow the weights', async () => {
     await using gateway = await start({
       files: {
         'headgate.yaml': JSON.stringify({
@@ -229,13 +231,13 @@ describe('routing', () => {
       },
     })
     const counts = await shares(gateway, 'shared', 400)
-    // 300 expected, standard deviation 8.7: five of them either way.
+    // 300 expected, standard deviation 8.7: five standard deviations either way.
     const west = counts.get('west/m') ?? 0
     assert.ok(west > 256 && west < 344, `${west} of 400`)
     assert.equal(west + (counts.get('east/m') ?? 0), 400)
   })
 
-  test('latency: what is slow gets little, once that is known', async () => {
+  test('latency: a slow target gets few requests once measured', async () => {
     const [quick, slow] = await Promise.all([named('quick', 5), named('slow', 150)])
     await using gateway = await start({
       env: { STRATEGY: 'latency' },
@@ -248,7 +250,7 @@ describe('routing', () => {
     await Promise.all([quick.close(), slow.close()])
   })
 
-  test('cost: the cheapest first, the unknown last', async () => {
+  test('cost: the cheapest first, unknown prices last', async () => {
     const file = {
       strategy: 'cost',
       providers: {
@@ -270,7 +272,7 @@ describe('routing', () => {
     ['spread', 25, 55],
     ['round-robin', 39, 41],
   ] as const)
-    test(`keys: ${keyStrategy} shares the load among three`, async () => {
+    test(`keys: ${keyStrategy} shares the load among three keys`, async () => {
       const upstream = await named('K')
       await using gateway = await start({
         env: {

@@ -1,6 +1,6 @@
 /**
- * A responses client of vendors that have the format too: the client's bytes pass where they are carried, a conversation
- * goes on although nobody there keeps it, and what such an endpoint leaves out takes another way.
+ * A responses client with vendors that also have a responses API: supported requests pass unchanged, a conversation
+ * continues although the vendor stores nothing, and requests the endpoint does not support use another format.
  */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -12,7 +12,7 @@ import { type Started, start } from './support/process.ts'
 
 recordingsAreHere()
 
-/** DeepSeek's own streams: one that calls a tool, one that answers what the tool said. */
+/** DeepSeek's own streams: one with a tool call, one that answers its result. */
 const recorded = (id: string): readonly string[] => {
   const found = recordingsOf('responses').find((one) =>
     one.id.startsWith(`deepseek-responses-test-deepseek-responses-${id}`),
@@ -83,7 +83,7 @@ const tools: OpenAI.Responses.Tool[] = [
   },
 ]
 
-test('responses pass to an upstream that keeps nothing; the next turn brings everything with it', {
+test('responses pass to an upstream without storage; the next turn sends the whole conversation', {
   skip,
 }, async () => {
   const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
@@ -119,7 +119,7 @@ test('responses pass to an upstream that keeps nothing; the next turn brings eve
   assert.equal(second.previous_response_id, first.id)
 })
 
-test('what would be left out there without a word goes in chat completions', { skip }, async () => {
+test('a request with members that the endpoint ignores uses chat completions', { skip }, async () => {
   const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
   const { data, response } = await client.responses
     .create({ model: 'deepseek/m', input: 'x', tools: [{ type: 'custom', name: 'sql' }] })
@@ -129,7 +129,7 @@ test('what would be left out there without a word goes in chat completions', { s
   assert.equal(response.headers.get('x-headgate-dropped'), null)
 })
 
-test('a format on request, at the host and not below the base URL', async () => {
+test('a configured format, at the host and not below the base URL', async () => {
   const answer = await fetch(`${gateway.base}/messages`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,6 +1,6 @@
 /**
- * Three gateways behind haproxy, each restarted in turn under load: nobody notices. With less time to drain than a stream
- * takes, those that are cut off say so. HEADGATE_RESTARTS=5 restarts each five times.
+ * Three gateways behind haproxy, restarted in turn under load without a failed request. If the drain time is shorter
+ * than a stream, cut streams end with an error. HEADGATE_RESTARTS=5 restarts each five times.
  */
 import assert from 'node:assert/strict'
 import { Agent } from 'node:http'
@@ -16,15 +16,15 @@ import { fileOf } from './support/stage.ts'
 const rounds = Number(process.env.HEADGATE_RESTARTS ?? 1)
 const long = rounds > 1
 
-/** ms between two events of a stream: it takes 30 to 100 of them. */
+/** ms between two events of a stream, which has 30 to 100 of them. */
 const GAP = long ? 250 : 60
 const STREAMS = 50
-/** Whole answers asked for in a second. */
+/** Whole requests per second. */
 const RATE = 100
 
 type Fleet = {
   readonly url: string
-  /** Each in turn: SIGTERM, its end, another in its place, and back among the others. */
+  /** For each in turn: SIGTERM, its exit, a new process in its place, and readiness. */
   restartAll(): Promise<readonly (number | null)[]>
   stop(): Promise<void>
 }
@@ -43,7 +43,7 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
       responses: { keepDays: 0 },
       drain,
     })
-    /** A machine that does everything at once may take longer to start one than `start` waits. */
+    /** A busy machine may need longer to start one than `start` waits. */
     const launch = async (port: number, tries = 3): Promise<Started> => {
       const made = start({ env: { PORT: String(port), HOST: '127.0.0.1' }, files: { 'headgate.yaml': file } })
       return tries === 1 ? made : made.catch(() => launch(port, tries - 1))
@@ -73,7 +73,9 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
 
 type Told = { readonly ending: Ending; readonly heard: Heard; readonly style: Style }
 
-/** Keeps so many streams going and asks for so many whole answers a second, until it is stopped; then waits for the last. */
+/**
+ * Keeps this many streams open and sends this many whole requests per second until stopped; then waits for the last.
+ */
 const load = (url: string) => {
   const agent = new Agent({ keepAlive: true })
   const told: { readonly streams: Told[]; readonly whole: Told[] } = { streams: [], whole: [] }
@@ -134,7 +136,7 @@ test('rolling restart: no request fails and no stream breaks', options, async (t
   }
 })
 
-test('rolling restart: streams that have no time left are told, each of them', options, async (t) => {
+test('rolling restart: streams that cannot finish end with an error, each of them', options, async (t) => {
   const three = await fleet({ delay: 1_500, timeout: 300 })
   try {
     await using asking = load(three.url)
@@ -159,7 +161,7 @@ test('rolling restart: streams that have no time left are told, each of them', o
         .slice(0, 3),
       [],
     )
-    // A whole answer that could not be finished says so with its status.
+    // A whole answer that could not finish has an error status.
     assert.deepEqual(whole.filter(({ ending }) => ending !== 'complete' && ending !== 'refused').slice(0, 3), [])
     assert.deepEqual([...new Set(codes)], [0])
   } finally {

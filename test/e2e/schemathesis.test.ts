@@ -1,4 +1,4 @@
-/** Every operation `/openapi.json` describes, asked by schemathesis in ways nobody thought of: what comes back is what is described. */
+/** Schemathesis generates requests for every operation of `/openapi.json` and checks the responses against it. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -10,19 +10,19 @@ import { start } from './support/process.ts'
 const PROGRAM = join(import.meta.dirname, '..', '..', '.cache', 'schemathesis', 'bin', 'schemathesis')
 const absent = existsSync(PROGRAM)
   ? false
-  : 'no schemathesis here; .ci/run installs it, or: python3 -m venv .cache/schemathesis && .cache/schemathesis/bin/pip install -r test/e2e/requirements.schemathesis.txt'
+  : 'schemathesis is not installed; .ci/run installs it, or: python3 -m venv .cache/schemathesis && .cache/schemathesis/bin/pip install -r test/e2e/requirements.schemathesis.txt'
 const skip = process.env.HEADGATE_CI === '1' ? false : absent
 
 /**
- * Left out: that whatever the description allows is accepted, and whatever it does not is refused. It describes the
- * parts of three vendors' formats that every upstream has, on purpose loosely, and the path takes what it does not know:
- * a member of next month's is passed on, and a message without its role is refused by the codec, in words.
+ * Not checked: that every request the description permits is accepted, and every other is rejected. The description
+ * covers the common parts of three vendors' formats, deliberately loosely. The gateway passes unknown members on, and
+ * the codec rejects a message without a role with an error.
  */
 const LEFT_OUT = ['positive_data_acceptance', 'negative_data_rejection']
 
-/** Of each operation and phase: some 3,000 requests, half a minute on an idle machine. */
+/** Examples for each operation and phase: some 3,000 requests, half a minute on an idle machine. */
 const EXAMPLES = 15
-/** ms after which it is ended. */
+/** Timeout in ms. */
 const PATIENCE = 240_000
 
 const runProgram = (
@@ -41,7 +41,7 @@ const runProgram = (
     )
   })
 
-test('schemathesis: every operation answers as it is described, whatever it is asked', { skip }, async (t) => {
+test('schemathesis: every operation’s responses match its description', { skip }, async (t) => {
   if (absent) assert.fail(absent)
   await using gateway = await start()
   const folder = mkdtempSync(join(tmpdir(), 'headgate-schemathesis-'))

@@ -1,4 +1,4 @@
-/** The official OpenAI SDK for Node, as it is, against every pair of its two styles and the three formats upstream. */
+/** The official OpenAI SDK for Node, with every pair of its two styles and the three upstream formats. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
@@ -39,7 +39,7 @@ const QUESTION: OpenAI.Chat.ChatCompletionMessageParam[] = [
   { role: 'user', content: 'What is the weather in Paris and in Tokyo?' },
 ]
 
-/** The upstream formats write arguments each in their own way: what counts is the value. */
+/** The upstream formats serialise arguments differently, so values are compared. */
 const callsOf = (calls: readonly { id: string; name: string; arguments: string }[]) =>
   calls.map((call) => ({ ...call, arguments: JSON.parse(call.arguments) }))
 const EXPECTED_CALLS = callsOf(CALLS)
@@ -58,7 +58,7 @@ const responseCalls = (output: readonly OpenAI.Responses.ResponseOutputItem[]) =
       .map((item) => ({ id: item.call_id, name: item.name, arguments: item.arguments })),
   )
 
-/** The results an upstream was sent, by the id of their call, whatever its format. */
+/** The results in an upstream request, by the id of their call, in any format. */
 const resultsIn = (kind: Kind, body: JsonObject): Record<string, unknown> => {
   const objects = (value: Json | undefined) => list(value).filter(isObject)
   const entries =
@@ -187,7 +187,7 @@ for (const kind of ALL)
       assert.match(JSON.stringify(json), /"rivers"/)
     })
 
-    test('an answer cut by its limit', async () => {
+    test('an answer truncated at its token limit', async () => {
       const body = { model: modelOf(kind, 'cut'), messages: QUESTION, max_completion_tokens: 16 }
       const whole = await client.chat.completions.create(body)
       assert.equal(whole.choices[0]?.finish_reason, 'length')
@@ -222,7 +222,7 @@ for (const kind of ALL)
       assert.match(JSON.stringify(kinds.last(kind).json), /Be brief\./)
     })
 
-    test('a stream: named events, numbered without a gap, told twice the same', async () => {
+    test('a stream: named events, numbered without a gap, consistent with the final response', async () => {
       const stream = await client.responses.create({ model: modelOf(kind, 'text'), input: 'Hello?', stream: true })
       const events: OpenAI.Responses.ResponseStreamEvent[] = []
       for await (const event of stream) events.push(event)
@@ -286,7 +286,7 @@ for (const kind of ALL)
       assert.deepEqual(streamed.output_parsed, CITY)
     })
 
-    test('an answer cut by its limit', async () => {
+    test('an answer truncated at its token limit', async () => {
       const body = { model: modelOf(kind, 'cut'), input: 'Go on.', max_output_tokens: 16 }
       const whole = await client.responses.create(body)
       assert.deepEqual([whole.status, whole.incomplete_details], ['incomplete', { reason: 'max_output_tokens' }])
@@ -295,17 +295,17 @@ for (const kind of ALL)
     })
   })
 
-/** What a call throws. */
+/** The error that a call throws. */
 const thrownBy = async (run: () => PromiseLike<unknown>): Promise<unknown> => {
   try {
     await run()
   } catch (error) {
     return error
   }
-  assert.fail('nothing was thrown')
+  assert.fail('no error was thrown')
 }
 
-/** One call in each style, streamed or not, read to its end. */
+/** One call in each style, whole and streamed, read to its end. */
 const STYLES = {
   'chat, whole': (client: OpenAI, model: string) => client.chat.completions.create({ model, messages: QUESTION }),
   'chat, streamed': async (client: OpenAI, model: string) => {
@@ -320,7 +320,7 @@ const STYLES = {
 for (const kind of ALL)
   for (const [style, call] of Object.entries(STYLES))
     describe(`sdk-node: errors of a ${kind} upstream, ${style}`, () => {
-      test("the request's own fault is a BadRequestError with the upstream's words", async () => {
+      test("an invalid request is a BadRequestError with the upstream's message", async () => {
         const error = await thrownBy(() => call(client, modelOf(kind, 'bad')))
         assert.ok(error instanceof OpenAI.BadRequestError, String(error))
         assert.equal(error.status, 400)
@@ -330,7 +330,7 @@ for (const kind of ALL)
         assert.equal(error.headers?.get('x-should-retry'), 'false')
       })
 
-      test('a rate limit is a RateLimitError that says when to come back', async () => {
+      test('a rate limit is a RateLimitError with a retry time', async () => {
         const error = await thrownBy(() => call(client, modelOf(kind, 'limited')))
         assert.ok(error instanceof OpenAI.RateLimitError, String(error))
         assert.equal(error.code, 'rate_limited')
@@ -340,7 +340,7 @@ for (const kind of ALL)
         assert.equal(error.headers?.get('x-should-retry'), 'true')
       })
 
-      test('a stream that breaks off upstream throws, with what had come before', async () => {
+      test('a stream that breaks off upstream throws, after the text that had arrived', async () => {
         if (!style.endsWith('streamed')) {
           const error = await thrownBy(() => call(client, modelOf(kind, 'breaks')))
           assert.ok(error instanceof OpenAI.InternalServerError, String(error))
@@ -363,15 +363,15 @@ for (const kind of ALL)
       })
     })
 
-describe('sdk-node: what the SDK does about errors', () => {
-  test('it comes again when told to, and not when told not to', async () => {
+describe('sdk-node: retries of the SDK', () => {
+  test('retries follow x-should-retry', async () => {
     const patient = new OpenAI({ baseURL: kinds.gateway.base, apiKey: 'any', maxRetries: 1 })
     const down = await thrownBy(() => patient.chat.completions.create({ model: 'chatty/down', messages: QUESTION }))
     assert.ok(down instanceof OpenAI.InternalServerError, String(down))
     assert.equal(down.headers?.get('x-should-retry'), 'true')
     const requests = () =>
       kinds.gateway.lines().filter(({ event, model }) => event === 'request' && model === 'chatty/down')
-    await until('the SDK has asked twice', () => requests().length === 2)
+    await until('the SDK has sent two requests', () => requests().length === 2)
 
     const long = await thrownBy(() =>
       patient.chat.completions.create({ model: 'chatty/limited-for-long', messages: QUESTION }),
@@ -392,14 +392,14 @@ describe('sdk-node: what the SDK does about errors', () => {
   })
 
   test('a missing member is a BadRequestError that names it', async () => {
-    // The SDK's own types forbid this; programs in JavaScript do it.
+    // The SDK's types forbid this, but JavaScript programs do it.
     const body = { messages: QUESTION } as unknown as OpenAI.Chat.ChatCompletionCreateParamsNonStreaming
     const error = await thrownBy(() => client.chat.completions.create(body))
     assert.ok(error instanceof OpenAI.BadRequestError, String(error))
     assert.deepEqual([error.code, error.param], ['missing_required_parameter', 'model'])
   })
 
-  test('a wrong key is an AuthenticationError; the right one works and goes no further', async () => {
+  test('a wrong key is an AuthenticationError; the right one works and is not forwarded', async () => {
     await using locked = await start({
       env: {
         AUTH_KEYS: 'client-key-one,client-key-two',
@@ -421,9 +421,9 @@ describe('sdk-node: what the SDK does about errors', () => {
     assert.doesNotMatch(JSON.stringify(kinds.last('chat').headers), /client-key/)
   })
 
-  // The last of this gateway: its key at the upstream is out afterwards.
+  // Last in this gateway: its upstream key is disabled afterwards.
   for (const kind of ALL)
-    test(`a key the ${kind} upstream does not take is not the client's fault, and nothing comes again`, async () => {
+    test(`a key that the ${kind} upstream rejects is not the client's error, and is not retried`, async () => {
       const patient = new OpenAI({ baseURL: kinds.gateway.base, apiKey: 'any', maxRetries: 2 })
       const error = await thrownBy(() =>
         patient.chat.completions.create({ model: modelOf(kind, 'locked'), messages: QUESTION }),

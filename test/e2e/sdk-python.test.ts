@@ -1,4 +1,4 @@
-/** The official OpenAI SDK for Python, as it is. */
+/** The official OpenAI SDK for Python. */
 import { test } from 'node:test'
 import { skipPython, testPython } from './support/python.ts'
 import { CALLS, CITY, KINDS, startThreeKinds, TEXT } from './support/three-kinds.ts'

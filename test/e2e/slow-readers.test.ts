@@ -1,4 +1,4 @@
-/** Clients that read slower than an answer comes: the upstream is held back, and memory stays where it was. */
+/** Clients that read more slowly than an answer arrives: the upstream is held back, and memory stays bounded. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -12,7 +12,7 @@ const MEGABYTE = 1_048_576
 const SIZE = 50 * MEGABYTE
 const PATH = '/v1/chat/completions'
 
-/** A stream of so many bytes, made as it is taken. */
+/** A stream of this many bytes, generated on demand. */
 function* pieces(bytes: number): Generator<string> {
   const words = 'w'.repeat(8_000)
   const event = (delta: object, finish: string | null = null) =>
@@ -23,7 +23,7 @@ function* pieces(bytes: number): Generator<string> {
   yield 'data: [DONE]\n\n'
 }
 
-/** Takes 1 KB a second from its connection, and leaves the rest where it is. */
+/** Reads 1 KB a second from its connection, and leaves the rest in the kernel's buffer. */
 const slowReader = async (url: string): Promise<{ readonly socket: Socket; taken(): number }> => {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
@@ -43,7 +43,7 @@ const slowReader = async (url: string): Promise<{ readonly socket: Socket; taken
 describe('slow readers', () => {
   const on = stage()
 
-  test('twenty clients at 1 KB/s before 50 MB each: the upstream waits, memory stays, others are served', {
+  test('twenty clients that read 50 MB at 1 KB/s: the upstream waits, memory stays bounded, others are served', {
     skip: skipWithoutProc,
   }, async (t) => {
     const upstream = await on.upstream((asked) =>
@@ -64,9 +64,9 @@ describe('slow readers', () => {
       `20 readers: ${(grown / MEGABYTE / 20).toFixed(2)} MB of resident memory each, ${Math.round(held / 20 / 1024)} KiB unsent each in the process; upstream sent at most ${(early / MEGABYTE).toFixed(1)} MB of 50`,
     )
     assert.equal(streams.length, 20)
-    // What has left is in the buffers of two connections each, which the kernel grows to some MB on its own.
+    // Sent bytes fill the buffers of two connections each, which the kernel grows to some MB.
     assert.ok(early < 20 * MEGABYTE, `${early} bytes were sent`)
-    assert.ok(Math.max(...sent()) - early < 2 * MEGABYTE, 'it waits')
+    assert.ok(Math.max(...sent()) - early < 2 * MEGABYTE, 'the upstream waits')
     assert.ok(held > 0 && held <= 20 * 320 * 1024, `${held} bytes are unsent`)
     assert.ok(grown < 100 * MEGABYTE, `${grown} bytes more`)
     assert.ok(readers.every(({ taken }) => taken() > 0))
@@ -91,7 +91,7 @@ describe('slow readers', () => {
     )
   })
 
-  test('a client that reads nothing is given up on, and its upstream with it', async () => {
+  test('a client that reads nothing is disconnected, and its upstream call aborted', async () => {
     const upstream = await on.upstream(() => ({ do: 'stream', pieces: pieces(SIZE) }))
     const gateway = await on.gateway({
       timeout: { clientWrite: 1_000 },
@@ -115,8 +115,8 @@ describe('slow readers', () => {
     socket.destroy()
   })
 
-  test('a client that takes nothing of a whole answer is hung up on', async (t) => {
-    // More than the kernel keeps for a connection.
+  test('a client that does not read a whole answer is disconnected', async (t) => {
+    // More than the kernel buffers for a connection.
     const upstream = await on.upstream((asked) => say(asked, { text: 'w'.repeat(12 * MEGABYTE) }))
     const gateway = await on.gateway({
       timeout: { clientWrite: 1_000 },
@@ -139,7 +139,7 @@ describe('slow readers', () => {
   })
 
   for (const front of ['own', 'node'])
-    test(`unread answers of one client do not take the memory of another: its oldest is ended (${front})`, async (t) => {
+    test(`unread answers of one client do not use the memory of another: its oldest is ended (${front})`, async (t) => {
       const upstream = await on.upstream((asked) =>
         say(asked, { text: asked.body.includes('much') ? 'w'.repeat(12 * MEGABYTE) : 'quick' }),
       )
@@ -210,7 +210,7 @@ describe('slow readers', () => {
       socket.pause()
     }
     const ended = async () => gateway.lines().filter(({ event }) => event === 'unread_ended').length
-    // Backpressure leaves each connection little to hold, so it takes many.
+    // Backpressure leaves little to buffer for each connection, so it takes many.
     for (let at = 0; at < 40; at++) await greedy()
     assert.ok((await settles(ended, (count) => count > 0, 30_000)) > 0)
     const response = await fetch(`${gateway.url}${PATH}`, {

@@ -1,4 +1,4 @@
-/** Clients that send a byte a second: cut off when their time is over, and nobody else notices. */
+/** Clients that send a byte a second are cut off when their time is over, without an effect on others. */
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
@@ -12,8 +12,8 @@ import { ask, sleep, stage } from './support/stage.ts'
 type Drip = { readonly socket: Socket; closed(): boolean; text(): string }
 
 /**
- * Sends the first part at once, and then a byte a second. Each byte goes out behind the reading of what has come: Node
- * gives up a socket whose write fails together with the answer that lies there unread.
+ * Sends the first part at once, and then a byte a second. Each byte is sent after reading what has arrived: Node
+ * discards unread data when a write fails.
  */
 const drip = async (port: number, first: string, rest: string): Promise<Drip> => {
   const socket = connect(port, '127.0.0.1')
@@ -33,7 +33,7 @@ const drip = async (port: number, first: string, rest: string): Promise<Drip> =>
     closed = true
     clearInterval(timer)
   })
-  // To be connected may take longer than a second, and what is written before then leaves first.
+  // Connecting may take longer than a second, and earlier writes are sent together.
   await new Promise((resolve) => socket.once('connect', resolve))
   socket.write(first)
   timer = setInterval(() => setImmediate(byte), 1_000)
@@ -46,7 +46,7 @@ const many = process.env.HEADGATE_CI === '1' ? 2_000 : 500
 describe('slowloris', () => {
   const on = stage()
 
-  test(`${many} heads at a byte a second are cut off after ten, and others are served meanwhile`, {
+  test(`${many} header blocks at a byte a second are cut off after ten, and others are served meanwhile`, {
     skip: skipWithoutProc,
     timeout: 120_000,
   }, async (t) => {
@@ -63,7 +63,7 @@ describe('slowloris', () => {
     const opened = performance.now() - begun
     const times: number[] = []
     const open = () => drips.filter(({ closed }) => !closed()).length
-    assert.ok((await gauge(gateway, 'headgate_connections')) > many * 0.9 || opened > 9_000, 'they are connected')
+    assert.ok((await gauge(gateway, 'headgate_connections')) > many * 0.9 || opened > 9_000, 'all are connected')
     const limit = performance.now() + 60_000
     while (open() > 0 && performance.now() < limit) {
       const { status, ms } = await ask(gateway, 'chat', 'm', false)
@@ -91,14 +91,14 @@ describe('slowloris', () => {
     )
   })
 
-  test('bodies at a byte a second are cut off when the time for a request is over', { timeout: 60_000 }, async () => {
+  test('bodies at a byte a second are cut off at the request timeout', { timeout: 60_000 }, async () => {
     const entered: string[] = []
     const page: Handlers['live'] = ({ path }, reply) => {
       entered.push(path)
       reply.head(200, {})
       reply.end('')
     }
-    // Every path answers alike: this is about requests that never become one.
+    // All paths answer alike: the test is about incomplete requests.
     const handlers = new Proxy({}, { get: () => page }) as Handlers
     const server = await startServer({
       port: 0,

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { test } from 'node:test'
 import { MAIN, post, run, start } from './support/process.ts'
 
-test('start: without anything the demo answers, and says that it is one', async () => {
+test('start: without configuration the demo answers, and is labelled as one', async () => {
   await using gateway = await start()
   const whole = await post(`${gateway.base}/chat/completions`, {
     model: 'whatever',
@@ -26,7 +26,7 @@ test('start: without anything the demo answers, and says that it is one', async 
   assert.equal(await gateway.stop(), 0)
 })
 
-test('start: the demo chain answers every one of ten quick calls', async () => {
+test('start: the demo chain answers all of ten quick calls', async () => {
   await using gateway = await start()
   const trails: (string | null)[] = []
   for (let n = 0; n < 10; n++) {
@@ -37,12 +37,12 @@ test('start: the demo chain answers every one of ten quick calls', async () => {
     assert.equal(answer.status, 200, answer.text)
     trails.push(answer.headers.get('x-headgate-trail'))
   }
-  // The first target always fails; its circuit opens after five failures, and from then on it is skipped.
+  // The first target always fails. Its circuit opens after five failures, and it is skipped from then on.
   assert.match(trails[0] ?? '', /^demo#\w+:503, demo#\w+:200$/)
   assert.match(trails[9] ?? '', /^demo#\w+:circuit, .*demo#\w+:200$/)
 })
 
-test('start: the printed curl works as it is', async () => {
+test('start: the printed curl command works unchanged', async () => {
   await using gateway = await start()
   const { url } = gateway
   const body = '{"model":"demo/echo","messages":[{"role":"user","content":"hello"}]}'
@@ -51,7 +51,7 @@ test('start: the printed curl works as it is', async () => {
   assert.match(said, /\[demo\] No model was called\./)
 })
 
-test('start: in production without a provider it serves, and says what is missing', async () => {
+test('start: in production without a provider it serves, and reports what is missing', async () => {
   await using gateway = await start({ env: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_DELAY: '0' } })
   const answer = await post(`${gateway.base}/chat/completions`, {
     model: 'x',
@@ -70,7 +70,7 @@ for (const [name, env, warned] of [
   ['beyond loopback with client keys', { HOST: '0.0.0.0', AUTH_KEYS: 'client-key' }, false],
   ['on loopback without client keys', { HOST: '127.0.0.1' }, false],
 ] as const)
-  test(`start: ${name}: ${warned ? 'a' : 'no'} warning that it is open`, async () => {
+  test(`start: ${name}: ${warned ? 'a' : 'no'} warning about open access`, async () => {
     await using gateway = await start({ env: { NODE_ENV: 'production', DRAIN_DELAY: '0', ...env } })
     await post(`${gateway.base}/chat/completions`, {})
     await gateway.stop()
@@ -95,7 +95,7 @@ test('start: a client key in a path appears in neither the log nor the answer', 
   assert.doesNotMatch(gateway.output(), /canary|team-a-password/)
 })
 
-test('start: bad configuration ends it with one line a problem', async () => {
+test('start: invalid configuration exits with one line for each problem', async () => {
   const files = { 'headgate.yaml': 'circuit:\n  resetTimeout: soon\nprovidres: {}\n' }
   const { exited, output } = await run({
     env: { CIRCUIT_TIMEOUT: '30s', OPENAI_API_KEY: 'sk-canary-000000000000' },
@@ -109,7 +109,7 @@ test('start: bad configuration ends it with one line a problem', async () => {
   assert.equal(output().trim().split('\n').length, 3)
 })
 
-test('start: words that are no settings do not start it', async () => {
+test('start: unknown arguments exit with an error', async () => {
   const told = (...words: string[]) =>
     spawnSync(process.execPath, [MAIN, ...words], { encoding: 'utf8', timeout: 20_000 })
   const version = told('--version')
@@ -120,7 +120,7 @@ test('start: words that are no settings do not start it', async () => {
   assert.match(port.stderr, /PORT=/)
 })
 
-test('start: a taken port is named, with a way out', async () => {
+test('start: a port in use is reported, with a remedy', async () => {
   const other = createServer()
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
   const address = other.address()

@@ -28,10 +28,10 @@ const dataFolder = (): string => {
   return join(parent, 'data')
 }
 
-/** A question with the word `held` is answered after this. */
+/** A request with the word `held` is answered after this. */
 let answerHeld: Promise<void> = Promise.resolve()
 
-/** The question states the length of the answer, in words. */
+/** The request states the length of the answer, in words. */
 const upstream = await startUpstream(async (asked) => {
   if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
   if (asked.body.includes('held')) await answerHeld
@@ -60,7 +60,7 @@ const kill = async (gateway: Started): Promise<void> => {
 
 type Answered = { readonly id: string; readonly store: boolean }
 
-/** A whole answer, or a stream, whose last event states whether it was stored. */
+/** Requests a whole answer, or a stream, whose last event states whether it was stored. */
 const ask = async (gateway: Started, size = 1, stream = false): Promise<Answered> => {
   const answer = await post(`${gateway.base}/responses`, { model: 'm', input: `size=${size}`, stream })
   assert.equal(answer.status, 200, answer.text)
@@ -95,13 +95,13 @@ const health = async (gateway: Started, status: string): Promise<Health> => {
 const storeReason = ({ problems = [] }: Health): string =>
   problems.find(({ component }) => component === 'store')?.reason ?? ''
 
-/** An answer states what is true of it: it can be retrieved, or it was not stored. */
+/** Each answer states truthfully whether it can be retrieved. */
 const assertHonest = async (gateway: Started, answers: readonly Answered[]): Promise<void> => {
   for (const { id, store } of answers)
     assert.deepEqual([id, await retrieve(gateway, id)], [id, store ? 200 : 404], `store: ${store}`)
 }
 
-/** Asks until an answer is stored, as after a recovery. */
+/** Sends requests until an answer is stored, as after a recovery. */
 const untilStored = async (gateway: Started): Promise<Answered> => {
   for (const end = performance.now() + 30_000; ; await sleep(50)) {
     const answer = await ask(gateway)
@@ -137,7 +137,7 @@ const gauge = async (gateway: Started, name: string): Promise<number> => {
 }
 
 describe('a locked database', () => {
-  test('stops no request, and what could not be stored says so', async () => {
+  test('fails no request, and unstored answers state it', async () => {
     const folder = dataFolder()
     const gateway = await begin(folder)
     const before = await untilStored(gateway)
@@ -164,7 +164,7 @@ describe('a locked database', () => {
       answers.map(({ store }) => store),
       Array(10).fill(false),
     )
-    // A thread that waits on the event loop lets none pass: the answer is written when the loop runs again.
+    // A thread that blocked the event loop would let none pass; the answer is written when the loop runs again.
     assert.ok(overtaken > 10, `${overtaken} requests were served while an answer waited for the lock`)
     await assertRefusedBackground(gateway, /locked/)
     const degraded = await healthOf(gateway)
@@ -255,7 +255,7 @@ const run = (command: string, ...args: string[]) => spawnSync(command, args, { e
 const mount = (folder: string, options: string): void => {
   const { status, stderr } = run('mount', '-t', 'tmpfs', '-o', options, 'tmpfs', folder)
   assert.equal(status, 0, stderr)
-  // Lazily: a process that still has a file open there does not prevent it.
+  // Lazily: an open file of a process does not prevent it.
   closers.push(() => run('umount', '-l', folder))
 }
 
@@ -273,7 +273,7 @@ const mountable = (): string | false => {
 const skip = mountable()
 
 describe('a full disk', () => {
-  test('is reported, and every answer is honest about itself', { skip }, async () => {
+  test('is reported, and every answer states truthfully whether it is stored', { skip }, async () => {
     const folder = dataFolder()
     mkdirSync(folder)
     mount(folder, 'size=2m,mode=0700')
@@ -296,14 +296,14 @@ describe('a full disk', () => {
     await assertHonest(again, answers)
   })
 
-  test('refuses what is to be answered in the background, until there is room', { skip }, async () => {
+  test('rejects background requests until there is room', { skip }, async () => {
     const folder = dataFolder()
     mkdirSync(folder)
     mount(folder, 'size=2m,mode=0700')
     const gateway = await begin(folder)
     writeFileSync(join(folder, 'others'), Buffer.alloc(4 * 1_048_576).subarray(0, 1_048_576))
     const filler = join(folder, 'more')
-    // Fills what is left to the last byte.
+    // Fills the remaining space to the last byte.
     assert.throws(() => writeFileSync(filler, Buffer.alloc(4 * 1_048_576)), /ENOSPC/)
     await assertRefusedBackground(gateway, /full|disk/)
     assert.equal((await ask(gateway)).store, false)
@@ -317,7 +317,7 @@ describe('a full disk', () => {
 })
 
 describe('a data folder', () => {
-  test('deleted while the gateway runs is made again, and what is stored from then on survives a crash', async () => {
+  test('deleted while the gateway runs is created again, and later answers survive a crash', async () => {
     const folder = dataFolder()
     const gateway = await begin(folder)
     const lost = await untilStored(gateway)
@@ -332,7 +332,7 @@ describe('a data folder', () => {
     await assertHonest(await begin(folder), answers)
   })
 
-  test('replaced by a file stores nothing and says so, until it is back', async () => {
+  test('replaced by a file stores nothing and reports it, until it is restored', async () => {
     const folder = dataFolder()
     const gateway = await begin(folder)
     const before = await untilStored(gateway)
@@ -346,7 +346,7 @@ describe('a data folder', () => {
     await assertRefusedBackground(gateway, /DATA_DIR/)
     const degraded = await healthOf(gateway)
     assert.equal(degraded.status, 'degraded')
-    // Anyone may ask for this page: it shows no path.
+    // The page is public, so it shows no path.
     assert.ok(storeReason(degraded) !== '' && !JSON.stringify(degraded).includes(folder), JSON.stringify(degraded))
     rmSync(folder)
     renameSync(`${folder}-moved`, folder)
@@ -357,7 +357,7 @@ describe('a data folder', () => {
     await assertHonest(await begin(folder), answers)
   })
 
-  test('that becomes read-only stores nothing and says so, until it can be written', { skip }, async () => {
+  test('that becomes read-only stores nothing and reports it, until it is writable', { skip }, async () => {
     const folder = dataFolder()
     const gateway = await begin(folder)
     const before = await untilStored(gateway)
@@ -379,7 +379,7 @@ describe('a data folder', () => {
   })
 
   const asRoot = process.getuid?.() === 0 && 'root writes into folders without permission'
-  test('without permission to write stores nothing and says so, until it has', { skip: asRoot }, async () => {
+  test('without write permission stores nothing and reports it, until it is granted', { skip: asRoot }, async () => {
     const folder = dataFolder()
     mkdirSync(folder, { mode: 0o500 })
     const gateway = await begin(folder)
@@ -393,7 +393,7 @@ describe('a data folder', () => {
   })
 })
 
-test('every answer of several processes that share one database is honest', async () => {
+test('every answer of processes that share a database states truthfully whether it is stored', async () => {
   const folder = dataFolder()
   const gateways = await Promise.all([begin(folder), begin(folder), begin(folder)])
   const answers = await Promise.all(

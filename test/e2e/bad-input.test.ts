@@ -349,7 +349,7 @@ describe('bad input: invalid requests are rejected', { concurrency: 4 }, () => {
     for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
     assert.equal(gateway.child.exitCode, null)
     assert.deepEqual(
-      (await gateway.told()).filter(({ event, level }) => event === 'error' || level === 'error'),
+      (await gateway.logged()).filter(({ event, level }) => event === 'error' || level === 'error'),
       [],
     )
   })
@@ -536,7 +536,7 @@ describe('bad input: secrets', () => {
     for (const text of heard) assert.doesNotMatch(text, CANARY)
     for (const text of heard.filter((one) => one.startsWith('/v1/')))
       assert.doesNotMatch(text, /x-echo|set-cookie|x-ratelimit/)
-    await gateway.told()
+    await gateway.logged()
     assert.doesNotMatch(gateway.output(), CANARY)
   })
   test('each key reached only its own provider, without the client’s credentials', () => {

@@ -302,6 +302,6 @@ describe('bedrock: a broken stream never ends cleanly', () => {
 })
 
 test('bedrock: no log line contains the key', async () => {
-  await gateway.told()
+  await gateway.logged()
   assert.ok(!gateway.output().includes(KEY))
 })

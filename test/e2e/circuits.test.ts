@@ -104,7 +104,7 @@ const bench = (
     state: async (name) => (await statusOf(gateway, name)).circuit.state,
     halfOpen: (name) => eventually('half open', async () => (await made.state(name)) === 'half_open'),
     changes: async (name) =>
-      (await gateway.told())
+      (await gateway.logged())
         .filter(
           ({ event, name: of }) =>
             event === 'circuit' && (String(of).startsWith(`${name} `) || String(of).includes(`/${name}/`)),
@@ -338,7 +338,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
     assert.deepEqual([line.from, line.to, line.why], ['closed', 'open', 'reset'])
   })
 
-  test('refused keys are no failure of health', async () => {
+  test('rejected keys do not count as failures', async () => {
     const answer = await it.one('p5', 'a')
     assert.equal(answer.json().error.code, 'upstream_auth')
     assert.equal(it.calls('p5'), 4, 'each key was tried: a rejected key does not use up one of the two attempts')
@@ -349,7 +349,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
     assert.equal(it.calls('p5'), 4)
   })
 
-  test('overload is the model’s, whatever the key', async () => {
+  test('overload affects the model for every key', async () => {
     it.play('p6', (asked) => refuse(asked, 529, { type: 'overloaded_error', message: 'too much' }))
     for (let at = 0; at < 4; at++) await ask(it.gateway(), 'chat', 'p6/m', false)
     const { models, circuit } = await statusOf(it.gateway(), 'p6')
@@ -460,7 +460,7 @@ describe('circuits: when all are open', { concurrency: true }, () => {
 
   describe('fail', () => {
     const it = bench({ ...rules, whenAllOpen: 'fail' })
-    test('says when to come back, and that an SDK should not wait so long', async () => {
+    test('states when to retry, and that an SDK should not wait that long', async () => {
       await it.many('p1', 'ff')
       const answer = await it.one('p1', 'o')
       assert.equal(answer.status, 503)
@@ -472,7 +472,7 @@ describe('circuits: when all are open', { concurrency: true }, () => {
 
   describe('try', () => {
     const it = bench({ ...rules, whenAllOpen: 'try' })
-    test('asks all the same', async () => {
+    test('makes calls anyway', async () => {
       assert.deepEqual(await it.many('p1', 'fffo'), [502, 502, 502, 200])
       assert.equal(it.calls('p1'), 4)
     })
@@ -524,7 +524,7 @@ describe('circuits: with another provider', () => {
     it.play('p1', (asked) => ACTS.o?.(asked) ?? { do: 'hang' })
     const back = await ask1()
     assert.deepEqual([back.headers.get('x-headgate-provider'), back.headers.get('x-headgate-attempts')], ['p1', '1'])
-    const fallbacks = (await it.gateway().told()).filter(({ event }) => event === 'fallback')
+    const fallbacks = (await it.gateway().logged()).filter(({ event }) => event === 'fallback')
     assert.equal(fallbacks.length, 3)
     for (const { from, to, kind } of fallbacks) {
       assert.match(String(from), /^p1#[0-9a-f]{4,}\/m$/)

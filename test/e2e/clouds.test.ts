@@ -164,7 +164,7 @@ const bedrockEnv = ({ upstream }: { readonly upstream: string }) => ({
   BEDROCK_BASE_URL: upstream,
 })
 
-const nobody: Script = () => ({ do: 'answer', status: 500, body: 'no request expected' })
+const unexpected: Script = () => ({ do: 'answer', status: 500, body: 'no request expected' })
 const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
 const containerAnswer = (minutes: number, secret = AWS.AWS_SECRET_ACCESS_KEY) => ({
   AccessKeyId: AWS.AWS_ACCESS_KEY_ID,
@@ -190,7 +190,7 @@ describe('clouds: AWS', () => {
     )
   })
   after(() => rm(folder, { recursive: true, force: true }))
-  const setup = { provider: 'bedrock', model: 'openai.gpt-oss-120b-1:0', tokens: nobody }
+  const setup = { provider: 'bedrock', model: 'openai.gpt-oss-120b-1:0', tokens: unexpected }
 
   test('keys from the environment sign the call and stay secret', () =>
     onStage(
@@ -231,7 +231,7 @@ describe('clouds: AWS', () => {
       'a profile',
       undefined,
       () => ({ AWS_PROFILE: 'own', AWS_SHARED_CREDENTIALS_FILE: join(folder, 'credentials') }),
-      nobody,
+      unexpected,
     ],
     [
       'a web identity, as in Kubernetes',
@@ -395,7 +395,7 @@ describe('clouds: Google', () => {
     folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
   })
   after(() => rm(folder, { recursive: true, force: true }))
-  const setup = { provider: 'vertex', model: 'gemini-2.5-flash', tokens: nobody }
+  const setup = { provider: 'vertex', model: 'gemini-2.5-flash', tokens: unexpected }
 
   test('a service account signs its own token and names the quota project', async () => {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -865,8 +865,8 @@ describe('clouds: credentials that cannot be obtained', () => {
             upstream.seen.filter(({ method }) => method === 'POST').map(({ path }) => path),
             ['/spare/chat/completions'],
           )
-          const told = await gateway.line(({ event }) => event === 'fallback')
-          assert.match(String(told.detail), message)
+          const line = await gateway.line(({ event }) => event === 'fallback')
+          assert.match(String(line.detail), message)
           const trouble = await gateway.line(({ event }) => event === 'sign_in')
           assert.match(String(trouble.message), message)
           // Clients look for these words in an error that must not be retried.
@@ -879,7 +879,7 @@ describe('clouds: credentials that cannot be obtained', () => {
       ))
 
   // Number of failures before the token server works again. A call tries three times, and once more a little later.
-  for (const [troubles, told] of [
+  for (const [troubles, statuses] of [
     [3, [200]],
     [6, [502, 200]],
   ] as const)
@@ -892,7 +892,7 @@ describe('clouds: credentials that cannot be obtained', () => {
           env: (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
         },
         async ({ ask, tokens }) => {
-          for (const status of told) assert.equal((await ask()).status, status)
+          for (const status of statuses) assert.equal((await ask()).status, status)
           assert.equal(tokens.seen.length, troubles + 1)
         },
       ))
@@ -903,7 +903,7 @@ describe('clouds: credentials that cannot be obtained', () => {
       {
         provider: 'azure-openai',
         upstream: answer,
-        tokens: nobody,
+        tokens: unexpected,
         env: (urls) => ({ ...azureEnv(urls), ...entraEnv(url) }),
       },
       async ({ ask, upstream }) => {

@@ -32,8 +32,8 @@ type Saying = { readonly thinking?: string; readonly plan?: string; readonly tex
 /** Calls for the weather of two cities; with both results, answers with their text. */
 const sayingFor = ({ json }: Asked): Saying => {
   const results = list(json.messages).flatMap((message) => {
-    const told = object(message)
-    return told?.role === 'tool' ? [text(told.content) ?? ''] : []
+    const toolMessage = object(message)
+    return toolMessage?.role === 'tool' ? [text(toolMessage.content) ?? ''] : []
   })
   if (json.tools === undefined) return { thinking: THOUGHT, text: HELLO }
   return results.length > 0
@@ -200,6 +200,6 @@ test('cohere: unsupported settings are named', async () => {
 })
 
 test('cohere: no log line contains the key', async () => {
-  await gateway.told()
+  await gateway.logged()
   assert.ok(!gateway.output().includes(KEY))
 })

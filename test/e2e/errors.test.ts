@@ -14,7 +14,7 @@ const ALARMING =
 const LOUD =
   'Rate limit, server error 500 and too many requests: provider returned error, overloaded, terminated at 503'
 
-type Told = {
+type ExpectedError = {
   readonly status: number
   readonly type: string
   readonly code: string
@@ -26,32 +26,32 @@ type Told = {
   readonly says?: RegExp
 }
 
-const judge = (answer: Pick<Answer, 'status' | 'headers' | 'text'>, told: Told): void => {
+const judge = (answer: Pick<Answer, 'status' | 'headers' | 'text'>, expected: ExpectedError): void => {
   const { status, headers, text } = answer
   const { error, ...rest } = JSON.parse(text)
-  assert.deepEqual([status, error.type, error.code], [told.status, told.type, told.code], text)
+  assert.deepEqual([status, error.type, error.code], [expected.status, expected.type, expected.code], text)
   assert.deepEqual(Object.keys(rest), [])
   assert.deepEqual(
     Object.keys(error).filter((name) => name !== 'attempts'),
     ['message', 'type', 'code', 'param', 'request_id'],
   )
   assert.ok(typeof error.message === 'string' && error.message.length > 10)
-  if (told.says) assert.match(error.message, told.says)
-  assert.equal(error.param, told.param ?? null)
+  if (expected.says) assert.match(error.message, expected.says)
+  assert.equal(error.param, expected.param ?? null)
   assert.equal(headers.get('content-type'), 'application/json')
   assert.equal(error.request_id, headers.get('x-request-id'))
   assert.match(error.request_id, /^req_[a-z]+$/)
-  assert.equal(headers.get('x-should-retry'), String(told.retry))
+  assert.equal(headers.get('x-should-retry'), String(expected.retry))
   const wait = headers.get('retry-after')
-  if (told.after) assert.ok(Number(wait) >= told.after[0] && Number(wait) <= told.after[1], `retry-after: ${wait}`)
+  if (expected.after) assert.ok(Number(wait) >= expected.after[0] && Number(wait) <= expected.after[1], `retry-after: ${wait}`)
   else assert.equal(wait, null)
-  if (Number(wait) > 60) assert.equal(told.retry, false)
-  if (!told.retry) {
+  if (Number(wait) > 60) assert.equal(expected.retry, false)
+  if (!expected.retry) {
     assert.doesNotMatch(text, ALARMING)
     assert.equal(error.attempts, undefined)
     return
   }
-  assert.equal(error.attempts?.length, told.attempts ?? 0)
+  assert.equal(error.attempts?.length, expected.attempts ?? 0)
   for (const line of error.attempts ?? []) {
     assert.deepEqual(Object.keys(line), ['provider', 'model', 'key', 'status', 'kind', 'ms'])
     assert.match(line.key, /^[0-9a-f]{4,}$/)
@@ -69,80 +69,80 @@ const upstreamError =
     refuse(asked, status, { type, message: LOUD, ...(code && { code }) }, headers)
 
 /** What the upstreams of each route do, in order, and the resulting error. */
-const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) => Act)[]; readonly told: Told }>> = {
+const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) => Act)[]; readonly expected: ExpectedError }>> = {
   // An invalid request, rejected by the upstream and passed through.
   invalid: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'invalid_value')],
-    told: { ...own, status: 400, code: 'invalid_value' },
+    expected: { ...own, status: 400, code: 'invalid_value' },
   },
   unprocessable: {
     acts: [upstreamError(422, 'invalid_request_error')],
-    told: { ...own, status: 422, code: 'invalid_request' },
+    expected: { ...own, status: 422, code: 'invalid_request' },
   },
-  toolarge: { acts: [upstreamError(413, 'request_too_large')], told: { ...own, status: 413, code: 'invalid_request' } },
+  toolarge: { acts: [upstreamError(413, 'request_too_large')], expected: { ...own, status: 413, code: 'invalid_request' } },
   toolong: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'context_length_exceeded')],
-    told: { ...own, status: 400, code: 'context_length_exceeded' },
+    expected: { ...own, status: 400, code: 'context_length_exceeded' },
   },
   filtered: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'content_policy_violation')],
-    told: { ...own, status: 400, code: 'content_policy_violation' },
+    expected: { ...own, status: 400, code: 'content_policy_violation' },
   },
   nomodel: {
     acts: [upstreamError(404, 'not_found_error', {}, 'model_not_found')],
-    told: { ...own, status: 404, code: 'model_not_found', param: 'model' },
+    expected: { ...own, status: 404, code: 'model_not_found', param: 'model' },
   },
   // Quota and rate limits.
   quota: {
     acts: [upstreamError(429, 'insufficient_quota', {}, 'insufficient_quota'), upstreamError(402, 'billing_error')],
-    told: { status: 429, type: 'insufficient_quota', code: 'insufficient_quota', retry: false, after: [890, 900] },
+    expected: { status: 429, type: 'insufficient_quota', code: 'insufficient_quota', retry: false, after: [890, 900] },
   },
   quotaandlimit: {
     acts: [upstreamError(402, 'billing_error'), upstreamError(429, 'rate_limit_error', { 'retry-after': '20' })],
-    told: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: true, after: [19, 20], attempts: 2 },
+    expected: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: true, after: [19, 20], attempts: 2 },
   },
   limits: {
     acts: [
       upstreamError(429, 'rate_limit_error', { 'retry-after': '50' }),
       upstreamError(429, 'rate_limit_error', { 'retry-after': '20' }),
     ],
-    told: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: true, after: [19, 20], attempts: 2 },
+    expected: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: true, after: [19, 20], attempts: 2 },
   },
   longlimits: {
     acts: [
       upstreamError(429, 'rate_limit_error', { 'retry-after': '600' }),
       upstreamError(429, 'rate_limit_error', { 'retry-after': '500' }),
     ],
-    told: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: false, after: [499, 500] },
+    expected: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: false, after: [499, 500] },
   },
   // Failing targets.
   status: {
     acts: [upstreamError(500, 'server_error'), upstreamError(502, 'server_error')],
-    told: { ...failed, status: 502, code: 'status', attempts: 2 },
+    expected: { ...failed, status: 502, code: 'status', attempts: 2 },
   },
   mixed: {
     acts: [upstreamError(429, 'rate_limit_error', { 'retry-after': '20' }), () => ({ do: 'reset' })],
-    told: { ...failed, status: 502, code: 'reset', attempts: 2 },
+    expected: { ...failed, status: 502, code: 'reset', attempts: 2 },
   },
   mixedlimit: {
     acts: [() => ({ do: 'reset' }), upstreamError(429, 'rate_limit_error', { 'retry-after': '20' })],
-    told: { ...failed, status: 502, code: 'rate_limited', attempts: 2 },
+    expected: { ...failed, status: 502, code: 'rate_limited', attempts: 2 },
   },
   mixedtime: {
     acts: [upstreamError(500, 'server_error'), () => ({ do: 'hang' })],
-    told: { ...failed, status: 502, code: 'timeout', attempts: 2 },
+    expected: { ...failed, status: 502, code: 'timeout', attempts: 2 },
   },
   auth: {
     acts: [upstreamError(401, 'authentication_error'), upstreamError(403, 'permission_error')],
-    told: { status: 502, type: 'upstream_error', code: 'upstream_auth', retry: false },
+    expected: { status: 502, type: 'upstream_error', code: 'upstream_auth', retry: false },
   },
   time: {
     acts: [() => ({ do: 'hang' }), () => ({ do: 'hang' })],
-    told: { ...failed, status: 504, code: 'timeout', attempts: 2 },
+    expected: { ...failed, status: 504, code: 'timeout', attempts: 2 },
   },
   busy: {
     acts: [upstreamError(529, 'overloaded_error'), upstreamError(503, 'server_error')],
-    told: { ...failed, status: 502, code: 'overloaded', attempts: 2 },
+    expected: { ...failed, status: 502, code: 'overloaded', attempts: 2 },
   },
 }
 
@@ -179,12 +179,12 @@ describe('errors: upstream', { concurrency: 8 }, () => {
     })
   })
 
-  for (const [route, { told }] of Object.entries(ROUTES))
+  for (const [route, { expected }] of Object.entries(ROUTES))
     for (const style of STYLES)
       for (const stream of [false, true])
         test(`${route}: ${style}${stream ? ', streamed' : ''}`, async () => {
           const answer = await ask(gateway, style, `r-${route}${style}${stream ? 's' : ''}`, stream)
-          judge(answer, told)
+          judge(answer, expected)
           const last = answer.headers.get('x-headgate-trail')?.split(', ').at(-1)?.split('#')[0]
           assert.equal(answer.headers.get('x-headgate-provider'), last, 'the last provider tried')
           assert.equal(answer.headers.get('x-headgate-model'), 'm')
@@ -224,7 +224,7 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
       readonly method?: string
       readonly headers?: Readonly<Record<string, string>>
     },
-    Told,
+    ExpectedError,
   ])[] = [
     [
       'not JSON',
@@ -273,7 +273,7 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
       { status: 403, type: 'permission_error', code: 'origin_not_allowed', retry: false },
     ],
   ]
-  for (const [name, { body, path, method = 'POST', headers }, told] of sent)
+  for (const [name, { body, path, method = 'POST', headers }, expected] of sent)
     for (const style of STYLES)
       test(`${name}: ${style}`, async () => {
         const response = await fetch(gateway.url + (path ?? PATHS[style]), {
@@ -281,7 +281,7 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
           headers: { 'content-type': 'application/json', ...headers },
           body: typeof body === 'string' ? body : JSON.stringify(body),
         })
-        judge({ status: response.status, headers: response.headers, text: await response.text() }, told)
+        judge({ status: response.status, headers: response.headers, text: await response.text() }, expected)
       })
 
   test('a setting that only another format supports: the error names the parameter', async () => {
@@ -315,7 +315,7 @@ describe('errors: authentication', () => {
     upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
     gateway = await on.gateway({ auth: { keys: KEYS }, providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
-  const told: Told = { status: 401, type: 'authentication_error', code: 'invalid_api_key', retry: false }
+  const expected: ExpectedError = { status: 401, type: 'authentication_error', code: 'invalid_api_key', retry: false }
   const refused: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
     ['no key', {}],
     ['a wrong key', { authorization: 'Bearer client-key-on' }],
@@ -328,7 +328,7 @@ describe('errors: authentication', () => {
     for (const [name, headers] of refused)
       test(`${name}: ${style}`, async () => {
         const answer = await ask(gateway, style, 'm', true, {}, headers)
-        judge(answer, { ...told, says: missing.has(name) ? /^No API key\b/ : /^Unknown API key\b/ })
+        judge(answer, { ...expected, says: missing.has(name) ? /^No API key\b/ : /^Unknown API key\b/ })
         assert.doesNotMatch(answer.text, /client-key/)
       })
     for (const headers of [{ authorization: `Bearer ${KEYS[0]}` }, { 'x-api-key': KEYS[1] ?? '' }])
@@ -350,7 +350,7 @@ describe('errors: authentication', () => {
   test('only authenticated requests reached the upstream, and never with the client’s key', async () => {
     assert.equal(callsOf(upstream).length, 4)
     for (const { headers, body } of callsOf(upstream)) assert.doesNotMatch(JSON.stringify(headers) + body, /client-key/)
-    await gateway.told()
+    await gateway.logged()
     assert.doesNotMatch(gateway.output(), /client-key/)
   })
 })

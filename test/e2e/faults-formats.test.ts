@@ -1,8 +1,8 @@
 /**
- * What goes wrong upstream, in the formats only providers speak. A fault is told once, of an answer's messages; how a
- * format frames them is all it says of itself, and where in them the words stand is found out from an answer that is
- * sound. Before the first content another provider answers and the client sees nothing of it, or a status tells it; after
- * it the stream ends with the error its style has. `faults.test.ts` has what fails the same way whatever the format.
+ * Upstream faults in the formats that only providers use. Each fault is defined once, on the messages of an answer; a
+ * format only defines their framing, and the position of the content is found in a sound answer. Before the first
+ * content another provider answers, or the client gets an error status; after it the stream ends with an error event of
+ * its style. `faults.test.ts` has the faults that do not depend on the format.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -18,7 +18,7 @@ import type { Act, Asked, Ending } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { ask, endedWell, eventsIn, type Place, STYLES, type Style, saidIn, stage } from './support/stage.ts'
 
-// Letters of one, two, three and four bytes, so that a cut meets the middle of one.
+// Characters of one to four bytes, so that a cut may fall within one.
 const TEXT = 'Hellö thère 你好 👋🏽 and so on'
 const SPARE = 'the spare one'
 const CALL = { id: 'call_1', name: 'weather', arguments: '{"city":"Bern"}' }
@@ -33,18 +33,18 @@ type Bytes = string | Uint8Array
 type Format = {
   readonly protocol: UpstreamProtocolName
   readonly kind?: string
-  /** What a base URL ends with. */
+  /** The path of a base URL. */
   readonly version: string
   readonly mediaType: string
   readonly write: (message: Message) => Bytes
-  /** A sign of life that says nothing. */
+  /** A keep-alive without content. */
   readonly alive: Bytes
-  /** An error in a stream, and its word in the trail. */
+  /** An error in a stream, and its code in the trail. */
   readonly error: Bytes
-  readonly shown?: string
-  /** A text goes on without an event that cannot be read: each stands for itself. */
+  readonly trailCode?: string
+  /** A text continues without a malformed event, because events are independent. */
   readonly loose?: true
-  /** The reason to end of an answer that called something, where there is one. */
+  /** The finish reason of an answer with tool calls, where there is one. */
   readonly called?: string
 }
 
@@ -57,7 +57,7 @@ const GOOGLE = {
   ...SSE,
   protocol: 'gemini',
   error: 'data: {"error":{"code":500,"message":"it broke","status":"INTERNAL"}}\n\n',
-  shown: '500',
+  trailCode: '500',
 } as const
 const eventOf = (name: string, data: string): Uint8Array =>
   message({ ':event-type': name, ':content-type': 'application/json', ':message-type': 'event' }, data)
@@ -100,12 +100,12 @@ const FORMATS: { readonly [name: string]: Format } = {
   },
 }
 
-// ── An answer, to be spoilt ──────────────────────────────────────────────────────────────────────────────────────
+// ── An answer to damage ──────────────────────────────────────────────────────────────────────────────────────────
 
 type Sound = {
   readonly format: Format
   readonly messages: readonly Message[]
-  /** Places of the first message with words, and of the one that says why it ends. */
+  /** Indices of the first message with content, and of the one with the finish reason. */
   readonly first: number
   readonly last: number
   readonly body: JsonObject
@@ -129,7 +129,7 @@ const soundOf = (format: Format, asked: Asked, said: Said): Sound => {
 const written = ({ format }: Sound, messages: readonly (Message | Bytes)[]): Bytes[] =>
   messages.map((one) => (typeof one === 'string' || one instanceof Uint8Array ? one : format.write(one)))
 
-/** A value in which every value that passes the test is another. */
+/** Replaces every value that passes the test. */
 const changed = (value: Json | undefined, is: (name: string, value: Json) => boolean, to: Json, name = ''): Json => {
   const whole = value ?? null
   if (is(name, whole)) return to
@@ -166,7 +166,7 @@ const streamed = (
   ...more,
 })
 
-/** The bytes of a whole stream up to a share of them, cut again where the middle of a character may be. */
+/** A fraction of a stream's bytes, which may end within a character. */
 const bytesOf = (pieces: readonly Bytes[]): Uint8Array =>
   Buffer.concat(pieces.map((piece) => Buffer.from(piece as string)))
 const broken = (piece: Bytes): Uint8Array => {
@@ -182,34 +182,37 @@ type Fault = {
   readonly name: string
   readonly act: (sound: Sound) => Act
   readonly only?: 'stream' | 'whole'
-  /** Only of these formats. */
+  /** Only in these formats. */
   readonly of?: readonly string[]
-  /** What a call is spoilt in, not a text. */
+  /** Damages a tool call, not a text. */
   readonly call?: true
-  /** Megabytes: one at a time, or a busy machine reads none of them before its timeout. */
+  /** Megabytes in size: run one at a time, or a busy machine reads none before its timeout. */
   readonly heavy?: true
 } & (
-  | /** Nothing of it is seen: its word in the trail, and what a client is told when nobody else can answer. */
+  | /** Before content: the code in the trail, and the client's error if no other target answers. */
   {
       readonly so: 'elsewhere'
-      readonly shown: string | ((format: Format) => string)
-      readonly told: readonly [number, string] | ((format: Format) => readonly [number, string])
+      readonly trailCode: string | ((format: Format) => string)
+      readonly clientError: readonly [number, string] | ((format: Format) => readonly [number, string])
     }
-  /** Something has been sent: a stream ends with an error in it. `skips`: or without one message, if its format is loose. */
+  /**
+   * Content has been sent: a stream ends with an error event. `skips`: or continues without one message, if its format
+   * is loose.
+   */
   | { readonly so: 'interrupted'; readonly skips?: true }
-  /** An answer all the same, all of it. */
+  /** The answer is complete nevertheless. */
   | { readonly so: 'whole' }
 )
 
-const malformed = { so: 'elsewhere', shown: 'malformed', told: [502, 'malformed'] } as const
-const truncated = { so: 'elsewhere', shown: 'truncated', told: [502, 'truncated'] } as const
+const malformed = { so: 'elsewhere', trailCode: 'malformed', clientError: [502, 'malformed'] } as const
+const truncated = { so: 'elsewhere', trailCode: 'truncated', clientError: [502, 'truncated'] } as const
 const errorInStream = {
   so: 'elsewhere',
-  shown: ({ shown = 'error_in_stream' }: Format) => shown,
-  told: ({ shown }: Format) => [502, shown ? 'status' : 'error_in_stream'] as const,
+  trailCode: ({ trailCode = 'error_in_stream' }: Format) => trailCode,
+  clientError: ({ trailCode }: Format) => [502, trailCode ? 'status' : 'error_in_stream'] as const,
 } as const
 const emptyList = ({ protocol }: Format) => (protocol === 'gemini' ? 'truncated' : 'malformed')
-const timeout = { so: 'elsewhere', shown: 'timeout', told: [504, 'timeout'] } as const
+const timeout = { so: 'elsewhere', trailCode: 'timeout', clientError: [504, 'timeout'] } as const
 
 const WRONG: readonly (readonly [string, Json])[] = [
   ['a number', 7],
@@ -218,70 +221,70 @@ const WRONG: readonly (readonly [string, Json])[] = [
   ['an object', { x: 1 }],
 ]
 const NO_OBJECT: readonly (readonly [string, string])[] = [
-  ['a list of nothing', '[]'],
+  ['an empty list', '[]'],
   ['a text', '"hello"'],
   ['null', 'null'],
   ['a number', '7'],
-  ['no JSON', '{nonsense'],
+  ['invalid JSON', '{nonsense'],
 ]
 const ENDINGS: readonly Ending[] = ['end', 'close', 'reset']
 
 const FAULTS: Fault[] = [
-  // ── Whole answers, and whatever comes instead of either ────────────────────────────────────────────────────────
+  // ── Whole answers, and other responses instead of an answer ────────────────────────────────────────────────────
   ...NO_OBJECT.map(
     ([name, body]): Fault => ({
       name: `the body is ${name}`,
       act: () => ({ do: 'answer', body }),
       ...malformed,
-      // Gemini's streams are lists where they are not events, and this one ends before it begins.
-      ...(body === '[]' && { shown: emptyList, told: (format) => [502, emptyList(format)] }),
+      // Gemini's streams may be JSON lists; this one ends before its first element.
+      ...(body === '[]' && { trailCode: emptyList, clientError: (format) => [502, emptyList(format)] }),
     }),
   ),
-  { name: 'an object of nothing', act: () => ({ do: 'answer', body: {} }), ...malformed },
+  { name: 'an empty object', act: () => ({ do: 'answer', body: {} }), ...malformed },
   { name: 'nothing', act: () => ({ do: 'answer' }), ...malformed },
   {
     name: 'a page',
     act: () => ({ do: 'answer', headers: { 'content-type': 'text/html' }, body: '<html>a page</html>' }),
     so: 'elsewhere',
-    shown: 'not_json',
-    told: [502, 'not_json'],
+    trailCode: 'not_json',
+    clientError: [502, 'not_json'],
   },
   {
-    name: 'a page that says it is JSON',
+    name: 'an HTML page with a JSON content type',
     act: () => ({ do: 'answer', body: '<html>a page</html>' }),
     so: 'elsewhere',
-    shown: 'not_json',
-    told: [502, 'not_json'],
+    trailCode: 'not_json',
+    clientError: [502, 'not_json'],
   },
   {
-    name: 'a page with a status',
+    name: 'an HTML page with an error status',
     act: () => ({ do: 'answer', status: 502, headers: { 'content-type': 'text/html' }, body: '<html>a page</html>' }),
     so: 'elsewhere',
-    shown: '502',
-    told: [502, 'status'],
+    trailCode: '502',
+    clientError: [502, 'status'],
   },
   {
     name: 'a status without a body',
     act: () => ({ do: 'answer', status: 503 }),
     so: 'elsewhere',
-    shown: '503',
-    told: [502, 'overloaded'],
+    trailCode: '503',
+    clientError: [502, 'overloaded'],
   },
   {
-    name: 'an error of no kind',
+    name: 'an error without a type',
     act: () => ({ do: 'answer', status: 500, body: '[[7]]' }),
     so: 'elsewhere',
-    shown: '500',
-    told: [502, 'status'],
+    trailCode: '500',
+    clientError: [502, 'status'],
   },
   {
-    name: 'half of a body',
+    name: 'a truncated body',
     act: ({ body }) => ({ do: 'answer', body: JSON.stringify(body).slice(0, -9) }),
     ...malformed,
   },
   ...WRONG.map(
     ([name, to]): Fault => ({
-      name: `its words are ${name}`,
+      name: `the content is ${name}`,
       only: 'whole',
       act: ({ body }) => ({ do: 'answer', body: JSON.stringify(changed(body, isWords, to)) }),
       ...malformed,
@@ -289,7 +292,7 @@ const FAULTS: Fault[] = [
   ),
   ...WRONG.slice(0, 3).map(
     ([name, to]): Fault => ({
-      name: `its arguments are ${name}`,
+      name: `the arguments are ${name}`,
       only: 'whole',
       call: true,
       act: ({ body }) => ({ do: 'answer', body: JSON.stringify(changed(body, isArguments, to)) }),
@@ -297,7 +300,7 @@ const FAULTS: Fault[] = [
     }),
   ),
   {
-    name: 'less than it says, in bytes',
+    name: 'a body shorter than its content-length',
     only: 'whole',
     act: ({ body }) => {
       const bytes = JSON.stringify(body)
@@ -308,12 +311,12 @@ const FAULTS: Fault[] = [
     ...truncated,
   },
   {
-    name: 'gzip that is none',
+    name: 'invalid gzip',
     act: ({ body }) => ({ do: 'answer', headers: { 'content-encoding': 'gzip' }, body }),
     ...malformed,
   },
   {
-    name: 'counts that are none',
+    name: 'invalid token counts',
     only: 'whole',
     act: ({ body }) => ({ do: 'answer', body: JSON.stringify(changed(body, isUsage, -3)) }),
     so: 'whole',
@@ -326,7 +329,7 @@ const FAULTS: Fault[] = [
   },
   { name: 'JSON instead of a stream', only: 'stream', act: ({ body }) => ({ do: 'answer', body }), so: 'whole' },
 
-  // ── Streams, before anything is said ───────────────────────────────────────────────────────────────────────────
+  // ── Streams, before the first content ──────────────────────────────────────────────────────────────────────────
   ...NO_OBJECT.map(
     ([name, data]): Fault => ({
       name: `the first message is ${name}`,
@@ -337,7 +340,7 @@ const FAULTS: Fault[] = [
   ),
   ...WRONG.map(
     ([name, to]): Fault => ({
-      name: `the first words are ${name}`,
+      name: `the first content is ${name}`,
       only: 'stream',
       act: (sound) => streamed(sound, spoilt(sound, sound.first, isWords, to)),
       ...malformed,
@@ -345,7 +348,7 @@ const FAULTS: Fault[] = [
   ),
   ...ENDINGS.map(
     (ending): Fault => ({
-      name: `it ends before its words (${ending})`,
+      name: `the stream ends before its first content (${ending})`,
       only: 'stream',
       act: (sound) => streamed(sound, sound.messages.slice(0, sound.first), { gap: 3, ending }),
       ...truncated,
@@ -358,32 +361,32 @@ const FAULTS: Fault[] = [
     ...errorInStream,
   },
   {
-    name: 'an error before its words',
+    name: 'an error before the first content',
     only: 'stream',
     act: (sound) => streamed(sound, inserted(sound, sound.first, sound.format.error)),
     ...errorInStream,
   },
   {
-    name: 'a head and silence',
+    name: 'a header block and silence',
     only: 'stream',
     act: (sound) => streamed(sound, [], { ending: 'stall' }),
     ...timeout,
   },
   {
-    name: 'signs of life only',
+    name: 'keep-alives only',
     only: 'stream',
     act: (sound) => streamed(sound, Array<Bytes>(100).fill(sound.format.alive), { gap: 40 }),
     ...timeout,
   },
   {
-    name: 'a first message beyond every measure',
+    name: 'an excessively large first message',
     only: 'stream',
     act: (sound) =>
       streamed(sound, [{ event: sound.messages[0]?.event, data: `{"x":"${'x'.repeat(9 * 1024 * 1024)}"}` }]),
     heavy: true,
     so: 'elsewhere',
-    shown: 'response_too_large',
-    told: [502, 'response_too_large'],
+    trailCode: 'response_too_large',
+    clientError: [502, 'response_too_large'],
   },
   {
     name: 'a wrong checksum first',
@@ -393,7 +396,7 @@ const FAULTS: Fault[] = [
     ...malformed,
   },
   {
-    name: 'a piece of a call that was never begun',
+    name: 'a fragment of a tool call without a start',
     only: 'stream',
     of: ['bedrock', 'cohere'],
     act: (sound) =>
@@ -413,24 +416,24 @@ const FAULTS: Fault[] = [
     ...malformed,
   },
 
-  // ── Streams, after the first words ─────────────────────────────────────────────────────────────────────────────
+  // ── Streams, after the first content ───────────────────────────────────────────────────────────────────────────
   ...ENDINGS.map(
     (ending): Fault => ({
-      name: `it ends behind its first words (${ending})`,
+      name: `the stream ends after its first content (${ending})`,
       only: 'stream',
       act: (sound) => streamed(sound, sound.messages.slice(0, sound.first + 1), { gap: 3, ending }),
       so: 'interrupted',
     }),
   ),
   {
-    name: 'it ends before it says why',
+    name: 'the stream ends before its finish reason',
     only: 'stream',
     act: (sound) => streamed(sound, sound.messages.slice(0, sound.last), { gap: 1 }),
     so: 'interrupted',
   },
   ...[0.35, 0.45, 0.55, 0.62, 0.7].map(
     (share): Fault => ({
-      name: `it ends at ${share * 100} % of its bytes`,
+      name: `the stream ends at ${share * 100} % of its bytes`,
       only: 'stream',
       act: (sound) => {
         const before = written(sound, sound.messages.slice(0, sound.first + 1))
@@ -441,7 +444,7 @@ const FAULTS: Fault[] = [
     }),
   ),
   {
-    name: 'an error behind its first words',
+    name: 'an error after the first content',
     only: 'stream',
     act: (sound) => streamed(sound, inserted(sound, sound.first + 1, sound.format.error), { gap: 1 }),
     so: 'interrupted',
@@ -457,7 +460,7 @@ const FAULTS: Fault[] = [
   ),
   ...WRONG.map(
     ([name, to]): Fault => ({
-      name: `later words are ${name}`,
+      name: `later content is ${name}`,
       only: 'stream',
       act: (sound) =>
         streamed(
@@ -472,49 +475,49 @@ const FAULTS: Fault[] = [
     }),
   ),
   {
-    name: 'a wrong checksum behind its first words',
+    name: 'a wrong checksum after the first content',
     only: 'stream',
     of: ['bedrock'],
     act: (sound) => streamed(sound, inserted(sound, sound.first + 1, broken(sound.format.alive)), { gap: 1 }),
     so: 'interrupted',
   },
   {
-    name: 'silence behind its first words',
+    name: 'silence after the first content',
     only: 'stream',
     act: (sound) => streamed(sound, sound.messages.slice(0, sound.first + 1), { gap: 3, ending: 'stall' }),
     so: 'interrupted',
   },
 
-  // ── Answers that contradict themselves ─────────────────────────────────────────────────────────────────────────
+  // ── Contradictory answers ──────────────────────────────────────────────────────────────────────────────────────
   {
-    name: 'it says that it called and did not',
+    name: 'a tool call finish reason without a call',
     only: 'whole',
     of: ['bedrock', 'mistral', 'cohere', 'ollama'],
     act: ({ body, format }) => ({ do: 'answer', body: JSON.stringify(changed(body, isReason, format.called ?? '')) }),
     so: 'whole',
   },
   {
-    name: 'it says that it called and did not',
+    name: 'a tool call finish reason without a call',
     only: 'stream',
     of: ['bedrock', 'mistral', 'cohere', 'ollama'],
     act: (sound) => streamed(sound, spoilt(sound, sound.last, isReason, sound.format.called ?? '')),
     so: 'whole',
   },
   {
-    name: 'its end twice',
+    name: 'two ends',
     only: 'stream',
     act: (sound) =>
       streamed(sound, inserted(sound, sound.last + 1, ...sound.messages.slice(sound.last, sound.last + 1))),
     so: 'whole',
   },
   {
-    name: 'more words behind its end',
+    name: 'content after the end',
     only: 'stream',
     act: (sound) => streamed(sound, [...sound.messages, ...sound.messages.slice(sound.first, sound.first + 1)]),
     so: 'whole',
   },
   {
-    name: 'an error behind its end',
+    name: 'an error after the end',
     only: 'stream',
     act: (sound) => streamed(sound, [...sound.messages, sound.format.error]),
     so: 'whole',
@@ -527,7 +530,7 @@ const FAULTS: Fault[] = [
   },
 ]
 
-// ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Cases ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Case = {
   readonly id: string
@@ -605,13 +608,13 @@ describe('faults of formats', () => {
         test(titleOf(one), { timeout: 20_000 }, async () => {
           const alone = await ask(gateway, style, `${id}-alone`, stream, more)
           if (fault.so === 'elsewhere') {
-            const shown = typeof fault.shown === 'string' ? fault.shown : fault.shown(format)
-            const told = typeof fault.told === 'function' ? fault.told(format) : fault.told
-            assert.deepEqual([alone.status, alone.json().error.code], [...told], alone.text)
-            assert.equal(trailOf(alone.headers)[0], `${id}:${shown}`)
+            const trailCode = typeof fault.trailCode === 'string' ? fault.trailCode : fault.trailCode(format)
+            const clientError = typeof fault.clientError === 'function' ? fault.clientError(format) : fault.clientError
+            assert.deepEqual([alone.status, alone.json().error.code], [...clientError], alone.text)
+            assert.equal(trailOf(alone.headers)[0], `${id}:${trailCode}`)
             const two = await ask(gateway, style, `${id}-two`, stream, more)
             assert.equal(two.status, 200, two.text)
-            assert.deepEqual(trailOf(two.headers), [`${id}:${shown}`, 'spare:200'])
+            assert.deepEqual(trailOf(two.headers), [`${id}:${trailCode}`, 'spare:200'])
             assert.equal(saidIn(style, stream, two.text), SPARE)
             if (stream) assert.ok(endedWell(style, two.text), two.text)
             return
@@ -647,9 +650,9 @@ describe('faults of formats', () => {
     CASES.filter(({ fault }) => fault.heavy),
   )
 
-  test('it is alive, and none of it was a bug', async () => {
+  test('the gateway is alive, and logged no internal error', async () => {
     assert.equal((await fetch(`${gateway.url}/health`)).status, 200)
-    const served = (await gateway.told()).filter(({ event }) => event === 'request')
+    const served = (await gateway.logged()).filter(({ event }) => event === 'request')
     assert.doesNotMatch(gateway.output(), /internal_error|unhandled|Unhandled|\n {4}at /)
     assert.deepEqual(
       served.filter(({ status }) => status === 500),

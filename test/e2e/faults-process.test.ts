@@ -1,6 +1,6 @@
 /**
- * What goes wrong around the gateway rather than in an answer: names that fail or move, answers larger than anybody
- * needs, a machine without descriptors or room on its disk, clients that leave at any moment, and signals at any moment.
+ * Faults around the gateway: host names that fail or move, oversized answers, a machine without file descriptors or
+ * disk space, and clients that disconnect and signals that arrive at each phase of a call.
  */
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
@@ -33,11 +33,11 @@ import {
 
 const TEXT = 'one two three four five'
 
-// ── Names ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Host names ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * A resolver of our own for names under `.test`, which no real one may know (RFC 6761): what it says stands in the file
- * it is given, an address or an error's code, and is read anew each time. Everything behind it is real.
+ * A resolver for names under `.test`, which no real resolver may know (RFC 6761). It reads its answer, an address or an
+ * error code, from a file on each lookup. Everything else is real.
  */
 const RESOLVER = `
 import dns from 'node:dns'
@@ -60,11 +60,11 @@ describe('faults: names', () => {
   let second: ToxicProxy
   before(async () => {
     upstream = await on.upstream((asked) => say(asked, { text: TEXT }))
-    // The same port at another address of this machine.
+    // The same port at another loopback address.
     second = await toxicProxy(upstream.port, { host: '127.0.0.2', port: upstream.port })
     on.keep(() => second.close())
   })
-  /** `answers`: what the resolver says, one word a question; the last for ever. */
+  /** `answers`: the resolver's answers, one for each lookup; the last repeats. */
   const gatewayWith = async (answers: string) => {
     const baseUrl = `http://upstream.test:${upstream.port}/named/v1`
     const gateway = await start({
@@ -80,12 +80,12 @@ describe('faults: names', () => {
   }
 
   for (const style of STYLES)
-    test(`a name server that fails for a moment is asked once more: ${style}`, async () => {
-      // The first question is that of the list of models.
+    test(`a temporary name server failure is retried: ${style}`, async () => {
+      // The first lookup is that of the model list.
       const lists = () => upstream.seen.filter(({ method, ended }) => method === 'GET' && ended === 'finished').length
       const before = lists()
       const gateway = await gatewayWith('127.0.0.1 EAI_AGAIN 127.0.0.1')
-      await until('the list has come', () => lists() > before)
+      await until('the list has arrived', () => lists() > before)
       upstream.closeIdle()
       await until('closed', () => upstream.open() === 0)
       const answer = await ask(gateway, style, 'named/m', true)
@@ -95,13 +95,13 @@ describe('faults: names', () => {
       await gateway.stop()
     })
 
-  test('a name that moves is followed as soon as its connections are closed', async () => {
+  test('a changed address is used once the old connections are closed', async () => {
     const gateway = await gatewayWith('127.0.0.1')
     assert.equal((await ask(gateway, 'chat', 'named/m', false)).status, 200)
     assert.equal(second.connections(), 0)
     await writeFile(`${gateway.folder}/resolver`, '127.0.0.2')
     assert.equal((await ask(gateway, 'chat', 'named/m', false)).status, 200)
-    assert.equal(second.connections(), 0, 'a kept connection is as good as ever')
+    assert.equal(second.connections(), 0, 'a kept connection still works')
     const kept = upstream.open()
     assert.ok(kept > 0)
     upstream.closeIdle('reset')
@@ -110,7 +110,7 @@ describe('faults: names', () => {
     assert.equal(saidIn('responses', true, answer.text), TEXT)
     assert.equal(answer.headers.get('x-headgate-attempts'), '1')
     assert.equal(second.connections(), 1)
-    // And one that is no more is a failure like any.
+    // A name that no longer resolves is an ordinary failure.
     await writeFile(`${gateway.folder}/resolver`, 'ENOTFOUND')
     upstream.closeIdle('reset')
     await until('closed', () => second.open() === 0)
@@ -120,9 +120,9 @@ describe('faults: names', () => {
   })
 })
 
-// ── Too much ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Oversized answers ────────────────────────────────────────────────────────────────────────────────────────────
 
-describe('faults: too much', () => {
+describe('faults: oversized answers', () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
@@ -166,7 +166,7 @@ describe('faults: too much', () => {
           { baseUrl: `${upstream.url}/${id}/v1`, models: [id] },
         ]),
       ),
-      // Models apart, so that nobody stands in unasked.
+      // Separate models, so that no failover happens.
       routes: { two: { targets: ['bomb2/bomb2', 'good/good'] } },
     })
   })
@@ -174,11 +174,11 @@ describe('faults: too much', () => {
   for (const style of STYLES)
     for (const stream of [false, true]) {
       const how = `${style}${stream ? ', streamed' : ''}`
-      test(`200 MB of blanks in 200 KB of gzip: nobody else: ${how}`, { timeout: 60_000 }, async () => {
+      test(`200 MB of spaces in 200 KB of gzip: a sole provider: ${how}`, { timeout: 60_000 }, async () => {
         const answer = await ask(gateway, style, 'bomb/bomb', stream)
         assert.deepEqual([answer.status, answer.json().error.code], [502, 'malformed'])
       })
-      test(`200 MB of blanks in 200 KB of gzip: another answers: ${how}`, { timeout: 60_000 }, async () => {
+      test(`200 MB of spaces in 200 KB of gzip: failover: ${how}`, { timeout: 60_000 }, async () => {
         const answer = await ask(gateway, style, 'two', stream)
         assert.equal(answer.status, 200, answer.text)
         assert.equal(saidIn(style, stream, answer.text), TEXT)
@@ -186,30 +186,30 @@ describe('faults: too much', () => {
       })
     }
   for (const style of STYLES)
-    test(`an answer without end is ended by the time for everything, in the stream: ${style}`, {
+    test(`an endless answer is ended by timeout.request, in the stream: ${style}`, {
       timeout: 30_000,
     }, async () => {
       const answer = await ask(gateway, style, 'endless/endless', true)
       assert.equal(answer.status, 200)
       assert.ok(!endedWell(style, answer.text))
       assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
-      await until('let go', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
+      await until('released', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
     })
-  test('beginnings without end are not held for ever', { timeout: 30_000 }, async () => {
+  test('endless stream beginnings are not buffered without limit', { timeout: 30_000 }, async () => {
     const answer = await ask(gateway, 'chat', 'lifecycle/lifecycle', true)
     assert.deepEqual([answer.status, answer.json().error.code], [502, 'response_too_large'])
-    await until('let go', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
+    await until('released', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
     for (const { path, sent } of callsOf(upstream))
       if (path.startsWith('/lifecycle')) assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes`)
   })
-  test('it is alive', async () => {
+  test('the gateway is alive', async () => {
     assert.equal((await ask(gateway, 'chat', 'good/good', false)).status, 200)
-    await gateway.told()
+    await gateway.logged()
     assert.doesNotMatch(gateway.output(), /"event":"error"/)
   })
 })
 
-// ── This machine ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Machine resources ────────────────────────────────────────────────────────────────────────────────────────────
 
 describe('faults: this machine', () => {
   const on = stage()
@@ -221,14 +221,14 @@ describe('faults: this machine', () => {
     'headgate.yaml': fileOf({ fallback: 'none', providers: { good: { baseUrl: `${upstream.url}/good/v1` } } }),
   })
 
-  test('no file descriptor is left: it refuses or drops, says so, and serves again once there are some', async () => {
+  test('out of file descriptors: connections are rejected or dropped, it is logged, and service resumes', async () => {
     const gateway = await start({ files: files(), limits: '-n 60' })
     on.keep(() => gateway.stop())
     assert.equal((await ask(gateway, 'chat', 'good/m', false)).status, 200)
     const crowd: RawClient[] = []
     for (let at = 0; at < 100; at++) crowd.push(await rawClient(gateway.url, ''))
     await sleep(300)
-    // Whoever got in before the end of descriptors is served, or told that it is not the provider's fault.
+    // A client that connects before descriptors run out is served, or gets an error that does not charge the provider.
     const request = rawRequest(PATHS.chat, JSON.stringify(bodyFor('chat', 'good/m', false)))
     upstream.closeIdle()
     await until('closed', () => upstream.open() === 0)
@@ -237,17 +237,17 @@ describe('faults: this machine', () => {
     await until('they are answered', () => early.every((one) => /^HTTP\/1\.1 (200|503) /.test(one.text())), 10_000)
     assert.equal(gateway.child.exitCode, null)
     for (const { socket } of crowd) socket.destroy()
-    await until('it serves again', () => crowd.every((one) => one.closed()))
+    await until('the gateway serves again', () => crowd.every((one) => one.closed()))
     await sleep(200)
     for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
     const { circuit } = await statusOf(gateway, 'good')
-    assert.equal(circuit.failures, 0, 'our shortage is not the provider’s failure')
+    assert.equal(circuit.failures, 0, 'a local shortage is no provider failure')
     assert.equal(await gateway.stop(), 0)
   })
 
   for (const style of STYLES)
-    test(`no room on the disk: requests are answered, and the log states that responses cannot be stored: ${style}`, async () => {
-      // A file of this process may not grow beyond 64 blocks of 512 bytes: what SQLite hears is what a full disk says.
+    test(`a full disk: requests are answered, and the log states that responses cannot be stored: ${style}`, async () => {
+      // Files of this process may not exceed 64 blocks of 512 bytes: SQLite gets the error of a full disk.
       const gateway = await start({ files: files(), limits: '-f 64' })
       on.keep(() => gateway.stop())
       const ids: string[] = []
@@ -280,40 +280,40 @@ describe('faults: this machine', () => {
     })
 })
 
-// ── Clients that leave, and signals, at any moment ───────────────────────────────────────────────────────────────
+// ── Disconnects and signals at each phase ────────────────────────────────────────────────────────────────────────
 
 type Phase = {
   readonly name: string
   readonly act?: (asked: Asked) => Act
-  /** Only this much of the request is sent (bytes from its end are missing). */
+  /** Bytes that are missing at the end of the request. */
   readonly short?: number
   readonly at?: 'hole'
   readonly stream: boolean
-  /** Where it is when something happens. */
-  readonly reached: (told: { readonly calls: number; readonly text: string; readonly ms: number }) => boolean
-  /** Calls upstream there may have been by then. */
+  /** Whether the phase has been reached. */
+  readonly reached: (progress: { readonly calls: number; readonly text: string; readonly ms: number }) => boolean
+  /** The number of upstream calls at that time. */
   readonly calls: 0 | 1
-  /** After SIGTERM with little time: status and code, or the code in the stream. Null: it is not there to be told. */
-  readonly told: readonly [number, string] | 'in the stream' | null
+  /** After SIGTERM with little time: status and code, or the code in the stream. Null: the client gets no response. */
+  readonly clientError: readonly [number, string] | 'in the stream' | null
 }
 
 const PHASES: readonly Phase[] = [
-  { name: 'sending its question', short: 10, stream: true, reached: ({ ms }) => ms > 150, calls: 0, told: null },
+  { name: 'sending its request', short: 10, stream: true, reached: ({ ms }) => ms > 150, calls: 0, clientError: null },
   {
-    name: 'while a connection is made',
+    name: 'while connecting',
     at: 'hole',
     stream: true,
     reached: ({ ms }) => ms > 250,
     calls: 0,
-    told: [503, 'server_shutdown'],
+    clientError: [503, 'server_shutdown'],
   },
   {
-    name: 'before the head',
+    name: 'before the header block',
     act: () => ({ do: 'hang' }),
     stream: true,
     reached: ({ calls }) => calls === 1,
     calls: 1,
-    told: [503, 'server_shutdown'],
+    clientError: [503, 'server_shutdown'],
   },
   {
     name: 'before content',
@@ -321,24 +321,24 @@ const PHASES: readonly Phase[] = [
     stream: true,
     reached: ({ calls, ms }) => calls === 1 && ms > 200,
     calls: 1,
-    told: [503, 'server_shutdown'],
+    clientError: [503, 'server_shutdown'],
   },
   {
-    name: 'waiting to ask once more',
+    name: 'waiting for a retry',
     act: (asked) =>
       refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1900' }),
     stream: true,
     reached: ({ calls, ms }) => calls === 1 && ms > 200,
     calls: 1,
-    told: [503, 'server_shutdown'],
+    clientError: [503, 'server_shutdown'],
   },
   {
-    name: 'in the middle of a stream',
+    name: 'in mid-stream',
     act: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 6), ending: 'stall' }),
     stream: true,
     reached: ({ text }) => text.includes('one'),
     calls: 1,
-    told: 'in the stream',
+    clientError: 'in the stream',
   },
   {
     name: 'in the middle of a whole answer',
@@ -350,14 +350,14 @@ const PHASES: readonly Phase[] = [
     stream: false,
     reached: ({ calls, ms }) => calls === 1 && ms > 200,
     calls: 1,
-    told: [503, 'server_shutdown'],
+    clientError: [503, 'server_shutdown'],
   },
 ]
 
 const bodyOfRaw = (text: string): string =>
   text.replace(/^[\s\S]*?\r\n\r\n/, '').replace(/(?:^|\r\n)[0-9a-f]+\r\n/g, '')
 
-describe('faults: at any moment', () => {
+describe('faults: at each phase', () => {
   const on = stage()
   let upstream: Upstream
   let hole: BadAddress | null
@@ -374,7 +374,7 @@ describe('faults: at any moment', () => {
   })
   const callsTo = (id: string) => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
 
-  /** A client of this phase, once it is there. */
+  /** Starts a client of this phase and waits until it has been reached. */
   const arrive = async (
     gateway: Started,
     phase: Phase,
@@ -392,7 +392,7 @@ describe('faults: at any moment', () => {
     return client
   }
 
-  describe('a client leaves', () => {
+  describe('a client disconnects', () => {
     let gateway: Started
     const cases = PHASES.flatMap((phase, at) => STYLES.map((style) => ({ phase, style, id: `${style}${at}` })))
     before(async () => {
@@ -406,7 +406,7 @@ describe('faults: at any moment', () => {
     for (const { phase, style, id } of cases)
       for (const how of ['RST', 'FIN', 'half'] as const)
         test(`${phase.name}: ${style}, ${how === 'half' ? 'closing its sending side only' : how}`, async (t) => {
-          if (phase.at && !hole) return t.skip('a full queue does not swallow connections on this system')
+          if (phase.at && !hole) return t.skip('on this system connections to a full backlog do not hang')
           const gone = () =>
             gateway
               .lines()
@@ -420,16 +420,16 @@ describe('faults: at any moment', () => {
           const left = performance.now()
           if (how === 'RST') client.socket.resetAndDestroy()
           else if (how === 'FIN') client.socket.destroy()
-          // A half-closed client looks like one that died: it is let go as one, and its own side is closed too.
+          // A half-closed client is treated like a crashed one: its connection is closed completely.
           else client.socket.end()
-          await until('let go', () => callsTo(id).every(({ ended }) => ended !== 'open'))
+          await until('released', () => callsTo(id).every(({ ended }) => ended !== 'open'))
           if (how === 'half') await until('closed', () => client.closed(), 3_000)
           const call = callsTo(id).at(-1)
           if (call?.ended === 'aborted') assert.ok((call.endedAt ?? Number.POSITIVE_INFINITY) - left < 1_000)
           assert.equal(callsTo(id).length - calls, phase.calls)
           client.socket.destroy()
-          if (!phase.short) await until('it is logged', () => gone() > before)
-          // What waited asks nobody any more.
+          if (!phase.short) await until('the request is logged', () => gone() > before)
+          // A waiting retry is cancelled.
           if (phase.name.startsWith('waiting')) {
             await sleep(2_000)
             assert.equal(callsTo(id).length - calls, 1)
@@ -444,7 +444,7 @@ describe('faults: at any moment', () => {
     PHASES.forEach((phase, at) => {
       for (const style of STYLES)
         test(`${phase.name}: ${style}`, async (t) => {
-          if (phase.at && !hole) return t.skip('a full queue does not swallow connections on this system')
+          if (phase.at && !hole) return t.skip('on this system connections to a full backlog do not hang')
           const id = `${style === 'chat' ? 'x' : 'y'}${at}`
           const gateway = await startWith({
             fallback: 'none',
@@ -460,13 +460,13 @@ describe('faults: at any moment', () => {
           assert.equal(await ended, 0)
           await until('closed', () => client.closed())
           const text = client.text()
-          if (phase.told === 'in the stream') {
+          if (phase.clientError === 'in the stream') {
             const body = bodyOfRaw(text)
             assert.ok(!endedWell(style, body), text)
             assert.equal(eventsIn(body).find(({ error }) => error)?.error.code, 'server_shutdown', text)
-            assert.match(text, /0\r\n\r\n$/, 'the body is ended')
-          } else if (phase.told) {
-            const [status, code] = phase.told
+            assert.match(text, /0\r\n\r\n$/, 'the body has ended')
+          } else if (phase.clientError) {
+            const [status, code] = phase.clientError
             assert.match(text, new RegExp(`^HTTP/1\\.1 ${status} `))
             assert.match(text, new RegExp(`"code":"${code}"`))
           } else assert.doesNotMatch(text, /^HTTP\/1\.1 200/)
@@ -477,8 +477,8 @@ describe('faults: at any moment', () => {
   })
 
   for (const style of STYLES)
-    test(`SIGKILL in the middle of a stream: the client sees a break and no end: ${style}`, async () => {
-      const at = PHASES.findIndex(({ name }) => name === 'in the middle of a stream')
+    test(`SIGKILL in mid-stream: the client sees a break and no end: ${style}`, async () => {
+      const at = PHASES.findIndex(({ name }) => name === 'in mid-stream')
       const phase = PHASES[at]
       assert.ok(phase)
       const id = `${style === 'chat' ? 'k' : 'l'}${at}`
@@ -487,7 +487,7 @@ describe('faults: at any moment', () => {
       gateway.child.kill('SIGKILL')
       await until('closed', () => client.closed())
       assert.doesNotMatch(client.text(), /\[DONE\]|0\r\n\r\n$/)
-      await until('the upstream is let go', () => callsTo(id).every(({ ended }) => ended === 'aborted'))
+      await until('the upstream call is released', () => callsTo(id).every(({ ended }) => ended === 'aborted'))
       await gateway.stop()
     })
 })

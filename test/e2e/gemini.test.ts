@@ -129,6 +129,6 @@ test('gemini: a signature in the form of Gemini’s OpenAI-compatible endpoint',
 })
 
 test('gemini: no log line contains the key', async () => {
-  await gateway.told()
+  await gateway.logged()
   assert.ok(!gateway.output().includes(KEY))
 })

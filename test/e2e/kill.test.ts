@@ -12,7 +12,7 @@ const TEXT = Array.from({ length: 20 }, (_, at) => `word${String(at).padStart(2,
 const PACE = { text: TEXT, first: 60, gap: 6 }
 
 /** What the program that uses the SDK received for one request. */
-type Told = {
+type Received = {
   content: string
   endedAt: number
   provider: string | null
@@ -22,42 +22,42 @@ type Told = {
 
 /** Reads a stream of either style to its end, and reports each piece of text and the finish. */
 const read = {
-  chat: async (client: OpenAI, told: Told, heard: (text: string) => void) => {
+  chat: async (client: OpenAI, received: Received, onText: (text: string) => void) => {
     const { data, response } = await client.chat.completions
       .create({ model: 'any', messages: [{ role: 'user', content: 'hello' }], stream: true })
       .withResponse()
-    told.provider = response.headers.get('x-headgate-provider')
+    received.provider = response.headers.get('x-headgate-provider')
     for await (const chunk of data) {
       const choice = chunk.choices[0]
-      if (choice?.delta.content) heard(choice.delta.content)
-      if (choice?.finish_reason === 'stop') told.finished = true
+      if (choice?.delta.content) onText(choice.delta.content)
+      if (choice?.finish_reason === 'stop') received.finished = true
     }
   },
-  responses: async (client: OpenAI, told: Told, heard: (text: string) => void) => {
+  responses: async (client: OpenAI, received: Received, onText: (text: string) => void) => {
     const { data, response } = await client.responses
       .create({ model: 'any', input: 'hello', stream: true })
       .withResponse()
-    told.provider = response.headers.get('x-headgate-provider')
+    received.provider = response.headers.get('x-headgate-provider')
     for await (const event of data) {
-      if (event.type === 'response.output_text.delta') heard(event.delta)
-      if (event.type === 'response.completed') told.finished = true
+      if (event.type === 'response.output_text.delta') onText(event.delta)
+      if (event.type === 'response.completed') received.finished = true
     }
   },
 } as const
 
-const ask = async (client: OpenAI, style: keyof typeof read, watch: (told: Told) => void = () => {}): Promise<Told> => {
-  const told: Told = { content: '', endedAt: 0, provider: null, finished: false, error: undefined }
-  watch(told)
+const ask = async (client: OpenAI, style: keyof typeof read, watch: (received: Received) => void = () => {}): Promise<Received> => {
+  const received: Received = { content: '', endedAt: 0, provider: null, finished: false, error: undefined }
+  watch(received)
   try {
-    await read[style](client, told, (text) => {
-      told.content += text
-      watch(told)
+    await read[style](client, received, (text) => {
+      received.content += text
+      watch(received)
     })
   } catch (error) {
-    told.error = error
+    received.error = error
   }
-  told.endedAt = performance.now()
-  return told
+  received.endedAt = performance.now()
+  return received
 }
 
 test('kill: an upstream dies during 1,000 streamed requests; none without content fails, none with content looks complete', async (t) => {
@@ -76,12 +76,12 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
   })
   const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
 
-  const told: Told[] = []
-  const live = new Set<Told>()
+  const received: Received[] = []
+  const live = new Set<Received>()
   let killedAt = 0
   let begun = 0
   /** Kills the upstream once some answers are in progress and some have not started. */
-  const watch = (one: Told) => {
+  const watch = (one: Received) => {
     live.add(one)
     if (killedAt > 0 || begun < KILL_AFTER) return
     const middle = [...live].filter(({ content }) => content !== '').length
@@ -94,7 +94,7 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
       const style = begun++ % 2 === 0 ? 'chat' : 'responses'
       const one = await ask(client, style, watch)
       live.delete(one)
-      told.push(one)
+      received.push(one)
     }
   }
   const startedAt = performance.now()
@@ -105,18 +105,18 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
   await all
   const seconds = (performance.now() - startedAt) / 1000
 
-  const failed = told.filter(({ error }) => error !== undefined)
+  const failed = received.filter(({ error }) => error !== undefined)
   const withoutContent = failed.filter(({ content }) => content === '')
-  const complete = told.filter(({ error }) => error === undefined)
-  const bySecond = told.filter(({ provider }) => provider === 'groq')
-  const fallbacks = (await gateway.told()).filter(({ event }) => event === 'fallback')
+  const complete = received.filter(({ error }) => error === undefined)
+  const bySecond = received.filter(({ provider }) => provider === 'groq')
+  const fallbacks = (await gateway.logged()).filter(({ event }) => event === 'fallback')
   t.diagnostic(
-    `${told.length} requests in ${seconds.toFixed(1)} s: ${complete.length} complete (${bySecond.length} from the second), ` +
+    `${received.length} requests in ${seconds.toFixed(1)} s: ${complete.length} complete (${bySecond.length} from the second), ` +
       `${failed.length} broke off after content and said so, ${withoutContent.length} failed without content; ` +
       `${fallbacks.length} fallbacks`,
   )
 
-  assert.equal(told.length, REQUESTS)
+  assert.equal(received.length, REQUESTS)
   assert.deepEqual(withoutContent, [], 'failed although nothing had been sent')
   // Every complete answer has every word and a regular end; answers of the killed upstream are not among them.
   for (const one of complete) assert.deepEqual([one.content, one.finished], [TEXT, true])
@@ -167,7 +167,7 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
   assert.equal(healed.openai.circuit.state, 'closed')
   assert.equal(healed.openai.status, 'available')
   await gateway.line(({ event, to }) => event === 'circuit' && to === 'closed')
-  await gateway.told()
+  await gateway.logged()
   assert.doesNotMatch(gateway.output(), /sk-first|gsk-second/)
 })
 

@@ -251,6 +251,6 @@ test('mistral: a prefilled answer from a Messages client', async () => {
 })
 
 test('mistral: no log line contains the key', async () => {
-  await gateway.told()
+  await gateway.logged()
   assert.ok(!gateway.output().includes(KEY))
 })

@@ -240,7 +240,7 @@ const assertTool = (tool: JsonObject | undefined, schema: string): void => {
 // ── The client's view ────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The content of an answer of either style, whole or streamed. */
-type Told = {
+type ClientView = {
   text: string
   name: string
   args: string
@@ -254,8 +254,8 @@ type Any = any
 const eventsOf = (text: string): Any[] =>
   text.split('\n').flatMap((line) => (line.startsWith('data: {') ? [JSON.parse(line.slice(6))] : []))
 
-const toldBy = {
-  chat: (body: Any): Told => {
+const viewReaders = {
+  chat: (body: Any): ClientView => {
     const [choice] = body.choices
     const [call] = choice.message.tool_calls
     return {
@@ -266,23 +266,23 @@ const toldBy = {
       tokens: [body.usage?.prompt_tokens, body.usage?.completion_tokens],
     }
   },
-  chatStream: (text: string): Told => {
+  chatStream: (text: string): ClientView => {
     assert.ok(text.endsWith('data: [DONE]\n\n'))
-    const told: Told = { text: '', name: '', args: '', finish: '', tokens: [undefined, undefined] }
+    const view: ClientView = { text: '', name: '', args: '', finish: '', tokens: [undefined, undefined] }
     for (const { choices, usage } of eventsOf(text)) {
       // Usage was not requested, so it is absent.
       assert.ok(usage === undefined || usage === null)
       const { delta, finish_reason } = choices[0]
-      told.text += delta.content ?? ''
+      view.text += delta.content ?? ''
       for (const call of delta.tool_calls ?? []) {
-        told.name += call.function.name ?? ''
-        told.args += call.function.arguments ?? ''
+        view.name += call.function.name ?? ''
+        view.args += call.function.arguments ?? ''
       }
-      told.finish += finish_reason ?? ''
+      view.finish += finish_reason ?? ''
     }
-    return told
+    return view
   },
-  responses: (body: Any): Told => {
+  responses: (body: Any): ClientView => {
     const call = body.output.find(({ type }: Any) => type === 'function_call')
     return {
       text: body.output.find(({ type }: Any) => type === 'message').content[0].text,
@@ -292,20 +292,20 @@ const toldBy = {
       tokens: [body.usage.input_tokens, body.usage.output_tokens],
     }
   },
-  responsesStream: (text: string): Told => {
+  responsesStream: (text: string): ClientView => {
     assert.ok(text.endsWith('data: [DONE]\n\n'))
     const events = eventsOf(text)
     const deltas = (type: string) => events.flatMap((event) => (event.type === type ? [event.delta] : [])).join('')
-    const whole = toldBy.responses(events.at(-1).response)
+    const whole = viewReaders.responses(events.at(-1).response)
     assert.equal(deltas('response.output_text.delta'), whole.text)
     assert.equal(deltas('response.function_call_arguments.delta'), whole.args)
     return whole
   },
 }
 
-const assertTold = ({ args, ...told }: Told, style: 'chat' | 'responses', stream: boolean): void => {
+const assertView = ({ args, ...view }: ClientView, style: 'chat' | 'responses', stream: boolean): void => {
   assert.deepEqual(JSON.parse(args), { city: 'Zürich' })
-  assert.deepEqual(told, {
+  assert.deepEqual(view, {
     text: SAID.text,
     name: 'get_weather',
     finish: style === 'chat' ? 'tool_calls' : 'completed',
@@ -337,8 +337,8 @@ describe('plain usage', () => {
           assert.ok(asked)
           assertAsked(asked, provider, style, stream)
           assert.equal(answer.headers.get('x-headgate-model'), asked.model)
-          const told = stream ? toldBy[`${style}Stream`](answer.text) : toldBy[style](answer.json())
-          assertTold(told, style, stream)
+          const view = stream ? viewReaders[`${style}Stream`](answer.text) : viewReaders[style](answer.json())
+          assertView(view, style, stream)
         }
       assertListed(provider)
     })
@@ -355,7 +355,7 @@ const assertListed = (provider: Provider): void => {
 }
 
 test('plain usage: no client credential is sent, and no log line contains the key', async () => {
-  await gateway.told()
+  await gateway.logged()
   assert.doesNotMatch(gateway.output(), new RegExp(KEY))
   assert.ok(providers.length >= 37, `${providers.length} kinds of provider`)
 })

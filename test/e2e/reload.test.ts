@@ -90,7 +90,7 @@ describe('reload', () => {
     assert.equal(old.headers.get('x-headgate-provider'), 'east')
     assert.match(old.text, /"content":"B"/)
     assert.ok(old.text.endsWith('data: [DONE]\n\n'))
-    await gateway.told()
+    await gateway.logged()
     assert.doesNotMatch(gateway.output(), /sk-one|sk-two/)
   })
 
@@ -183,7 +183,7 @@ describe('routing', () => {
     assert.deepEqual(await where('fast'), ['west', 'y', '2'])
     assert.deepEqual(await where('last'), ['east', 'z', '2'])
     assert.deepEqual(await where('west/some/model'), ['west', 'some/model', '1'])
-    assert.deepEqual((await where('a-name-nobody-knows')).slice(0, 2), ['west', 'm'])
+    assert.deepEqual((await where('an-unknown-name')).slice(0, 2), ['west', 'm'])
     const plan = await post(`${gateway.base}/route`, { model: 'fast', messages: MESSAGES })
     assert.deepEqual(
       plan

@@ -71,14 +71,14 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
   }
 }
 
-type Told = { readonly ending: Ending; readonly heard: Heard; readonly style: Style }
+type Outcome = { readonly ending: Ending; readonly heard: Heard; readonly style: Style }
 
 /**
  * Keeps this many streams open and sends this many whole requests per second until stopped; then waits for the last.
  */
 const load = (url: string) => {
   const agent = new Agent({ keepAlive: true })
-  const told: { readonly streams: Told[]; readonly whole: Told[] } = { streams: [], whole: [] }
+  const outcomes: { readonly streams: Outcome[]; readonly whole: Outcome[] } = { streams: [], whole: [] }
   const names = Object.keys(STYLES) as Style[]
   let number = 0
   let over = false
@@ -86,7 +86,7 @@ const load = (url: string) => {
     const id = `r${number++}`
     const style = names[number % names.length] ?? 'chat'
     const heard = await listen(url, agent, { id, style, stream, model: 'm' })
-    told[stream ? 'streams' : 'whole'].push({ ending: judge(heard, ['one'], 0), heard, style })
+    outcomes[stream ? 'streams' : 'whole'].push({ ending: judge(heard, ['one'], 0), heard, style })
   }
   const running = Array.from({ length: STREAMS }, async () => {
     await sleep(Math.random() * 20 * GAP)
@@ -100,12 +100,12 @@ const load = (url: string) => {
     await Promise.all([...running, ...asked])
     agent.destroy()
   }
-  return { told, stop, [Symbol.asyncDispose]: stop }
+  return { outcomes, stop, [Symbol.asyncDispose]: stop }
 }
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-const countsOf = (all: readonly Told[]): Partial<Record<Ending, number>> => {
+const countsOf = (all: readonly Outcome[]): Partial<Record<Ending, number>> => {
   const counts: Partial<Record<Ending, number>> = {}
   for (const { ending } of all) counts[ending] = (counts[ending] ?? 0) + 1
   return counts
@@ -117,13 +117,13 @@ test('rolling restart: no request fails and no stream breaks', options, async (t
   const three = await fleet({ delay: 3_000, timeout: 60_000 })
   try {
     await using asking = load(three.url)
-    const { told } = asking
+    const { outcomes } = asking
     await sleep(2_000)
     const codes: (number | null)[] = []
     for (let round = 0; round < rounds; round++) codes.push(...(await three.restartAll()))
     await sleep(2_000)
     await asking.stop()
-    const { streams, whole } = told
+    const { streams, whole } = outcomes
     t.diagnostic(
       `${codes.length} restarts, whole ${JSON.stringify(countsOf(whole))}, streams ${JSON.stringify(countsOf(streams))}`,
     )
@@ -140,12 +140,12 @@ test('rolling restart: streams that cannot finish end with an error, each of the
   const three = await fleet({ delay: 1_500, timeout: 300 })
   try {
     await using asking = load(three.url)
-    const { told } = asking
+    const { outcomes } = asking
     await sleep(1_000)
     const codes: (number | null)[] = []
     for (let round = 0; round < rounds; round++) codes.push(...(await three.restartAll()))
     await asking.stop()
-    const { streams, whole } = told
+    const { streams, whole } = outcomes
     t.diagnostic(
       `${codes.length} restarts, whole ${JSON.stringify(countsOf(whole))}, streams ${JSON.stringify(countsOf(streams))}`,
     )

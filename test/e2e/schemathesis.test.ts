@@ -58,7 +58,7 @@ test('schemathesis: every operation’s responses match its description', { skip
     t.diagnostic(counts)
     assert.equal(code, 0, out.slice(-8_000))
     assert.match(counts, /^[1-9]\d{2,} generated, \d+ passed$/)
-    const bugs = (await gateway.told()).filter(({ event, level }) => event === 'error' || level === 'error')
+    const bugs = (await gateway.logged()).filter(({ event, level }) => event === 'error' || level === 'error')
     assert.deepEqual(bugs, [])
   } finally {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })

@@ -77,9 +77,9 @@ describe('slowloris', () => {
     )
     assert.equal(open(), 0)
     assert.ok(cut > 9_000, 'not before their time')
-    const told = (text: string) => text.startsWith('HTTP/1.1 408 ') && text.includes('request_timeout')
+    const isTimeout = (text: string) => text.startsWith('HTTP/1.1 408 ') && text.includes('request_timeout')
     assert.deepEqual(
-      drips.map(({ text }) => text()).filter((text) => !told(text)),
+      drips.map(({ text }) => text()).filter((text) => !isTimeout(text)),
       [],
     )
     assert.ok(

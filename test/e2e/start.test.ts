@@ -110,12 +110,12 @@ test('start: invalid configuration exits with one line for each problem', async 
 })
 
 test('start: unknown arguments exit with an error', async () => {
-  const told = (...words: string[]) =>
+  const output = (...words: string[]) =>
     spawnSync(process.execPath, [MAIN, ...words], { encoding: 'utf8', timeout: 20_000 })
-  const version = told('--version')
+  const version = output('--version')
   assert.deepEqual([version.status, version.stderr], [0, ''])
   assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/)
-  const port = told('--port', '4000')
+  const port = output('--port', '4000')
   assert.deepEqual([port.status, port.stdout], [2, ''])
   assert.match(port.stderr, /PORT=/)
 })

@@ -123,7 +123,7 @@ const assertRefusedBackground = async (gateway: Started, reason: RegExp): Promis
 
 /** The log has one line when the store begins to fail and one when it works again, however many requests there were. */
 const assertOneLineAtEachChange = async (gateway: Started): Promise<void> => {
-  const lines = (await gateway.told()).filter(({ event }) => event === 'store')
+  const lines = (await gateway.logged()).filter(({ event }) => event === 'store')
   assert.ok(lines.length > 0)
   assert.deepEqual(
     lines.map(({ level, status }) => [level, status]),
@@ -326,7 +326,7 @@ describe('a data folder', () => {
     answers.push(await untilStored(gateway))
     assert.ok(existsSync(join(folder, 'responses.db')))
     await assertHonest(gateway, [...answers, { ...lost, store: false }])
-    const lines = (await gateway.told()).filter(({ event }) => event === 'store')
+    const lines = (await gateway.logged()).filter(({ event }) => event === 'store')
     assert.equal(lines.filter(({ status }) => status === 'recreated').length, 1, JSON.stringify(lines))
     await kill(gateway)
     await assertHonest(await begin(folder), answers)

@@ -1,6 +1,6 @@
 /**
- * Answers of the responses style that are kept: continued by whoever can, shown, listed, cancelled, deleted, answered in
- * the background, and still there after the process was killed. The official OpenAI SDK asks, as it is.
+ * Stored responses: continued, retrieved, listed, cancelled, deleted, answered in the background, and still there after
+ * the process was killed. The client is the official OpenAI SDK.
  */
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -40,14 +40,14 @@ const TOOLS: OpenAI.Responses.FunctionTool[] = [
   },
 ]
 
-/** An upstream that keeps its answers if it speaks the format that has such, and can be made to forget. */
+/** An upstream that stores its responses if its format supports that, and can be made to lose them. */
 type Keeper = {
   readonly script: Script
   readonly kept: Set<string>
-  /** What it says to a plain question. */
+  /** Its answer to a plain question. */
   said: Said
   delivery: Delivery
-  /** Answers instead. */
+  /** Replaces its answer. */
   instead: ((asked: Asked) => Act | undefined) | undefined
 }
 
@@ -75,7 +75,7 @@ const keeper = (name: string): Keeper => {
       if (!asked.path.endsWith('/responses')) return act
       const id = `resp_${name}${number++}`
       if (asked.json.store !== false) made.kept.add(id)
-      // An answer of its own id, which repeats what it was asked with.
+      // A response with its own id that echoes the request's settings.
       const own = (source: string) =>
         source
           .replaceAll('resp_test', id)
@@ -94,7 +94,7 @@ after(async () => {
 
 type Place = Keeper & { readonly name: string; readonly upstream: Upstream; readonly env: Record<string, string> }
 
-/** A provider of that format. `keys`: so many. Only of known vendors is it known that they remember answers. */
+/** A provider of this format with this many `keys`. Server-side storage is only known of known vendors. */
 const place = async (label: string, format: UpstreamProtocolName, keys = 1): Promise<Place> => {
   const name = format === 'openai-responses' ? `openai-${label}` : label
   const made = keeper(label)
@@ -144,7 +144,7 @@ const lastOf = ({ upstream }: Place): Asked => {
   return asked
 }
 
-/** Each is found in the text, behind the one before. */
+/** Checks that the words occur in the text, in this order. */
 const inOrder = (source: string, words: readonly string[]): void => {
   let at = -1
   for (const word of words) {
@@ -154,7 +154,7 @@ const inOrder = (source: string, words: readonly string[]): void => {
   }
 }
 
-/** Runs until it has ended; at most 10 s. */
+/** Polls until the response has ended, at most 10 s. */
 const polled = async (client: OpenAI, id: string): Promise<OpenAI.Responses.Response[]> => {
   const seen: OpenAI.Responses.Response[] = []
   for (const end = performance.now() + 10_000; performance.now() < end; await sleep(15)) {
@@ -165,12 +165,12 @@ const polled = async (client: OpenAI, id: string): Promise<OpenAI.Responses.Resp
   throw new Error(`${id} did not end; it was ${seen.map(({ status }) => status).join(', ')}`)
 }
 
-// ── Continued ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Continuation ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-describe('a conversation goes on, whoever answered', () => {
+describe('a conversation continues, whichever provider answered', () => {
   for (const [at, format] of FORMATS.entries())
     for (const streamed of [false, true])
-      test(`three turns with a tool, the last by another: ${format}${streamed ? ', streamed' : ''}`, async () => {
+      test(`three turns with a tool, the last by another provider: ${format}${streamed ? ', streamed' : ''}`, async () => {
         const other = FORMATS[(at + 1) % FORMATS.length] ?? format
         const one = await place('one', format)
         const two = await place('two', other)
@@ -216,13 +216,13 @@ describe('a conversation goes on, whoever answered', () => {
           'Words of one.',
           'And tomorrow?',
         ])
-        // Ids mean nothing to whoever did not give them.
+        // Item ids of one provider must not reach another.
         for (const { id, output } of [first, second])
           for (const foreign of [id, ...output.map((item) => ('id' in item ? item.id : undefined))])
             if (foreign) assert.ok(!body.includes(foreign), `${foreign} in ${body}`)
         assert.ok(!/resp_|"previous_response_id"/.test(body), body)
 
-        // All three are there, and each says what it continues.
+        // All three are stored, and each names the response it continues.
         for (const made of [first, second, third]) {
           const shown = await client.responses.retrieve(made.id)
           assert.deepEqual(shown.output, made.output)
@@ -233,7 +233,7 @@ describe('a conversation goes on, whoever answered', () => {
         await gateway.stop()
       })
 
-  test('a conversation forks', async () => {
+  test('a conversation can fork', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const root = await client.responses.create({ model: 'm', input: 'root' })
@@ -246,7 +246,7 @@ describe('a conversation goes on, whoever answered', () => {
     }
   })
 
-  test('instructions are those of the turn, not of the one before', async () => {
+  test('instructions apply to one turn only', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const first = await client.responses.create({ model: 'm', instructions: 'Be brief.', input: 'a' })
@@ -255,7 +255,7 @@ describe('a conversation goes on, whoever answered', () => {
     assert.ok(lastOf(one).body.includes('Be long.'))
   })
 
-  test('what was deleted in the middle cannot be continued, nor what follows it', async () => {
+  test('neither a deleted response nor its successors can be continued', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const first = await client.responses.create({ model: 'm', input: 'a' })
@@ -270,7 +270,7 @@ describe('a conversation goes on, whoever answered', () => {
     assert.equal(callsOf(one.upstream).length, 2)
   })
 
-  test('a result of a call nobody made is refused, by the client’s own path', async () => {
+  test('a result of an unknown call is rejected with its path in the request', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const first = await client.responses.create({ model: 'm', input: 'a' })
@@ -290,9 +290,9 @@ describe('a conversation goes on, whoever answered', () => {
   })
 })
 
-// ── Where the upstream keeps it too ──────────────────────────────────────────────────────────────────────────────
+// ── Upstreams that store responses too ───────────────────────────────────────────────────────────────────────────
 
-describe('an upstream that keeps its answers itself', () => {
+describe('an upstream that stores its responses', () => {
   const reasoning = (sealed: string) => ({
     type: 'reasoning',
     id: 'rs_theirs',
@@ -300,7 +300,7 @@ describe('an upstream that keeps its answers itself', () => {
     encrypted_content: sealed,
   })
 
-  test('goes on from its own record while it has it, and is told everything when it has not', async () => {
+  test('continues from its own record while it has it, and gets the whole conversation otherwise', async () => {
     for (const status of [400, 404]) {
       const one = await place('one', 'openai-responses')
       const client = sdk(await begin([one]))
@@ -342,7 +342,7 @@ describe('an upstream that keeps its answers itself', () => {
     }
   })
 
-  test('the key that has it is asked first; another key of the same provider is told everything', async () => {
+  test('the key that stored it is preferred; another key of the provider gets the whole conversation', async () => {
     const one = await place('one', 'openai-responses', 2)
     const client = sdk(await begin([one]))
     const first = await client.responses.create({ model: 'm', input: 'first question' })
@@ -363,7 +363,7 @@ describe('an upstream that keeps its answers itself', () => {
     inOrder(lastOf(one).body, ['first question', 'Words of one.', 'other key'])
   })
 
-  test('what is not stored there either is told in whole', async () => {
+  test('a response that is not stored upstream is sent in whole', async () => {
     const one = await place('one', 'openai-responses')
     const gateway = await begin([one])
     const client = sdk(gateway)
@@ -377,14 +377,14 @@ describe('an upstream that keeps its answers itself', () => {
     )
   })
 
-  test('an id that may be known there is asked for there', async () => {
+  test('an unknown id is looked up at an upstream that may have it', async () => {
     const one = await place('one', 'openai-responses')
     one.kept.add('resp_theirs')
     const client = sdk(await begin([one]))
     const answer = await client.responses.create({ model: 'm', previous_response_id: 'resp_theirs', input: 'go on' })
     assert.equal(answer.status, 'completed')
     assert.equal(answer.previous_response_id, 'resp_theirs')
-    // From then on by our id; who would answer without the beginning is not asked.
+    // From then on by the gateway's id; upstreams without the beginning are not used.
     const next = await client.responses.create({ model: 'm', previous_response_id: answer.id, input: 'and on' })
     assert.equal(next.status, 'completed')
     await refused(
@@ -394,7 +394,7 @@ describe('an upstream that keeps its answers itself', () => {
     )
   })
 
-  test('its sealed thoughts go back to it; who does not know the seal is asked without, and other formats have no place for it', async () => {
+  test('encrypted reasoning is returned to its provider; others get the request without it', async () => {
     const one = await place('one', 'openai-responses')
     const two = await place('two', 'openai-responses')
     const three = await place('three', 'openai-chat')
@@ -436,10 +436,10 @@ describe('an upstream that keeps its answers itself', () => {
   })
 })
 
-// ── Who may see what ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Access and retention ─────────────────────────────────────────────────────────────────────────────────────────
 
-describe('what is kept', () => {
-  test('is not what the client wants not to be, nor anything unknown', async () => {
+describe('stored responses', () => {
+  test('does not exist with store: false, nor for unknown ids', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const { id } = await client.responses.create({ model: 'm', input: 'a', store: false })
@@ -457,7 +457,7 @@ describe('what is kept', () => {
     }
   })
 
-  test('is shown to nobody but the client it was made for', async () => {
+  test('are visible only to the client that created them', async () => {
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one], { AUTH_KEYS: 'key-a,key-b' })
     const [mine, theirs] = [sdk(gateway, 'key-a'), sdk(gateway, 'key-b')]
@@ -480,7 +480,7 @@ describe('what is kept', () => {
     assert.equal((await polled(mine, running.id)).at(-1)?.status, 'completed')
   })
 
-  test('is listed in pages', async () => {
+  test('are listed in pages', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const input = Array.from({ length: 45 }, (_, at) => ({ role: 'user' as const, content: `item ${at}` }))
@@ -494,13 +494,13 @@ describe('what is kept', () => {
       for (const [at, content] of (order === 'asc' ? expected : expected.toReversed()).entries())
         assert.ok(found[at]?.includes(`"${content}"`), `${found[at]} is not ${content}`)
     }
-    for (const query of ['limit=0', 'limit=101', 'limit=x', 'order=up', 'after=nobody']) {
+    for (const query of ['limit=0', 'limit=101', 'limit=x', 'order=up', 'after=unknown']) {
       const answer = await fetch(`${client.baseURL}/responses/${id}/input_items?${query}`)
       assert.equal(answer.status, 400, query)
     }
   })
 
-  test('is gone once deleted', async () => {
+  test('are gone once deleted', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const { id } = await client.responses.create({ model: 'm', input: 'a' })
@@ -509,7 +509,7 @@ describe('what is kept', () => {
     await refused(client.responses.delete(id), 404, 'response_not_found')
   })
 
-  test('is one file that only its owner reads, made when there is something to keep', async () => {
+  test('are in one file that only its owner can read, created on the first write', async () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one], { DATA_DIR: folder }))
@@ -521,7 +521,7 @@ describe('what is kept', () => {
       assert.equal(statSync(join(folder, file)).mode & 0o777, 0o600, file)
   })
 
-  test('is nothing where nothing is to be kept, and the answer says so', async () => {
+  test('are off if configured so, and the response states it', async () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one], { DATA_DIR: folder, RESPONSES_KEEP_DAYS: '0' }))
@@ -537,7 +537,7 @@ describe('what is kept', () => {
     assert.equal(existsSync(folder), false)
   })
 
-  test('is nothing where the folder cannot be written: the answers state it, and one log line', async () => {
+  test('are off if the folder is not writable: the responses and one log line state it', async () => {
     const file = join(dataDir(), '..', 'a-file')
     writeFileSync(file, '')
     const one = await place('one', 'openai-chat')
@@ -547,13 +547,13 @@ describe('what is kept', () => {
       const answer = await client.responses.create({ model: 'm', input: 'a' })
       assert.partialDeepStrictEqual(answer, { status: 'completed', store: false })
     }
-    const errors = (await gateway.told()).filter(({ level }) => level === 'error')
+    const errors = (await gateway.logged()).filter(({ level }) => level === 'error')
     assert.equal(errors.length, 1, JSON.stringify(errors))
     assert.match(String(errors[0]?.message), /DATA_DIR/)
   })
 })
 
-// ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Replay as a stream ───────────────────────────────────────────────────────────────────────────────────────────
 
 const numbersOf = (events: readonly { sequence_number: number }[]) =>
   events.map(({ sequence_number }) => sequence_number)
@@ -564,9 +564,9 @@ const collected = async <T>(stream: AsyncIterable<T>): Promise<T[]> => {
   return all
 }
 
-describe('told again as a stream', () => {
+describe('replay as a stream', () => {
   for (const format of FORMATS)
-    test(`a finished answer, from any event on: ${format}`, async () => {
+    test(`a finished response, from any event on: ${format}`, async () => {
       const one = await place('one', format)
       const gateway = await begin([one])
       const client = sdk(gateway)
@@ -595,7 +595,7 @@ describe('told again as a stream', () => {
       await gateway.stop()
     })
 
-  test('one that is still under way: what has been, and then what comes', async () => {
+  test('a response in progress: past events, then new ones', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     one.said = { text: 'word '.repeat(40) }
@@ -620,12 +620,12 @@ describe('told again as a stream', () => {
     assert.ok(last?.type === 'response.completed')
     assert.equal(last.response.output_text ?? last.response.output.length, 1)
     assert.equal(callsOf(one.upstream).length, 1)
-    // Told again in the same events once it is over.
+    // Replays the same events after its end.
     const again = await collected(await client.responses.retrieve(created.response.id, { stream: true }))
     assert.deepEqual(again.slice(from + 1), rest)
   })
 
-  test('a reader that is slow gets every event', async () => {
+  test('a slow reader gets every event', async () => {
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one])
     const client = sdk(gateway)
@@ -648,11 +648,11 @@ describe('told again as a stream', () => {
   })
 })
 
-// ── In the background ────────────────────────────────────────────────────────────────────────────────────────────
+// ── Background responses ─────────────────────────────────────────────────────────────────────────────────────────
 
-describe('in the background', () => {
+describe('background responses', () => {
   for (const format of FORMATS)
-    test(`it is queued, in progress and completed: ${format}`, async () => {
+    test(`are queued, in progress and completed: ${format}`, async () => {
       const one = await place('one', format)
       const gateway = await begin([one])
       const client = sdk(gateway)
@@ -669,13 +669,13 @@ describe('in the background', () => {
       const items = await client.responses.inputItems.list(asked.id)
       assert.equal(items.data.length, 1)
       assert.deepEqual(items.data, listed.data)
-      // And it can be continued.
+      // It can be continued.
       const next = await client.responses.create({ model: 'm', previous_response_id: asked.id, input: 'b' })
       assert.equal(next.status, 'completed')
       await gateway.stop()
     })
 
-  test('what is under way cannot be continued yet', async () => {
+  test('cannot be continued while in progress', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     one.delivery = { first: 500 }
@@ -689,7 +689,7 @@ describe('in the background', () => {
   })
 
   for (const streamed of [false, true])
-    test(`cancelling in the middle lets the upstream go${streamed ? ', and ends the stream' : ''}`, async () => {
+    test(`cancelling in the middle aborts the upstream call${streamed ? ' and ends the stream' : ''}`, async () => {
       const one = await place('one', 'openai-chat')
       const client = sdk(await begin([one]))
       one.said = { text: 'word '.repeat(400) }
@@ -715,12 +715,12 @@ describe('in the background', () => {
       await until('let go', () => callsOf(one.upstream)[0]?.ended === 'aborted')
       assert.ok((callsOf(one.upstream)[0]?.endedAt ?? Number.POSITIVE_INFINITY) - begun < 500)
       assert.equal((await client.responses.retrieve(id)).status, 'cancelled')
-      // A second time is the same.
+      // A second time has the same result.
       assert.equal((await client.responses.cancel(id)).status, 'cancelled')
       if (reading) assert.ok((await reading).length > 0)
     })
 
-  test('only what is answered in the background can be cancelled', async () => {
+  test('only background responses can be cancelled', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     const { id } = await client.responses.create({ model: 'm', input: 'a' })
@@ -730,7 +730,7 @@ describe('in the background', () => {
     assert.equal((await client.responses.cancel(done.id)).status, 'completed')
   })
 
-  test('deleting it lets the upstream go', async () => {
+  test('deleting one aborts the upstream call', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
     one.said = { text: 'word '.repeat(400) }
@@ -742,7 +742,7 @@ describe('in the background', () => {
     await refused(client.responses.retrieve(id), 404, 'response_not_found')
   })
 
-  test('when nobody can answer it has failed, and says why', async () => {
+  test('fail with the reason if no provider answers', async () => {
     const one = await place('one', 'openai-chat')
     const two = await place('two', 'anthropic-messages')
     const gateway = await begin([one, two])
@@ -754,7 +754,7 @@ describe('in the background', () => {
     assert.equal(last?.status, 'failed')
     assert.match(last?.error?.message ?? '', /It broke/)
     const events = await collected(await client.responses.retrieve(id, { stream: true })).catch((error) => error)
-    // The SDK throws what an error event says.
+    // The SDK throws the message of an error event.
     assert.ok(events instanceof Error)
     const raw = eventsIn(await (await fetch(`${gateway.base}/responses/${id}?stream=true`)).text())
     assert.deepEqual(
@@ -769,7 +769,7 @@ describe('in the background', () => {
     )
   })
 
-  test('an upstream that breaks off makes it fail; what had come is kept', async () => {
+  test('fail if the upstream breaks off, and keep the text received so far', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one], { FALLBACK: 'none' }))
     one.instead = (asked) => {
@@ -783,9 +783,9 @@ describe('in the background', () => {
   })
 })
 
-// ── The end of the process ───────────────────────────────────────────────────────────────────────────────────────
+// ── Shutdown and crashes ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** A disk that is slower than an answer may wait for makes it state `store: false`. */
+/** If the disk is slower than an answer may wait, the answer states `store: false`. */
 const isStored = (response: OpenAI.Responses.Response): boolean => !('store' in response && response.store === false)
 
 const killed = async (gateway: Started): Promise<void> => {
@@ -793,8 +793,8 @@ const killed = async (gateway: Started): Promise<void> => {
   await gateway.stop()
 }
 
-describe('the end of the process', () => {
-  test('killed in the middle of the background: that has failed, and what was completed is there', async () => {
+describe('shutdown and crashes', () => {
+  test('killed during a background response: that one has failed, and completed ones remain', async () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const first = await begin([one], { DATA_DIR: folder })
@@ -826,18 +826,20 @@ describe('the end of the process', () => {
     assert.equal(next.status, 'completed')
   })
 
-  test('killed at any moment: nothing a client was told to be complete is lost', { timeout: 240_000 }, async () => {
+  test('killed at any moment: no response that a client received as complete is lost', {
+    timeout: 240_000,
+  }, async () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const two = await place('two', 'openai-responses')
     one.delivery = { gap: 1 }
     two.delivery = { gap: 1 }
-    const told: { id: string; text: string; round: number }[] = []
-    /** What each process said, for whoever has to find out. */
+    const completed: { id: string; text: string; round: number }[] = []
+    /** The output of each process, for failure messages. */
     const logs: string[] = []
     let rounds = 0
-    for (; rounds < 20 || told.length < 200; rounds++) {
-      assert.ok(rounds < 60, `${told.length} answers in ${rounds} rounds`)
+    for (; rounds < 20 || completed.length < 200; rounds++) {
+      assert.ok(rounds < 60, `${completed.length} answers in ${rounds} rounds`)
       const gateway = await begin([one, two], { DATA_DIR: folder })
       const client = sdk(gateway)
       const enough = 1 + Math.floor(Math.random() * 24)
@@ -850,34 +852,34 @@ describe('the end of the process', () => {
         const input = `question ${rounds}.${at}`
         if (at % 3 === 0) {
           const answer = await client.responses.create({ model, input })
-          if (isStored(answer)) told.push({ id: answer.id, text: input, round: rounds })
+          if (isStored(answer)) completed.push({ id: answer.id, text: input, round: rounds })
           return kill()
         }
         for await (const event of await client.responses.create({ model, input, stream: true }))
           if (event.type === 'response.completed') {
-            if (isStored(event.response)) told.push({ id: event.response.id, text: input, round: rounds })
+            if (isStored(event.response)) completed.push({ id: event.response.id, text: input, round: rounds })
             kill()
           }
       }
-      // Whoever was not answered before the kill is not our concern.
+      // Requests without an answer before the kill do not count.
       await Promise.allSettled(Array.from({ length: 24 }, (_, at) => ask(at)))
       await killed(gateway)
       logs.push(gateway.output())
     }
     const gateway = await begin([one, two], { DATA_DIR: folder })
     const client = sdk(gateway)
-    for (const { id, text, round } of told) {
+    for (const { id, text, round } of completed) {
       const shown = await client.responses.retrieve(id).catch((error) => {
-        const mates = told.filter((other) => other.round === round).map((other) => other.id)
+        const mates = completed.filter((other) => other.round === round).map((other) => other.id)
         assert.fail(`${error}; in round ${round}: ${mates}; ${logs[round]}\n${gateway.output()}`)
       })
-      assert.equal(shown.status, 'completed', `${id} of ${told.length}`)
+      assert.equal(shown.status, 'completed', `${id} of ${completed.length}`)
       const items = await client.responses.inputItems.list(id)
       assert.ok(JSON.stringify(items.data).includes(text))
     }
   })
 
-  test('told to end: what is answered in the background is answered first', async () => {
+  test('shutdown: background responses finish first', async () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one], { DATA_DIR: folder, DRAIN_TIMEOUT: '10000' })
@@ -891,7 +893,7 @@ describe('the end of the process', () => {
     assert.ok(JSON.stringify(shown.output).includes('word word'))
   })
 
-  test('told to end, and no time left: it has failed, and says so', async () => {
+  test('shutdown without enough time: a background response fails, and states it', async () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one], { DATA_DIR: folder, DRAIN_TIMEOUT: '200' })

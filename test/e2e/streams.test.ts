@@ -1,6 +1,6 @@
 /**
- * Streams after the first content: nothing that breaks off passes as whole, a client that leaves takes its upstream
- * call with it, one that reads slowly slows the upstream, and what is odd on the way is put right.
+ * Streams after the first content: a broken stream never looks complete, a disconnect aborts the upstream call, a slow
+ * client slows the upstream down, and irregularities are corrected.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -30,7 +30,7 @@ const TOOL = { id: 'call_1', name: 'weather', arguments: '{"city":"Bern","days":
 const formatOf = ({ path }: Asked) =>
   path.endsWith('/messages') ? 'messages' : path.endsWith('/responses') ? 'responses' : 'chat'
 
-/** In each format: the events up to where the first content has come, and those from where the answer says that it ends. */
+/** In each format: the events up to the first content, and those from the finish reason on. */
 const first = (pieces: readonly string[]): number =>
   1 +
   pieces.findIndex((piece) =>
@@ -42,7 +42,7 @@ const closing = (pieces: readonly string[]): number =>
 type Cut = {
   readonly name: string
   readonly act: (asked: Asked, pieces: readonly string[]) => Act
-  /** Of plain text it is no end. */
+  /** Ends a tool call only, not plain text. */
   readonly tools?: true
 }
 
@@ -72,17 +72,17 @@ const CUTS: readonly Cut[] = [
   { name: 'closed after the first content', act: ending('close', first) },
   { name: 'reset after the first content', act: ending('reset', first) },
   { name: 'ended with its connection, without a length', act: ending('close', first, { untilClose: true }) },
-  { name: 'ended just before it says why', act: ending('end', closing) },
-  { name: 'closed just before it says why', act: ending('close', closing) },
+  { name: 'ended just before the finish reason', act: ending('end', closing) },
+  { name: 'closed just before the finish reason', act: ending('close', closing) },
   { name: 'ended in the middle of an event', act: half },
   {
-    name: 'a chunk that is none',
+    name: 'an invalid chunk',
     act: (_, pieces) => {
       const text = pieces.slice(0, first(pieces)).join('')
       return {
         do: 'stream',
         headers: { 'transfer-encoding': 'chunked' },
-        // What came before it has been passed on by then.
+        // By then the preceding bytes have been passed on.
         pieces: [`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`, 'zz\r\n'],
         gap: 1_000,
         untilClose: true,
@@ -90,7 +90,7 @@ const CUTS: readonly Cut[] = [
     },
   },
   {
-    name: 'an error of its own',
+    name: 'an error event',
     act: (asked, pieces) => ({
       do: 'stream',
       pieces: [...pieces.slice(0, first(pieces)), errorEvent(asked)],
@@ -98,7 +98,7 @@ const CUTS: readonly Cut[] = [
     }),
   },
   {
-    name: 'an event that cannot be read, in the middle of a call',
+    name: 'a malformed event in a tool call',
     tools: true,
     act: (_, pieces) => ({
       do: 'stream',
@@ -127,7 +127,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
   before(async () => {
     upstream = await on.upstream((asked) => {
       const found = cases.find(({ id }) => id === asked.path.split('/')[1])
-      if (!found) return say(asked, { text: 'never asked' })
+      if (!found) return say(asked, { text: 'never called' })
       return found.cut.act(asked, piecesOf(asked, found.tools ? { tools: [TOOL] } : { text: TEXT }))
     })
     gateway = await on.gateway({
@@ -168,13 +168,13 @@ describe('streams: cut', { concurrency: 12 }, () => {
           events.map((_, at) => at),
         )
       }
-      assert.equal(answer.headers.get('x-headgate-attempts'), '1', 'nobody else is asked after content')
+      assert.equal(answer.headers.get('x-headgate-attempts'), '1', 'no failover after content')
       const { circuit } = await statusOf(gateway, id)
       assert.deepEqual([circuit.failures, circuit.successes], [1, 0])
     })
 
   for (const { style, through, id } of cases.filter(({ cut, tools }) => cut.name.startsWith('ended after') && !tools))
-    test(`asked whole, the same is a failure another can make good: ${style} from ${through}`, async () => {
+    test(`the same fault fails over in a whole answer: ${style} from ${through}`, async () => {
       upstream.play((asked) =>
         asked.path.includes('spare')
           ? say(asked, { text: TEXT })
@@ -191,7 +191,7 @@ const toolsFor = (style: Style): object => {
   return { tools: [style === 'chat' ? { type: 'function', function: schema } : { type: 'function', ...schema }] }
 }
 
-// ── What is odd, and put right ───────────────────────────────────────────────────────────────────────────────────
+// ── Irregular but complete streams ───────────────────────────────────────────────────────────────────────────────
 
 type Odd = {
   readonly name: string
@@ -201,11 +201,11 @@ type Odd = {
   readonly more?: object
   readonly act: (asked: Asked) => Act
   readonly look?: (text: string) => void
-  /** Its tokens are counted here, since what it says of them is nothing that could be true. */
+  /** Tokens are estimated, because the reported usage is impossible. */
   readonly estimated?: true
 }
 
-/** Its usage, told otherwise: each number replaced, or the whole of it left out. */
+/** Replaces each number of the usage, or removes the usage. */
 const usageOf = (pieces: readonly string[], number: string | null): string[] =>
   pieces.map((piece) =>
     number === null
@@ -220,11 +220,11 @@ const without = (pieces: readonly string[], what: string) => pieces.filter((piec
 
 const ODD: readonly Odd[] = [
   {
-    name: 'no [DONE] after a finish: one is added',
+    name: 'no [DONE] after a finish reason: one is added',
     act: (asked) => ({ do: 'stream', pieces: without(piecesOf(asked, { text: TEXT }), '[DONE]') }),
   },
   {
-    name: 'no [DONE], and then a reset: it was complete',
+    name: 'no [DONE], and then a reset: it is complete',
     act: (asked) => ({
       do: 'stream',
       pieces: without(piecesOf(asked, { text: TEXT }), '[DONE]'),
@@ -249,7 +249,7 @@ const ODD: readonly Odd[] = [
     },
   },
   {
-    name: 'no lines with an id',
+    name: 'event ids are not passed on',
     act: (asked) => ({
       do: 'stream',
       pieces: piecesOf(asked, { text: TEXT }).map((piece, at) => `id: ${at}\n${piece}`),
@@ -257,11 +257,11 @@ const ODD: readonly Odd[] = [
     look: (text) => assert.doesNotMatch(text, /^id/m),
   },
   {
-    name: 'asked for a stream, one JSON came',
+    name: 'a JSON body instead of a stream',
     act: (asked) => ({ do: 'answer', body: bodyOf(asked, { text: TEXT }) }),
   },
   {
-    name: 'asked for one JSON, a stream came',
+    name: 'a stream instead of a JSON body',
     stream: false,
     act: (asked) => ({ do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }) }),
   },
@@ -278,7 +278,7 @@ const ODD: readonly Odd[] = [
     }),
   ),
   {
-    name: 'an event that cannot be read, in the middle of plain text: it is left out',
+    name: 'a malformed event in plain text: it is skipped',
     through: 'chat',
     act: (asked) => {
       const pieces = piecesOf(asked, { text: TEXT })
@@ -287,20 +287,20 @@ const ODD: readonly Odd[] = [
     look: (text) => assert.doesNotMatch(text, /nonsense/),
   },
   {
-    name: '[DONE] and no reason to finish: as it came',
+    name: '[DONE] without a finish reason: passed unchanged',
     style: 'chat',
     through: 'chat',
     act: (asked) => ({ do: 'stream', pieces: without(piecesOf(asked, { text: TEXT }), '"finish_reason":"') }),
   },
   {
-    name: 'usage, not asked for',
+    name: 'usage, not requested',
     style: 'chat',
     act: (asked) => say(asked, { text: TEXT }),
     look: (text) =>
       assert.equal(eventsIn(text).filter(({ usage, choices }) => usage && choices?.length === 0).length, 0, text),
   },
   {
-    name: 'usage, asked for',
+    name: 'usage, requested',
     style: 'chat',
     more: { stream_options: { include_usage: true } },
     act: (asked) => say(asked, { text: TEXT }),
@@ -345,25 +345,30 @@ describe('streams: odd', { concurrency: 8 }, () => {
       odd.look?.(answer.text)
       const { circuit } = await statusOf(gateway, id)
       assert.equal(circuit.failures, 0)
-      // A whole answer was asked for, so nobody asked a stream of this format for its usage.
+      // For a whole answer the gateway requests no stream usage in this format.
       if (!stream && through === 'chat') return
       const line = await gateway.line(({ event, provider }) => event === 'request' && provider === id)
       assert.equal(line.estimated, odd.estimated)
       if (odd.estimated)
         assert.ok(Number(line.output_tokens) > 0 && Number(line.output_tokens) < 50, String(line.output_tokens))
-      else assert.deepEqual([line.output_tokens, line.input_tokens], [5, 9], 'usage is recorded whoever asked for it')
+      else
+        assert.deepEqual(
+          [line.output_tokens, line.input_tokens],
+          [5, 9],
+          'usage is recorded even if the client did not request it',
+        )
     })
 })
 
-// ── What is the model's own, and nobody's failure ────────────────────────────────────────────────────────────────
+// ── Endings that come from the model ─────────────────────────────────────────────────────────────────────────────
 
-describe('streams: the last word is the model’s', () => {
+describe('streams: endings that come from the model', () => {
   const on = stage()
   let gateway: Started
   const HALF = { ...TOOL, arguments: '{"city":"Be' }
   before(async () => {
     const upstream = await on.upstream((asked) => {
-      if (asked.path.startsWith('/spare')) return say(asked, { text: 'never asked' })
+      if (asked.path.startsWith('/spare')) return say(asked, { text: 'never called' })
       if (asked.path.startsWith('/half')) return say(asked, { tools: [HALF] })
       const filtered = piecesOf(asked, { text: TEXT }).map((piece) =>
         piece
@@ -400,7 +405,7 @@ describe('streams: the last word is the model’s', () => {
         assert.equal(answer.headers.get('x-headgate-attempts'), '1')
         assert.equal((await statusOf(gateway, `filter-${through}`)).circuit.failures, 0)
       })
-      test(`arguments that are no JSON go to the client as the model gave them: ${style} from ${through}`, async () => {
+      test(`arguments that are not JSON are passed to the client unchanged: ${style} from ${through}`, async () => {
         const answer = await ask(gateway, style, `r-half-${through}`, true, toolsFor(style))
         assert.equal(answer.status, 200, answer.text)
         const said = eventsIn(answer.text)
@@ -419,7 +424,7 @@ describe('streams: the last word is the model’s', () => {
     }
 })
 
-// ── Who leaves, and who is slow ──────────────────────────────────────────────────────────────────────────────────
+// ── Disconnects and slow clients ─────────────────────────────────────────────────────────────────────────────────
 
 describe('streams: clients', () => {
   const on = stage()
@@ -453,7 +458,7 @@ describe('streams: clients', () => {
   const client = (style: Style, model: string, allowHalfOpen = false) =>
     rawClient(gateway.url, rawRequest(PATHS[style], JSON.stringify(bodyFor(style, model, true))), allowHalfOpen)
 
-  test('one that leaves ends its upstream call', async (t) => {
+  test('a disconnect aborts the upstream call', async (t) => {
     const waits: number[] = []
     for (let at = 0; at < 50; at++) {
       const style = STYLES[at % 2] ?? 'chat'
@@ -462,45 +467,45 @@ describe('streams: clients', () => {
       const call = callsOf(upstream).at(-1)
       const left = performance.now()
       one.socket.destroy()
-      await until('let go', () => call?.ended === 'aborted')
+      await until('released', () => call?.ended === 'aborted')
       waits.push((call?.endedAt ?? Number.POSITIVE_INFINITY) - left)
     }
     waits.sort((a, b) => a - b)
     const [p50 = 0, p99 = 0] = [waits[25], waits[49]]
-    t.diagnostic(`upstream let go after a client left: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
+    t.diagnostic(`upstream released after a disconnect: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
     assert.ok(p50 < 100, `p50 ${p50} ms`)
     assert.ok(p99 < 500, `p99 ${p99} ms`)
     const { circuit, keys } = await statusOf(gateway, 'stall')
     assert.deepEqual([circuit.failures, keys[0]?.in_flight], [0, 0])
     assert.equal(
-      (await gateway.told()).filter(({ event, outcome }) => event === 'request' && outcome === 'client_gone').length,
+      (await gateway.logged()).filter(({ event, outcome }) => event === 'request' && outcome === 'client_gone').length,
       50,
     )
   })
 
   for (const style of STYLES)
-    test(`${style}: one that closes its sending side has left: a process that died looks no different`, async () => {
+    test(`${style}: a client that half-closes counts as disconnected, because a crashed one looks the same`, async () => {
       const one = await client(style, 'stall/m', true)
       await until('content', () => one.text().includes('one'))
       const call = callsOf(upstream).at(-1)
       const left = performance.now()
       one.socket.end()
-      await until('let go', () => call?.ended === 'aborted')
+      await until('released', () => call?.ended === 'aborted')
       assert.ok((call?.endedAt ?? Number.POSITIVE_INFINITY) - left < 500)
       one.socket.destroy()
     })
 
   for (const style of STYLES)
-    test(`${style}: ones that do not read hold their upstreams back, and memory stays bounded`, async () => {
+    test(`${style}: clients that do not read hold their upstreams back, and memory stays bounded`, async () => {
       const memory = () =>
         Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
       const before = memory()
       sent = 0
       const clients = await Promise.all(Array.from({ length: 10 }, () => client(style, 'much/m')))
-      await until('all have begun', () => clients.every((one) => one.text().includes('one')))
+      await until('all have started', () => clients.every((one) => one.text().includes('one')))
       for (const { socket } of clients) socket.pause()
       let last = { sent: -1, at: 0 }
-      // Until every buffer on the way is full: then not one byte more. A busy machine may rest for a while before that.
+      // Until every buffer on the path is full, no further byte is read. A busy machine may pause before that.
       await until(
         'standing still',
         () => {
@@ -514,18 +519,18 @@ describe('streams: clients', () => {
       assert.ok(each < 24 * 1024 * 1024, `${Math.round(each / 1024)} KiB for each`)
       const before2 = sent
       await new Promise((resolve) => setTimeout(resolve, 300))
-      assert.ok(sent - before2 < 64 * PIECE, 'it stands still')
+      assert.ok(sent - before2 < 64 * PIECE, 'the upstream stays blocked')
       const grown = memory() - before
-      // Garbage of the first seconds is part of it; without a bound there would be no end to it.
+      // Includes early garbage; without a bound the growth would not end.
       assert.ok(grown < 400, `${Math.round(grown)} MiB more for ten clients that do not read`)
       clients[0]?.socket.resume()
       const had = clients[0]?.text().length ?? 0
       await until(
-        'it goes on',
+        'the stream continues',
         () => (clients[0]?.text().length ?? 0) > had + 20 * 1024 * 1024 || sent > before2 + 20 * PIECE,
         5_000,
       )
       for (const { socket } of clients) socket.destroy()
-      await until('let go', () => callsOf(upstream).every(({ ended }) => ended === 'aborted'), 5_000)
+      await until('released', () => callsOf(upstream).every(({ ended }) => ended === 'aborted'), 5_000)
     })
 })

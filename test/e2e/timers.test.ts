@@ -1,4 +1,4 @@
-/** Every timer of the settings, with small values: what it ends, not before its time and not long after, and how that is told. */
+/** Every timer of the settings, with small values: what it ends, when it ends it, and the resulting error. */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { piecesOf, say } from '../support/answers.ts'
@@ -23,11 +23,11 @@ import {
   statusOf,
 } from './support/stage.ts'
 
-/** Later than this (ms) after its time is too late, even on a busy machine. */
+/** ms. Later than this after its time fails, even on a busy machine. */
 const SLACK = 2_500
 
 const within = (ms: number, least: number, what: string) => {
-  assert.ok(ms >= least - 5, `${what}: after ${Math.round(ms)} ms, before its ${least}`)
+  assert.ok(ms >= least - 5, `${what}: after ${Math.round(ms)} ms, before its time of ${least}`)
   assert.ok(ms <= least + SLACK, `${what}: only after ${Math.round(ms)} ms, not ${least}`)
 }
 
@@ -36,7 +36,7 @@ const TEXT = 'one two three four five'
 function* pings(): Generator<string> {
   for (;;) yield ': keep-alive\n\n'
 }
-/** The beginning of an answer and its first content; then what is given. */
+/** The beginning of an answer up to its first content, then the given pieces. */
 function* begunThen(asked: Asked, then: Iterable<string>): Generator<string> {
   const pieces = piecesOf(asked, { text: TEXT })
   yield pieces.slice(0, asked.path.endsWith('/responses') ? 6 : 3).join('')
@@ -52,31 +52,31 @@ type Row = {
   readonly act: (asked: Asked) => Act
   readonly settings: object
   readonly after: number
-  /** Before content: status and code. After it: the word in the trail is the failure's, the code is in the stream. */
-  readonly told: readonly [number, string] | 'in the stream'
+  /** Before content: status and code. After it: an error event with this code. */
+  readonly clientError: readonly [number, string] | 'in the stream'
   readonly shown?: string
-  /** What it counts for the circuits. */
+  /** How many failures it counts in the circuits. */
   readonly failures: number
 }
 
 const ROWS: readonly Row[] = [
   {
-    name: 'circuit.timeout: no head of a whole answer',
+    name: 'circuit.timeout: no header block of a whole answer',
     stream: false,
     act: () => HANG,
     settings: { circuit: { timeout: 300 } },
     after: 300,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     shown: 'timeout',
     failures: 1,
   },
   {
-    name: 'circuit.timeout: no head of a stream',
+    name: 'circuit.timeout: no header block of a stream',
     stream: true,
     act: () => HANG,
     settings: { circuit: { timeout: 300 } },
     after: 300,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     shown: 'timeout',
     failures: 1,
   },
@@ -86,7 +86,7 @@ const ROWS: readonly Row[] = [
     act: () => ({ do: 'stream', pieces: [], ending: 'stall' }),
     settings: { circuit: { timeout: 300 } },
     after: 300,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     shown: 'timeout',
     failures: 1,
   },
@@ -96,63 +96,63 @@ const ROWS: readonly Row[] = [
     act: () => ({ do: 'stream', pieces: pings(), gap: 40 }),
     settings: { circuit: { timeout: 200 }, timeout: { firstContent: 500 } },
     after: 500,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     shown: 'timeout',
     failures: 1,
   },
   {
-    name: 'timeout.idle: half a whole answer',
+    name: 'timeout.idle: a truncated whole answer',
     stream: false,
     act: () => ({ do: 'raw', bytes: WHOLE_HEAD, ending: 'stall' }),
     settings: { circuit: { timeout: 200 }, timeout: { idle: 400 } },
     after: 400,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     shown: 'stalled',
     failures: 1,
   },
   {
-    name: 'timeout.idle: half a stream',
+    name: 'timeout.idle: a truncated stream',
     stream: true,
     act: (asked) => ({ do: 'stream', pieces: begunThen(asked, []), ending: 'stall' }),
     settings: { timeout: { idle: 400 } },
     after: 400,
-    told: 'in the stream',
+    clientError: 'in the stream',
     failures: 1,
   },
   {
-    name: 'timeout.contentIdle: comments in the middle',
+    name: 'timeout.contentIdle: comments in mid-stream',
     stream: true,
     act: (asked) => ({ do: 'stream', pieces: begunThen(asked, pings()), gap: 40 }),
     settings: { timeout: { idle: 200, contentIdle: 500 } },
     after: 500,
-    told: 'in the stream',
+    clientError: 'in the stream',
     failures: 1,
   },
   {
-    name: 'timeout.request: before anything',
+    name: 'timeout.request: before the header block',
     stream: false,
     act: () => HANG,
     settings: { timeout: { request: 400 } },
     after: 400,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     failures: 0,
   },
   {
-    name: 'timeout.request: before anything of a stream',
+    name: 'timeout.request: before the header block of a stream',
     stream: true,
     act: () => HANG,
     settings: { timeout: { request: 400 } },
     after: 400,
-    told: [504, 'timeout'],
+    clientError: [504, 'timeout'],
     failures: 0,
   },
   {
-    name: 'timeout.request: in the middle',
+    name: 'timeout.request: in mid-stream',
     stream: true,
     act: (asked) => ({ do: 'stream', pieces: begunThen(asked, []), ending: 'stall' }),
     settings: { timeout: { request: 400 } },
     after: 400,
-    told: 'in the stream',
+    clientError: 'in the stream',
     failures: 0,
   },
 ]
@@ -175,7 +175,7 @@ const interrupted = (style: Style, text: string, code = 'stream_interrupted') =>
 }
 
 describe('timers', { concurrency: 4 }, () => {
-  for (const { name, stream, act, settings, after, told, shown, failures } of ROWS)
+  for (const { name, stream, act, settings, after, clientError, shown, failures } of ROWS)
     describe(name, () => {
       const on = stage()
       let gateway: Started
@@ -193,16 +193,16 @@ describe('timers', { concurrency: 4 }, () => {
         test(style, async () => {
           const answer = await ask(gateway, style, `${style}/m`, stream)
           within(answer.ms, after, name)
-          if (told === 'in the stream') {
+          if (clientError === 'in the stream') {
             assert.equal(answer.status, 200)
             interrupted(style, answer.text)
           } else {
-            assert.deepEqual([answer.status, answer.json().error.code], [...told])
+            assert.deepEqual([answer.status, answer.json().error.code], [...clientError])
             assert.equal(answer.json().error.type, 'upstream_error')
             assert.equal(answer.headers.get('x-should-retry'), 'true')
             if (shown) assert.match(answer.headers.get('x-headgate-trail') ?? '', new RegExp(`:${shown}$`))
           }
-          await until('the upstream was let go', () =>
+          await until('the upstream call was aborted', () =>
             callsOf(upstream)
               .filter(({ path }) => path.startsWith(`/${style}/`))
               .every(({ ended }) => ended === 'aborted'),
@@ -240,7 +240,7 @@ describe('timers', { concurrency: 4 }, () => {
       })
   })
 
-  describe('turned off', () => {
+  describe('disabled', () => {
     const on = stage()
     let gateway: Started
     before(async () => {
@@ -254,14 +254,14 @@ describe('timers', { concurrency: 4 }, () => {
       })
     })
     for (const style of STYLES)
-      test(`${style}: 0 is never`, async () => {
+      test(`${style}: 0 disables the timer`, async () => {
         const answer = await ask(gateway, style, 'slow/m', true)
         assert.ok(endedWell(style, answer.text), answer.text)
         assert.doesNotMatch(answer.text, /^: /m, 'no keep-alive')
       })
   })
 
-  describe('an answer that goes on', () => {
+  describe('a continuous answer', () => {
     const on = stage()
     let gateway: Started
     before(async () => {
@@ -275,7 +275,7 @@ describe('timers', { concurrency: 4 }, () => {
       })
     })
     for (const style of STYLES)
-      test(`${style}: is cut by none of them`, async () => {
+      test(`${style}: is cut by no timer`, async () => {
         const answer = await ask(gateway, style, 'slow/m', true)
         assert.ok(endedWell(style, answer.text), answer.text)
         assert.equal(saidIn(style, true, answer.text), TEXT.repeat(2))
@@ -298,7 +298,7 @@ describe('timers', { concurrency: 4 }, () => {
         providers: { much: { baseUrl: `${upstream.url}/v1` } },
       })
     })
-    test('a client that stopped reading is given up on, and nobody is to blame', async () => {
+    test('a client that stopped reading is disconnected, without an effect on health', async () => {
       const client = await rawClient(
         gateway.url,
         rawRequest(PATHS.chat, JSON.stringify(bodyFor('chat', 'much/m', true))),
@@ -306,7 +306,11 @@ describe('timers', { concurrency: 4 }, () => {
       await until('begun', () => client.text().length > 0)
       client.socket.pause()
       const paused = performance.now()
-      await until('let go upstream', () => upstream.seen.some(({ ended }) => ended === 'aborted'), 500 + SLACK)
+      await until(
+        'the upstream call is aborted',
+        () => upstream.seen.some(({ ended }) => ended === 'aborted'),
+        500 + SLACK,
+      )
       const { endedAt = 0 } = upstream.seen.find(({ ended }) => ended === 'aborted') ?? {}
       within(endedAt - paused, 500, 'clientWrite')
       client.socket.resume()
@@ -338,24 +342,24 @@ describe('timers', { concurrency: 4 }, () => {
         providers: { slow: { baseUrl: `${slow.url}/slow/v1` }, fails: { baseUrl: `${slow.url}/fails/v1` } },
       })
     })
-    test('chat: the head goes out with the first, the rest as a comment before the content', async () => {
+    test('chat: the first one sends the header block, later ones are comments before the content', async () => {
       const answer = await ask(gateway, 'chat', 'slow/m', true)
       assert.equal(answer.status, 200)
       assert.equal(answer.headers.get('x-headgate-provider'), null)
       assert.match(answer.headers.get('x-request-id') ?? '', /^req_/)
       const lines = answer.text.split('\n')
-      const told = lines.findIndex((line) => /^: headgate provider=slow model=m .*trail=slow#[0-9a-f]+:200$/.test(line))
-      assert.ok(told > 0, answer.text)
-      assert.ok(lines.slice(0, told).every((line) => line === ': ping' || line === ''))
-      const before = lines.slice(0, told).filter((line) => line === ': ping').length
+      const comment = lines.findIndex((line) => /^: headgate provider=slow model=m .*trail=slow#[0-9a-f]+:200$/.test(line))
+      assert.ok(comment > 0, answer.text)
+      assert.ok(lines.slice(0, comment).every((line) => line === ': ping' || line === ''))
+      const before = lines.slice(0, comment).filter((line) => line === ': ping').length
       assert.ok(before >= 2 && before <= 6, `${before} before`)
       assert.ok(
-        lines.slice(told).some((line) => line === ': ping'),
-        'in the middle as well',
+        lines.slice(comment).some((line) => line === ': ping'),
+        'in mid-stream as well',
       )
       assert.ok(endedWell('chat', answer.text))
     })
-    test('responses: once it has begun, an event without a gap in the numbers', async () => {
+    test('responses: an event after response.created, numbered without a gap', async () => {
       const answer = await ask(gateway, 'responses', 'slow/m', true)
       const events = eventsIn(answer.text)
       assert.deepEqual(
@@ -367,7 +371,7 @@ describe('timers', { concurrency: 4 }, () => {
       assert.ok(endedWell('responses', answer.text))
     })
     for (const style of STYLES)
-      test(`${style}: a failure after the head is in-band, with the code it would have had`, async () => {
+      test(`${style}: a failure after the header block is an error event with the same code`, async () => {
         const answer = await ask(gateway, style, 'fails/m', true)
         assert.equal(answer.status, 200)
         assert.match(answer.text, /^: ping\n/)
@@ -381,7 +385,7 @@ describe('timers', { concurrency: 4 }, () => {
   })
 })
 
-// ── The end of the process ───────────────────────────────────────────────────────────────────────────────────────
+// ── Shutdown ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 describe('timers: drain', { concurrency: 4 }, () => {
   const on = stage()
@@ -427,7 +431,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
   })
 
   for (const style of STYLES)
-    test(`drain.timeout: ${style}: a stream that can finishes`, async () => {
+    test(`drain.timeout: ${style}: a stream that can finish does`, async () => {
       const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 5_000 })
       const answer = ask(gateway, style, 'slow/m', true)
       await sleep(250)
@@ -437,7 +441,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
     })
 
   for (const style of STYLES)
-    test(`drain.timeout: ${style}: one that cannot is told so in its own words`, async () => {
+    test(`drain.timeout: ${style}: one that cannot gets an error event of its style`, async () => {
       const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 600 })
       const answer = ask(gateway, style, 'long/m', true)
       await sleep(300)
@@ -449,7 +453,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
       assert.equal(await ended, 0)
     })
 
-  test('a whole answer under way is refused when the time is over', async () => {
+  test('a whole answer in flight fails when the time is over', async () => {
     const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 400 })
     const answer = ask(gateway, 'chat', 'long/m', false)
     await sleep(200)

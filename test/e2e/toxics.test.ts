@@ -1,6 +1,6 @@
 /**
- * Bad lines. A proxy on this machine spoils what passes, once between the gateway and an upstream, once between a client
- * and the gateway: whatever it does, an answer is whole, or its client is told, and nothing stays open behind it.
+ * Bad networks. A proxy disturbs the traffic between the gateway and an upstream, or between a client and the gateway.
+ * In every case the answer is complete or its client gets an error, and no connection stays open.
  */
 import assert from 'node:assert/strict'
 import { readdirSync, readlinkSync } from 'node:fs'
@@ -31,13 +31,13 @@ import {
 const TEXT = 'Hellö 你好, here I am'
 const SPARE = 'the spare one'
 
-/** Sockets of a process, its listening one among them. */
+/** Open sockets of a process, including the listening one. */
 const socketsOf = (pid: number | undefined): number =>
   readdirSync(`/proc/${pid}/fd`).filter((fd) => {
     try {
       return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:')
     } catch {
-      // Closed between the list and the look.
+      // Closed between the listing and the check.
       return false
     }
   }).length
@@ -47,9 +47,9 @@ type Line = {
   readonly name: string
   readonly toxics: readonly Placed[]
   readonly only?: 'stream' | 'whole'
-  /** `whole`: the answer comes all the same. Otherwise what the client is told before content: status and code. */
+  /** `whole`: the answer is complete nevertheless. Otherwise the error before content: status and code. */
   readonly so: 'whole' | readonly [status: number, code: string]
-  /** It breaks after content: then the stream says so, and a whole answer comes from somebody else. */
+  /** It breaks after content: a stream then ends with an error, and a whole answer comes from another provider. */
   readonly streamed?: 'interrupted'
   readonly shown?: string
 }
@@ -66,7 +66,7 @@ const LINES: readonly Line[] = [
   { name: 'a jitter of 2 s', toxics: [down({ kind: 'latency', ms: 1_000, jitter: 1_000 })], so: 'whole' },
   { name: 'the answer in single bytes', toxics: [down({ kind: 'slicer', size: 1, gap: 0 })], so: 'whole' },
   { name: 'the answer three bytes at a time', toxics: [down({ kind: 'slicer', size: 3, gap: 1 })], so: 'whole' },
-  { name: 'the question in single bytes', toxics: [up({ kind: 'slicer', size: 1, gap: 0 })], so: 'whole' },
+  { name: 'the request in single bytes', toxics: [up({ kind: 'slicer', size: 1, gap: 0 })], so: 'whole' },
   { name: '1 KB/s', toxics: [down({ kind: 'bandwidth', bytesPerSecond: 1_024 })], so: 'whole' },
   {
     name: 'a slow close',
@@ -74,30 +74,40 @@ const LINES: readonly Line[] = [
     so: 'whole',
   },
   {
-    name: 'a head at 1 B/s',
+    name: 'a header block at 1 B/s',
     toxics: [down({ kind: 'slicer', size: 1, gap: 1_000 })],
     so: [504, 'timeout'],
     shown: 'timeout',
   },
-  { name: 'the question is swallowed', toxics: [up({ kind: 'black-hole' })], so: [504, 'timeout'], shown: 'timeout' },
-  { name: 'the answer is swallowed', toxics: [down({ kind: 'black-hole' })], so: [504, 'timeout'], shown: 'timeout' },
-  { name: 'nothing gets through', toxics: [down({ kind: 'stop' })], so: [504, 'timeout'], shown: 'timeout' },
-  { name: 'a reset before a byte', toxics: [down({ kind: 'reset', after: 0 })], so: [502, 'reset'], shown: 'reset' },
-  { name: 'an end before a byte', toxics: [down({ kind: 'close', after: 0 })], so: [502, 'reset'], shown: 'reset' },
+  { name: 'the request is lost', toxics: [up({ kind: 'black-hole' })], so: [504, 'timeout'], shown: 'timeout' },
+  { name: 'the answer is lost', toxics: [down({ kind: 'black-hole' })], so: [504, 'timeout'], shown: 'timeout' },
+  { name: 'no data passes', toxics: [down({ kind: 'stop' })], so: [504, 'timeout'], shown: 'timeout' },
   {
-    name: 'half an end before a byte',
+    name: 'a reset before the first byte',
+    toxics: [down({ kind: 'reset', after: 0 })],
+    so: [502, 'reset'],
+    shown: 'reset',
+  },
+  {
+    name: 'a FIN before the first byte',
+    toxics: [down({ kind: 'close', after: 0 })],
+    so: [502, 'reset'],
+    shown: 'reset',
+  },
+  {
+    name: 'a half-close before the first byte',
     toxics: [down({ kind: 'half-close', after: 0 })],
     so: [502, 'reset'],
     shown: 'reset',
   },
   {
-    name: 'a reset in the middle of the question',
+    name: 'a reset in mid-request',
     toxics: [up({ kind: 'reset', after: 60 })],
     so: [502, 'reset'],
     shown: 'reset',
   },
   {
-    name: 'a reset in the middle of the head',
+    name: 'a reset in mid-header',
     toxics: [down({ kind: 'reset', after: 40 })],
     so: [502, 'reset'],
     shown: 'reset',
@@ -115,7 +125,7 @@ const LINES: readonly Line[] = [
     (kind): Line => ({
       name: `a ${kind} after content`,
       only: 'stream',
-      // Behind the first words of every format, and before its end.
+      // After the first content of every format, and before its end.
       toxics: [down({ kind, after: 4_000 })],
       so: 'whole',
       streamed: 'interrupted',
@@ -134,7 +144,7 @@ const CASES: readonly Case[] = LINES.flatMap((line) =>
 
 const titleOf = ({ line, style, stream }: Case) => `${line.name}: ${style}${stream ? ', streamed' : ''}`
 
-// Long enough for the longest beginning of an answer to fit before the cut of 4,000 bytes.
+// Long enough that the longest beginning of an answer fits before the cut at 4,000 bytes.
 const LONG = 'word '.repeat(60).trim()
 
 describe('toxics: between the gateway and an upstream', () => {
@@ -223,25 +233,29 @@ describe('toxics: between the gateway and an upstream', () => {
     }
   })
 
-  test('afterwards nothing is under way, and what broke is closed on both sides', async () => {
+  test('afterwards no call is in flight, and broken connections are closed on both sides', async () => {
     for (const { keys } of (await statusPage(gateway)).values())
       assert.ok(keys.every(({ in_flight }) => in_flight === 0))
-    // The lines mended: what a black hole held back ends too, and only kept connections stay.
+    // Without toxics, held-back data ends too, and only idle connections stay open.
     for (const proxy of proxies) proxy.clear()
-    await until('the upstream is let go', () => callsOf(upstream).every(({ ended }) => ended !== 'open'), 10_000)
-    // The list of models has a connection of its own, which a mended line makes good again; another may be kept where
-    // nothing broke. Each is two sockets of the proxy.
+    await until('the upstream call is released', () => callsOf(upstream).every(({ ended }) => ended !== 'open'), 10_000)
+    // The model list has a connection of its own, which recovers without toxics; another may be kept where nothing
+    // broke. Each is two sockets of the proxy.
     const kept = ({ line }: Case) => (line.so === 'whole' && !line.streamed ? 4 : 2)
     const open = () =>
       CASES.flatMap((one) =>
         ['a', 'b'].map((letter) => one.id + letter).filter((place) => (proxyOf.get(place)?.open() ?? 0) > kept(one)),
       )
     await until('closed', () => open().length === 0, 10_000).catch(() => assert.equal(open().join(), ''))
-    await until('let go', () => socketsOf(gateway.child.pid) <= CASES.reduce((sum, one) => sum + kept(one), 10), 10_000)
+    await until(
+      'released',
+      () => socketsOf(gateway.child.pid) <= CASES.reduce((sum, one) => sum + kept(one), 10),
+      10_000,
+    )
   })
 
   for (const style of STYLES)
-    test(`a line that fails and mends while an answer runs: ${style}`, async () => {
+    test(`a connection that stalls and recovers during an answer: ${style}`, async () => {
       const proxy = await toxicProxy(upstream.port)
       on.keep(() => proxy.close())
       const own = await on.gateway({
@@ -256,7 +270,7 @@ describe('toxics: between the gateway and an upstream', () => {
       await sleep(250)
       const had = client.text().length
       await sleep(250)
-      assert.equal(client.text().length, had, 'nothing comes')
+      assert.equal(client.text().length, had, 'no data arrives')
       mend()
       proxy.add('down', { kind: 'slicer', size: 5, gap: 1 })
       await until('the end', () => client.text().includes('[DONE]'), 8_000)
@@ -276,9 +290,9 @@ describe('toxics: between the gateway and an upstream', () => {
 type Client = {
   readonly name: string
   readonly toxics: readonly Placed[]
-  /** What becomes of the call upstream; `none`: it is never made. */
+  /** The outcome of the upstream call; `none`: it is never made. */
   readonly upstream: 'finished' | 'aborted' | 'none'
-  /** The client has its answer. */
+  /** Whether the client gets its answer. */
   readonly answered: boolean
 }
 
@@ -290,7 +304,7 @@ const CLIENTS: readonly Client[] = [
     answered: true,
   },
   {
-    name: 'the question in single bytes',
+    name: 'the request in single bytes',
     toxics: [up({ kind: 'slicer', size: 1, gap: 0 })],
     upstream: 'finished',
     answered: true,
@@ -308,15 +322,15 @@ const CLIENTS: readonly Client[] = [
     answered: true,
   },
   { name: 'a slow close', toxics: [up({ kind: 'slow-close', ms: 500 })], upstream: 'finished', answered: true },
-  { name: 'the answer is swallowed', toxics: [down({ kind: 'black-hole' })], upstream: 'finished', answered: false },
+  { name: 'the answer is lost', toxics: [down({ kind: 'black-hole' })], upstream: 'finished', answered: false },
   {
-    name: 'a reset in the middle of the question',
+    name: 'a reset in mid-request',
     toxics: [up({ kind: 'reset', after: 60 })],
     upstream: 'none',
     answered: false,
   },
   {
-    name: 'a reset as the answer begins',
+    name: 'a reset at the start of the answer',
     toxics: [down({ kind: 'reset', after: 10 })],
     upstream: 'aborted',
     answered: false,
@@ -366,27 +380,31 @@ describe('toxics: between a client and the gateway', () => {
         } else {
           const request = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, true)))
           const client = await rawClient(proxy.url, request)
-          if (one.upstream === 'none') await until('the client is told', () => client.closed(), 5_000)
+          if (one.upstream === 'none') await until('the client gets an error', () => client.closed(), 5_000)
           else await until('the call has ended', () => calls().some(({ ended }) => ended !== 'open'), 10_000)
           client.socket.destroy()
           proxy.clear()
         }
         await until('closed', () => proxy.open() === 0 || one.answered, 5_000)
-        await until('told', () => calls().every(({ ended }) => ended !== 'open'), 5_000)
+        await until('all calls have ended', () => calls().every(({ ended }) => ended !== 'open'), 5_000)
         assert.deepEqual(
           calls().map(({ ended }) => ended),
           one.upstream === 'none' ? [] : [one.upstream],
         )
         const { circuit, keys } = await statusOf(gateway, id)
-        assert.deepEqual([circuit.failures, keys[0]?.in_flight], [0, 0], 'a bad line to a client is nobody’s failure')
+        assert.deepEqual(
+          [circuit.failures, keys[0]?.in_flight],
+          [0, 0],
+          'a bad client connection is no upstream failure',
+        )
       })
   })
 
-  test('afterwards the gateway has no socket more than one kept connection a provider', async () => {
-    // The clients of `fetch` keep their connections through the proxies: closing those closes them.
+  test('afterwards the gateway has at most one kept connection for each provider', async () => {
+    // `fetch` clients keep their connections through the proxies: closing those closes them.
     const kept = () => socketsOf(gateway.child.pid) - idle
     await until(
-      'let go',
+      'released',
       () => kept() <= cases.length + 1 + CLIENTS.filter(({ answered }) => answered).length * 2,
       10_000,
     )

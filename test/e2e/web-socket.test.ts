@@ -1,4 +1,7 @@
-/** Turns over a WebSocket against the real process: as OpenAI's own client takes them, as Codex does, and as they end. */
+/**
+ * Turns over a WebSocket against the real process, with OpenAI's own client and in the way Codex uses them, and how
+ * they end.
+ */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import OpenAI from 'openai'
@@ -41,7 +44,7 @@ type Client = {
   readonly events: JsonObject[]
   pings: number
   closed: number | null
-  /** Sends a turn and gives its events, to the last one. */
+  /** Sends a turn and returns its events up to the last one. */
   ask(body: JsonObject): Promise<readonly JsonObject[]>
 }
 
@@ -129,7 +132,7 @@ describe('web socket', () => {
       await gateway.stop()
     })
 
-  test('as Codex does it: it sends ahead, continues that, and says when it is done', async () => {
+  test('as Codex uses it: a turn is prepared ahead and continued', async () => {
     const place = await upstream((asked) =>
       say(
         asked,
@@ -175,7 +178,7 @@ describe('web socket', () => {
     )
   })
 
-  test('a turn is answered by another when the first fails, and is logged like any', async () => {
+  test('a turn fails over to another provider, and is logged like any request', async () => {
     const one = await upstream((asked) => refuse(asked, 500, { type: 'api_error', message: 'It broke.' }))
     const two = await upstream(hello)
     const gateway = await begin({
@@ -190,7 +193,7 @@ describe('web socket', () => {
     assert.partialDeepStrictEqual(line, { style: 'responses', provider: 'two', attempts: 2, status: 200 })
   })
 
-  test('all fail: an error with status, the turn over, the connection not', async () => {
+  test('all providers fail: an error with status ends the turn, not the connection', async () => {
     let broken = true
     const one = await upstream((asked) =>
       broken ? refuse(asked, 500, { type: 'api_error', message: 'It broke.' }) : hello(asked),
@@ -205,7 +208,7 @@ describe('web socket', () => {
     assert.equal((await client.ask({ input: 'hi' })).at(-1)?.type, 'response.completed')
   })
 
-  test('a stream that breaks off ends the turn once, as failed', async () => {
+  test('a stream that breaks off fails the turn exactly once', async () => {
     const one = await upstream((asked) => {
       const act = say(asked, { text: 'It goes on and on.' })
       return act.do === 'stream' ? { ...act, pieces: [...act.pieces].slice(0, 4), ending: 'close' } : act
@@ -220,21 +223,21 @@ describe('web socket', () => {
     ['closes', (socket: WebSocket) => socket.close()],
     ['vanishes', (socket: WebSocket) => socket.terminate()],
   ] as const)
-    test(`a client that ${name} takes its upstream call with it`, async () => {
+    test(`a client that ${name} aborts its upstream call`, async () => {
       const place = await upstream((asked) => say(asked, { text: 'word '.repeat(500) }, { gap: 10 }))
       const gateway = await begin(envOf('PLACE', place, 'chat'))
       const client = await open(gateway)
       client.socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'hi' }))
-      await until('it has begun', () => client.events.length > 5)
+      await until('the turn has started', () => client.events.length > 5)
       const begun = performance.now()
       leave(client.socket)
-      await until('let go', () => callsOf(place)[0]?.ended === 'aborted')
+      await until('released', () => callsOf(place)[0]?.ended === 'aborted')
       assert.ok((callsOf(place)[0]?.endedAt ?? Number.POSITIVE_INFINITY) - begun < 500)
       const line = await gateway.line(({ event }) => event === 'request')
       assert.equal(line.outcome, 'client_gone')
     })
 
-  test('while nothing comes it is pinged', async () => {
+  test('an idle connection is pinged', async () => {
     const place = await upstream((asked) => say(asked, { text: 'Hello.' }, { after: 400 }))
     const client = await open(await begin({ ...envOf('PLACE', place, 'chat'), KEEP_ALIVE_INTERVAL: '50' }))
     const events = await client.ask({ input: 'hi' })
@@ -242,7 +245,7 @@ describe('web socket', () => {
     assert.ok(client.pings >= 2, String(client.pings))
   })
 
-  test('a client that does not read is given up on, and its upstream let go', async () => {
+  test('a client that does not read is disconnected, and its upstream call aborted', async () => {
     const place = await upstream((asked) => say(asked, { text: 'word '.repeat(400_000) }))
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), TIMEOUT_CLIENT_WRITE: '500' })
     const client = await open(gateway)
@@ -250,10 +253,10 @@ describe('web socket', () => {
     client.socket.pause()
     const line = await gateway.line(({ event }) => event === 'request')
     assert.equal(line.outcome, 'client_gone')
-    await until('let go', () => callsOf(place)[0]?.ended === 'aborted')
+    await until('released', () => callsOf(place)[0]?.ended === 'aborted')
   })
 
-  test('what is stored over it is shown over HTTP and the other way, to the same client only', async () => {
+  test('responses stored over it are visible over HTTP and vice versa, to the same client only', async () => {
     const place = await upstream(hello)
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), AUTH_KEYS: 'key-a,key-b' })
     const client = await open(gateway, { authorization: 'Bearer key-a' })
@@ -276,29 +279,29 @@ describe('web socket', () => {
       ])
   })
 
-  test('told to end: what is idle is closed with 1001, a turn under way is answered first, and nothing new comes in', async () => {
+  test('shutdown: idle connections are closed with 1001, a turn in progress finishes first, and new turns are rejected', async () => {
     const place = await upstream((asked) => say(asked, { text: 'word '.repeat(20) }, { gap: 20 }))
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), DRAIN_DELAY: '300' })
     const idle = await open(gateway)
     const busy = await open(gateway)
     const turn = busy.ask({ input: 'hi' })
-    await until('it has begun', () => busy.events.length > 3)
+    await until('the turn has started', () => busy.events.length > 3)
     const ended = gateway.stop()
-    await until('the idle one is closed', () => idle.closed !== null)
+    await until('the idle connection is closed', () => idle.closed !== null)
     assert.equal(idle.closed, 1001)
     await assert.rejects(open(gateway))
     assert.equal((await turn).at(-1)?.type, 'response.completed')
-    await until('the busy one is closed', () => busy.closed !== null)
+    await until('the busy connection is closed', () => busy.closed !== null)
     assert.equal(busy.closed, 1001)
     assert.equal(await ended, 0)
   })
 
-  test('told to end, and no time left: the turn fails, in its stream', async () => {
+  test('shutdown without enough time: the turn fails in its stream', async () => {
     const place = await upstream((asked) => say(asked, { text: 'word '.repeat(2_000) }, { gap: 20 }))
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), DRAIN_TIMEOUT: '200' })
     const client = await open(gateway)
     const turn = client.ask({ input: 'hi' })
-    await until('it has begun', () => client.events.length > 3)
+    await until('the turn has started', () => client.events.length > 3)
     const ended = gateway.stop()
     const last = (await turn).at(-1)
     assert.equal(last?.type, 'response.failed')
@@ -306,7 +309,7 @@ describe('web socket', () => {
     assert.equal(await ended, 0)
   })
 
-  test('many connections take many turns at once, and each gets its own', async () => {
+  test('many connections run many turns concurrently, and each gets its own answers', async () => {
     const place = await upstream((asked) => {
       const messages = list(asked.json.messages).filter(isObject)
       return say(asked, { text: `about ${String(messages.at(-1)?.content)}` }, { gap: 1 })

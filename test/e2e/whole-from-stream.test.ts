@@ -1,4 +1,7 @@
-/** Over sockets: whole answers put together from upstream streams, the beginning held back, and text gone on with by another. */
+/**
+ * Over sockets: whole answers aggregated from upstream streams, holdback of the first content, and text continued by
+ * another model.
+ */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import OpenAI from 'openai'
@@ -20,13 +23,13 @@ const KINDS: Readonly<Record<string, Said>> = {
 }
 const ENDINGS: readonly Ending[] = ['end', 'close', 'reset', 'stall']
 
-/** So many pieces, and then the end. */
+/** This many pieces, and then the ending. */
 const broken = (asked: Asked, said: Said, ending: Ending): Act => {
   const pieces = piecesOf(asked, said)
   return { do: 'stream', pieces: pieces.slice(0, Math.ceil(pieces.length / 2)), gap: 3, ending }
 }
 
-/** Without what is made anew for each answer. */
+/** Removes members that are generated for each answer. */
 const plain = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, inner) =>
@@ -36,9 +39,9 @@ const plain = (value: unknown): unknown =>
     ),
   )
 
-// ── Put together ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Aggregation ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-describe('aggregate: the answer is the one there would have been', () => {
+describe('aggregate: the answer equals the one without aggregation', () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
@@ -87,7 +90,7 @@ describe('aggregate: the answer is the one there would have been', () => {
   for (const style of STYLES)
     for (const [f, format] of FORMATS.entries())
       for (const [e, ending] of ENDINGS.entries())
-        test(`${style} from ${format}: ${ending} in the middle is tried elsewhere`, async () => {
+        test(`${style} from ${format}: ${ending} in the middle fails over`, async () => {
           const answer = await ask(gateway, style, `route${f}${e}`, false)
           assert.equal(answer.status, 200, answer.text)
           assert.equal(saidIn(style, false, answer.text), TEXT)
@@ -102,9 +105,9 @@ const SECONDS = [
   ['newer', 'anthropic', 'claude-opus-4-8'],
 ] as const
 
-// ── Held back, and gone on with ───────────────────────────────────────────────────────────────────────────────────
+// ── Holdback and continuation ─────────────────────────────────────────────────────────────────────────────────────
 
-describe('streams that break off and go on', () => {
+describe('broken streams are continued', () => {
   const on = stage()
   let gateway: Started
   let held: Started
@@ -118,7 +121,7 @@ describe('streams that break off and go on', () => {
     const at = (how: string) => `${upstream.url}/x/${how}/v1`
     const providers: Record<string, Place> = { good: { baseUrl: at('good') } }
     const routes: Record<string, { targets: string[] }> = {}
-    // Each has a second of its own: what is gone on with is paid for from that provider's own budget of repeats.
+    // Each has a provider of its own, because a continuation is charged to that provider's retry budget.
     for (const [id, ending] of [...STYLES, 'sdk', 'log'].flatMap((who) =>
       ENDINGS.map((how) => [`${who}-${how}`, how]),
     )) {
@@ -150,12 +153,12 @@ describe('streams that break off and go on', () => {
           assert.match(asked?.body ?? '', /"role":"assistant","content":/)
           if (second === 'mistral') assert.match(asked?.body ?? '', /"prefix":true/)
         })
-      test(`continue: ${style}, ${ending}, and nobody who takes a beginning`, async () => {
+      test(`continue: ${style}, ${ending}, without a model that supports prefill`, async () => {
         const answer = await ask(gateway, style, `${style}-${ending}-newer`, true)
         assert.match(answer.text, /stream_interrupted/)
         assert.equal(answer.headers.get('x-headgate-attempts'), '1')
       })
-      test(`holdback: ${style}, ${ending} while it is held back`, async () => {
+      test(`holdback: ${style}, ${ending} during holdback`, async () => {
         const answer = await ask(held, style, `${style}-${ending}-good`, true)
         assert.equal(saidIn(style, true, answer.text), TEXT)
         assert.equal(answer.headers.get('x-headgate-attempts'), '2')
@@ -178,7 +181,7 @@ describe('streams that break off and go on', () => {
     assert.ok(line)
   })
 
-  test('continue: the log names both, and what is estimated', async () => {
+  test('continue: the log names both models and the estimated tokens', async () => {
     const answer = await ask(gateway, 'chat', 'log-close-mistral', true)
     const id = answer.headers.get('x-request-id')
     const line = await gateway.line((one) => one.event === 'request' && one.id === id)

@@ -1,4 +1,4 @@
-/** Several processes at one port: who answers, what happens when one dies or all end, and what they know of each other. */
+/** Several worker processes on one port: load, crashes, shutdown, and the state they share. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { gauge, skipWithoutProc } from './support/gauges.ts'
 import { EVERY, HANGING, PATIENCE } from './support/hanging-workers.ts'
 import { run, type Started, start } from './support/process.ts'
 
-/** Each is a piece of its own. */
+/** Each word is a stream piece of its own. */
 const WORDS = Array.from({ length: 20 }, (_, at) => `w${String(at).padStart(3, '0')} `).join('')
 const QUESTION = { model: 'any', messages: [{ role: 'user', content: 'hello' }] }
 
@@ -31,7 +31,7 @@ const gatewayOf = (upstream: Pick<Upstream, 'url'>, more: Readonly<Record<string
     files: file === undefined ? {} : { 'headgate.yaml': file },
   })
 
-/** One kept connection, which is always answered by the same worker. */
+/** A kept-alive connection, which one worker serves. */
 type Line = {
   readonly worker: number
   readonly ask: (
@@ -39,7 +39,7 @@ type Line = {
     path: string,
     body?: object,
   ) => Promise<{ status: number; json: JsonObject; text: string }>
-  /** Everything that came until the end, and whether the end was one that HTTP knows. */
+  /** The stream's text so far, and whether it ended as HTTP requires. */
   readonly stream: () => { readonly said: () => string; readonly ended: Promise<'complete' | 'broken'> }
   readonly close: () => void
 }
@@ -78,7 +78,7 @@ const connect = async ({ url }: Pick<Started, 'url'>): Promise<Line> => {
   return { worker: number(object(json.worker)?.number) ?? 0, ask, stream, close: () => agent.destroy() }
 }
 
-/** A connection to each: which of them gets one is the system's choice. */
+/** Opens a connection to each worker. The kernel chooses the worker of each connection. */
 const connectBoth = async (gateway: Pick<Started, 'url'>): Promise<readonly [Line, Line]> => {
   const lines = new Map<number, Line>()
   for (let tries = 0; tries < 200; tries++) {
@@ -111,20 +111,20 @@ const pidOf = (gateway: Pick<Started, 'child'>, worker: number): number => {
 }
 const isAlive = (pid: number): boolean => {
   try {
-    // A process that ended and was not waited for has no memory any more.
+    // A zombie has no memory figures.
     return /VmRSS/.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
   } catch {
     return false
   }
 }
 
-/** A process takes its time on a busy machine. */
+/** A long timeout: a process starts slowly on a busy machine. */
 const until = (check: () => boolean): Promise<void> => within(String(check), check, 20_000)
 
 const wordy = (gap: number) => startUpstream((asked) => say(asked, { text: WORDS }, asked.stream ? { gap } : {}))
 
 describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
-  test('both answer at one port, what is said at the start is said once, and SIGTERM leaves nobody', async () => {
+  test('both answer on one port, the start is logged once, and SIGTERM leaves no process', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
     const lines = await connectBoth(gateway)
@@ -150,7 +150,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(gateway.lines().at(-1)?.event, 'stopped')
   })
 
-  test('one that is killed breaks its own answers only, comes back, and takes no count with it', async () => {
+  test('a killed worker breaks only its own answers, is restarted, and loses no counts', async () => {
     await using upstream = disposable(await wordy(40))
     await using gateway = await gatewayOf(upstream)
     const [one, two] = await connectBoth(gateway)
@@ -169,7 +169,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.deepEqual([again.worker, again.pid], [1, pidOf(gateway, 1)])
     const [first] = await connectBoth(gateway)
     assert.equal((await first.ask('POST', '/v1/chat/completions', QUESTION)).status, 200)
-    // The two before, the stream of the one that lived, and the one since.
+    // The two requests before, the stream of the surviving worker, and the one since.
     assert.equal(await gauge(gateway, 'headgate_requests_total'), 4)
     assert.equal(await gauge(gateway, 'headgate_worker_restarts_total'), 1)
     assert.equal(gateway.lines().filter(({ event }) => event === 'ready').length, 1)
@@ -177,7 +177,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(await gateway.stop(), 0)
   })
 
-  test('one that cannot live is not started over and over, and is back when it can; the others go on', async () => {
+  test('a worker that cannot start is retried with backoff and recovers; the others continue', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream, {}, 'retry: { maxAttempts: 2 }\n')
     const file = join(gateway.folder, 'headgate.yaml')
@@ -206,7 +206,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     ],
   ] as const
   for (const [name, targets] of SIGNALS)
-    test(`SIGTERM ${name}: answers under way in each are finished`, async () => {
+    test(`SIGTERM ${name}: answers in flight in each worker finish`, async () => {
       await using upstream = disposable(await wordy(60))
       await using gateway = await gatewayOf(upstream)
       const lines = await connectBoth(gateway)
@@ -221,7 +221,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       for (const line of lines) line.close()
     })
 
-  test('a second SIGTERM hurries all of them, and each answer says that it is cut', async () => {
+  test('a second SIGTERM ends all workers early, and each answer ends with an error', async () => {
     await using upstream = disposable(await wordy(5_000))
     await using gateway = await gatewayOf(upstream)
     const lines = await connectBoth(gateway)
@@ -236,13 +236,13 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       assert.equal(await stream.ended, 'complete')
       assert.match(stream.said(), /"error"[\s\S]*shutting down/)
     }
-    // A third one would not wait.
+    // A third worker would not wait.
     await until(() => gateway.child.exitCode !== null)
     assert.equal(gateway.child.exitCode, 0)
     for (const line of lines) line.close()
   })
 
-  test('when the first process is killed, the others finish what they have begun and end', async () => {
+  test('when the supervisor is killed, the workers finish their answers and exit', async () => {
     await using upstream = disposable(await wordy(60))
     await using gateway = await gatewayOf(upstream)
     const pids = [...pidsOf(gateway).values()]
@@ -257,7 +257,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await gateway.stop()
   })
 
-  test('SIGHUP has all of them read the configuration again; one that is asked to end does so in order and is replaced', async () => {
+  test('SIGHUP reloads all workers; a worker that gets SIGTERM drains and is replaced', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
     gateway.child.kill('SIGHUP')
@@ -275,13 +275,13 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     ['loops for ever', 'SIGUSR2', 'busy', {}],
     ['is blocked in a system call', 'SIGUSR2', 'blocked', { HANG: 'wait' }],
   ] as const)
-    test(`a worker that ${name} is logged, killed and replaced; the others are left alone`, async () => {
+    test(`a worker that ${name} is logged, killed and replaced; the others are not affected`, async () => {
       await using gateway = await start({ program: HANGING, env })
       const [hanging, other] = [pidOf(gateway, 1), pidOf(gateway, 2)]
       process.kill(hanging, signal)
       const hangs = await gateway.line(({ event }) => event === 'worker_hangs')
       assert.deepEqual([hangs.level, hangs.worker, hangs.pid, hangs.why], ['error', 1, hanging, why])
-      // An endless loop is recognised by the processor time it gets, which depends on the machine.
+      // A busy loop is recognised by its CPU time, which depends on the machine.
       if (why !== 'busy') assert.ok(Number(hangs.silent_ms) <= PATIENCE + EVERY, `${hangs.silent_ms} ms`)
       const ended = await gateway.line(({ event }) => event === 'worker_ended')
       assert.deepEqual([ended.worker, ended.pid, ended.why, ended.again_ms], [1, hanging, 'SIGKILL', 100])
@@ -290,7 +290,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       assert.equal(await gateway.stop(), 0)
     })
 
-  test('a stopped worker of the real gateway is replaced within five heartbeats, and its place takes calls again', async () => {
+  test('a stopped worker of the real gateway is replaced within five heartbeats, and its place serves calls again', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
     const stopped = pidOf(gateway, 1)
@@ -306,7 +306,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(await gateway.stop(), 0)
   })
 
-  test('where all hang, which may be the machine, one after the other is replaced', async () => {
+  test('if all workers hang, which may be the machine, they are replaced one after the other', async () => {
     await using gateway = await start({ program: HANGING })
     for (const pid of pidsOf(gateway).values()) process.kill(pid, 'SIGUSR2')
     for (const each of [1, 2]) await gateway.line(({ event, worker }) => event === 'worker_started' && worker === each)
@@ -318,13 +318,13 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
 
   const AT_REST = [
     [
-      'a machine that stood still kills nobody',
+      'a pause of the whole machine kills no worker',
       {},
       'SIGSTOP',
       (gateway: Started) => [gateway.child.pid ?? 0, ...pidsOf(gateway).values()],
     ],
     [
-      'those that a debugger may hold are left alone',
+      'workers under a debugger are not killed',
       { NODE_OPTIONS: '--inspect=127.0.0.1:0' },
       'SIGUSR2',
       (gateway: Started) => [...pidsOf(gateway).values()],
@@ -343,14 +343,14 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
         [],
       )
       assert.deepEqual(pidsOf(gateway), before)
-      // Those that loop end in no order.
+      // Looping workers exit in no particular order.
       for (const pid of before.values()) process.kill(pid, 'SIGKILL')
     })
 
   const REFUSED = [
     ['a bad setting', { WORKERS: '3', CIRCUIT_TIMEOUT: '30s' }, /^headgate: CIRCUIT_TIMEOUT: .*"30s".*\n$/],
     [
-      'no number of processes',
+      'an invalid worker count',
       { WORKERS: '0' },
       /^headgate: WORKERS: found "0"; allowed: a whole number from 1 to 64\n$/,
     ],
@@ -360,20 +360,20 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       /^headgate: HOST=192\.0\.2\.1 is not an address of this machine.*\n$/,
     ],
     [
-      'a process that may start no others',
+      'a process without permission to start others',
       { WORKERS: '2', NODE_OPTIONS: '--permission --allow-fs-read=*' },
       /^headgate: WORKERS=2: .*--allow-child-process.*WORKERS=1.*\n$/,
     ],
   ] as const
   for (const [name, env, said] of REFUSED)
-    test(`${name} is refused once`, async () => {
+    test(`${name} is rejected once`, async () => {
       const { exited, output } = await run({ env })
       assert.equal(await exited, 1)
       assert.match(output(), said)
     })
 
   for (const reusePort of [false, true])
-    test(`a taken port is refused once${reusePort ? ', also where whoever has it would share it' : ''}`, async () => {
+    test(`a port in use is rejected once${reusePort ? ', even if its owner allows sharing' : ''}`, async () => {
       const other = createServer()
       const [port = 0] = await freePorts(1)
       await new Promise<void>((resolve) => other.listen({ port, host: '127.0.0.1', reusePort }, resolve))
@@ -383,7 +383,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       other.close()
     })
 
-  test('the metrics are those of all, whoever is asked; of one that is late its last', async () => {
+  test('each worker serves the metrics of all; a worker that does not respond counts with its last values', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
     const [one, two] = await connectBoth(gateway)
@@ -401,7 +401,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       assert.match(page, /^headgate_key_active\{.*\} 1$/m)
       assert.ok(value('headgate_connections') >= 2)
       assert.equal(page.match(/^# TYPE headgate_requests_total /gm)?.length, 1)
-      // A gauge is a sum unless its sum says nothing: whoever adds one decides which it is.
+      // A gauge is a sum unless a sum is meaningless; a new gauge must be added to one of the lists.
       const gauges = [...page.matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, name]) => name)
       assert.deepEqual(gauges.sort(), [...GAUGES].sort())
     }
@@ -419,7 +419,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(await gateway.stop(), 0)
   })
 
-  test('log lines are whole and say whose they are, also where the reader is slow', async () => {
+  test('log lines are complete and name their worker, even with a slow reader', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream, { LOG_LEVEL: 'debug' })
     const { stdout } = gateway.child
@@ -430,7 +430,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await Promise.all(
       lines.map(async (line) => {
         for (let asked = 0; asked < COUNT; asked++)
-          // Long model names make long lines; nobody has such a one, so it is routed.
+          // Long model names make long lines; a route accepts them.
           await line.ask('POST', '/v1/chat/completions', { ...QUESTION, model: `m${'x'.repeat(asked * 40)}` })
       }),
     )
@@ -444,7 +444,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.deepEqual([...new Set(requests.map(({ worker }) => worker))].sort(), [1, 2])
   })
 
-  test('a kept answer is everybody’s: shown, continued, and let go of by whoever is asked', async () => {
+  test('a stored response is shared: any worker shows, continues and deletes it', async () => {
     await using upstream = disposable(await wordy(200))
     await using gateway = await gatewayOf(upstream, { DATA_DIR: 'kept' })
     const [one, two] = await connectBoth(gateway)
@@ -479,7 +479,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(await gateway.stop(), 0)
   })
 
-  test('what is limited in all is divided among them', async () => {
+  test('global limits are divided among the workers', async () => {
     await using upstream = disposable(await wordy(60))
     await using gateway = await gatewayOf(upstream, { LIMIT_CONCURRENT: '2' })
     const [one, two] = await connectBoth(gateway)
@@ -496,7 +496,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   })
 })
 
-/** Of the metrics page of several processes. */
+/** Gauges of the metrics page with several workers. */
 const GAUGES = [
   'headgate_info',
   'process_start_time_seconds',

@@ -301,7 +301,7 @@ describe('bombs', { concurrency: 1 }, () => {
     assert.equal((await honest()).status, 200)
     assert.equal(gateway.child.exitCode, null)
     assert.deepEqual(
-      (await gateway.told()).filter(({ event, level }) => event === 'error' || level === 'error'),
+      (await gateway.logged()).filter(({ event, level }) => event === 'error' || level === 'error'),
       [],
     )
     if (process.platform === 'linux') assert.ok(memory() < MOST_MEMORY, `${Math.round(memory() / MB)} MB at most`)

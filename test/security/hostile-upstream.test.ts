@@ -304,7 +304,7 @@ describe('hostile upstream', { concurrency: 1 }, () => {
   test('hostile upstream: every honest question was asked once, and the process is well', async () => {
     assert.equal(upstream.honest(), asked)
     assert.equal(gateway.child.exitCode, null)
-    await gateway.told()
+    await gateway.logged()
     assert.doesNotMatch(gateway.output(), /"event":"error"|evil=/)
     assert.ok(!gateway.output().includes('\u001b'))
   })

@@ -201,11 +201,11 @@ describe('privacy', { concurrency: 1 }, () => {
   })
 
   test('privacy: an unknown key and none of ours are told the same', async () => {
-    const told = async (authorization: string) => {
+    const answerTo = async (authorization: string) => {
       const { status, text } = await post('/v1/chat/completions', '{}', { authorization })
       return [status, text.replace(/req_[a-z]+/, '')]
     }
-    const first = await told(`Bearer ${wrong}`)
+    const first = await answerTo(`Bearer ${wrong}`)
     assert.equal(first[0], 401)
     for (const other of [
       'Bearer x',
@@ -214,7 +214,7 @@ describe('privacy', { concurrency: 1 }, () => {
       `Bearer ${client.toUpperCase()}`,
       `Bearer ${'x'.repeat(5_000)}`,
     ])
-      assert.deepEqual(await told(other), first)
+      assert.deepEqual(await answerTo(other), first)
   })
 
   test('privacy: signals that make other programs talk do not', async () => {
@@ -251,7 +251,7 @@ describe('privacy', { concurrency: 1 }, () => {
     await fetch(`${gateway.url}/v1/models/${encodeURIComponent(evil)}`, {
       headers: { authorization: `Bearer ${client}` },
     })
-    assert.ok((await gateway.told()).every(({ event }) => event !== 'forged'))
+    assert.ok((await gateway.logged()).every(({ event }) => event !== 'forged'))
     const output = gateway.output()
     for (const sign of ['\u001b', '\u202e', '\u2028', '\r']) assert.ok(!output.includes(sign), JSON.stringify(sign))
     for (const line of output.split('\n').filter((one) => one !== '')) {
@@ -262,7 +262,7 @@ describe('privacy', { concurrency: 1 }, () => {
 
   test('privacy: nothing of it is anywhere', async () => {
     assert.ok(callsOf(upstream).length > 60)
-    assert.ok((await gateway.told()).length > 60)
+    assert.ok((await gateway.logged()).length > 60)
     await watch.assertClean(canaries)
   })
 

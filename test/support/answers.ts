@@ -412,21 +412,21 @@ const cohereWhole = (_asked: Asked, said: Said): JsonObject => ({
 })
 
 const cohereStreamed = (_asked: Asked, said: Said): string[] => {
-  const told = (type: string, index: number, message: JsonObject): JsonObject => ({ type, index, delta: { message } })
+  const cohereEvent = (type: string, index: number, message: JsonObject): JsonObject => ({ type, index, delta: { message } })
   const content = { type: 'text', text: '' }
   return [
     { id: 'cohere_test', type: 'message-start', delta: { message: { role: 'assistant', content: [] } } },
     ...(said.text === undefined
       ? []
       : [
-          told('content-start', 0, { content }),
-          ...split(said.text).map((text) => told('content-delta', 0, { content: { text } })),
+          cohereEvent('content-start', 0, { content }),
+          ...split(said.text).map((text) => cohereEvent('content-delta', 0, { content: { text } })),
           { type: 'content-end', index: 0 },
         ]),
     ...(said.tools ?? []).flatMap((tool, index) => [
-      told('tool-call-start', index, { tool_calls: cohereCall({ ...tool, arguments: '' }) }),
+      cohereEvent('tool-call-start', index, { tool_calls: cohereCall({ ...tool, arguments: '' }) }),
       ...split(tool.arguments).map((words) =>
-        told('tool-call-delta', index, { tool_calls: { function: { arguments: words } } }),
+        cohereEvent('tool-call-delta', index, { tool_calls: { function: { arguments: words } } }),
       ),
       { type: 'tool-call-end', index },
     ]),

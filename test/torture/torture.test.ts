@@ -309,8 +309,8 @@ const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
   }
   // A request that ends in an exception has an edge log line of its own.
   const rejected = replies.filter(({ state }) => state === 'rejected').length
-  const told = outcomes()
-  say(told > replies.length || told + rejected < replies.length, `${told} outcomes of ${replies.length} requests`)
+  const count = outcomes()
+  say(count > replies.length || count + rejected < replies.length, `${count} outcomes of ${replies.length} requests`)
   say(world.timers() > 0, `${world.timers()} timers remain`)
   say(gateway.activeCalls.size > 0, `${gateway.activeCalls.size} requests still count as in flight`)
   say(gateway.jobs.size > 0, `${gateway.jobs.size} jobs still count as in flight`)

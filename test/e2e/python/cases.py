@@ -22,10 +22,10 @@ def thrown(run, kind=Exception):
 def tell(name, case, *given):
     try:
         case(*given)
-        told = {"name": name, "ok": True}
+        result = {"name": name, "ok": True}
     except Exception:
-        told = {"name": name, "ok": False, "error": traceback.format_exc()}
-    print(json.dumps(told), flush=True)
+        result = {"name": name, "ok": False, "error": traceback.format_exc()}
+    print(json.dumps(result), flush=True)
 
 
 def done(version):

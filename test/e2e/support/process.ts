@@ -17,7 +17,7 @@ export type Started = {
   /** Parsed log lines so far. A line for the latest answer may still be missing. */
   readonly lines: () => readonly LogLine[]
   /** All log lines of requests answered until now. Sends a request for an unknown path and waits for its log line. */
-  readonly told: () => Promise<readonly LogLine[]>
+  readonly logged: () => Promise<readonly LogLine[]>
   /** Waits at most 30 s for a matching log line; a busy machine needs ten to start a process. */
   readonly line: (wanted: (line: LogLine) => boolean) => Promise<LogLine>
   /** Everything written to stdout and stderr. */
@@ -107,9 +107,9 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
     }
     throw new Error(`no matching log line; the gateway’s output:\n${output()}`)
   }
-  const told = async (url: string): Promise<readonly LogLine[]> => {
-    const id = `told-${randomUUID()}`
-    await (await fetch(`${url}/told`, { headers: { 'x-request-id': id } })).arrayBuffer()
+  const logged = async (url: string): Promise<readonly LogLine[]> => {
+    const id = `flush-${randomUUID()}`
+    await (await fetch(`${url}/flush-log`, { headers: { 'x-request-id': id } })).arrayBuffer()
     await line((each) => each.id === id)
     return lines().filter((each) => each.id !== id)
   }
@@ -129,7 +129,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
       folder,
       child,
       lines,
-      told: () => told(url),
+      logged: () => logged(url),
       line,
       output,
       stop,

@@ -57,14 +57,14 @@ export const testPython = async (
     [join(import.meta.dirname, '..', 'python', script), JSON.stringify(given)],
     { env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1', ...env }, timeout: 120_000 },
   )
-  const told: Line[] = stdout
+  const results: Line[] = stdout
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
-  const last = told.pop()
+  const last = results.pop()
   assert.ok(last && 'done' in last, 'the Python process did not finish')
   const wanted = readFileSync(join(ROOT, requirementsOf(environment)), 'utf8').split('\n')
   assert.ok(wanted.includes(`${about}==${last.version}`), `${about} ${last.version} is not the required version`)
-  for (const one of told) if ('name' in one) await t.test(`python: ${one.name}`, () => assert.ok(one.ok, one.error))
-  assert.equal(told.length, cases)
+  for (const one of results) if ('name' in one) await t.test(`python: ${one.name}`, () => assert.ok(one.ok, one.error))
+  assert.equal(results.length, cases)
 }

@@ -59,7 +59,7 @@ export const witness = (gateway: Started, headers: Readonly<Record<string, strin
       const search = searchFor(canaries)
       for (const page of PAGES) await ask(page)
       await ask('/v1/route', { method: 'POST', body: '{"model":"x","messages":[{"role":"user","content":"x"}]}' })
-      await gateway.told()
+      await gateway.logged()
       const files = filesBelow(gateway.folder).filter(({ path }) => !isConfiguration(path) && !but(path))
       const places = [
         ...heard,

@@ -43,7 +43,8 @@ const judge = (answer: Pick<Answer, 'status' | 'headers' | 'text'>, expected: Ex
   assert.match(error.request_id, /^req_[a-z]+$/)
   assert.equal(headers.get('x-should-retry'), String(expected.retry))
   const wait = headers.get('retry-after')
-  if (expected.after) assert.ok(Number(wait) >= expected.after[0] && Number(wait) <= expected.after[1], `retry-after: ${wait}`)
+  if (expected.after)
+    assert.ok(Number(wait) >= expected.after[0] && Number(wait) <= expected.after[1], `retry-after: ${wait}`)
   else assert.equal(wait, null)
   if (Number(wait) > 60) assert.equal(expected.retry, false)
   if (!expected.retry) {
@@ -69,7 +70,9 @@ const upstreamError =
     refuse(asked, status, { type, message: LOUD, ...(code && { code }) }, headers)
 
 /** What the upstreams of each route do, in order, and the resulting error. */
-const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) => Act)[]; readonly expected: ExpectedError }>> = {
+const ROUTES: Readonly<
+  Record<string, { readonly acts: readonly ((asked: Asked) => Act)[]; readonly expected: ExpectedError }>
+> = {
   // An invalid request, rejected by the upstream and passed through.
   invalid: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'invalid_value')],
@@ -79,7 +82,10 @@ const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) 
     acts: [upstreamError(422, 'invalid_request_error')],
     expected: { ...own, status: 422, code: 'invalid_request' },
   },
-  toolarge: { acts: [upstreamError(413, 'request_too_large')], expected: { ...own, status: 413, code: 'invalid_request' } },
+  toolarge: {
+    acts: [upstreamError(413, 'request_too_large')],
+    expected: { ...own, status: 413, code: 'invalid_request' },
+  },
   toolong: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'context_length_exceeded')],
     expected: { ...own, status: 400, code: 'context_length_exceeded' },
@@ -99,14 +105,28 @@ const ROUTES: Readonly<Record<string, { readonly acts: readonly ((asked: Asked) 
   },
   quotaandlimit: {
     acts: [upstreamError(402, 'billing_error'), upstreamError(429, 'rate_limit_error', { 'retry-after': '20' })],
-    expected: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: true, after: [19, 20], attempts: 2 },
+    expected: {
+      status: 429,
+      type: 'rate_limit_error',
+      code: 'rate_limited',
+      retry: true,
+      after: [19, 20],
+      attempts: 2,
+    },
   },
   limits: {
     acts: [
       upstreamError(429, 'rate_limit_error', { 'retry-after': '50' }),
       upstreamError(429, 'rate_limit_error', { 'retry-after': '20' }),
     ],
-    expected: { status: 429, type: 'rate_limit_error', code: 'rate_limited', retry: true, after: [19, 20], attempts: 2 },
+    expected: {
+      status: 429,
+      type: 'rate_limit_error',
+      code: 'rate_limited',
+      retry: true,
+      after: [19, 20],
+      attempts: 2,
+    },
   },
   longlimits: {
     acts: [

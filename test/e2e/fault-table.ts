@@ -92,7 +92,7 @@ export const FAULTS: readonly Fault[] = [
     'F21',
     'a daily limit',
     [faults('429 with a long retry-after'), faults('OpenRouter’s 402 with a retry-after')],
-    'each vendor’s own words: test/conformance/errors.test.ts',
+    'each vendor’s own messages: test/conformance/errors.test.ts',
   ),
   row('F22', '413 for tokens per minute', [faults('413 for tokens per minute')]),
   row('F23', 'a rejected key', [
@@ -142,7 +142,7 @@ export const FAULTS: readonly Fault[] = [
       ['src/gateway/chat/serve-chat.test.ts', 'handle: a dead key does not make the repeat behind it the first try'],
       ['src/policy/retry/retry-budget.test.ts', 'budget: the floor is three in any second'],
     ],
-    'in a world that stands still: over sockets the windows of ten seconds would be a race',
+    'tested in a still world: over sockets the windows of ten seconds would be a race',
   ),
   row('F44', 'the request timeout', [timers('timeout.request: before the header block')]),
   row('F45', 'a disconnect before content', [around('before the header block'), around('waiting for a retry')]),
@@ -156,7 +156,7 @@ export const FAULTS: readonly Fault[] = [
     'F49',
     'the store is unavailable',
     [around('a full disk'), ['test/e2e/stored-responses.test.ts', 'are off if the folder is not writable']],
-    'there is no Redis or Postgres to be down',
+    'there is no Redis or Postgres',
   ),
 
   // ── After it ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +176,7 @@ export const FAULTS: readonly Fault[] = [
     'S05',
     'a malformed event',
     [streams('a malformed event in plain text'), streams('a malformed event in a tool call')],
-    'an event of the responses format is never left out: its numbers would have a gap',
+    'an event of the responses format is never skipped: its numbers would have a gap',
   ),
   row('S06', '[DONE] without a finish reason', [streams('[DONE] without a finish reason')]),
   row('S07', 'a finish reason without [DONE]', [
@@ -290,7 +290,7 @@ export const FAULTS: readonly Fault[] = [
     '69',
     'a half-closed client',
     [streams('…: a client that half-closes counts as disconnected'), around('a client disconnects')],
-    'it has left: a process that died looks no different',
+    'it counts as disconnected, because a crashed client looks the same',
   ),
   row('70', 'a full disk', [
     around('a full disk'),
@@ -301,7 +301,7 @@ export const FAULTS: readonly Fault[] = [
     '72',
     'the clock jumps',
     [['src/edge/process/world.test.ts', 'world: no timer fires before its time by the same clock']],
-    'no clock of the process can be moved here without root: every wait is on the monotonic clock (core/world.ts), and the simulator moves the other',
+    'the test cannot move the clock without root: every wait uses the monotonic clock (core/world.ts), and the simulator moves the wall clock',
   ),
   row('73', 'SIGTERM at each phase', [
     around('SIGTERM'),

@@ -8,7 +8,7 @@ import { before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { bodyOf, errorOf, piecesOf, refuse, say } from '../support/answers.ts'
 import { type Act, type Asked, refusingUrl, type Upstream } from '../support/upstream.ts'
-import { type BadAddress, badlySecured, blackHole, resettingUrl, type Secure } from './support/failing-sockets.ts'
+import { type BadAddress, badlySecured, blackHole, resettingUrl, type Secure } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
 import {
   type Answer,
@@ -126,10 +126,22 @@ const FAULTS: readonly Fault[] = [
   { name: 'an unknown host name', at: 'nowhere', trailCode: 'dns', ...endpoint, clientError: [502, 'dns'] },
   { name: 'an untrusted certificate', at: 'stranger', trailCode: 'tls', ...endpoint, clientError: [502, 'tls'] },
   { name: 'an expired certificate', at: 'expired', trailCode: 'tls', ...endpoint, clientError: [502, 'tls'] },
-  { name: 'a certificate for another host', at: 'another host', trailCode: 'tls', ...endpoint, clientError: [502, 'tls'] },
+  {
+    name: 'a certificate for another host',
+    at: 'another host',
+    trailCode: 'tls',
+    ...endpoint,
+    clientError: [502, 'tls'],
+  },
   { name: 'TLS 1.1 only', at: 'old', trailCode: 'tls', ...endpoint, clientError: [502, 'tls'] },
   { name: 'plain HTTP instead of TLS', at: 'plain', trailCode: 'tls', ...endpoint, clientError: [502, 'tls'] },
-  { name: 'a TLS handshake that hangs', at: 'silent', trailCode: 'timeout', ...endpoint, clientError: [504, 'timeout'] },
+  {
+    name: 'a TLS handshake that hangs',
+    at: 'silent',
+    trailCode: 'timeout',
+    ...endpoint,
+    clientError: [504, 'timeout'],
+  },
   {
     name: 'a reset after the request',
     act: () => ({ do: 'reset' }),
@@ -146,7 +158,13 @@ const FAULTS: readonly Fault[] = [
     ...endpoint,
     clientError: [502, 'reset'],
   },
-  { name: 'not HTTP', ...raw('220 mail.example ESMTP\r\n'), trailCode: 'not_http', ...endpoint, clientError: [502, 'not_http'] },
+  {
+    name: 'not HTTP',
+    ...raw('220 mail.example ESMTP\r\n'),
+    trailCode: 'not_http',
+    ...endpoint,
+    clientError: [502, 'not_http'],
+  },
   {
     name: 'a header block of 17 KiB',
     ...raw(`HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(17 * 1024)}\r\ncontent-length: 2\r\n\r\n{}`),
@@ -266,7 +284,13 @@ const FAULTS: readonly Fault[] = [
     ...deployment,
     clientError: [502, 'truncated'],
   },
-  { name: 'an empty 200', act: () => ({ do: 'answer' }), trailCode: 'malformed', ...deployment, clientError: [502, 'malformed'] },
+  {
+    name: 'an empty 200',
+    act: () => ({ do: 'answer' }),
+    trailCode: 'malformed',
+    ...deployment,
+    clientError: [502, 'malformed'],
+  },
   {
     name: 'a JSON object without an answer',
     act: () => ({ do: 'answer', body: {} }),
@@ -336,7 +360,15 @@ const FAULTS: readonly Fault[] = [
   { name: '499', ...status(499, 'CANCELLED'), ...timeout },
   { name: '522', ...status(522), ...timeout },
   { name: '524', ...status(524), ...timeout },
-  { name: '409', ...status(409, 'lock'), reach: 'model', counts: 0, retry: true, retriesSole: true, clientError: [409, 'conflict'] },
+  {
+    name: '409',
+    ...status(409, 'lock'),
+    reach: 'model',
+    counts: 0,
+    retry: true,
+    retriesSole: true,
+    clientError: [409, 'conflict'],
+  },
 
   // ── Rate limits, quota, keys ───────────────────────────────────────────────────────────────────────────────────
   { name: '429 with seconds', ...limited({ 'retry-after': '30' }), retry: true, wait: [29, 30], key: ['rate_limited'] },
@@ -435,7 +467,7 @@ const FAULTS: readonly Fault[] = [
   },
   { name: '401', ...status(401, 'authentication_error'), ...auth, reach: 'key', key: ['suspended'] },
   {
-    name: 'Gemini’s 400 for a failing key',
+    name: 'Gemini’s 400 for a bad key',
     kind: 'gemini',
     act: () => ({
       do: 'answer',
@@ -821,7 +853,10 @@ for (const topology of TOPOLOGIES)
                 if (key.status !== 'active') assert.ok(Date.parse(key.until ?? '') > looked - 50)
               }
             if (here > 0 && fault.model) assert.equal(status.models[0]?.status, fault.model)
-            assert.equal(status.last_error !== null, here > 0 && fault.reach !== 'request' && fault.clientError[0] !== 404)
+            assert.equal(
+              status.last_error !== null,
+              here > 0 && fault.reach !== 'request' && fault.clientError[0] !== 404,
+            )
           }
         })
       }

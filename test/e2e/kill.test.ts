@@ -45,7 +45,11 @@ const read = {
   },
 } as const
 
-const ask = async (client: OpenAI, style: keyof typeof read, watch: (received: Received) => void = () => {}): Promise<Received> => {
+const ask = async (
+  client: OpenAI,
+  style: keyof typeof read,
+  watch: (received: Received) => void = () => {},
+): Promise<Received> => {
   const received: Received = { content: '', endedAt: 0, provider: null, finished: false, error: undefined }
   watch(received)
   try {

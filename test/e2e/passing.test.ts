@@ -80,12 +80,12 @@ const ODD_MEMBERS = [
  * The gateway stores this response, so it has a gateway id and the request's settings, and no member is missing. Every
  * other byte is the upstream's.
  */
-const assertPassed = (style: Style, told: string, said: string, id = ''): void => {
-  if (style === 'chat') return assert.equal(told, said, id)
-  if (said.startsWith('{')) return assertKept(told, said, id)
+const assertPassed = (style: Style, received: string, sent: string, id = ''): void => {
+  if (style === 'chat') return assert.equal(received, sent, id)
+  if (sent.startsWith('{')) return assertKept(received, sent, id)
   // A frame that carries the response is rewritten, with the event name first.
-  const named = said.replace(/^(data: .*"response":\{.*)\n(event: .*)$/gm, '$2\n$1')
-  const [ours, theirs] = [told.split('\n'), named.split('\n')]
+  const named = sent.replace(/^(data: .*"response":\{.*)\n(event: .*)$/gm, '$2\n$1')
+  const [ours, theirs] = [received.split('\n'), named.split('\n')]
   assert.equal(ours.length, theirs.length, id)
   for (const [at, line] of theirs.entries()) {
     const mine = ours[at] ?? ''
@@ -107,9 +107,9 @@ const OURS = new Set(['id', 'store', 'background', 'previous_response_id'])
 /** Members that older servers omit. */
 const FILLED = new Set(['text', 'tools', 'reasoning', 'usage', 'completed_at'])
 
-const assertKept = (told: string, said: string, id: string): void => {
-  const kept = membersOf(told)
-  for (const [name, theirs] of membersOf(said)) {
+const assertKept = (received: string, sent: string, id: string): void => {
+  const kept = membersOf(received)
+  for (const [name, theirs] of membersOf(sent)) {
     if (OURS.has(name) || theirs === 'null') continue
     const ours = kept.get(name) ?? ''
     if (FILLED.has(name) && ours !== theirs) assert.notDeepEqual(JSON.parse(ours), JSON.parse(theirs), `${id}: ${name}`)
@@ -249,10 +249,10 @@ const sample = (style: Style, every: number): readonly Recording[] =>
 /** The recorded request with another model; a minimal one where the recording has no complete request. */
 const requestOf = (recording: Recording, style: Style, model: string): JsonObject => {
   const stream = recording.chunks !== null
-  const said = object(recording.request)
-  const whole = said && !recording.trimmed && (style === 'chat' ? said.messages : said.input) !== undefined
+  const recorded = object(recording.request)
+  const whole = recorded && !recording.trimmed && (style === 'chat' ? recorded.messages : recorded.input) !== undefined
   const plain: JsonObject = style === 'chat' ? { messages: [{ role: 'user', content: 'x' }] } : { input: 'x' }
-  const { stream: _, ...rest } = whole ? said : plain
+  const { stream: _, ...rest } = whole ? recorded : plain
   return { ...rest, model, ...(stream && { stream }) }
 }
 
@@ -274,7 +274,7 @@ const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonOb
 }
 
 /** Chat clients get reasoning under both names. */
-const named = (style: Style, told: string): string => (style === 'chat' ? bothNames(told) : told)
+const named = (style: Style, received: string): string => (style === 'chat' ? bothNames(received) : received)
 
 recordingsAreHere()
 

@@ -71,7 +71,7 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
   }
 }
 
-type Outcome = { readonly ending: Ending; readonly heard: Heard; readonly style: Style }
+type Outcome = { readonly ending: Ending; readonly received: Heard; readonly style: Style }
 
 /**
  * Keeps this many streams open and sends this many whole requests per second until stopped; then waits for the last.
@@ -85,19 +85,19 @@ const load = (url: string) => {
   const ask = async (stream: boolean): Promise<void> => {
     const id = `r${number++}`
     const style = names[number % names.length] ?? 'chat'
-    const heard = await listen(url, agent, { id, style, stream, model: 'm' })
-    outcomes[stream ? 'streams' : 'whole'].push({ ending: judge(heard, ['one'], 0), heard, style })
+    const received = await listen(url, agent, { id, style, stream, model: 'm' })
+    outcomes[stream ? 'streams' : 'whole'].push({ ending: judge(received, ['one'], 0), received, style })
   }
   const running = Array.from({ length: STREAMS }, async () => {
     await sleep(Math.random() * 20 * GAP)
     while (!over) await ask(true)
   })
-  const asked: Promise<void>[] = []
-  const timer = setInterval(() => asked.push(ask(false)), 1000 / RATE)
+  const pending: Promise<void>[] = []
+  const timer = setInterval(() => pending.push(ask(false)), 1000 / RATE)
   const stop = async () => {
     clearInterval(timer)
     over = true
-    await Promise.all([...running, ...asked])
+    await Promise.all([...running, ...pending])
     agent.destroy()
   }
   return { outcomes, stop, [Symbol.asyncDispose]: stop }
@@ -151,12 +151,13 @@ test('rolling restart: streams that cannot finish end with an error, each of the
     )
     const cut = streams.filter(({ ending }) => ending === 'interrupted')
     assert.ok(cut.length > 0, 'some were cut off')
-    for (const { heard, style } of cut)
-      if (style !== 'messages') assert.equal(heard.error, 'server_shutdown', heard.text)
+    for (const { received, style } of cut)
+      if (style !== 'messages') assert.equal(received.error, 'server_shutdown', received.text)
     assert.deepEqual(
       streams
         .filter(
-          ({ ending, heard }) => ending !== 'complete' && ending !== 'interrupted' && heard.error !== 'server_shutdown',
+          ({ ending, received }) =>
+            ending !== 'complete' && ending !== 'interrupted' && received.error !== 'server_shutdown',
         )
         .slice(0, 3),
       [],

@@ -348,7 +348,9 @@ describe('timers', { concurrency: 4 }, () => {
       assert.equal(answer.headers.get('x-headgate-provider'), null)
       assert.match(answer.headers.get('x-request-id') ?? '', /^req_/)
       const lines = answer.text.split('\n')
-      const comment = lines.findIndex((line) => /^: headgate provider=slow model=m .*trail=slow#[0-9a-f]+:200$/.test(line))
+      const comment = lines.findIndex((line) =>
+        /^: headgate provider=slow model=m .*trail=slow#[0-9a-f]+:200$/.test(line),
+      )
       assert.ok(comment > 0, answer.text)
       assert.ok(lines.slice(0, comment).every((line) => line === ': ping' || line === ''))
       const before = lines.slice(0, comment).filter((line) => line === ': ping').length

@@ -1,6 +1,6 @@
 /**
- * SEC-22 to 27, 36, 37: bodies that are small to send and dear to read. Each is answered, nobody else waits long for it,
- * and the process stays what it was.
+ * SEC-22 to 27, 36, 37: bodies that are small to send and expensive to process. Each gets a response, other clients do
+ * not wait long, and the process keeps its memory.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ const nested = (open: string, close: string, depth: number): string => `${times(
 const members = (count: number, value: (at: number) => string): string =>
   Array.from({ length: count }, (_, at) => `"k${at}":${value(at)}`).join(',')
 
-/** The members of an otherwise good request, as text. */
+/** Members added to an otherwise valid request, as text. */
 const BOMBS: readonly (readonly [name: string, text: () => string])[] = [
   ['lists 5 000 deep', () => `"x":${nested('[', ']', 5_000)}`],
   ['lists 200 000 deep', () => `"x":${nested('[', ']', 200_000)}`],
@@ -25,15 +25,15 @@ const BOMBS: readonly (readonly [name: string, text: () => string])[] = [
   ['lists 9 000 000 deep', () => `"x":${times('[', 9_000_000)}`],
   ['a million members', () => members(1_000_000, String)],
   ['a million members and a number of twenty digits', () => `"y":12345678901234567890,${members(1_000_000, String)}`],
-  ['a million members in one', () => `"metadata":{${members(1_000_000, () => '"x"')}}`],
+  ['a million members in an object', () => `"metadata":{${members(1_000_000, () => '"x"')}}`],
   ['one member a million times', () => `${times('"k":1,', 1_000_000)}"k":1`],
   ['the model a hundred thousand times', () => `${times('"model":"good/m",', 100_000)}"z":1`],
-  ['a million names that are escaped', () => `${times('"\\u006b\\u006b":1,', 500_000)}"z":1`],
+  ['a million escaped names', () => `${times('"\\u006b\\u006b":1,', 500_000)}"z":1`],
   ['a text of 10 MB', () => `"user":"${times('x', 10 * MB)}"`],
   ['a text of 10 MB of escapes', () => `"user":"${times('\\u0041', 1_700_000)}"`],
   ['a text of 10 MB of backslashes', () => `"user":"${times('\\\\', 5 * MB)}"`],
   ['a number of 10 MB', () => `"seed":${times('9', 10 * MB)}`],
-  ['a number of 10 MB behind a point', () => `"temperature":0.${times('9', 10 * MB)}`],
+  ['a fraction of 10 MB', () => `"temperature":0.${times('9', 10 * MB)}`],
   ['an exponent of 10 MB', () => `"seed":1e${times('9', 10 * MB)}`],
   ['100 000 large numbers', () => `"x":[${times('12345678901234567890,', 100_000)}1]`],
   ['a million small lists', () => `"x":[${times('[],', 1_000_000)}1]`],
@@ -53,7 +53,7 @@ const BOMBS: readonly (readonly [name: string, text: () => string])[] = [
   ['100 000 messages', () => `"messages":[${times('{"role":"user","content":"x"},', 100_000).slice(0, -1)}]`],
   ['n of 128', () => '"n":128'],
   [
-    'a schema that points at itself',
+    'a recursive schema',
     () =>
       '"tools":[{"type":"function","function":{"name":"f","parameters":{"$ref":"#","$defs":{"a":{"$ref":"#/$defs/a"}}}}}]',
   ],
@@ -61,7 +61,7 @@ const BOMBS: readonly (readonly [name: string, text: () => string])[] = [
 
 const MODELS = ['good/m', 'other/m', 'third/m'] as const
 
-/** Places a bomb goes to. */
+/** The endpoints that receive each body. */
 const PATHS = [
   ['/v1/chat/completions', '"messages":[{"role":"user","content":"x"}]'],
   ['/v1/responses', '"input":"x","store":false'],
@@ -71,7 +71,7 @@ const PATHS = [
   ['/v1/route', '"messages":[{"role":"user","content":"x"}]'],
 ] as const
 
-/** ms; the machine that runs this may be ten times as slow as one that serves. */
+/** ms; the test machine may be ten times slower than a server. */
 const LONGEST_WAIT = 5_000
 const MOST_MEMORY = 1_500 * MB
 
@@ -105,7 +105,7 @@ describe('bombs', { concurrency: 1 }, () => {
   const honest = () =>
     post('/v1/chat/completions', '{"model":"good/m","messages":[{"role":"user","content":"honest"}]}')
 
-  /** While something runs, others keep asking; gives back the longest any of them waited (ms). */
+  /** Runs something while other clients send requests; returns the longest wait of any of them (ms). */
   const besides = async (run: () => Promise<unknown>): Promise<number> => {
     let over = false
     let longest = 0
@@ -137,7 +137,7 @@ describe('bombs', { concurrency: 1 }, () => {
     test(`bombs: ${name}`, async (t) => {
       const bomb = text()
       const longest = await besides(async () => {
-        // Every bomb goes to three places; over all of them every place gets some in every format.
+        // Every body goes to three endpoints; over all bodies every endpoint gets some in every format.
         for (let turn = 0; turn < 3; turn++) {
           const [path, rest] = PATHS[turn === 0 ? 0 : (at * 2 + turn) % PATHS.length] ?? PATHS[0]
           const model = MODELS[(at + turn) % MODELS.length] ?? 'good/m'
@@ -149,7 +149,7 @@ describe('bombs', { concurrency: 1 }, () => {
             [200, 400, 404, 413, 422, 502, 503].includes(status),
             `${path} ${model}: ${status} ${text.slice(0, 500)}`,
           )
-          if (status !== 200) assert.ok(text.length < 10_000, 'the refusal repeats none of it')
+          if (status !== 200) assert.ok(text.length < 10_000, 'the error repeats no part of it')
         }
       })
       t.diagnostic(`others waited ${Math.round(longest)} ms at most`)
@@ -201,7 +201,7 @@ describe('bombs', { concurrency: 1 }, () => {
 
   for (const number of ['-1', '1.5', '"100"', 'true', '[]', '{}'])
     for (const model of ['good/m', 'other/m', 'third/m'])
-      test(`bombs: max_tokens ${number} for ${model} is refused here or judged there, and never changed`, async () => {
+      test(`bombs: max_tokens ${number} for ${model} is rejected here or passed on unchanged`, async () => {
         const from = callsOf(upstream).length
         const body = `{"model":"${model}","max_tokens":${number},"messages":[{"role":"user","content":"number"}]}`
         const { status, text } = await post('/v1/chat/completions', body)
@@ -215,11 +215,11 @@ describe('bombs', { concurrency: 1 }, () => {
           )
       })
 
-  // ── Names twice ────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Duplicate names ────────────────────────────────────────────────────────────────────────────────────────────
 
   for (const second of ['"model"', '"mod\\u0065l"', '"\\u006dodel"', '"\\u006D\\u006F\\u0064\\u0065\\u006C"'])
     for (const [path, rest] of PATHS)
-      test(`bombs: the model a second time, as ${second}: ${path}`, async () => {
+      test(`bombs: a second model, as ${second}: ${path}`, async () => {
         const from = callsOf(upstream).length
         const { status, text } = await post(path, `{"model":"good/m",${rest},${second}:"other/m"}`)
         assert.equal(status, 400, text)
@@ -243,7 +243,7 @@ describe('bombs', { concurrency: 1 }, () => {
     '__defineGetter__',
     'watch',
   ]
-  test('bombs: names that every object has are names like any other', async () => {
+  test('bombs: prototype member names are ordinary names', async () => {
     const bad = NAMES.map((name) => `"${name}":{"polluted":"yes","status":200,"model":"good/m"}`).join(',')
     for (const [path, rest] of PATHS) {
       for (const name of NAMES) {
@@ -272,9 +272,9 @@ describe('bombs', { concurrency: 1 }, () => {
       assert.doesNotMatch(await (await fetch(gateway.url + page)).text(), /polluted/)
   })
 
-  // ── Letters ────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Unusual characters ─────────────────────────────────────────────────────────────────────────────────────────
 
-  test('bombs: half a surrogate pair, NUL and line separators anywhere break nothing', async () => {
+  test('bombs: lone surrogates, NUL and line separators are harmless everywhere', async () => {
     for (const odd of [
       '\\ud83d',
       '\\udc00\\ud800',
@@ -297,7 +297,7 @@ describe('bombs', { concurrency: 1 }, () => {
         }
   })
 
-  test('bombs: afterwards it is well', async () => {
+  test('bombs: the gateway is healthy afterwards', async () => {
     assert.equal((await honest()).status, 200)
     assert.equal(gateway.child.exitCode, null)
     assert.deepEqual(

@@ -1,4 +1,7 @@
-/** What cannot happen because no code could do it: read from the source, so that whoever adds such code learns of it here. */
+/**
+ * Properties that hold because no code could violate them, checked in the source. Code that breaks one of them fails
+ * here.
+ */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,27 +21,27 @@ const containing = (wanted: RegExp): readonly string[] =>
 const outside = (found: readonly string[], ...folders: readonly string[]) =>
   found.filter((file) => !folders.some((folder) => file.startsWith(folder)))
 
-test('built: only the way in and the way upstream touch the network', () => {
+test('built: only the server and the upstream client use the network', () => {
   const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
   assert.ok(network.length > 3)
-  // A seat holds its port before the first of several processes listens there.
+  // A worker's supervisor binds the port before the workers listen.
   assert.deepEqual(outside(network, 'edge/http/', 'edge/upstream-http/', 'edge/workers/worker.ts'), [])
-  // These have a network of their own, or sign for one; nothing a client says reaches them.
+  // These have their own network code or sign requests; no client input reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
   assert.deepEqual(containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/), [])
 })
 
-test('built: nothing is started, and no text becomes code', () => {
+test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One thread, of a file of ours: it waits for the disk, and receives the folder's name and no environment.
+  // One worker thread with a file of the project; it waits for the disk and gets the folder's name and no environment.
   assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/'), [])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), ['edge/store/client.ts'])
   assert.match(source.get('edge/store/client.ts') ?? '', /new Worker\(THREAD, \{ workerData, env: \{\}, execArgv: \[\]/)
-  // Itself, as often as it was told to at the start.
+  // Starts copies of itself, as many as configured.
   assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/supervise.ts'])
   assert.match(source.get('edge/workers/supervise.ts') ?? '', /fork\(program, /)
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
-  // What was compiled before, and a package that is loaded when it is first asked for, by its name.
+  // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
     'edge/http/app/web-socket.ts',
     'edge/store/client.ts',
@@ -47,12 +50,12 @@ test('built: nothing is started, and no text becomes code', () => {
   ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
-  // A module's name is never made of what came from outside but the folder of providers, read at start.
+  // No module name is computed from input, except the providers folder, read at start.
   const computed = [...source].filter(([, text]) => /import\((?!\s*'[^']+'\s*\))/.test(text)).map(([file]) => file)
   assert.deepEqual(computed, ['edge/catalogue/provider-files.ts'])
 })
 
-test('built: the parsers are as strict as they come, and certificates are looked at', () => {
+test('built: the parsers are strict, and certificates are verified', () => {
   assert.deepEqual(
     containing(
       /insecureHTTPParser|httpAllowHalfOpen|rejectUnauthorized:\s*false|checkServerIdentity|NODE_TLS_REJECT|uniqueHeaders|joinDuplicateHeaders/,
@@ -63,7 +66,7 @@ test('built: the parsers are as strict as they come, and certificates are looked
   assert.ok(containing(/rejectUnauthorized:\s*true/).length > 0)
 })
 
-test('built: nothing dumps the process: no debugger, no heap snapshot, no report', () => {
+test('built: no debugger, heap snapshot or diagnostic report', () => {
   assert.deepEqual(containing(/writeHeapSnapshot|getHeapSnapshot|process\.report|inspector|util\.debuglog/), [])
   const flags = [...source].flatMap(([file, text]) =>
     [...text.matchAll(/setFlagsFromString\(([^)]*)\)/g)].map(([, flag]) => [file, flag]),
@@ -74,12 +77,12 @@ test('built: nothing dumps the process: no debugger, no heap snapshot, no report
   ])
 })
 
-test('built: credentials are looked up by a digest with a salt that nobody knows', () => {
+test('built: credentials are looked up by a digest with a secret random salt', () => {
   const keys = source.get('edge/http/app/client-keys.ts') ?? ''
   assert.match(keys, /salt = randomBytes\(32\)/)
   assert.match(keys, /hash\('sha256', salt \+ value/)
   assert.match(keys, /known\.get\(salted\(presented\)\)/)
-  // Nobody else holds what a client presents against what is configured.
+  // No other code compares client credentials with configured ones.
   const compared = [...source].filter(([, text]) => /auth\.(?:keys|admin)/.test(text)).map(([file]) => file)
   for (const file of compared)
     assert.doesNotMatch(
@@ -89,7 +92,7 @@ test('built: credentials are looked up by a digest with a salt that nobody knows
     )
 })
 
-test('built: a secret is revealed only where it signs in or is taken out of what comes back', () => {
+test('built: secrets are revealed only for authentication and redaction', () => {
   assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
     'gateway/upstream/outbound-request.ts',
     'gateway/upstream/redact.ts',

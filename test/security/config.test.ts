@@ -1,4 +1,7 @@
-/** SEC-40: a file with keys that everybody may read is said at the start; a broken change leaves what runs. */
+/**
+ * SEC-40: the start warns of files with keys that everybody may read; an invalid change keeps the running
+ * configuration.
+ */
 import assert from 'node:assert/strict'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -26,8 +29,8 @@ const CASES = [
 ] as const
 
 for (const [name, text, mode, warned] of CASES)
-  test(`config: ${name} of mode ${mode.toString(8)} with ${JSON.stringify(text)} is ${warned ? '' : 'not '}warned of`, async (t) => {
-    if (process.platform === 'win32') return t.skip('Windows keeps permissions elsewhere')
+  test(`config: ${name} of mode ${mode.toString(8)} with ${JSON.stringify(text)} is ${warned ? '' : 'not '}reported`, async (t) => {
+    if (process.platform === 'win32') return t.skip('Windows has no file modes')
     const folder = await mkdtemp(join(tmpdir(), 'headgate-config-'))
     try {
       await writeFile(join(folder, name), text)

@@ -1,6 +1,6 @@
 /**
- * SEC-04, 06, 09, 10, 11, 41: nothing a client sends chooses where the gateway connects to. What it opens is written down
- * inside the process itself; what goes up is compared member by member.
+ * SEC-04, 06, 09, 10, 11, 41: no client input chooses where the gateway connects. A recorder inside the process logs
+ * what it opens; upstream requests are compared member by member.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
@@ -63,7 +63,7 @@ describe('destinations', { concurrency: 1 }, () => {
     watch = witness(gateway)
   })
 
-  /** Members of a body by which other gateways let themselves be sent elsewhere. */
+  /** Body members that redirect other gateways. */
   const steering = () => {
     const url = `${trap.url}/v1`
     return {
@@ -153,7 +153,7 @@ describe('destinations', { concurrency: 1 }, () => {
     ['/v1/messages', { model, max_tokens: 9, messages: [{ role: 'user', content }] }],
   ]
 
-  /** Sent on a bare socket: fetch would not send all of these. */
+  /** Sent over a raw socket, because fetch would not send all of these. */
   const post = async (path: string, body: object, headers: Readonly<Record<string, string>>) => {
     const text = JSON.stringify(body)
     const lines = Object.entries({
@@ -164,13 +164,13 @@ describe('destinations', { concurrency: 1 }, () => {
     })
     const head = lines.filter(([, value]) => value !== '').map(([name, value]) => `${name}: ${value}\r\n`)
     const client = await rawClient(gateway.url, `POST ${path} HTTP/1.1\r\n${head.join('')}\r\n${text}`)
-    await until('an answer', () => client.closed() || /\r\n\r\n.*\}/s.test(client.text()), 10_000)
+    await until('a response', () => client.closed() || /\r\n\r\n.*\}/s.test(client.text()), 10_000)
     client.socket.destroy()
     watch.note(path, client.text())
     return client.text()
   }
 
-  /** All a call upstream may carry. */
+  /** The headers that an upstream call may have. */
   const SENT = new Set([
     'host',
     'connection',
@@ -188,12 +188,12 @@ describe('destinations', { concurrency: 1 }, () => {
   ])
 
   for (const name of FORMAT_NAMES)
-    test(`destinations: no member and no header sends it elsewhere: ${name}`, async () => {
+    test(`destinations: no member or header redirects it: ${name}`, async () => {
       const from = callsOf(upstream).length
       for (const [path, body] of bodies(`${name}/m`, 'hello')) {
         const text = await post(path, { ...body, ...steering() }, steeringHeaders())
         assert.match(text, /^HTTP\/1\.1 (?:200|400) /)
-        // Without the members that some formats give a meaning of their own.
+        // Without members that have a meaning in some formats.
         assert.match(await post(path, body, steeringHeaders()), /^HTTP\/1\.1 200 /)
       }
       const calls = callsOf(upstream).slice(from)
@@ -212,7 +212,7 @@ describe('destinations', { concurrency: 1 }, () => {
       }
     })
 
-  /** Addresses that a gateway which fetches images has to keep away from, one way or another. */
+  /** Addresses that a gateway which fetched images would have to block. */
   const addresses = () => [
     `http://127.0.0.1:${trap.port}/a.png`,
     `http://localhost:${trap.port}/a.png`,
@@ -245,7 +245,7 @@ describe('destinations', { concurrency: 1 }, () => {
   ]
 
   for (const name of FORMAT_NAMES)
-    test(`destinations: no URL in a question is ever fetched: ${name}`, async () => {
+    test(`destinations: no URL in a request is fetched: ${name}`, async () => {
       for (const [at, url] of addresses().entries()) {
         const model = `${name}/m`
         const asks: readonly (readonly [string, object])[] = [
@@ -305,7 +305,7 @@ describe('destinations', { concurrency: 1 }, () => {
       }
     })
 
-  test('destinations: nor one in other calls', async () => {
+  test('destinations: no URL in other calls is fetched', async () => {
     const url = `${trap.url}/x`
     const model = 'chat/m'
     await watch.post('/v1/embeddings', { model, input: url, ...steering() })
@@ -338,7 +338,7 @@ describe('destinations', { concurrency: 1 }, () => {
         assert.ok(status < 500 || status === 502, `${path} ${JSON.stringify(model)}: ${status} ${text}`)
       }
     for (const { path, headers } of callsOf(upstream)) {
-      // A model's name stays one step of the path.
+      // A model name stays one path segment.
       assert.match(path, /^\/[a-z]+\//)
       assert.doesNotMatch(path, /\/\.{1,2}(?:\/|$)|key=|#|\r|\n/)
       assert.match(path, /^\/(?:bedrock\/model|gemini\/v1beta\/models|(?!bedrock|gemini)[a-z]+)\//)
@@ -346,7 +346,7 @@ describe('destinations', { concurrency: 1 }, () => {
     }
   })
 
-  test('destinations: an upstream’s redirect is not followed, to wherever it points', async () => {
+  test('destinations: upstream redirects are never followed', async () => {
     for (const status of [301, 302, 303, 307, 308]) {
       upstream.play((asked) => ({
         do: 'answer',
@@ -365,7 +365,7 @@ describe('destinations', { concurrency: 1 }, () => {
     }
   })
 
-  test('destinations: all it has connected to is the configured origin, and it started nothing', async () => {
+  test('destinations: it connected only to the configured origin, and started no process', async () => {
     assert.ok(callsOf(upstream).length > 50)
     const found = deeds()
     const connected = new Set(found.filter(({ what }) => what === 'connect').map(({ to }) => to))
@@ -379,8 +379,8 @@ describe('destinations', { concurrency: 1 }, () => {
     await watch.assertClean(canaries)
   })
 
-  test('destinations: the recorder would have seen it', async () => {
-    // Held against the thing itself: a gateway sent elsewhere by its configuration is seen to go there.
+  test('destinations: the recorder detects other connections', async () => {
+    // A control: a gateway configured with another upstream is recorded.
     const file = join(folder, 'control')
     const other = await on.gateway(
       { providers: { elsewhere: { baseUrl: `http://localhost:${trap.port}/v1`, keys: [`sk-${chance()}`] } } },
@@ -402,9 +402,9 @@ for (const [name, baseUrl] of [
   ['a password', 'http://user:canary-password@127.0.0.1:9/v1'],
   ['a name', 'http://canary-password@127.0.0.1:9/v1'],
   ['a key in the query', 'http://127.0.0.1:9/v1?key=canary-password'],
-  ['a key behind the hash', 'http://127.0.0.1:9/v1#canary-password'],
+  ['a key in the fragment', 'http://127.0.0.1:9/v1#canary-password'],
 ] as const)
-  test(`destinations: an address with ${name} in it is refused, and not repeated`, async () => {
+  test(`destinations: an address with ${name} in it is rejected, and not repeated`, async () => {
     const { run } = await import('../e2e/support/process.ts')
     const { exited, output } = await run({ env: { MY_LLM_API_KEY: 'sk-0123456789abcdef', MY_LLM_BASE_URL: baseUrl } })
     assert.equal(await exited, 1)

@@ -1,6 +1,6 @@
 /**
- * SEC-02: an upstream that says our key back to us, in every format, in every place of an error, in every form and cut
- * anywhere. Nothing of it beyond its ends comes out again.
+ * SEC-02: an upstream that echoes the gateway's key, in every format, in every place of an error, in every encoding and
+ * split anywhere. No output contains more of the key than its ends.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -16,7 +16,7 @@ import { type Witness, witness } from './support/witness.ts'
 
 const FORMS = Object.keys(KEY_FORMS) as readonly (keyof typeof KEY_FORMS)[]
 
-/** How a key may be quoted. */
+/** Ways to quote a key. */
 const QUOTES: { readonly [name: string]: (key: string) => string } = {
   plain: (key) => `The key ${key} is not known.`,
   bearer: (key) => `authorization: Bearer ${key}`,
@@ -28,11 +28,11 @@ const QUOTES: { readonly [name: string]: (key: string) => string } = {
   url: (key) => `GET /v1?key=${encodeURIComponent(key)}&x=1`,
   hex: (key) => `token 0x${Buffer.from(key).toString('hex')}`,
   json: (key) => JSON.stringify({ error: JSON.stringify({ headers: { Authorization: `Bearer ${key}` } }) }),
-  'its beginning': (key) => `The key ${key.slice(0, 20)}... is not known.`,
-  'its end': (key) => `The key ...${key.slice(-16)} is not known.`,
-  'its middle': (key) => `Between ${key.slice(6, 20)} and`,
-  'where a message is cut': (key) => `${'x '.repeat(1_990)} ${key}`,
-  'where a log field is cut': (key) => `${'x '.repeat(1_010)} ${key}`,
+  'a prefix': (key) => `The key ${key.slice(0, 20)}... is not known.`,
+  'a suffix': (key) => `The key ...${key.slice(-16)} is not known.`,
+  'a middle part': (key) => `Between ${key.slice(6, 20)} and`,
+  'where a message is truncated': (key) => `${'x '.repeat(1_990)} ${key}`,
+  'where a log field is truncated': (key) => `${'x '.repeat(1_010)} ${key}`,
   'on several lines': (key) => `\r\nauthorization: ${key}\r\n\u001b[31m${key}\n`,
 }
 
@@ -43,7 +43,7 @@ const inMessage = (asked: Asked, message: string): object =>
       ? { error: message }
       : errorOf(asked, { type: 'invalid_request_error', message, code: 'invalid_value' })
 
-/** The places beside the message. */
+/** Places other than the error message. */
 const PLACES: { readonly [name: string]: (asked: Asked, key: string) => Act } = {
   'every member': (asked, key) => ({
     do: 'answer',
@@ -81,7 +81,7 @@ const PLACES: { readonly [name: string]: (asked: Asked, key: string) => Act } = 
     headers: { 'content-type': 'text/html' },
     body: `<html><h1>Bad Gateway</h1><pre>authorization: Bearer ${key}</pre>`,
   }),
-  'a page for an answer': (_asked, key) => ({
+  'an HTML page for an answer': (_asked, key) => ({
     do: 'answer',
     headers: { 'content-type': 'text/html' },
     body: `<html>${key}`,
@@ -94,17 +94,17 @@ const PLACES: { readonly [name: string]: (asked: Asked, key: string) => Act } = 
   }),
   'a JSON text': (_asked, key) => ({ do: 'answer', status: 400, body: JSON.stringify(`no ${key}`) }),
   'an error inside an answer': (asked, key) => ({ do: 'answer', body: inMessage(asked, `no ${key}`) }),
-  'half an answer': (_asked, key) => ({ do: 'answer', body: `{"error":{"message":"no ${key}` }),
+  'a truncated answer': (_asked, key) => ({ do: 'answer', body: `{"error":{"message":"no ${key}` }),
   'a reason phrase': (_asked, key) => ({
     do: 'raw',
     bytes: `HTTP/1.1 400 ${key}\r\ncontent-length: 0\r\n\r\n`,
     ending: 'close',
   }),
-  'something that is no HTTP': (_asked, key) => ({ do: 'raw', bytes: `${key} ${key}\r\n\r\n`, ending: 'close' }),
+  'bytes that are not HTTP': (_asked, key) => ({ do: 'raw', bytes: `${key} ${key}\r\n\r\n`, ending: 'close' }),
   'an encoding': (_asked, key) => ({ do: 'answer', headers: { 'content-encoding': key }, body: '{}' }),
 }
 
-/** An error in a stream, in the format's own way. */
+/** An error event of the format. */
 const errorPiece = (asked: Asked, message: string): (string | Uint8Array)[] => {
   if (isConverse(asked)) return [exception('validationException', { message })]
   const body = inMessage(asked, message)
@@ -117,13 +117,13 @@ const errorPiece = (asked: Asked, message: string): (string | Uint8Array)[] => {
   return [`event: error\ndata: ${JSON.stringify(body)}\n\n`]
 }
 
-/** Where in a stream the error stands, and how it is sliced. */
+/** The position of the error in a stream, and the write size. */
 const STREAMS = [
   ['first', 0, undefined],
   ['first, byte by byte', 0, 1],
   ['after content', 5, undefined],
   ['after content, byte by byte', 5, 1],
-  ['after content, in sevens', 5, 7],
+  ['after content, 7 bytes at a time', 5, 7],
 ] as const
 
 const inStream = (asked: Asked, key: string, before: number, slice: number | undefined): Act => {
@@ -137,13 +137,13 @@ const inStream = (asked: Asked, key: string, before: number, slice: number | und
   return { do: 'stream', pieces, ...lines, ...delivery }
 }
 
-/** Statuses after which a key or an address is left alone for a while: each has a place of its own. */
+/** Statuses that cause a cooldown or open a circuit: each has a provider of its own. */
 const ENDING = [307, 401, 402, 403, 429, 503] as const
 
-/** An upstream's path begins with whose it is, so that each is asked with its own key alone. */
+/** The first path segment names the provider, so that each has its own key. */
 const nameIn = ({ path }: Asked): string => path.split('/')[1] ?? ''
 
-describe('echo: a key that is said back', { concurrency: 4 }, () => {
+describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
   const on = stage()
   const canaries: Canary[] = []
   const instances = FORMAT_NAMES.flatMap((format) => FORMS.map((form) => ({ format, form, name: `${format}-${form}` })))
@@ -214,7 +214,7 @@ describe('echo: a key that is said back', { concurrency: 4 }, () => {
       ]
       const styles = Object.keys(CLIENTS) as (keyof typeof CLIENTS)[]
       let sent = 0
-      // Each question in one style, and all of them in turn.
+      // Each request in one style, alternating.
       for (const [at, { model, streams }] of models.entries())
         for (const stream of streams)
           for (const style of model.startsWith('stream') ? styles : [styles[at % styles.length] ?? 'chat']) {
@@ -227,10 +227,10 @@ describe('echo: a key that is said back', { concurrency: 4 }, () => {
         assert.ok(status >= 400, String(end))
       }
       const reached = callsOf(upstream).filter((one) => nameIn(one) === name).length - asked
-      assert.ok(reached >= sent, `${format}: only ${reached} of ${sent} questions reached the upstream`)
+      assert.ok(reached >= sent, `${format}: only ${reached} of ${sent} requests reached the upstream`)
     })
 
-  test('echo: nothing of any key is anywhere', async () => {
+  test('echo: no output contains a part of any key', async () => {
     assert.ok(canaries.length === instances.length * (1 + ENDING.length))
     for (const { key } of callsOf(upstream)) assert.ok(canaries.some(({ value }) => value === key))
     await watch.assertClean(canaries)

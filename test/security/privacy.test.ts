@@ -1,6 +1,6 @@
 /**
- * SEC-03, 05, 29, 32, 39: prompts, answers, tool arguments, files and keys of clients appear where they were sent and
- * nowhere else: not in the log at its most talkative, on no page, in no header, in no error and in no file.
+ * SEC-03, 05, 29, 32, 39: prompts, answers, tool arguments, files and client keys appear only where they were sent: not
+ * in the most verbose log, on a page, in a header, an error or a file.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -152,21 +152,21 @@ describe('privacy', { concurrency: 1 }, () => {
     }))
 
   for (const name of ['same', 'other'])
-    test(`privacy: whatever becomes of a question to ${name}`, async () => {
+    test(`privacy: a request to ${name}, whatever its outcome`, async () => {
       let good = 0
       for (const model of ['fine', 'tools', 'down', 'breaks', 'garbage', 'not-sse'])
         for (const stream of [false, true])
           for (const [path, body] of bodies(`${name}/${model}`, stream)) {
             const { status, head, text } = await post(path, body)
             if (status === 200) good++
-            watch.note(`the head of ${path} ${model}`, head)
-            // An answer holds what was answered; an error of ours holds nothing of it.
+            watch.note(`the headers of ${path} ${model}`, head)
+            // A successful response contains the answer; an error must not contain any of it.
             if (status !== 200) watch.note(`${path} ${model} ${status}`, text)
           }
       assert.ok(good > 10, String(good))
     })
 
-  test('privacy: what is refused at the door or in the decoder is not repeated', async () => {
+  test('privacy: rejections by authentication or the decoder do not quote the request', async () => {
     const { prompt } = asked
     for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/v1/route'])
       for (const body of [
@@ -179,7 +179,7 @@ describe('privacy', { concurrency: 1 }, () => {
         `{"model":"same/fine","model":"${prompt}"}`,
       ]) {
         const { status, head, text } = await post(path, body)
-        if (status >= 400) watch.note(`${path} refused`, head + text)
+        if (status >= 400) watch.note(`${path} rejected`, head + text)
       }
     for (const more of [
       { authorization: `Bearer ${wrong}` },
@@ -196,11 +196,11 @@ describe('privacy', { concurrency: 1 }, () => {
         more as Record<string, string>,
       )
       assert.ok(status >= 400)
-      watch.note('refused at the door', head + text)
+      watch.note('rejected by authentication', head + text)
     }
   })
 
-  test('privacy: an unknown key and none of ours are told the same', async () => {
+  test('privacy: every invalid key gets the same error', async () => {
     const answerTo = async (authorization: string) => {
       const { status, text } = await post('/v1/chat/completions', '{}', { authorization })
       return [status, text.replace(/req_[a-z]+/, '')]
@@ -217,7 +217,7 @@ describe('privacy', { concurrency: 1 }, () => {
       assert.deepEqual(await answerTo(other), first)
   })
 
-  test('privacy: signals that make other programs talk do not', async () => {
+  test('privacy: signals cause no diagnostic output', async () => {
     for (const signal of ['SIGUSR2', 'SIGHUP', 'SIGQUIT'] as const) {
       if (signal === 'SIGQUIT') continue
       if (signal === 'SIGUSR2') continue
@@ -243,7 +243,7 @@ describe('privacy', { concurrency: 1 }, () => {
       assert.ok([400, 404].includes((await watch.ask(path)).status), path)
   })
 
-  test('privacy: what would break a log line or a terminal is written as letters', async () => {
+  test('privacy: control characters are escaped in the log', async () => {
     const evil = `a\r\n{"event":"forged","level":"error"}\u001b[2J\u202e\u2028`
     for (const model of [evil, `same/${evil}`])
       await post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'x' }] })
@@ -260,19 +260,19 @@ describe('privacy', { concurrency: 1 }, () => {
     }
   })
 
-  test('privacy: nothing of it is anywhere', async () => {
+  test('privacy: no output contains a secret', async () => {
     assert.ok(callsOf(upstream).length > 60)
     assert.ok((await gateway.logged()).length > 60)
     await watch.assertClean(canaries)
   })
 
-  test('privacy: a stored answer is kept in its own file, and no key is', async () => {
+  test('privacy: the database contains the stored answer, and no key', async () => {
     const { status, text } = await post('/v1/responses', { model: 'same/fine', input: asked.prompt })
     assert.equal(status, 200, text)
     const words = canaries.filter(({ isKey }) => !isKey)
     const keys = canaries.filter(({ isKey }) => isKey)
     await watch.assertClean(words, (path) => path.includes('.headgate'))
     await watch.assertClean(keys)
-    assert.notDeepEqual(searchFor(words)(text), [], 'the search finds what is there')
+    assert.notDeepEqual(searchFor(words)(text), [], 'the search finds existing text')
   })
 })

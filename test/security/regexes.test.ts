@@ -1,6 +1,6 @@
 /**
- * SEC-28: every regular expression in the source, found by reading it, takes time in proportion to what it is given. Each
- * is run over long texts that make backtracking dear; one whose time grows with the square of the length fails.
+ * SEC-28: every regular expression in the source runs in linear time. Each runs over long texts that provoke
+ * backtracking; one with quadratic growth fails.
  */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -11,12 +11,12 @@ const src = join(import.meta.dirname, '..', '..', 'src')
 
 type Found = { readonly where: string; readonly source: string; readonly flags: string }
 
-/** A literal begins where no value can have ended, and is on one line. */
+/** A regular expression literal starts where no value can end, and is on one line. */
 const LITERAL =
   /(?:^|[=(,:;!&|?{}[\n]|=>|return|case)\s*\/((?:[^/\\[\n*]|\\.|\[(?:[^\]\\\n]|\\.)*\])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])*)\/([dgimsuvy]*)/g
 
 const found: readonly Found[] = globSync('**/*.ts', { cwd: src })
-  // What those read was written by the operator, who need not attack.
+  // Their input comes from the operator, who is trusted.
   .filter((file) => !file.endsWith('.test.ts') && !/^(?:providers|edge\/(?:config|catalogue|identity))\//.test(file))
   .flatMap((file) => {
     const text = readFileSync(join(src, file), 'utf8')
@@ -27,13 +27,13 @@ const found: readonly Found[] = globSync('**/*.ts', { cwd: src })
         new RegExp(source, flags)
         return [{ where: `${file}: /${source}/${flags}`, source, flags }]
       } catch {
-        // A division, or a piece of text that looks like one: no expression.
+        // A division, or text that resembles an expression.
         return []
       }
     })
   })
 
-/** Characters and words an expression itself mentions are what it stumbles over. */
+/** The characters and words an expression contains are the likely triggers. */
 const seedsOf = (source: string): readonly string[] => {
   const words = source.match(/[a-z]{2,}/gi) ?? []
   const signs = [...source.replaceAll(/\\[a-zA-Z]/g, '')].filter((char) => /[^\w()[\]{}|?*+^$\\]/.test(char))
@@ -51,10 +51,10 @@ const seedsOf = (source: string): readonly string[] => {
 
 const SHORT = 2_000
 const GROWTH = 8
-/** ms below which a growth says nothing on a machine that does other things. */
+/** ms. Below it growth is not significant on a busy machine. */
 const NOTHING = 40
 
-/** The least of several runs (ms): whatever else the machine does makes a run longer, never shorter. */
+/** The minimum of several runs (ms): load makes a run longer, never shorter. */
 const time = (regex: RegExp, text: string, runs: number): number => {
   let least = Number.POSITIVE_INFINITY
   for (let run = 0; run < runs; run++) {
@@ -68,7 +68,7 @@ const time = (regex: RegExp, text: string, runs: number): number => {
   return least
 }
 
-test('regexes: the source is read as it should be', () => {
+test('regexes: the literals are found', () => {
   assert.ok(found.length > 100, `${found.length} found`)
   for (const file of [
     'policy/access.ts',
@@ -89,7 +89,7 @@ const grows = (source: string, flags: string): string | null => {
       const make = (length: number) => seed.repeat(Math.ceil(length / seed.length)) + end
       const long = time(regex, make(SHORT * GROWTH), 1)
       if (long < NOTHING) continue
-      // Linear is eight times as long, a square sixty-four; in between lies what a busy machine makes of either.
+      // Linear growth is eightfold, quadratic sixty-four-fold; the limit allows for the noise of a busy machine.
       const short = Math.max(0.05, time(regex, make(SHORT), 3))
       const again = time(regex, make(SHORT * GROWTH), 3)
       if (again > NOTHING && again / short > GROWTH * 3)
@@ -98,16 +98,16 @@ const grows = (source: string, flags: string): string | null => {
   return null
 }
 
-test('regexes: one that is not linear is noticed', () => {
+test('regexes: quadratic growth is detected', () => {
   assert.match(grows('a+$', '') ?? '', /times as much/)
 })
 
 /**
- * Not linear for some text, and why none of that length reaches it.
+ * Expressions that are not linear for some text, with the limit that bounds their input.
  */
 const BOUNDED: { readonly [literal: string]: string } = {}
 
-test('regexes: every one is linear', () => {
+test('regexes: every expression is linear', () => {
   const slow = found.flatMap(({ where, source, flags }) => {
     if (BOUNDED[where] !== undefined) return []
     const problem = grows(source, flags)
@@ -116,7 +116,7 @@ test('regexes: every one is linear', () => {
   assert.deepEqual(slow, [])
 })
 
-test('regexes: what is said to be bounded is still there', () => {
+test('regexes: every expression listed as bounded exists', () => {
   for (const where of Object.keys(BOUNDED))
     assert.ok(
       found.some((one) => one.where === where),

@@ -1,12 +1,12 @@
 /**
- * Every attack of the checklist: the test files that make it, or why there is nothing to attack yet. Held to the files by
- * `rows.test.ts`.
+ * Every attack of the security checklist, with its test files or the reason why there is none. `rows.test.ts` checks
+ * the files.
  */
 export type Row = {
   readonly id: string
   readonly attack: string
   readonly tests?: readonly string[]
-  /** Why there is no test, or what of it none covers. */
+  /** Why there is no test, or what the tests do not cover. */
   readonly not?: string
 }
 
@@ -22,7 +22,7 @@ export const ROWS: readonly Row[] = [
   },
   {
     id: 'SEC-02',
-    attack: 'an upstream quotes our key',
+    attack: 'an upstream echoes the gateway’s key',
     tests: [
       ...here('echo'),
       'src/gateway/upstream/redact.test.ts',
@@ -33,21 +33,21 @@ export const ROWS: readonly Row[] = [
   { id: 'SEC-03', attack: 'exceptions, DEBUG=*, inspect, debug routes', tests: here('privacy', 'built') },
   { id: 'SEC-04', attack: 'keys in URLs', tests: here('destinations', 'echo') },
   { id: 'SEC-05', attack: 'keys on pages', tests: here('echo', 'privacy') },
-  { id: 'SEC-06', attack: 'client headers go upstream', tests: here('destinations') },
+  { id: 'SEC-06', attack: 'client headers are sent upstream', tests: here('destinations') },
   {
     id: 'SEC-07',
-    attack: 'targets and Hosts read in two ways',
+    attack: 'ambiguous request targets and Hosts',
     tests: ['src/edge/http/app/server.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
   },
   { id: 'SEC-08', attack: 'client keys on admin routes', not: NO_PAGES },
-  { id: 'SEC-09', attack: 'headers that look like control', tests: here('destinations') },
+  { id: 'SEC-09', attack: 'headers that resemble control headers', tests: here('destinations') },
   { id: 'SEC-10', attack: 'members that name a destination', tests: here('destinations') },
   { id: 'SEC-11', attack: 'URLs of images and files', tests: here('destinations', 'built') },
   {
     id: 'SEC-12',
     attack: 'a base URL set over HTTP',
     tests: here('destinations'),
-    not: `${NO_PAGES}; the file and the environment alone set one`,
+    not: `${NO_PAGES}; only the configuration file and the environment set one`,
   },
   { id: 'SEC-13', attack: 'request smuggling', tests: [...here('smuggling'), 'src/edge/http/app/server.test.ts'] },
   {
@@ -76,43 +76,47 @@ export const ROWS: readonly Row[] = [
     id: 'SEC-19',
     attack: 'timing of key checks',
     tests: here('built', 'privacy'),
-    not: 'the code is held to digests in constant time; time itself is too noisy to assert, and failed guesses are not limited by address',
+    not: 'the code must compare digests in constant time; times are too noisy to assert, and failed attempts are not limited by address',
   },
   {
     id: 'SEC-20',
     attack: 'another tenant’s cached answer',
     tests: ['test/e2e/coalescing.test.ts', 'test/e2e/idempotency.test.ts', 'test/e2e/stored-responses.test.ts'],
-    not: 'there is no response cache; what is shared or stored is kept apart by client',
+    not: 'there is no response cache; shared and stored answers are separate for each client',
   },
   { id: 'SEC-21', attack: 'a poisoned cache', not: 'there is no response cache' },
-  { id: 'SEC-22', attack: 'names every object has', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },
-  { id: 'SEC-23', attack: 'bodies dear to read', tests: [...here('bombs'), 'src/edge/http/app/json-limits.test.ts'] },
+  { id: 'SEC-22', attack: 'prototype member names', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },
+  {
+    id: 'SEC-23',
+    attack: 'bodies that are expensive to parse',
+    tests: [...here('bombs'), 'src/edge/http/app/json-limits.test.ts'],
+  },
   {
     id: 'SEC-24',
-    attack: 'numbers nobody can mean',
+    attack: 'absurd numbers',
     tests: here('bombs'),
-    not: 'there are no budgets; a number an upstream can judge is its to judge',
+    not: 'there are no budgets; a number that an upstream can check is passed on',
   },
   { id: 'SEC-25', attack: 'large integers', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },
-  { id: 'SEC-26', attack: 'the model twice', tests: here('bombs') },
+  { id: 'SEC-26', attack: 'a duplicate model', tests: here('bombs') },
   {
     id: 'SEC-27',
-    attack: 'letters that break readers',
+    attack: 'characters that break parsers',
     tests: [...here('bombs', 'destinations'), 'test/e2e/bad-input.test.ts', 'src/core/path-step.test.ts'],
   },
   {
     id: 'SEC-28',
     attack: 'regular expressions',
     tests: here('regexes'),
-    not: 'those over the operator’s own configuration are left out',
+    not: 'those for the operator’s own configuration are not checked',
   },
   { id: 'SEC-29', attack: 'forged log lines', tests: [...here('privacy'), 'src/edge/observe/log.test.ts'] },
-  { id: 'SEC-30', attack: 'Redis injection', not: 'nothing speaks to Redis' },
+  { id: 'SEC-30', attack: 'Redis injection', not: 'Redis is not used' },
   {
     id: 'SEC-31',
     attack: 'SQL injection',
     tests: ['src/edge/store/database.test.ts'],
-    not: 'only the store of responses has SQL, with parameters',
+    not: 'only the response store uses SQL, with parameters',
   },
   { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },
   { id: 'SEC-33', attack: 'the cache of key checks', not: NO_KEYS },
@@ -123,10 +127,10 @@ export const ROWS: readonly Row[] = [
     id: 'SEC-37',
     attack: 'unbounded consumption',
     tests: here('bombs'),
-    not: 'what a request may cost has no limit for each key yet',
+    not: 'there is no cost limit for each key yet',
   },
   { id: 'SEC-38', attack: 'a race for a budget', not: 'there are no budgets' },
-  { id: 'SEC-39', attack: 'errors that tell keys apart', tests: here('privacy') },
+  { id: 'SEC-39', attack: 'errors that distinguish keys', tests: here('privacy') },
   {
     id: 'SEC-40',
     attack: 'the configuration’s file',
@@ -139,13 +143,13 @@ export const ROWS: readonly Row[] = [
     id: 'SEC-52',
     attack: 'known vulnerabilities, signatures',
     tests: ['scripts/audit.test.ts'],
-    not: 'no least age of a release: versions are exact, and changed by hand',
+    not: 'releases need no minimum age: versions are exact and changed manually',
   },
   {
     id: 'SEC-53',
     attack: 'publishing',
     tests: here('supply'),
-    not: 'nothing is published yet; the list of files is held',
+    not: 'nothing is published yet; the list of files is checked',
   },
   { id: 'SEC-54', attack: 'the CI run', tests: here('supply') },
 ]

@@ -1,7 +1,7 @@
 /**
- * SEC-13: requests that two readers would cut apart in different places, sent to the gateway itself and through proxies
- * that share their connections to it among clients. Whoever asks gets the answer to their own question, nobody gets
- * another's, and the upstream sees exactly the questions that were answered.
+ * SEC-13: requests that two parsers may split differently, sent directly and through proxies that share pooled
+ * connections among clients. Each client gets the answer to its own request, none gets another's, and the upstream
+ * receives exactly the answered requests.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -16,7 +16,7 @@ const body = (text: string) => JSON.stringify({ model: 'good/m', messages: [{ ro
 const HIDDEN = 'smuggled-in'
 const OPEN = 'sent-openly'
 const JSON_TYPE = { 'content-type': 'application/json' }
-/** A whole request that nobody may see as one. */
+/** A complete request that no parser may see as one. */
 const hidden = rawRequest(PATH, body(HIDDEN), JSON_TYPE)
 const open = body(OPEN)
 
@@ -26,7 +26,7 @@ const size = (text: string) => Buffer.byteLength(text)
 const hex = (text: string) => size(text).toString(16)
 const chunk = (text: string, extension = '') => `${hex(text)}${extension}\r\n${text}\r\n`
 const chunked = `${chunk(open)}0\r\n\r\n`
-/** For one who reads chunks the body ends at once, for one who counts bytes it has the hidden request in it. */
+/** For a parser of chunks the body ends at once; for one that counts bytes it contains the hidden request. */
 const early = `0\r\n\r\n${hidden}`
 
 const OBFUSCATED = [
@@ -86,7 +86,7 @@ const ATTACKS: readonly (readonly [string, string])[] = [
   ['a length with a NUL', head(`Content-Length: ${size(open)}\0`) + open + hidden],
   ['a space before the colon', head(`Content-Length : ${size(open)}`) + open + hidden],
   ['a length on a folded line', head(`X: y\r\n Content-Length: ${size(open)}`) + open + hidden],
-  ['a length behind a lone line feed', head(`X: y\nContent-Length: ${size(open)}`) + open + hidden],
+  ['a length after a lone line feed', head(`X: y\nContent-Length: ${size(open)}`) + open + hidden],
   ['no length', head('X: y') + open + hidden],
   ['lone line feeds', (head(`Content-Length: ${size(open)}`) + open + hidden).replaceAll('\r\n', '\n')],
   [
@@ -96,7 +96,7 @@ const ATTACKS: readonly (readonly [string, string])[] = [
   ['a chunk size with 0x', `${head('Transfer-Encoding: chunked')}0x${chunked}${hidden}`],
   ['a chunk size with a sign', `${head('Transfer-Encoding: chunked')}+${chunked}${hidden}`],
   ['a negative chunk size', `${head('Transfer-Encoding: chunked')}-1\r\n${chunked}${hidden}`],
-  ['a chunk size behind a space', `${head('Transfer-Encoding: chunked')} ${chunked}${hidden}`],
+  ['a chunk size after a space', `${head('Transfer-Encoding: chunked')} ${chunked}${hidden}`],
   [
     'a chunk longer than its size',
     `${head('Transfer-Encoding: chunked')}${hex(open)}\r\n${open}${hidden}\r\n0\r\n\r\n`,
@@ -119,8 +119,8 @@ const ATTACKS: readonly (readonly [string, string])[] = [
   ['a GET with a body', head(`Content-Length: ${size(hidden)}`, 'GET /health HTTP/1.1') + hidden],
   ['a HEAD with a body', head(`Content-Length: ${size(hidden)}`, 'HEAD /health HTTP/1.1') + hidden],
   ['a GET whose body is a request, of no length', `${head('X: y', 'GET /health HTTP/1.1').trimEnd()}\r\nX: ${hidden}`],
-  ['an expectation never met', head(`Expect: 100-continue\r\nContent-Length: ${size(hidden)}`) + hidden],
-  ['an expectation nobody knows', head(`Expect: x\r\nContent-Length: ${size(hidden)}`) + hidden],
+  ['an unmet expectation', head(`Expect: 100-continue\r\nContent-Length: ${size(hidden)}`) + hidden],
+  ['an unknown expectation', head(`Expect: x\r\nContent-Length: ${size(hidden)}`) + hidden],
   [
     'an offer of h2c',
     head(
@@ -128,20 +128,20 @@ const ATTACKS: readonly (readonly [string, string])[] = [
     ) + hidden,
   ],
   [
-    'an offer of a WebSocket of no known version',
+    'a WebSocket upgrade with an unknown version',
     head(
       'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 777\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
       'GET /v1/responses HTTP/1.1',
     ) + hidden,
   ],
   ['HTTP/0.9', `GET /health\r\n\r\n${hidden}`],
-  ['HTTP/2 without asking', `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${hidden}`],
+  ['HTTP/2 without negotiation', `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${hidden}`],
   ['HTTP/1.10', head(`Content-Length: ${size(open)}`, `POST ${PATH} HTTP/1.10`) + open + hidden],
   ['two Hosts', head(`Host: admin\r\nContent-Length: ${size(open)}`) + open],
   ['an absolute target', head(`Content-Length: ${size(open)}`, `POST http://admin${PATH} HTTP/1.1`) + open],
   ['a target with a request in it', head('X: y', `GET /health?x=\r\n${hidden}\r\n HTTP/1.1`)],
   ['a header name with a request in it', head(`X\r\n\r\n${hidden}: y`)],
-  ['a named hop', head(`Connection: Content-Length\r\nContent-Length: ${size(open)}`) + open + hidden],
+  ['a hop-by-hop header', head(`Connection: Content-Length\r\nContent-Length: ${size(open)}`) + open + hidden],
 ]
 
 describe('smuggling', () => {
@@ -156,12 +156,12 @@ describe('smuggling', () => {
     gateway = await on.gateway({ providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
 
-  /** Asks as anybody would and holds that the answer is to this question and nothing else. */
+  /** Sends a regular request and checks that its answer belongs to it. */
   const askHonestly = async (url: string, name: string) => {
     const response = await fetch(url + PATH, { method: 'POST', headers: JSON_TYPE, body: body(name) })
     const text = await response.text()
     assert.equal(response.status, 200, text)
-    assert.ok(text.includes(`answer to ${name}`), `${name} was told: ${text}`)
+    assert.ok(text.includes(`answer to ${name}`), `${name} received: ${text}`)
     assert.ok(!text.includes(HIDDEN), text)
   }
 
@@ -181,20 +181,21 @@ describe('smuggling', () => {
           const victim = (which: number) => `victim-${name.replaceAll(' ', '-')}-${at}-${which}`
           const before = { hidden: asked(HIDDEN), open: asked(OPEN) }
           const attacker = await rawClient(front.url, Buffer.from(bytes, 'latin1'))
-          // At once beside it, and then on whatever connection it has left behind.
+          // Concurrently, and then on the connection it has left open.
           await askHonestly(front.url, victim(0))
           await settled(attacker)
           await askHonestly(front.url, victim(1))
           attacker.socket.destroy()
           await askHonestly(front.url, victim(2))
-          const told = attacker.text()
-          assert.doesNotMatch(told, /victim/, `${what}: the attacker was told another’s answer`)
-          for (const which of [0, 1, 2]) assert.equal(asked(victim(which)), 1, `${what}: ${victim(which)} went up once`)
-          // What reached the upstream was seen as a request of the attacker's by all, and answered to the attacker.
+          const received = attacker.text()
+          assert.doesNotMatch(received, /victim/, `${what}: the attacker received another client’s answer`)
+          for (const which of [0, 1, 2])
+            assert.equal(asked(victim(which)), 1, `${what}: ${victim(which)} reached the upstream once`)
+          // Requests that reached the upstream were attributed to the attacker by every parser, and answered to it.
           const gone = { hidden: asked(HIDDEN) - before.hidden, open: asked(OPEN) - before.open }
-          assert.ok(gone.open <= 1, `${what}: ${gone.open} open questions went up`)
-          assert.ok(gone.hidden <= 1, `${what}: ${gone.hidden} hidden questions went up`)
-          if (gone.hidden > 0) assert.equal(answered(told, HIDDEN), gone.hidden, `${what}:\n${told}`)
+          assert.ok(gone.open <= 1, `${what}: ${gone.open} open requests reached the upstream`)
+          assert.ok(gone.hidden <= 1, `${what}: ${gone.hidden} hidden requests reached the upstream`)
+          if (gone.hidden > 0) assert.equal(answered(received, HIDDEN), gone.hidden, `${what}:\n${received}`)
         }
         for (const { body } of callsOf(upstream)) assert.doesNotMatch(body, /HTTP\/1\.1|\r\n0\r\n/)
         assert.equal(gateway.child.exitCode, null)
@@ -203,7 +204,7 @@ describe('smuggling', () => {
       }
     })
 
-  test('smuggling: a request behind a refused one is not answered, whoever sent it', async () => {
+  test('smuggling: a request after a rejected one is not answered', async () => {
     const client = await rawClient(
       gateway.url,
       head(`Content-Length: ${size(early)}\r\nTransfer-Encoding: chunked`) + early,
@@ -214,7 +215,7 @@ describe('smuggling', () => {
   })
 })
 
-/** Until it is closed or has been silent for a while after an answer. */
+/** Waits until the connection is closed, or silent for a while after a response. */
 const settled = async (client: Awaited<ReturnType<typeof rawClient>>): Promise<void> => {
   let before = -1
   for (let quiet = 0; quiet < 4 && !client.closed(); ) {

@@ -1,4 +1,4 @@
-/** What we run that others wrote: few, pinned, with a hash for each, and none that runs a script when it is installed. */
+/** Third-party code at run time: few packages, with pinned versions and hashes, and without install scripts. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -8,14 +8,14 @@ import { isList, type JsonObject, object, text } from '../../src/core/json.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
-// A file of ours that is a JSON object.
+// A project file that is a JSON object.
 const json = (path: string): JsonObject => JSON.parse(read(path)) as JsonObject
 
 const MANIFESTS = ['package.json', 'tools/node/package.json'] as const
 const LOCKS = ['package-lock.json', 'tools/node/package-lock.json'] as const
 const OTHERS = ['dependencies', 'devDependencies', 'optionalDependencies'] as const
 
-test('supply: fifteen packages at most are needed to run', () => {
+test('supply: at most fifteen packages at run time', () => {
   assert.ok(Object.keys(object(json('package.json').dependencies) ?? {}).length <= 15)
 })
 
@@ -30,10 +30,10 @@ for (const path of MANIFESTS)
         )
   })
 
-test('supply: installing runs nobody’s script, and no command of ours needs one to', () => {
+test('supply: installation runs no scripts, and no project command needs one', () => {
   assert.match(read('.npmrc'), /^ignore-scripts=true$/m)
   assert.match(read('scripts/setup.mjs'), /'ci', '--ignore-scripts'/)
-  // npm would skip these in silence.
+  // npm would skip these silently.
   const own = Object.keys(object(json('package.json').scripts) ?? {})
   const before = own.filter((name) => own.some((other) => name === `pre${other}` || name === `post${other}`))
   assert.deepEqual(before, [])
@@ -42,37 +42,37 @@ test('supply: installing runs nobody’s script, and no command of ours needs on
 })
 
 for (const path of LOCKS)
-  test(`supply: ${path} has a hash for everything, and no source but a registry`, () => {
+  test(`supply: ${path} has a hash for every package, and only registry sources`, () => {
     const packages = Object.entries(object(json(path).packages) ?? {}).filter(([place]) => place !== '')
     assert.ok(packages.length > 2)
     for (const [place, entry] of packages) {
       const { integrity, resolved, hasInstallScript, link } = object(entry) ?? {}
       assert.match(text(integrity) ?? '', /^sha512-[A-Za-z0-9+/]{86}==$/, place)
-      assert.equal(link, undefined, `${place} is a folder elsewhere`)
-      // Whoever installs has a registry of their own; the hash says whether it gave what was locked.
+      assert.equal(link, undefined, `${place} is an external folder`)
+      // The registry depends on the installation; the hash verifies what it sent.
       if (resolved !== undefined) assert.match(text(resolved) ?? '', /^https:\/\/registry\.npmjs\.org\//, place)
-      assert.notEqual(hasInstallScript, true, `${place} runs a script when it is installed: list it here with a reason`)
+      assert.notEqual(hasInstallScript, true, `${place} runs an install script: list it here with a reason`)
     }
   })
 
 for (const [at, path] of LOCKS.entries())
-  test(`supply: ${path} is what its package.json asks for`, () => {
+  test(`supply: ${path} matches its package.json`, () => {
     const wanted = json(MANIFESTS[at] ?? '')
     const locked = object(object(json(path).packages)?.['']) ?? {}
     for (const kind of OTHERS) assert.deepEqual(locked[kind] ?? {}, wanted[kind] ?? {}, kind)
   })
 
-/** Packages that bring machine code of their own; each is there for developing only. */
-test('supply: what runs in production is JavaScript alone', () => {
+/** Packages with native code are for development only. */
+test('supply: only JavaScript runs in production', () => {
   const packages = Object.entries(object(json('package-lock.json').packages) ?? {})
   for (const [place, entry] of packages) {
     const { dev, devOptional, os, cpu } = object(entry) ?? {}
     if (place === '' || dev === true || devOptional === true) continue
-    assert.ok(os === undefined && cpu === undefined, `${place} is built for some machines only`)
+    assert.ok(os === undefined && cpu === undefined, `${place} is platform-specific`)
   }
 })
 
-test('supply: only what is needed to run is published', () => {
+test('supply: only run-time files are published', () => {
   const { status, stdout, stderr } = spawnSync('npm', ['pack', '--dry-run', '--json', '--silent'], {
     cwd: root,
     encoding: 'utf8',
@@ -93,7 +93,7 @@ test('supply: only what is needed to run is published', () => {
     'package.json',
   ]
   assert.deepEqual(files.filter((path) => !path.startsWith('dist/')).sort(), expected)
-  // Of the bundle what `npm run build` wrote: code, and the licences of what is in it.
+  // Of the bundle only what `npm run build` wrote: code and licences.
   const parts = files.filter((path) => path.startsWith('dist/'))
   assert.deepEqual(
     parts.filter((path) => !/^dist\/(?:[a-z-]+\.mjs|LICENCES\.txt)$/.test(path)),
@@ -101,8 +101,8 @@ test('supply: only what is needed to run is published', () => {
   )
 })
 
-/** Not a digest each, but nothing here is fetched by a name that may point elsewhere tomorrow but apt's signed packages. */
-test('supply: the CI run has no key of ours and publishes nothing', () => {
+/** Actions are not pinned by digest, but no download source can change except apt's signed packages. */
+test('supply: the CI run has no project key and publishes nothing', () => {
   const run = read('.ci/run')
   assert.doesNotMatch(run, /npm (?:publish|login|token|adduser)|NPM_TOKEN|_authToken/)
   assert.match(run, /npm run (?:--silent )?audit-packages/)

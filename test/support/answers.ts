@@ -412,7 +412,11 @@ const cohereWhole = (_asked: Asked, said: Said): JsonObject => ({
 })
 
 const cohereStreamed = (_asked: Asked, said: Said): string[] => {
-  const cohereEvent = (type: string, index: number, message: JsonObject): JsonObject => ({ type, index, delta: { message } })
+  const cohereEvent = (type: string, index: number, message: JsonObject): JsonObject => ({
+    type,
+    index,
+    delta: { message },
+  })
   const content = { type: 'text', text: '' }
   return [
     { id: 'cohere_test', type: 'message-start', delta: { message: { role: 'assistant', content: [] } } },

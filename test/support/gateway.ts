@@ -1,4 +1,6 @@
-/** The whole path of a request without a socket: a gateway in a world that stands still, and a reply that remembers. */
+/**
+ * Runs the whole request path without sockets: a gateway in a still world, and a reply that records what it receives.
+ */
 
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config, Route } from '../../src/core/config.ts'
@@ -37,7 +39,7 @@ export const instance = (id: string, keys: readonly string[] = ['k1'], more: Par
   }
 }
 
-/** Settings as the file has them. `routes`: the targets of each, as `provider/model`. */
+/** Settings as in the configuration file. `routes`: the targets of each route, as `provider/model`. */
 export type SettingsInput = {
   readonly routes?: Readonly<Record<string, readonly string[]>>
   readonly [section: string]: unknown
@@ -48,7 +50,7 @@ export type Bench = {
   readonly store: TestStore
   readonly world: StillWorld
   readonly news: GatewayEvent[]
-  /** Sends a request and gives back its reply, which fills as time passes. */
+  /** Sends a request and returns its reply, which fills as time passes. */
   readonly ask: (body: object | string, style?: ClientProtocolName, client?: string) => CapturedReply
 }
 
@@ -119,19 +121,19 @@ export class CapturedReply implements ResponseWriter {
   headers: Readonly<Record<string, string>> = {}
   written: string[] = []
   over: 'ended' | 'cut' | null = null
-  /** What `write` answers: false is a client that reads too slowly. */
+  /** The result of `write`: false simulates a slow client. */
   room = true
   done: Promise<void> = Promise.resolve()
   #drain: () => void = () => {}
   #gone: () => void = () => {}
 
   head(status: number, headers: Readonly<Record<string, string>>): void {
-    if (this.status !== null) throw new Error('head twice')
+    if (this.status !== null) throw new Error('header block written twice')
     this.status = status
     this.headers = headers
   }
   write(text: string): boolean {
-    if (this.status === null || this.over) throw new Error('write out of turn')
+    if (this.status === null || this.over) throw new Error('write in the wrong state')
     this.written.push(text)
     return this.room
   }
@@ -139,7 +141,7 @@ export class CapturedReply implements ResponseWriter {
     return this.write(Buffer.from(bytes).toString())
   }
   end(text?: string): void {
-    if (this.status === null || this.over) throw new Error('end out of turn')
+    if (this.status === null || this.over) throw new Error('end in the wrong state')
     if (text) this.written.push(text)
     this.over = 'ended'
   }
@@ -170,7 +172,7 @@ export class CapturedReply implements ResponseWriter {
   }
 }
 
-/** What a chat upstream says. */
+/** Answer bodies and chunks of a chat completions upstream. */
 export const said = {
   chat: (content: string, more: object = {}) =>
     JSON.stringify({
@@ -192,7 +194,7 @@ export const said = {
     [said.role(), ...words.map((content) => said.chunk({ content })), said.chunk({}, 'stop'), said.done].join(''),
 }
 
-/** Plays an answer at once. */
+/** Sends a complete response at once. */
 export const play = {
   raw: (asked: Asked, status: number, headers: Readonly<Record<string, string>>, text = '') => {
     asked.head(status, headers)

@@ -1,7 +1,7 @@
 /**
- * The request of Ollama's `/api/chat` as its documentation has it (docs/openapi.yaml and docs/api.md of ollama/ollama), and
- * closed: the server ignores members it does not know, so one that is not here would be lost without a word. The ids of
- * calls are in its source (api/types.go) and not yet in its documentation.
+ * JSON Schema of an Ollama `/api/chat` request, after its documentation (docs/openapi.yaml and docs/api.md of
+ * ollama/ollama). Objects are closed: the server ignores unknown members, so a missing one would be lost silently. Call
+ * ids are in Ollama's source (api/types.go), not yet in its documentation.
  */
 import type { JsonObject } from '../../src/core/json.ts'
 
@@ -60,7 +60,7 @@ export const ollamaSchema: JsonObject = {
       },
       ['type', 'function'],
     ),
-    // Open in the documentation too: a model's runner may know more.
+    // Open in the documentation too: a model runner may have more options.
     ModelOptions: {
       type: 'object',
       properties: {

@@ -2,7 +2,7 @@ import { good, type Outcome } from '../../src/core/failure.ts'
 import type { Plan } from '../../src/core/target.ts'
 import { draft, type Moment, settle, type Wanted } from '../../src/policy/routing/plan.ts'
 
-/** The plan of one request, drafted and settled at once, as where nothing of it is remembered. */
+/** Drafts and settles the plan of one request, without any remembered state. */
 export const planOf = (input: Wanted & Moment, drafting = draft): Outcome<Plan> => {
   const made = drafting(input)
   return made.ok ? good(settle(made.value, input)) : made

@@ -1,7 +1,7 @@
-/** Ports for programs that have to be told theirs. */
+/** Finds ports for programs that need a port number in advance. */
 import { type AddressInfo, createServer } from 'node:net'
 
-/** Ports nobody listens on now, all different. */
+/** Different ports on which no process listens. */
 export const freePorts = async (count: number): Promise<readonly number[]> => {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {

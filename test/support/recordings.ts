@@ -1,6 +1,6 @@
 /**
- * What upstreams and clients really said. The recordings lie outside the project, beside it; whoever has only the
- * project skips what needs them, visibly. CI has them, so there a missing one is a failure.
+ * Recorded traffic of real upstreams and clients. The recordings are outside the project; without them the tests that
+ * need them are skipped visibly. CI has them, so there a missing one fails.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -12,15 +12,15 @@ const wire = new URL('../../../shared/wire/', import.meta.url)
 /** Whether the recordings and the published schemas are present. */
 export const present = existsSync(new URL('recordings/index.json', wire))
 
-/** For the `skip` of a test: false where the recordings are, and in CI, where a test without them has to fail. */
-export const skip = present || process.env.HEADGATE_CI === '1' ? false : 'the recordings are not here'
+/** For the `skip` of a test: false where the recordings are present, and in CI, where missing ones must fail. */
+export const skip = present || process.env.HEADGATE_CI === '1' ? false : 'the recordings are not present'
 
-/** The first test of a file that needs them. */
+/** Call it first in a test file that needs the recordings. */
 export const recordingsAreHere = (): void => {
-  test('the recordings are here', { skip }, () => assert.ok(present))
+  test('the recordings are present', { skip }, () => assert.ok(present))
 }
 
-/** A file of that folder; null when it is not here. */
+/** Reads a file of that folder. Null: it is not present. */
 export const readWire = (path: string): JsonObject | null => {
   if (!present) return null
   const value: unknown = JSON.parse(readFileSync(new URL(path, wire), 'utf8'))
@@ -40,7 +40,7 @@ export type RecordedApi =
   | 'completions'
   | 'embeddings'
 
-/** One recorded exchange; the recordings' own README says more. */
+/** One recorded exchange; see the recordings' README. */
 export type Recording = {
   readonly id: string
   readonly api: string
@@ -54,7 +54,7 @@ export type Recording = {
   readonly chunks: readonly string[] | null
 }
 
-/** The names of all recordings' files. */
+/** The file names of all recordings. */
 export const recordingFiles = (): readonly string[] =>
   present
     ? readdirSync(new URL('recordings/', wire))
@@ -65,14 +65,14 @@ export const recordingFiles = (): readonly string[] =>
 const recorded = (wanted: (name: string) => boolean): readonly Recording[] =>
   recordingFiles()
     .filter(wanted)
-    // The recordings' README says what they are.
+    // The recordings' README documents their shape.
     .map((name) => readWire(`recordings/${name}`) as unknown as Recording)
 
-/** Every recording of an API, in the order of their names. */
+/** Every recording of an API, ordered by name. */
 export const recordingsOf = (api: RecordedApi): readonly Recording[] =>
   recorded((name) => name.includes(`-${api}-`)).filter((recording) => recording.api === api)
 
-/** A stream's messages, as the bytes they were. */
+/** The messages of a stream, as their original bytes. */
 export const messagesOf = ({ chunks, framing }: Pick<Recording, 'chunks' | 'framing'>): Uint8Array[] => {
   if (framing === 'aws-eventstream') return (chunks ?? []).flatMap(fromChunk)
   const end = framing === 'ndjson' ? '\n' : '\n\n'
@@ -82,10 +82,10 @@ export const messagesOf = ({ chunks, framing }: Pick<Recording, 'chunks' | 'fram
 /** Every recording of every API. */
 export const allRecordings = (): readonly Recording[] => recorded(() => true)
 
-/** A request a client really sent, with where it came from. */
+/** A recorded client request, and its source. */
 export type ClientRequest = { readonly name: string; readonly path: string; readonly body: JsonObject }
 
-/** Every request with a body that recorded clients posted. */
+/** Every recorded client request with a body. */
 export const clientRequests = (): readonly ClientRequest[] => {
   if (!present) return []
   const files = readdirSync(new URL('client-requests/', wire)).filter((name) => name.endsWith('.json'))

@@ -1,4 +1,4 @@
-/** The published schemas as judges. They lie beside the recordings; see there for who has them. */
+/** Validation with the vendors' published schemas, which are stored with the recordings. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -19,17 +19,17 @@ const FILES = {
   openresponses: 'openresponses.schema.json',
 } as const
 
-/** Those that are not there, written from the vendors' documents. */
+/** Schemas written by the project, after the vendors' documentation. */
 const OWN = { cohere: cohereSchema, completions: completionsSchema, ollama: ollamaSchema } as const
 const isOwn = (schema: SchemaName): schema is keyof typeof OWN => Object.hasOwn(OWN, schema)
 
-/** `wire`: loosened to what the live API really says, for judging answers. Requests are judged by what is published. */
+/** `wire`: loosened to what the live API returns, for answers. Requests are checked against the published schemas. */
 export type SchemaName = keyof typeof FILES | keyof typeof OWN
 
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
 const files = new Map<SchemaName, JsonObject>()
 
-/** Google's and Amazon's documents list members without saying that there are no others; Google's servers refuse any other (400). */
+/** The schemas of Google and Amazon permit additional members, but Google's servers reject them (400). */
 const closed = (file: JsonObject): JsonObject => ({
   ...file,
   $defs: Object.fromEntries(
@@ -42,19 +42,19 @@ const closed = (file: JsonObject): JsonObject => ({
   ),
 })
 
-/** Read when first asked for: a file is megabytes, and a definition is compiled once a process. */
+/** Reads a schema on first use: a file is megabytes, and a definition is compiled once per process. */
 const fileOf = (schema: SchemaName): JsonObject => {
   const known = files.get(schema)
   if (known) return known
   const file = isOwn(schema) ? OWN[schema] : readWire(FILES[schema])
-  assert.ok(file, 'the schemas are not here')
+  assert.ok(file, 'the schemas are not present')
   const judge = schema === 'gemini' || schema === 'bedrock' ? closed(file) : file
   ajv.addSchema(judge)
   files.set(schema, judge)
   return judge
 }
 
-/** What is wrong with a value by a definition, in a line; undefined: nothing. */
+/** The problems of a value by a definition, in one line. Undefined: it is valid. */
 export const problemsOf = (schema: SchemaName, definition: string, value: unknown): string | undefined => {
   fileOf(schema)
   const check = ajv.getSchema(`urn:wire:${schema}#/$defs/${definition}`)
@@ -66,30 +66,30 @@ export const problemsOf = (schema: SchemaName, definition: string, value: unknow
   return `${definition}: ${lines.join('; ')}`
 }
 
-/** Whether a schema can judge: those written by the project always can. */
+/** Whether a schema is available: the project's own always are. */
 export const hasSchema = (schema: SchemaName): boolean => isOwn(schema) || present
 
-/** The first test of a file that judges by them where they are present: it skips where they are not, and fails in CI. */
+/** Call it first in a test file that validates if the schemas are present: it skips if not, and fails in CI. */
 export const schemasAreHere = (): void => {
-  test('the published schemas are here', { skip: skip && 'the published schemas are not here' }, () =>
+  test('the published schemas are present', { skip: skip && 'the published schemas are not present' }, () =>
     assert.ok(present),
   )
 }
 
-/** As `problemsOf`; undefined too where the schema is not present. A file that uses it calls `schemasAreHere`. */
+/** Like `problemsOf`, but also undefined if the schema is not present. Its caller calls `schemasAreHere`. */
 export const problemsIfPresent = (schema: SchemaName, definition: string, value: unknown): string | undefined =>
   hasSchema(schema) ? problemsOf(schema, definition, value) : undefined
 
 const events = new Map<SchemaName, ReadonlyMap<string, string>>()
 
-/** The name of the definition of each stream event, by its `type`. */
+/** The definition name of each stream event, by `type`. */
 export const eventsOf = (schema: SchemaName, prefix = ''): ReadonlyMap<string, string> => {
   const known = events.get(schema)
   if (known) return known
   const found = new Map<string, string>()
   for (const [name, definition] of Object.entries(object(fileOf(schema).$defs) ?? {})) {
     if (!name.endsWith('Event') || name.startsWith('WebSocket') || !name.startsWith(prefix)) continue
-    // A loosened definition is a choice of shapes of the same type.
+    // A loosened definition is a union of shapes with the same type.
     for (const shape of [definition, ...list(object(definition)?.anyOf)]) {
       const type = object(object(object(shape)?.properties)?.type)
       const word = text(type?.const) ?? text(list(type?.enum)[0])

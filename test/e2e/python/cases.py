@@ -1,4 +1,4 @@
-"""What the scripts here do alike: they read what they are given, and tell of each case in a line of JSON."""
+"""Shared by the scripts: reads the arguments and prints the result of each case as a line of JSON."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ def thrown(run, kind=Exception):
     raise AssertionError(f"no {kind.__name__} was raised")
 
 
-def tell(name, case, *given):
+def run_case(name, case, *given):
     try:
         case(*given)
         result = {"name": name, "ok": True}

@@ -1,4 +1,4 @@
-"""LlamaIndex with its client for servers that speak as OpenAI does."""
+"""LlamaIndex with its client for OpenAI-compatible servers."""
 
 from importlib.metadata import version
 
@@ -9,7 +9,7 @@ from llama_index.llms.openai_like import OpenAILike
 from pydantic import BaseModel
 
 VERSION = version("llama-index-llms-openai-like")
-# It raises what the SDK below it raises.
+# It raises the errors of the underlying SDK.
 ERROR = openai.APIStatusError
 
 QUESTION = [

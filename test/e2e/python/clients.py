@@ -1,13 +1,13 @@
-"""A client library as it is, over an upstream of every format; one line of JSON for each case.
+"""A client library over an upstream of every format; one line of JSON for each case.
 
-The cases are those of clients.test.ts. A library is a module beside this one with the functions called below; its name,
-the address and what the upstreams say come from the program that starts this.
+The cases are those of clients.test.ts. Each library has a module in this folder with the functions called below. The starting
+program passes its name, the address and the expected answers.
 """
 
 import importlib
 import json
 
-from cases import GIVEN, done, equal, tell, thrown
+from cases import GIVEN, done, equal, run_case, thrown
 
 library = importlib.import_module(GIVEN["module"])
 EXPECTED = [{**call, "arguments": json.loads(call["arguments"])} for call in GIVEN["calls"]]
@@ -66,5 +66,5 @@ def broken_stream(client, at):
 
 for at in GIVEN["providers"]:
     for case in (answer, stream, tools, structured, errors, broken_stream):
-        tell(f"{case.__name__} over {at}", lambda: case(library.Client(GIVEN["url"]), at))
+        run_case(f"{case.__name__} over {at}", lambda: case(library.Client(GIVEN["url"]), at))
 done(library.VERSION)

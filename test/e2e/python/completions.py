@@ -1,7 +1,7 @@
-"""The official OpenAI SDK for Python asking for completions in the older way; one line of JSON for each case."""
+"""The official OpenAI SDK for Python with legacy completions; one line of JSON for each case."""
 
 import openai
-from cases import GIVEN, done, equal, tell, thrown
+from cases import GIVEN, done, equal, run_case, thrown
 from openai import OpenAI
 
 client = OpenAI(base_url=GIVEN["base"], api_key="any", max_retries=0, timeout=20)
@@ -39,5 +39,5 @@ def refused(at):
 
 for kind in GIVEN["kinds"]:
     for case in (whole, streamed, refused):
-        tell(f"{case.__name__} over {kind}", case, kind)
+        run_case(f"{case.__name__} over {kind}", case, kind)
 done(openai.__version__)

@@ -1,14 +1,14 @@
-"""The official OpenAI SDK for Python asking for embeddings; one line of JSON for each case."""
+"""The official OpenAI SDK for Python with embeddings; one line of JSON for each case."""
 
 import openai
-from cases import GIVEN, done, equal, tell, thrown
+from cases import GIVEN, done, equal, run_case, thrown
 from openai import OpenAI
 
 client = OpenAI(base_url=GIVEN["base"], api_key="any", max_retries=0, timeout=20)
 
 
 def vectors(model):
-    # Without a wish the SDK asks for base64 and decodes it itself.
+    # By default the SDK requests base64 and decodes it.
     for wish in ({}, {"encoding_format": "float"}):
         answer = client.embeddings.create(model=model, input=["one", "three"], **wish)
         equal([entry.embedding for entry in answer.data], GIVEN["vectors"])
@@ -30,5 +30,5 @@ def missing(_model):
 
 for model in GIVEN["models"]:
     for case in (vectors, one, missing):
-        tell(f"{case.__name__} of {model}", case, model)
+        run_case(f"{case.__name__} of {model}", case, model)
 done(openai.__version__)

@@ -1,14 +1,14 @@
-"""The official OpenAI SDK for Python, as it is, against a running gateway; one line of JSON for each case.
+"""The official OpenAI SDK for Python against a running gateway; one line of JSON for each case.
 
-The cases are those of sdk-node.test.ts: both client styles over upstreams of three wire formats, whose names and words
-come from the program that starts this (see support/three-kinds.ts).
+The cases are those of sdk-node.test.ts: both client styles over upstreams of three wire formats, whose names and answers
+the starting program passes (see support/three-kinds.ts).
 """
 
 import asyncio
 import json
 
 import openai
-from cases import GIVEN, done, equal, tell, thrown
+from cases import GIVEN, done, equal, run_case, thrown
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 
@@ -263,13 +263,13 @@ CASES = [
     error_bad_request,
     error_rate_limit,
     error_broken_stream,
-    # The key is out after this one.
+    # This case disables the key.
     error_upstream_auth,
 ]
 
 
-tell("models", models)
+run_case("models", models)
 for kind in KINDS:
     for case in CASES:
-        tell(f"{case.__name__} over {kind}", case, kind)
+        run_case(f"{case.__name__} over {kind}", case, kind)
 done(openai.__version__)

@@ -1,12 +1,12 @@
-"""The official OpenAI SDK for Python, as it is, and answers that are kept; one line of JSON for each case.
+"""The official OpenAI SDK for Python with stored responses; one line of JSON for each case.
 
-Every case is asked of an upstream of every format; see stored-responses.test.ts, which starts this.
+Every case runs with an upstream of every format; stored-responses.test.ts starts it.
 """
 
 import time
 
 import openai
-from cases import GIVEN, done, equal, tell, thrown
+from cases import GIVEN, done, equal, run_case, thrown
 from openai import OpenAI
 
 TEXT = GIVEN["text"]
@@ -91,5 +91,5 @@ def unkept(model):
 
 for provider in GIVEN["providers"]:
     for case in (continued, retrieved, deleted, listed, polled, cancelled, resumed, unkept):
-        tell(f"{case.__name__}, {provider}", case, f"{provider}/m")
+        run_case(f"{case.__name__}, {provider}", case, f"{provider}/m")
 done(openai.__version__)

@@ -21,7 +21,12 @@ const note = (what: Deed['what'], to: string): void => {
 type Anything = (this: unknown, ...given: unknown[]) => unknown
 
 /** Wraps a function so that its arguments are recorded before the call. */
-const watch = (owner: object, name: string, what: Deed['what'], targetOf: (given: readonly unknown[]) => string | null) => {
+const watch = (
+  owner: object,
+  name: string,
+  what: Deed['what'],
+  targetOf: (given: readonly unknown[]) => string | null,
+) => {
   // The wrapped functions have different signatures, which types cannot express.
   const members = owner as Record<string, unknown>
   const before = members[name]

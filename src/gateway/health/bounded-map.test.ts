@@ -10,7 +10,7 @@ import { UpstreamHealth } from './upstream-health.ts'
 
 const MOST = 10_000
 
-test('remembered: what has not been set longest is forgotten first, save what matters', () => {
+test('bounded map: evicts the names set least recently, except retained values', () => {
   const kept = new BoundedMap<string>((value) => value === 'matters')
   kept.set('first', 'matters')
   for (let n = 0; n < 3 * MOST; n++) kept.set(`name ${n}`, 'x')
@@ -19,11 +19,11 @@ test('remembered: what has not been set longest is forgotten first, save what ma
   assert.equal(kept.get(`name ${3 * MOST - 1}`), 'x')
 })
 
-test('remembered: where everything matters the oldest is forgotten all the same', () => {
+test('bounded map: evicts the oldest even if all values are retained', () => {
   const kept = new BoundedMap<number>(() => true)
   for (let n = 0; n < MOST + 500; n++) kept.set(`name ${n}`, n)
   const left = Array.from({ length: MOST + 500 }, (_, n) => n).filter((n) => kept.get(`name ${n}`) !== undefined)
-  assert.ok(left.length >= MOST / 2 && left.length <= MOST, `${left.length} are left`)
+  assert.ok(left.length >= MOST / 2 && left.length <= MOST, `${left.length} left`)
   assert.equal(left[0], MOST + 500 - left.length)
 })
 
@@ -31,7 +31,7 @@ for (const [what, matters] of [
   ['that matter', true],
   ['that do not', false],
 ] as const)
-  test(`remembered: of names ${what} as long as a request no more than a few are kept`, () => {
+  test(`bounded map: keeps few ${what} as long as a request`, () => {
     const kept = new BoundedMap<number>(() => matters)
     const long = (n: number) => `${n}${'x'.repeat(100_000)}`
     for (let n = 0; n < 500; n++) {
@@ -39,7 +39,7 @@ for (const [what, matters] of [
       assert.equal(kept.get(long(n)), n)
     }
     const left = Array.from({ length: 500 }, (_, n) => n).filter((n) => kept.get(long(n)) !== undefined)
-    assert.ok(left.length <= 30, `${left.length} are left`)
+    assert.ok(left.length <= 30, `${left.length} left`)
     kept.set('short', 1)
     for (let n = 0; n < 9; n++) kept.delete(long(499 - n))
     assert.equal(kept.get('short'), 1)
@@ -63,26 +63,26 @@ const at = (id: string, model = 'm'): Target => {
   return { candidate: { instance, model, because: '', weight: 1 }, key }
 }
 
-/** [what, how the target came to be out, how each of many calls of other names ends] */
+/** [name, failure of the target, failure of each of many calls to other models] */
 const cases = [
   ['an open circuit', 'timeout', null],
-  ['a key that was refused', 'auth', 'model_missing'],
+  ['a rejected key', 'auth', 'model_missing'],
   ['a key without credit', 'quota', 'model_missing'],
 ] as const
 
 for (const [what, kind, others] of cases)
-  test(`board: ${what} is not forgotten for the many names clients think of`, () => {
-    const board = new UpstreamHealth(stillWorld(), () => {})
+  test(`upstream health: ${what} is retained when clients send many names`, () => {
+    const health = new UpstreamHealth(stillWorld(), () => {})
     const out = at('a')
     const attempt = (target: Target, failure: Parameters<typeof fail>[0] | null) => {
-      const ticket = board.admit(target, defaultSettings, 'normal')
-      if ('why' in ticket) return
-      if (failure) ticket.failed(fail(failure, 'x'))
-      else ticket.done()
+      const permit = health.admit(target, defaultSettings, 'normal')
+      if ('why' in permit) return
+      if (failure) permit.failed(fail(failure, 'x'))
+      else permit.done()
     }
     for (let n = 0; n < 5; n++) attempt(out, kind)
-    const before = board.peek(out, defaultSettings)
+    const before = health.peek(out, defaultSettings)
     assert.ok(before)
     for (let n = 0; n < MOST + 100; n++) attempt(at('b', `name ${n}`), others)
-    assert.deepEqual(board.peek(out, defaultSettings), before)
+    assert.deepEqual(health.peek(out, defaultSettings), before)
   })

@@ -1,24 +1,24 @@
-/** So many names are remembered at most: clients choose model names, and memory is bounded. */
-const MOST = 10_000
+/** Maximum number of names. Clients choose model names, so memory must be bounded. */
+const MAX_NAMES = 10_000
 
-/** And so many characters of names: each may be as long as a request. 3,600 names of 100 KB were 2.3 GB. */
-const MOST_CHARACTERS = 2_000_000
+/** Maximum total length of names in characters. A name may be as long as a request. */
+const MAX_CHARACTERS = 2_000_000
 
 /**
- * What is kept by name. The newest names are kept; of what has not been set for long only what matters still is.
+ * A map with bounded memory. It evicts the names that were set least recently, except values that must be retained.
  *
- * In two generations instead of in the order of setting: nothing is ever taken out of a map and put in again, for which
- * V8 makes a new table every few times.
+ * Eviction works in two generations, because reordering entries of a `Map` makes V8 rebuild its table often.
  */
 export class BoundedMap<T> {
   #newer = new Map<string, T>()
   #older: ReadonlyMap<string, T> = new Map()
-  readonly #matters: (value: T) => boolean
-  /** Of the names in `newer`. */
+  readonly #retains: (value: T) => boolean
+  /** Total length of the names in `#newer`. */
   #characters = 0
 
-  constructor(matters: (value: T) => boolean = () => false) {
-    this.#matters = matters
+  /** `retains`: whether to keep a value on eviction. At most a quarter of the limits is kept this way. */
+  constructor(retains: (value: T) => boolean = () => false) {
+    this.#retains = retains
   }
 
   get isEmpty(): boolean {
@@ -33,20 +33,25 @@ export class BoundedMap<T> {
     const { size } = this.#newer
     this.#newer.set(id, value)
     if (this.#newer.size > size) this.#characters += id.length
-    if (this.#newer.size < MOST / 2 && this.#characters < MOST_CHARACTERS / 2) return
-    const mattering = [...this.#older].filter(([id, its]) => !this.#newer.has(id) && this.#matters(its))
-    this.#older = this.#newer
-    this.#newer = new Map()
-    this.#characters = 0
-    for (const [id, its] of mattering.slice(-MOST / 4)) {
-      if (this.#characters + id.length > MOST_CHARACTERS / 4) continue
-      this.#newer.set(id, its)
-      this.#characters += id.length
-    }
+    if (this.#newer.size < MAX_NAMES / 2 && this.#characters < MAX_CHARACTERS / 2) return
+    this.#evict()
   }
 
   delete(id: string): void {
     if (this.#newer.delete(id)) this.#characters -= id.length
     if (this.#older.has(id)) this.#older = new Map([...this.#older].filter(([name]) => name !== id))
+  }
+
+  /** Drops the older generation, except its newest retained values. */
+  #evict(): void {
+    const retained = [...this.#older].filter(([id, value]) => !this.#newer.has(id) && this.#retains(value))
+    this.#older = this.#newer
+    this.#newer = new Map()
+    this.#characters = 0
+    for (const [id, value] of retained.slice(-MAX_NAMES / 4)) {
+      if (this.#characters + id.length > MAX_CHARACTERS / 4) continue
+      this.#newer.set(id, value)
+      this.#characters += id.length
+    }
   }
 }

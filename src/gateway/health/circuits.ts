@@ -1,4 +1,7 @@
-/** The circuits a target passes: who may try, and what becomes of the outcome. The rules are `policy/health/breaker.ts` and `policy/health/slow-start.ts`. */
+/**
+ * The circuit breakers of each target: admission, and the effect of outcomes. The rules are in `policy/health/breaker.ts`
+ * and `policy/health/slow-start.ts`.
+ */
 
 import type { CircuitRules } from '../../core/settings.ts'
 import { type Names, namesOf, type Target } from '../../core/target.ts'
@@ -8,33 +11,38 @@ import * as circuit from '../../policy/health/breaker.ts'
 import { warmAfter } from '../../policy/health/slow-start.ts'
 import { BoundedMap } from './bounded-map.ts'
 
-/** `answers`: of a deployment that answers well, but whose answers may be empty. */
+/** What a circuit protects. `answers`: counts the empty answers of a deployment. */
 export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'answers'
 
-/** `warm`: also to one that has just recovered and has its hands full. `early`: past an open circuit, as its early probe if one is due. `ignore`: whatever the circuits say. */
+/**
+ * Which circuits admit an attempt. `normal`: closed ones within their slow start. `warm`: beyond the slow start too. `early`:
+ * an open one too, as its early probe if one is due. `ignore`: any.
+ */
 export type AdmissionMode = 'normal' | 'warm' | 'early' | 'ignore'
 
-/** How the last who may be asked is let in although its circuit is open. */
+/** The admission mode for the last resort, when all circuits are open, by the setting `whenAllOpen`. */
 export const PAST_OPEN = {
   fail: 'warm',
   probe: 'early',
   try: 'ignore',
 } as const satisfies Record<CircuitRules['whenAllOpen'], AdmissionMode>
 
+/** The state of a circuit. `retryAt`: when an open circuit admits its next probe. */
 export type Phase = { readonly at: 'closed' | 'open' | 'half_open'; readonly retryAt: number | null }
 
+/** Why a circuit admits no attempt, and until when (ms of the monotonic clock; null: unknown). */
 export type CircuitRefusal = { readonly why: 'circuit' | 'warming'; readonly until: number | null }
 
-/** What is known of one circuit. `closedAt`: when it closed after having been open. */
+/** The state of one circuit. `closedAt`: when it last closed after it was open. */
 type CircuitState = {
   breaker: circuit.Breaker
-  underWay: number
+  inFlight: number
   closedAt: number
-  /** The claims that were committed last of those that end with this circuit. */
+  /** The claims committed last, of those whose last circuit is this one. Shared by equal claims to save memory. */
   booked: CircuitClaims | null
 }
 
-/** Permission of one circuit, to be handed back with the outcome. */
+/** Admission by one circuit. It is returned with the outcome. */
 type CircuitClaim = {
   readonly scope: CircuitScope
   readonly id: string
@@ -43,74 +51,71 @@ type CircuitClaim = {
   readonly pass: circuit.Pass
 }
 
+/** The admissions of one attempt, widest scope first. */
 export type CircuitClaims = readonly CircuitClaim[]
 
-/** How many empty answers are too many (percent of so many at least): some questions have none, so more is put up with than of failures. */
+/** Thresholds for empty answers. They are higher than for failures, because the empty answer is correct for some requests. */
 const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as const
 
+/** All circuits, by id. */
 export class Circuits {
   readonly #world: World
-  readonly #tell: (news: GatewayEvent) => void
-  readonly #states = new BoundedMap<CircuitState>(({ breaker, underWay }) => breaker.at !== 'closed' || underWay > 0)
-  /** The rules for answers, made of these settings. */
-  #answers: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
+  readonly #emit: (event: GatewayEvent) => void
+  readonly #states = new BoundedMap<CircuitState>(({ breaker, inFlight }) => breaker.at !== 'closed' || inFlight > 0)
+  /** The rules of `answers` circuits, derived from these settings. */
+  #answerRules: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 
-  constructor(world: World, tell: (news: GatewayEvent) => void) {
+  constructor(world: World, emit: (event: GatewayEvent) => void) {
     this.#world = world
-    this.#tell = tell
+    this.#emit = emit
   }
 
-  /** Permission of all of a target's circuits, or which does not give it. */
-  claim(target: Target, circuits: CircuitRules, how: AdmissionMode): CircuitClaims | CircuitRefusal {
+  /** Claims all circuits of a target, or returns the refusal of the first that admits none. */
+  claim(target: Target, settings: CircuitRules, how: AdmissionMode): CircuitClaims | CircuitRefusal {
     if (how === 'ignore') return []
     const now = this.#world.now()
-    const span = Math.min(circuits.slowStart, circuits.resetTimeout)
-    // First all are asked, then all are told: a circuit further out must not spend a probe on what one further in refuses.
+    const span = Math.min(settings.slowStart, settings.resetTimeout)
+    // Check all circuits before changing any, so that an outer circuit spends no probe when an inner one refuses.
     const claims: CircuitClaim[] = []
     const after: circuit.Breaker[] = []
     for (const [scope, id] of scopesOf(target)) {
       const state = this.#state(id)
-      const rules = this.#rules(scope, circuits)
-      const { breaker, closedAt, underWay } = state
-      const answer = this.#asked(breaker, now, rules, how)
-      const { pass } = answer
-      if (!pass) return { why: 'circuit', until: answer.retryAt }
-      const warm = closedAt + warmAfter(underWay, span)
+      const rules = this.#rules(scope, settings)
+      const { breaker, closedAt, inFlight } = state
+      const admission = admit(breaker, now, rules, how)
+      const { pass } = admission
+      if (!pass) return { why: 'circuit', until: admission.retryAt }
+      const warm = closedAt + warmAfter(inFlight, span)
       if (how === 'normal' && now < warm) return { why: 'warming', until: warm }
       claims.push({ scope, id, state, rules, pass })
-      after.push(answer.breaker)
+      after.push(admission.breaker)
     }
-    for (const [at, { scope, id, state, pass }] of claims.entries()) {
-      this.#change(scope, id, state, after[at] ?? state.breaker, pass.early ? 'early probe' : 'time to probe')
-      this.#states.set(id, state)
-      state.underWay++
+    for (const [at, claim] of claims.entries()) {
+      this.#change(claim, after[at] ?? claim.state.breaker, claim.pass.early ? 'early probe' : 'time to probe')
+      this.#states.set(claim.id, claim.state)
+      claim.state.inFlight++
     }
     return claims
   }
 
-  /** Whether a circuit that is not closed is known to refuse, without claiming anything. */
-  refuses(target: Target, circuits: CircuitRules, how: AdmissionMode): CircuitRefusal | null {
+  /** The refusal of a circuit that is open, without claiming anything. Slow start is not checked. */
+  refuses(target: Target, settings: CircuitRules, how: AdmissionMode): CircuitRefusal | null {
     if (how === 'ignore') return null
     const now = this.#world.now()
     for (const [scope, id] of scopesOf(target)) {
       const breaker = this.#states.get(id)?.breaker
-      // Nearly always; then nothing is made.
+      // The usual case.
       if (!breaker || breaker.at === 'closed') continue
-      const rules = this.#rules(scope, circuits)
-      const { pass, retryAt } = this.#asked(breaker, now, rules, how)
+      const rules = this.#rules(scope, settings)
+      const { pass, retryAt } = admit(breaker, now, rules, how)
       if (!pass) return { why: 'circuit', until: retryAt }
     }
     return null
   }
 
-  #asked(breaker: circuit.Breaker, now: number, rules: CircuitRules, how: AdmissionMode) {
-    const early = how === 'early' && circuit.phase(breaker, now, rules).at === 'open'
-    return early ? circuit.admitEarly(breaker, now, rules) : circuit.admit(breaker, now, rules)
-  }
-
   /**
-   * First content came. Gives the claims as they are from now on: those of one time are alike, so that they are one list,
-   * which is kept as long as an answer goes on.
+   * The first content has arrived. Returns the claims for the rest of the answer. Equal claims share one list, because
+   * each open stream holds one.
    */
   commit(claims: CircuitClaims): CircuitClaims {
     const now = this.#world.now()
@@ -118,12 +123,12 @@ export class Circuits {
     for (const claim of claims) {
       const { scope, id, state, rules } = claim
       const { breaker, pass } = circuit.commit(state.breaker, claim.pass, now, rules)
-      this.#change(scope, id, state, breaker, 'an answer came')
+      this.#change(claim, breaker, 'an answer came')
       after.push({ scope, id, state, rules, pass })
     }
     const last = after.at(-1)?.state
     if (!last) return after
-    if (!last.booked || !areAlike(last.booked, after)) last.booked = after
+    if (!last.booked || !areEqual(last.booked, after)) last.booked = after
     return last.booked
   }
 
@@ -134,38 +139,38 @@ export class Circuits {
     )
   }
 
-  /** It failed, and `counts` is charged for it. */
-  failed(claims: CircuitClaims, counts: CircuitScope | null, why: string): void {
+  /** The attempt failed. Charges the circuit of scope `charges`; null: none. */
+  failed(claims: CircuitClaims, charges: CircuitScope | null, why: string): void {
     this.#end(claims, why, ({ scope, state, pass, rules }, now) =>
-      scope === counts
+      scope === charges
         ? circuit.failed(state.breaker, pass, now, rules)
         : circuit.withdraw(state.breaker, pass, now, rules),
     )
   }
 
-  /** There is no verdict. */
+  /** The attempt ended without a verdict. */
   release(claims: CircuitClaims): void {
     this.#end(claims, 'no verdict', ({ state, pass, rules }, now) => circuit.release(state.breaker, pass, now, rules))
   }
 
   /**
-   * What `claim` would say when nobody else is left, without claiming anything. Who is still warming up is asked then.
+   * What `claim` would return in the last-resort mode, without claiming anything. Slow start does not apply then.
    */
-  peek(target: Target, circuits: CircuitRules): CircuitRefusal | null {
-    const how = PAST_OPEN[circuits.whenAllOpen]
+  peek(target: Target, settings: CircuitRules): CircuitRefusal | null {
+    const how = PAST_OPEN[settings.whenAllOpen]
     if (how === 'ignore') return null
     const now = this.#world.now()
     for (const [scope, id] of scopesOf(target)) {
       const breaker = this.#breaker(id)
-      const rules = this.#rules(scope, circuits)
+      const rules = this.#rules(scope, settings)
       if (circuit.phase(breaker, now, rules).at !== 'open') continue
-      const { pass, retryAt } = this.#asked(breaker, now, rules, how)
+      const { pass, retryAt } = admit(breaker, now, rules, how)
       if (!pass) return { why: 'circuit', until: retryAt }
     }
     return null
   }
 
-  /** Of a deployment, model or endpoint; of a deployment that of its empty answers, where that is not closed. */
+  /** The state of a deployment, model or endpoint. For a deployment, an open circuit for empty answers counts too. */
   phase(id: string, rules: CircuitRules): Phase {
     const now = this.#world.now()
     const answers = circuit.phase(this.#breaker(answersId(id)), now, this.#rules('answers', rules))
@@ -173,6 +178,7 @@ export class Circuits {
     return own.at === 'open' || answers.at === 'closed' ? own : answers
   }
 
+  /** Successes and failures in the current window. */
   counts(id: string, rules: CircuitRules): ReturnType<typeof circuit.counts> {
     return circuit.counts(this.#breaker(id), this.#world.now(), rules)
   }
@@ -180,22 +186,22 @@ export class Circuits {
   #end(claims: CircuitClaims, why: string, step: (claim: CircuitClaim, now: number) => circuit.Breaker): void {
     const now = this.#world.now()
     for (const claim of claims) {
-      claim.state.underWay--
-      this.#change(claim.scope, claim.id, claim.state, step(claim, now), why)
+      claim.state.inFlight--
+      this.#change(claim, step(claim, now), why)
     }
   }
 
-  #rules(scope: CircuitScope, circuits: CircuitRules): CircuitRules {
-    if (scope !== 'answers') return circuits
-    if (this.#answers?.of !== circuits) this.#answers = { of: circuits, rules: { ...circuits, ...EMPTY } }
-    return this.#answers.rules
+  #rules(scope: CircuitScope, settings: CircuitRules): CircuitRules {
+    if (scope !== 'answers') return settings
+    if (this.#answerRules?.of !== settings) this.#answerRules = { of: settings, rules: { ...settings, ...EMPTY } }
+    return this.#answerRules.rules
   }
 
   #state(id: string): CircuitState {
     return (
       this.#states.get(id) ?? {
         breaker: circuit.closed(),
-        underWay: 0,
+        inFlight: 0,
         closedAt: Number.NEGATIVE_INFINITY,
         booked: null,
       }
@@ -206,34 +212,39 @@ export class Circuits {
     return this.#states.get(id)?.breaker ?? circuit.closed()
   }
 
-  #change(scope: CircuitScope, id: string, state: CircuitState, after: circuit.Breaker, why: string): void {
+  #change({ scope, id, state }: CircuitClaim, after: circuit.Breaker, why: string): void {
     const from = state.breaker.at
     state.breaker = after
     if (from === after.at) return
     if (after.at === 'closed') state.closedAt = this.#world.now()
-    this.#tell({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.at, why })
+    this.#emit({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.at, why })
   }
 }
 
-const areAlike = (some: CircuitClaims, others: CircuitClaims): boolean =>
-  some.length === others.length &&
-  some.every(({ state, rules, pass }, at) => {
+const admit = (breaker: circuit.Breaker, now: number, rules: CircuitRules, how: AdmissionMode): circuit.Admission =>
+  how === 'early' && circuit.phase(breaker, now, rules).at === 'open'
+    ? circuit.admitEarly(breaker, now, rules)
+    : circuit.admit(breaker, now, rules)
+
+const areEqual = (claims: CircuitClaims, others: CircuitClaims): boolean =>
+  claims.length === others.length &&
+  claims.every(({ state, rules, pass }, at) => {
     const other = others[at]
     return other?.state === state && other.rules === rules && isSame(other.pass, pass)
   })
 
-const isSame = (one: circuit.Pass, other: circuit.Pass): boolean =>
-  one.gen === other.gen &&
-  one.booked === other.booked &&
-  one.slot === other.slot &&
-  one.probe === other.probe &&
-  one.early === other.early
+const isSame = (pass: circuit.Pass, other: circuit.Pass): boolean =>
+  pass.gen === other.gen &&
+  pass.booked === other.booked &&
+  pass.slot === other.slot &&
+  pass.probe === other.probe &&
+  pass.early === other.early
 
-/** The circuits a target passes, widest first. */
+/** The circuits of a target, widest scope first. */
 const scopesOf = (target: Target): readonly (readonly [CircuitScope, string])[] => {
   const names = namesOf(target)
-  const before = scopes.get(names)
-  if (before) return before
+  const known = scopes.get(names)
+  if (known) return known
   const { deployment, model, endpoint } = names
   const made = [
     ['endpoint', endpoint],
@@ -246,11 +257,11 @@ const scopesOf = (target: Target): readonly (readonly [CircuitScope, string])[] 
 }
 const scopes = new WeakMap<Names, readonly (readonly [CircuitScope, string])[]>()
 
-/** Ids of the three other kinds have one, two and three words, on one line. */
+/** Distinguishes these ids from those of the other scopes, which contain no line feed. */
 const ANSWERS = 'answers\n'
 const answersId = (deployment: string): string => ANSWERS + deployment
 
-/** An id as people read it; a model's name is the client's word and may be long. */
+/** An id for events, truncated: a client may send a model name of any length. */
 const nameOf = (id: string): string => {
   const name = id.startsWith(ANSWERS) ? id.slice(ANSWERS.length) : id
   return name.length > 200 ? `${name.slice(0, 200)}…` : name

@@ -1,4 +1,4 @@
-/** Cool-downs: what may not be tried before a moment, and what the outside is told of it. The rules are `policy/health/cooldown.ts`. */
+/** Cooldowns of keys, deployments, models and endpoints, and the events about them. The rules are in `policy/health/cooldown.ts`. */
 
 import { type Failure, rowOf } from '../../core/failure.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
@@ -7,124 +7,130 @@ import type { World } from '../../core/world.ts'
 import { type Cooldown, type CooldownReason, isShut, onTrial, shut } from '../../policy/health/cooldown.ts'
 import { BoundedMap } from './bounded-map.ts'
 
-/** Keys refused within so long (ms) of each other are refused together. */
+/** Keys rejected within this time (ms) of each other count as rejected together. */
 const TOGETHER = 60_000
 
-/** A key whose rest is over is tried by one request: so long (ms) the others wait for what becomes of it. */
+/** After a cooldown, one request tries the key. Other requests skip it for this time (ms) or until the outcome is known. */
 const TRIAL = 30_000
 
+/** All cooldowns, by the id of a key, deployment, model or endpoint. */
 export class Cooldowns {
   readonly #world: World
-  readonly #tell: (news: GatewayEvent) => void
-  /** Of a moment of the monotonic clock. */
+  readonly #emit: (event: GatewayEvent) => void
+  /** Formats a time of the monotonic clock as ISO 8601. */
   readonly #iso: (at: number) => string
-  /** Clients can think of many models that are missing. */
-  readonly #gates = new BoundedMap<Cooldown>(({ why }) => why !== 'model_missing')
+  /** Missing models are not retained: clients can request any number of them. */
+  readonly #cooldowns = new BoundedMap<Cooldown>(({ why }) => why !== 'model_missing')
 
-  constructor(world: World, tell: (news: GatewayEvent) => void, iso: (at: number) => string) {
+  constructor(world: World, emit: (event: GatewayEvent) => void, iso: (at: number) => string) {
     this.#world = world
-    this.#tell = tell
+    this.#emit = emit
     this.#iso = iso
   }
 
-  /** The gate of that name, if it is shut. */
+  /** The cooldown with this id, if it is active. */
   of(id: string): Cooldown | undefined {
-    const gate = this.#gates.get(id)
-    return gate && isShut(gate, this.#world.now()) ? gate : undefined
+    const cooldown = this.#cooldowns.get(id)
+    return cooldown && isShut(cooldown, this.#world.now()) ? cooldown : undefined
   }
 
-  /** Of the gates that keep a target from being tried the one that is shut longest. */
-  shut(target: Target): Cooldown | undefined {
-    // Nearly always: then no name is made to look for.
-    if (this.#gates.isEmpty) return undefined
+  /** The active cooldown of a target that ends last. */
+  activeFor(target: Target): Cooldown | undefined {
+    // The usual case: avoid building the ids.
+    if (this.#cooldowns.isEmpty) return undefined
     let longest: Cooldown | undefined
-    for (const id of gatesOf(target)) {
-      const gate = this.of(id)
-      if (gate && gate.until > (longest?.until ?? 0)) longest = gate
+    for (const id of cooldownIdsOf(target)) {
+      const cooldown = this.of(id)
+      if (cooldown && cooldown.until > (longest?.until ?? 0)) longest = cooldown
     }
     return longest
   }
 
-  /** The target is tried. */
+  /** An attempt at the target begins. */
   begin(target: Target): void {
-    if (this.#gates.isEmpty) return
+    if (this.#cooldowns.isEmpty) return
     const now = this.#world.now()
-    for (const id of gatesOf(target)) {
-      const gate = this.#gates.get(id)
-      if (gate && TRIED_BY_ONE.has(gate.why)) this.#gates.set(id, onTrial(gate, now, TRIAL))
+    for (const id of cooldownIdsOf(target)) {
+      const cooldown = this.#cooldowns.get(id)
+      if (cooldown && NEEDS_TRIAL.has(cooldown.why)) this.#cooldowns.set(id, onTrial(cooldown, now, TRIAL))
     }
   }
 
-  /** Nothing was learnt: another request may try. */
+  /** The attempt ended without a verdict: another request may try. */
   release(target: Target): void {
-    if (this.#gates.isEmpty) return
-    for (const id of gatesOf(target)) {
-      const gate = this.#gates.get(id)
-      if (!gate?.trialUntil) continue
-      const { trialUntil: _, ...rest } = gate
-      this.#gates.set(id, rest)
+    if (this.#cooldowns.isEmpty) return
+    for (const id of cooldownIdsOf(target)) {
+      const cooldown = this.#cooldowns.get(id)
+      if (!cooldown?.trialUntil) continue
+      const { trialUntil: _, ...rest } = cooldown
+      this.#cooldowns.set(id, rest)
     }
   }
 
-  /** It works: a cool-down that is over is forgotten, with its strikes. One begun since this attempt started still holds. */
+  /** The attempt succeeded: clears expired cooldowns and their strikes. A cooldown that began during the attempt stays. */
   commit(target: Target): void {
-    if (this.#gates.isEmpty) return
+    if (this.#cooldowns.isEmpty) return
     const now = this.#world.now()
-    for (const id of gatesOf(target)) {
-      const gate = this.#gates.get(id)
-      if (!gate || gate.until > now) continue
-      this.#gates.delete(id)
-      this.#told(id, target, gate.why, 'active', null)
+    for (const id of cooldownIdsOf(target)) {
+      const cooldown = this.#cooldowns.get(id)
+      if (!cooldown || cooldown.until > now) continue
+      this.#cooldowns.delete(id)
+      this.#emitKeyState({ id, target, from: cooldown.why, to: 'active', until: null })
     }
   }
 
-  /** Separate from circuits, and never a matter of health. */
+  /** The attempt failed: starts the cooldown that the failure calls for, apart from circuits. */
   failed(target: Target, failure: Failure): void {
     const { candidate, key } = target
     switch (rowOf(failure).key) {
       case 'rate_limited':
-        this.#shut(deploymentId(target), 'rate_limited', target, failure)
+        this.#start(deploymentId(target), 'rate_limited', target, failure)
         break
       case 'quota_exhausted':
-        this.#shut(keyId(candidate.instance, key), 'quota_exhausted', target, failure)
+        this.#start(keyId(candidate.instance, key), 'quota_exhausted', target, failure)
         break
       case 'suspended':
-        this.#shut(keyId(candidate.instance, key), 'suspended', target, failure)
+        this.#start(keyId(candidate.instance, key), 'suspended', target, failure)
         break
       case 'model_denied':
-        this.#shut(deploymentId(target), 'model_denied', target, failure)
+        this.#start(deploymentId(target), 'model_denied', target, failure)
         break
       case undefined:
         break
     }
-    // Without a word from the upstream the circuit decides; a guess would keep it from ever seeing the next failure.
+    // Without a Retry-After the circuit decides. A guessed cooldown would hide further failures from it.
     if (failure.kind === 'overloaded' && failure.retryAfter !== undefined)
-      this.#shut(modelId(candidate), 'overloaded', target, failure)
-    if (failure.kind === 'model_missing') this.#shut(modelId(candidate), 'model_missing', target, failure)
-    if (failure.kind === 'redirect') this.#shut(deploymentId(target), 'redirect', target, failure)
-    if (failure.kind === 'tls') this.#shut(endpointId(candidate.instance), 'tls', target, failure)
-    // Of the others nothing was learnt.
+      this.#start(modelId(candidate), 'overloaded', target, failure)
+    if (failure.kind === 'model_missing') this.#start(modelId(candidate), 'model_missing', target, failure)
+    if (failure.kind === 'redirect') this.#start(deploymentId(target), 'redirect', target, failure)
+    if (failure.kind === 'tls') this.#start(endpointId(candidate.instance), 'tls', target, failure)
+    // The failure is no verdict on other cooldowns of the target.
     this.release(target)
   }
 
-  #shut(id: string, why: CooldownReason, target: Target, failure: Failure): void {
+  #start(id: string, why: CooldownReason, target: Target, failure: Failure): void {
     const now = this.#world.now()
-    const before = this.#gates.get(id)
+    const before = this.#cooldowns.get(id)
     const series = why === 'suspended' && this.#allRefused(target) ? undefined : before
     const after = shut(series, why, now, failure.retryAfter, this.#world.random)
-    this.#gates.set(id, after)
+    this.#cooldowns.set(id, after)
     const from = before && isShut(before, now) ? before.why : 'active'
-    if (before?.why !== after.why) this.#told(id, target, from, after.why, this.#iso(after.until))
+    if (before?.why !== after.why) {
+      const until = this.#iso(after.until)
+      this.#emitKeyState({ id, target, from, to: after.why, until })
+    }
   }
 
-  /** Only states of keys are told. */
-  #told(id: string, { candidate: { instance }, key }: Target, from: string, to: string, until: string | null): void {
-    if (id === keyId(instance, key)) this.#tell({ event: 'key', provider: instance.id, key: key.id, from, to, until })
+  /** Emits an event if the change concerns a key. */
+  #emitKeyState({ id, target, from, to, until }: StateChange): void {
+    const { candidate, key } = target
+    const { instance } = candidate
+    if (id === keyId(instance, key)) this.#emit({ event: 'key', provider: instance.id, key: key.id, from, to, until })
   }
 
   /**
-   * Every other key of the provider is refused as well: then its door is broken rather than the keys, and none of them is
-   * disabled for longer. A key counts until it has had its turn to be tried again.
+   * Whether all other keys of the provider are rejected too. The fault is then the provider's, so no key is disabled for
+   * longer. A key counts as rejected until shortly after its cooldown, when it is tried again.
    */
   #allRefused({ candidate: { instance }, key }: Target): boolean {
     const now = this.#world.now()
@@ -132,18 +138,27 @@ export class Cooldowns {
     return (
       others.length > 0 &&
       others.every((other) => {
-        const gate = this.#gates.get(keyId(instance, other))
-        return (gate?.why === 'suspended' || gate?.why === 'disabled') && now < gate.until + TOGETHER
+        const cooldown = this.#cooldowns.get(keyId(instance, other))
+        return (cooldown?.why === 'suspended' || cooldown?.why === 'disabled') && now < cooldown.until + TOGETHER
       })
     )
   }
 }
 
-/** Whose cool-downs a target has to mind. */
-const gatesOf = (target: Target): readonly string[] => {
+/** A change of the state with this id. */
+type StateChange = {
+  readonly id: string
+  readonly target: Target
+  readonly from: string
+  readonly to: string
+  readonly until: string | null
+}
+
+/** The ids whose cooldowns apply to a target. */
+const cooldownIdsOf = (target: Target): readonly string[] => {
   const { candidate, key } = target
   return [keyId(candidate.instance, key), deploymentId(target), modelId(candidate), endpointId(candidate.instance)]
 }
 
-/** What costs a failed attempt to find out is found out by one request, not by all that wait. */
-const TRIED_BY_ONE: ReadonlySet<CooldownReason> = new Set(['quota_exhausted', 'suspended', 'disabled'])
+/** Cooldowns after which one request tries first, so that only one request fails if the cause persists. */
+const NEEDS_TRIAL: ReadonlySet<CooldownReason> = new Set(['quota_exhausted', 'suspended', 'disabled'])

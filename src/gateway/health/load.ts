@@ -1,4 +1,4 @@
-/** What is under way and how it goes: load, speed, and what upstreams say is left. */
+/** Load, latency and remaining rate limits of upstreams. */
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { type Candidate, deploymentId, keyId, modelId, type Target } from '../../core/target.ts'
@@ -7,37 +7,38 @@ import { cost, type Ewma, observe, quantiles } from '../../policy/health/latency
 import { type Limit, leftOf, type Quota, quotaIn } from '../../policy/health/quota.ts'
 import { BoundedMap } from './bounded-map.ts'
 
-/** The status page shows so many models of a provider at most, with names of so many characters: clients choose them. */
-const MOST_MODELS = 200
-const LONGEST_NAME = 500
+/** Limits of the models listed for a provider on the status page: number, and characters of a name. Clients choose names. */
+const MAX_MODELS = 200
+const MAX_NAME_LENGTH = 500
 
-/** The last so many times to first content are what the status page's quantiles are made of. */
+/** Number of recent times to first content from which the status page's quantiles are computed. */
 const SAMPLES = 256
 
-/** The oldest is overwritten: `next` is where. */
+/** A ring buffer. `next`: the index of the oldest value. */
 type Samples = { readonly values: number[]; next: number }
 
 type KeyLoad = { inFlight: number; requests: number }
 
+/** Load and latency since the start. */
 export class UpstreamLoad {
   readonly #world: World
   readonly #load = new Map<string, KeyLoad>()
-  /** Requests under way by instance, whichever its keys. */
+  /** Requests in flight by instance, over all its keys. */
   readonly #busy = new Map<string, number>()
   readonly #speed = new BoundedMap<Ewma>()
   readonly #samples = new BoundedMap<Samples>()
-  /** What the upstream last said is left of a key's limits, which most count for each model. */
+  /** Rate limits from the last response headers, by key and model: most providers count them for each model. */
   readonly #quotas = new BoundedMap<Quota>()
-  /** Models that were asked for, by instance. */
-  readonly #asked = new Map<string, Set<string>>()
+  /** Requested models by instance, newest last. */
+  readonly #models = new Map<string, Set<string>>()
 
   constructor(world: World) {
     this.#world = world
   }
 
-  /** A request is under way until its end is told. */
+  /** Counts a request as in flight until `end`. */
   begin({ candidate: { instance, model }, key }: Target): void {
-    this.#seen(instance, model)
+    this.#recordModel(instance, model)
     const id = keyId(instance, key)
     const load = this.#load.get(id) ?? { inFlight: 0, requests: 0 }
     this.#load.set(id, load)
@@ -46,13 +47,14 @@ export class UpstreamLoad {
     this.#busy.set(instance.id, this.busy(instance) + 1)
   }
 
+  /** Ends a request counted by `begin`. */
   end({ candidate: { instance }, key }: Target): void {
     const load = this.#load.get(keyId(instance, key))
     if (load) load.inFlight--
     this.#busy.set(instance.id, this.busy(instance) - 1)
   }
 
-  /** Its first content came after `ms`. */
+  /** Records the time (ms) to the first content. */
   commit({ candidate }: Target, ms: number): void {
     const model = modelId(candidate)
     const { id } = candidate.instance
@@ -63,51 +65,55 @@ export class UpstreamLoad {
     this.#samples.set(id, samples)
   }
 
+  /** Requests in flight with this key. */
   inFlight(instance: Instance, key: ProviderKey): number {
     return this.#load.get(keyId(instance, key))?.inFlight ?? 0
   }
 
-  /** Under way with all its keys. */
+  /** Requests in flight with all keys of the instance. */
   busy({ id }: Instance): number {
     return this.#busy.get(id) ?? 0
   }
 
+  /** Requests with this key since the start. */
   requests(instance: Instance, key: ProviderKey): number {
     return this.#load.get(keyId(instance, key))?.requests ?? 0
   }
 
-  /** Expected cost in time of one more request there (peak-EWMA of first content × load). */
+  /** Expected latency of one more request in ms (peak EWMA of the time to first content × load). */
   slowness(candidate: Candidate): number {
     return cost(this.#speed.get(modelId(candidate)), this.busy(candidate.instance), this.#world.now())
   }
 
-  /** Median and 95th percentile in ms, over the last answers of the provider; empty before the first. */
+  /** Median and 95th percentile of the time to first content in ms, over recent answers; empty before the first. */
   firstContent(instance: Instance): readonly number[] {
     return quantiles(this.#samples.get(instance.id)?.values ?? [], [0.5, 0.95])
   }
 
+  /** Stores the rate limits in the response headers, if there are any. */
   recordQuota(target: Target, headers: HeaderLookup): void {
     const quota = quotaIn(headers, this.#world.now(), this.#world.date())
     if (quota) this.#quotas.set(deploymentId(target), quota)
   }
 
+  /** The scarcest limit of the key at this model; undefined: unknown, or reset since. */
   remainingLimit(target: Target): Limit | undefined {
     const quota = this.#quotas.get(deploymentId(target))
     return quota && leftOf(quota, this.#world.now())
   }
 
-  /** Newest last. */
+  /** Models requested from this provider since the start, newest last. */
   models(instance: Instance): readonly string[] {
-    return [...(this.#asked.get(instance.id) ?? [])]
+    return [...(this.#models.get(instance.id) ?? [])]
   }
 
-  #seen(instance: Instance, model: string): void {
-    if (model.length > LONGEST_NAME) return
-    const models = this.#asked.get(instance.id) ?? new Set()
-    if (models.size === 0) this.#asked.set(instance.id, models)
+  #recordModel(instance: Instance, model: string): void {
+    if (model.length > MAX_NAME_LENGTH) return
+    const models = this.#models.get(instance.id) ?? new Set()
+    if (models.size === 0) this.#models.set(instance.id, models)
     if (models.has(model)) return
     models.add(model)
-    if (models.size <= MOST_MODELS) return
+    if (models.size <= MAX_MODELS) return
     const [oldest] = models
     if (oldest !== undefined) models.delete(oldest)
   }

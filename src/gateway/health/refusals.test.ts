@@ -7,7 +7,7 @@ import { Refusals } from './refusals.ts'
 
 const a: Candidate = { instance: instance('a'), model: 'm', because: '', weight: 1 }
 
-test('refusals: only requests to a model that has refused something of late are compared', async () => {
+test('refusals: only models with a recent refusal need a comparison', async () => {
   const world = stillWorld()
   const refusals = new Refusals(world)
   assert.equal(refusals.hasRecent(a), false)

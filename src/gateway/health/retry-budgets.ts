@@ -1,4 +1,4 @@
-/** Retry budgets by deployment (provider and model), and hedges. The rules are `policy/retry/retry-budget.ts` and `policy/routing/hedge.ts`. */
+/** Retry and hedge budgets. The rules are in `policy/retry/retry-budget.ts` and `policy/routing/hedge.ts`. */
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
@@ -6,24 +6,27 @@ import { firstTry, mayRepeat, noTries, type RetryBudget } from '../../policy/ret
 import { earn, hedgeAfter, noCredit, spend, type Wait, waited } from '../../policy/routing/hedge.ts'
 import { BoundedMap } from './bounded-map.ts'
 
-/** Whole answers take longer to open than streams: their waits are told apart. */
+/** Opening times are recorded by mode, because whole answers take longer to open than streams. */
 export type ResponseMode = 'streamed' | 'whole'
 
+/** The retry budget and opening times of each deployment, and the hedge credit of all. */
 export class RetryBudgets {
   readonly #world: World
   readonly #budgets = new BoundedMap<RetryBudget>()
-  readonly #waits = new BoundedMap<readonly Wait[]>()
-  #credit = noCredit
+  readonly #openingTimes = new BoundedMap<readonly Wait[]>()
+  #hedgeCredit = noCredit
 
   constructor(world: World) {
     this.#world = world
   }
 
+  /** Counts a request's first attempt at a deployment (provider and model): the base of the budget. */
   firstTry(candidate: Candidate): void {
     const id = modelId(candidate)
     this.#budgets.set(id, firstTry(this.#budget(id), this.#world.now()))
   }
 
+  /** Whether the budget allows one more attempt by this client ('': unknown). If so, counts it. */
   mayRepeat(candidate: Candidate, { retry }: Settings, client: string): boolean {
     const id = modelId(candidate)
     const rules = { percent: retry.budgetPercent, floor: retry.budgetFloor }
@@ -32,24 +35,28 @@ export class RetryBudgets {
     return allowed
   }
 
+  /** Adds the share of one hedgeable request to the hedge credit. */
   earnHedgeCredit({ hedge }: Settings): void {
-    this.#credit = earn(this.#credit, hedge.percent)
+    this.#hedgeCredit = earn(this.#hedgeCredit, hedge.percent)
   }
 
-  mayHedge(late: Candidate, settings: Settings, client: string): boolean {
-    const left = spend(this.#credit)
-    if (left === null || !this.mayRepeat(late, settings, client)) return false
-    this.#credit = left
+  /** Whether a hedge against this slow deployment is within both budgets. If so, deducts its cost. */
+  mayHedge(slow: Candidate, settings: Settings, client: string): boolean {
+    const left = spend(this.#hedgeCredit)
+    if (left === null || !this.mayRepeat(slow, settings, client)) return false
+    this.#hedgeCredit = left
     return true
   }
 
-  hedgeAfter(candidate: Candidate, way: ResponseMode, { hedge }: Settings): number {
-    return hedgeAfter(this.#waits.get(waitsId(candidate, way)) ?? [], this.#world.now(), hedge.delay)
+  /** ms after which an attempt at this deployment counts as slow. */
+  hedgeAfter(candidate: Candidate, mode: ResponseMode, { hedge }: Settings): number {
+    return hedgeAfter(this.#openingTimes.get(openingTimesId(candidate, mode)) ?? [], this.#world.now(), hedge.delay)
   }
 
-  recordOpeningTime(candidate: Candidate, way: ResponseMode, ms: number): void {
-    const id = waitsId(candidate, way)
-    this.#waits.set(id, waited(this.#waits.get(id) ?? [], ms, this.#world.now()))
+  /** Records the time (ms) to an attempt's first content. */
+  recordOpeningTime(candidate: Candidate, mode: ResponseMode, ms: number): void {
+    const id = openingTimesId(candidate, mode)
+    this.#openingTimes.set(id, waited(this.#openingTimes.get(id) ?? [], ms, this.#world.now()))
   }
 
   #budget(id: string): RetryBudget {
@@ -57,4 +64,4 @@ export class RetryBudgets {
   }
 }
 
-const waitsId = (candidate: Candidate, way: ResponseMode): string => `${way} ${modelId(candidate)}`
+const openingTimesId = (candidate: Candidate, mode: ResponseMode): string => `${mode} ${modelId(candidate)}`

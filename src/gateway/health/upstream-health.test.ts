@@ -23,38 +23,37 @@ const instanceOf = (keys: readonly string[]): Instance => ({
 
 const MINUTE = 60_000
 
-/** Fails the keys in turn, each as soon as it may be tried again; for how many minutes each then rests, and as what. */
-const rests = async (keys: readonly string[], turns: readonly string[], kind: FailureKind = 'auth') => {
+/** Fails the keys in turn, each as soon as it may be tried again. Returns the reason and minutes of each cooldown. */
+const cooldownsOf = async (keys: readonly string[], turns: readonly string[], kind: FailureKind = 'auth') => {
   const world = stillWorld()
-  const board = new UpstreamHealth(world, () => {})
+  const health = new UpstreamHealth(world, () => {})
   const instance = instanceOf(keys)
   const seen: string[] = []
   for (const turn of turns) {
     const key = instance.keys.find(({ id }) => id === turn)
     assert.ok(key)
     const target: Target = { candidate: { instance, model: 'm', because: '', weight: 1 }, key }
-    const before = board.peek(target, defaultSettings)
+    const before = health.peek(target, defaultSettings)
     if (before?.until) await world.pass(before.until - world.now())
-    const ticket = board.admit(target, defaultSettings, 'ignore')
-    assert.ok('failed' in ticket, JSON.stringify(ticket))
-    ticket.failed(fail(kind, 'x'))
-    const after = board.peek(target, defaultSettings)
+    const permit = health.admit(target, defaultSettings, 'ignore')
+    assert.ok('failed' in permit, JSON.stringify(permit))
+    permit.failed(fail(kind, 'x'))
+    const after = health.peek(target, defaultSettings)
     seen.push(`${turn} ${after?.why} ${((after?.until ?? 0) - world.now()) / MINUTE}`)
   }
   return seen
 }
 
-// RELIABILITY F23.
-test('board: a key that is refused again is disabled, longer each time', async () => {
-  assert.deepEqual(await rests(['a', 'b'], ['a', 'a', 'a']), ['a suspended 1', 'a disabled 5', 'a disabled 10'])
+test('upstream health: a key that is rejected again is disabled, longer each time', async () => {
+  assert.deepEqual(await cooldownsOf(['a', 'b'], ['a', 'a', 'a']), ['a suspended 1', 'a disabled 5', 'a disabled 10'])
 })
 
-test('board: of a provider with one key that key is disabled', async () => {
-  assert.deepEqual(await rests(['a'], ['a', 'a']), ['a suspended 1', 'a disabled 5'])
+test('upstream health: the only key of a provider is disabled too', async () => {
+  assert.deepEqual(await cooldownsOf(['a'], ['a', 'a']), ['a suspended 1', 'a disabled 5'])
 })
 
-test('board: where all keys of a provider are refused none is disabled for longer', async () => {
-  assert.deepEqual(await rests(['a', 'b'], ['a', 'b', 'a', 'b', 'a', 'b']), [
+test('upstream health: if all keys of a provider are rejected, none is disabled for longer', async () => {
+  assert.deepEqual(await cooldownsOf(['a', 'b'], ['a', 'b', 'a', 'b', 'a', 'b']), [
     'a suspended 1',
     'b suspended 1',
     'a suspended 1',
@@ -64,9 +63,9 @@ test('board: where all keys of a provider are refused none is disabled for longe
   ])
 })
 
-test('board: a key that was disabled before the others were refused is tried again each minute with them', async () => {
+test('upstream health: a key disabled before all others were rejected is tried each minute like them', async () => {
   const meanwhile = ['b', 'b', 'b', 'b', 'b']
-  assert.deepEqual(await rests(['a', 'b'], ['a', 'a', ...meanwhile, 'a']), [
+  assert.deepEqual(await cooldownsOf(['a', 'b'], ['a', 'a', ...meanwhile, 'a']), [
     'a suspended 1',
     'a disabled 5',
     ...meanwhile.map(() => 'b suspended 1'),
@@ -75,50 +74,49 @@ test('board: a key that was disabled before the others were refused is tried aga
 })
 
 for (const kind of ['client_gone', 'deadline', 'status', 'rate_limited'] as const)
-  test(`board: a try of a rested key that ends in ${kind} says nothing of the key: the next may try`, async () => {
+  test(`upstream health: a trial of a cooled-down key that ends in ${kind} is no verdict: the next request may try`, async () => {
     const world = stillWorld()
-    const board = new UpstreamHealth(world, () => {})
+    const health = new UpstreamHealth(world, () => {})
     const instance = instanceOf(['a'])
     const [key = assert.fail()] = instance.keys
     const at = (model: string): Target => ({ candidate: { instance, model, because: '', weight: 1 }, key })
     const fails = (target: Target, how: FailureKind) => {
-      const ticket = board.admit(target, defaultSettings, 'normal')
-      assert.ok('failed' in ticket, JSON.stringify(ticket))
-      ticket.failed(fail(how, 'x'))
+      const permit = health.admit(target, defaultSettings, 'normal')
+      assert.ok('failed' in permit, JSON.stringify(permit))
+      permit.failed(fail(how, 'x'))
     }
     fails(at('m'), 'auth')
     await world.pass(MINUTE)
     fails(at('m'), kind)
-    assert.equal(board.peek(at('other'), defaultSettings), null)
+    assert.equal(health.peek(at('other'), defaultSettings), null)
   })
 
-// RELIABILITY F09.
-test('board: a redirect rests the deployment for a minute', async () => {
-  assert.deepEqual(await rests(['a', 'b'], ['a', 'b'], 'redirect'), ['a redirect 1', 'b redirect 1'])
+test('upstream health: a redirect puts the deployment in cooldown for a minute', async () => {
+  assert.deepEqual(await cooldownsOf(['a', 'b'], ['a', 'b'], 'redirect'), ['a redirect 1', 'b redirect 1'])
 })
 
 // ── Slow start ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A board whose one target has been down and has just answered its probe, which is still under way. */
+/** One target that was down and has just answered its probe. The probe is still in flight. */
 const recovered = async (circuit: Partial<Settings['circuit']> = {}) => {
   const settings: Settings = {
     ...defaultSettings,
     circuit: { ...defaultSettings.circuit, resetTimeout: 60_000, consecutiveFailures: 2, ...circuit },
   }
   const world = stillWorld()
-  const board = new UpstreamHealth(world, () => {})
+  const health = new UpstreamHealth(world, () => {})
   const instance = instanceOf(['a', 'b'])
   const at = (id: string, model = 'm'): Target => ({
     candidate: { instance, model, because: '', weight: 1 },
     key: instance.keys.find((key) => key.id === id) ?? assert.fail(),
   })
-  const try_ = (how: AdmissionMode = 'normal', target = at('a')) => board.admit(target, settings, how)
+  const try_ = (how: AdmissionMode = 'normal', target = at('a')) => health.admit(target, settings, how)
   const open = (how: AdmissionMode = 'normal', target = at('a')): AttemptPermit => {
-    const ticket = try_(how, target)
-    assert.ok('failed' in ticket, JSON.stringify(ticket))
-    return ticket
+    const permit = try_(how, target)
+    assert.ok('failed' in permit, JSON.stringify(permit))
+    return permit
   }
-  /** How many more are admitted now; all stay under way. */
+  /** How many more attempts are admitted now. All stay in flight. */
   const fill = (how: AdmissionMode = 'normal'): number => {
     for (let n = 0; n < 2_000; n++) if ('why' in try_(how)) return n
     return Number.POSITIVE_INFINITY
@@ -127,12 +125,12 @@ const recovered = async (circuit: Partial<Settings['circuit']> = {}) => {
   await world.pass(settings.circuit.resetTimeout)
   const probe = open()
   probe.commit(5)
-  return { board, settings, world, at, try: try_, open, fill, probe }
+  return { health, settings, world, at, try: try_, open, fill, probe }
 }
 
-test('board: a target that has recovered is given its load back step by step, in ten seconds', async () => {
+test('upstream health: a recovered target regains its load gradually, within ten seconds', async () => {
   const { world, fill } = await recovered()
-  // The probe is one of them.
+  // The probe counts too.
   const counts = [fill()]
   for (let step = 1; step < 10; step++) {
     await world.pass(1_000)
@@ -145,45 +143,45 @@ test('board: a target that has recovered is given its load back step by step, in
   assert.equal(fill(), Number.POSITIVE_INFINITY)
 })
 
-test('board: whoever asks one request after another never notices', async () => {
+test('upstream health: slow start does not limit sequential requests', async () => {
   const { world, open, probe } = await recovered()
   probe.done()
   for (let n = 0; n < 50; n++) {
-    const ticket = open()
-    ticket.commit(5)
+    const permit = open()
+    permit.commit(5)
     await world.pass(7)
-    ticket.done()
+    permit.done()
   }
 })
 
-test('board: what has ended makes room, whichever way', async () => {
+test('upstream health: slow start: every end of a request frees its slot', async () => {
   const { open, fill, probe } = await recovered()
   probe.done()
-  const ends: ((ticket: AttemptPermit) => void)[] = [
-    (ticket) => ticket.done(),
-    (ticket) => ticket.release(),
-    (ticket) => ticket.failed(fail('conflict', 'x')),
+  const ends: ((permit: AttemptPermit) => void)[] = [
+    (permit) => permit.done(),
+    (permit) => permit.release(),
+    (permit) => permit.failed(fail('conflict', 'x')),
   ]
   for (const end of ends) {
-    const ticket = open()
+    const permit = open()
     assert.equal(fill(), 0)
-    end(ticket)
+    end(permit)
     // A second end changes nothing.
-    ticket.release()
+    permit.release()
   }
   assert.equal(fill(), 1)
 })
 
-test('board: the refusal says until when it is, and whoever has nobody else is let in', async () => {
-  const { world, try: admit, open, board, at, settings } = await recovered()
+test('upstream health: slow start: the refusal has an end time, and the last resort is admitted', async () => {
+  const { world, try: admit, open, health, at, settings } = await recovered()
   assert.deepEqual(admit(), { why: 'warming', until: world.now() + 1_000 })
-  assert.equal(board.peek(at('a'), settings), null)
+  assert.equal(health.peek(at('a'), settings), null)
   open('warm')
   assert.deepEqual(admit(), { why: 'warming', until: world.now() + 2_000 })
   for (const how of ['warm', 'early', 'ignore'] as const) open(how)
 })
 
-test('board: only what has recovered starts slowly', async () => {
+test('upstream health: only a recovered target starts slowly', async () => {
   const { open, at } = await recovered()
   for (let n = 0; n < 100; n++) {
     open('normal', at('b'))
@@ -197,7 +195,7 @@ const spans: readonly (readonly [name: string, circuit: Partial<Settings['circui
   ['never longer than a circuit is open', { resetTimeout: 1_000 }, [0, 1, 2, 4]],
 ]
 for (const [name, circuit, steps] of spans)
-  test(`board: slow start, ${name}`, async () => {
+  test(`upstream health: slow start, ${name}`, async () => {
     const { world, fill } = await recovered(circuit)
     const counts: number[] = []
     for (const _ of steps) {
@@ -207,7 +205,7 @@ for (const [name, circuit, steps] of spans)
     assert.deepEqual(counts, steps)
   })
 
-test('board: a model that recovers starts slowly with all its keys', async () => {
+test('upstream health: a recovered model starts slowly with all its keys', async () => {
   const { open, try: admit, at, world, probe } = await recovered()
   probe.done()
   for (let n = 0; n < 2; n++) open('normal', at('b')).failed(fail('overloaded', 'x'))
@@ -218,77 +216,76 @@ test('board: a model that recovers starts slowly with all its keys', async () =>
   assert.deepEqual(admit('normal', at('a')), { why: 'warming', until: world.now() + 1_000 })
 })
 
-// ── Empty answers (RELIABILITY F36) ──────────────────────────────────────────────────────────────────────────────
+// ── Empty answers ──────────────────────────────────────────────────────────────────────────────
 
-test('board: a deployment whose answers are empty is not asked for a while: half of ten', async () => {
-  const { board, world, settings, at, open } = await recovered({ slowStart: 0 })
-  const own = () => board.counts('p b m', settings)
-  const ends: ((ticket: AttemptPermit) => void)[] = [
-    (ticket) => ticket.done(),
-    (ticket) => ticket.failed(fail('empty', 'x')),
+test('upstream health: half of ten answers empty opens the deployment’s circuit', async () => {
+  const { health, world, settings, at, open } = await recovered({ slowStart: 0 })
+  const own = () => health.counts('p b m', settings)
+  const ends: ((permit: AttemptPermit) => void)[] = [
+    (permit) => permit.done(),
+    (permit) => permit.failed(fail('empty', 'x')),
   ]
   for (let n = 0; n < 9; n++) ends[n % 2]?.(open('normal', at('b')))
-  assert.equal(board.peek(at('b'), settings), null)
+  assert.equal(health.peek(at('b'), settings), null)
   open('normal', at('b')).failed(fail('empty', 'x'))
-  const refused = board.peek(at('b'), settings)
+  const refused = health.peek(at('b'), settings)
   assert.equal(refused?.why, 'circuit')
-  assert.equal(board.phase('p b m', settings).at, 'open')
-  // The other counter was not touched, and the model's and the address's were not.
+  assert.equal(health.phase('p b m', settings).at, 'open')
+  // The counters of failures, of the model and of the endpoint are unchanged.
   assert.deepEqual([own().successes, own().failures], [5, 0])
-  assert.equal(board.phase('p m', settings).at, 'closed')
-  assert.equal(board.peek(at('a'), settings), null)
+  assert.equal(health.phase('p m', settings).at, 'closed')
+  assert.equal(health.peek(at('a'), settings), null)
   await world.pass(60_000)
-  assert.equal(board.phase('p b m', settings).at, 'half_open')
+  assert.equal(health.phase('p b m', settings).at, 'half_open')
   open('normal', at('b')).done()
-  assert.equal(board.phase('p b m', settings).at, 'closed')
+  assert.equal(health.phase('p b m', settings).at, 'closed')
 })
 
-test('board: empty answers are counted apart from failures, however many in a row', async () => {
-  const { board, settings, at, open } = await recovered()
+test('upstream health: empty answers are counted apart from failures, even many in a row', async () => {
+  const { health, settings, at, open } = await recovered()
   for (let n = 0; n < 9; n++) open('normal', at('b')).failed(fail('empty', 'x'))
-  assert.equal(board.peek(at('b'), settings), null)
-  // A failure says nothing of answers: it is none of the ten.
+  assert.equal(health.peek(at('b'), settings), null)
+  // A failure does not count among the ten answers.
   open('normal', at('b')).failed(fail('status', 'x'))
-  assert.equal(board.peek(at('b'), settings), null)
+  assert.equal(health.peek(at('b'), settings), null)
   open('normal', at('b')).failed(fail('empty', 'x'))
-  assert.equal(board.peek(at('b'), settings)?.why, 'circuit')
+  assert.equal(health.peek(at('b'), settings)?.why, 'circuit')
 })
 
-test('board: four empty answers of ten are put up with', async () => {
-  const { board, settings, at, open } = await recovered()
+test('upstream health: four empty answers of ten are tolerated', async () => {
+  const { health, settings, at, open } = await recovered()
   for (let n = 0; n < 30; n++) {
-    const ticket = open('normal', at('b'))
-    if (n % 5 > 2) ticket.failed(fail('empty', 'x'))
-    else ticket.done()
+    const permit = open('normal', at('b'))
+    if (n % 5 > 2) permit.failed(fail('empty', 'x'))
+    else permit.done()
   }
-  assert.equal(board.peek(at('b'), settings), null)
+  assert.equal(health.peek(at('b'), settings), null)
 })
 
-test('board: what is told of them says what it is about', async () => {
+test('upstream health: the event names the scope of the circuit', async () => {
   const world = stillWorld()
   const news: GatewayEvent[] = []
-  const board = new UpstreamHealth(world, (item) => news.push(item))
+  const health = new UpstreamHealth(world, (item) => news.push(item))
   const instance = instanceOf(['a'])
   const target: Target = {
     candidate: { instance, model: 'm', because: '', weight: 1 },
     key: instance.keys[0] ?? assert.fail(),
   }
   for (let n = 0; n < 10; n++) {
-    const ticket = board.admit(target, defaultSettings, 'normal')
-    if ('failed' in ticket) ticket.failed(fail('empty', 'x'))
+    const permit = health.admit(target, defaultSettings, 'normal')
+    if ('failed' in permit) permit.failed(fail('empty', 'x'))
   }
   assert.deepEqual(news, [
     { event: 'circuit', what: 'answers', name: 'p a m', from: 'closed', to: 'open', why: 'empty' },
   ])
 })
 
-// RELIABILITY 3.3, derived rule: a model whose every key is out is not tried key by key.
-test('board: a model all of whose keys’ circuits are open reads as open, and none of them is tried', async () => {
-  const { board, settings, at, open } = await recovered()
+test('upstream health: a model with open circuits of all keys reads as open, and no key is tried', async () => {
+  const { health, settings, at, open } = await recovered()
   for (const id of ['a', 'b']) for (let n = 0; n < 2; n++) open('warm', at(id)).failed(fail('timeout', 'x'))
-  for (const id of ['a', 'b']) assert.equal(board.peek(at(id), settings)?.why, 'circuit')
+  for (const id of ['a', 'b']) assert.equal(health.peek(at(id), settings)?.why, 'circuit')
   const instance = at('a').candidate.instance
-  const status = providersStatus(board, { settings, instances: [instance], routes: new Map() }, () => ['m'])
+  const status = providersStatus(health, { settings, instances: [instance], routes: new Map() }, () => ['m'])
   const [provider] = list(status.data)
   const of = object(provider)
   assert.equal(of?.status, 'unavailable')

@@ -1,6 +1,6 @@
 /**
- * Everything the gateway remembers about its upstreams while it runs: circuits, cool-downs, load, speed. The rules are
- * pure functions in `policy/`; here and in `board/` their results are stored, and it is told when one changed.
+ * The gateway's in-memory state of its upstreams: circuits, cooldowns, budgets, load and latency. The rules are pure
+ * functions in `policy/`; the files in this folder store their results and emit changes.
  */
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
@@ -22,116 +22,120 @@ import { type ResponseMode, RetryBudgets } from './retry-budgets.ts'
 
 export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
 
-/** Why a target may not be tried now. `until` in ms of the monotonic clock; null: nobody knows. `told`: the upstream itself said so. */
+/**
+ * Why a target may not be tried now. `until`: in ms of the monotonic clock; null: unknown. `fromUpstream`: the upstream sent
+ * that time.
+ */
 export type Refusal = {
   readonly why: 'circuit' | 'warming' | CooldownReason
   readonly until: number | null
   readonly fromUpstream?: true
 }
 
-/** An attempt's claim on its circuits and its key. The first of `done`, `failed` and `release` ends it; what comes after changes nothing. */
+/** Permission for one attempt from its circuits and its key. The first of `done`, `failed` and `release` ends it; later calls are ignored. */
 export type AttemptPermit = {
-  /** First content came (`ms` after the start): a success, unless it breaks off later. */
+  /** The first content arrived after `ms`: a success, unless the answer breaks later. */
   commit(ms: number): void
   /** The answer is complete. */
   done(): void
+  /** The attempt failed. */
   failed(failure: Failure): void
-  /** No verdict: the client left, or the fault was nobody's health. */
+  /** The attempt ended without a verdict, for example because the client left. */
   release(): void
 }
 
-/** An endpoint that did not have a format is asked for it again after so long (ms): it may have been given a newer server. */
-const BELIEVED = 600_000
+/** An unsupported protocol is tried again after this time (ms), because the server may have been upgraded. */
+const UNSUPPORTED_LIFETIME = 600_000
 
 const NONE: readonly UpstreamProtocolName[] = []
 
+/** Admission, outcomes and statistics of all upstreams. Times are in ms of the monotonic clock unless stated. */
 export class UpstreamHealth {
   readonly #world: World
-  /** ms since 1970 at the monotonic clock's zero, as it was at the start. */
+  /** Unix time in ms at the monotonic clock's zero, as of the start. */
   readonly #epoch: number
   readonly #circuits: Circuits
-  readonly #gates: Cooldowns
-  readonly #traffic: UpstreamLoad
-  readonly #repeats: RetryBudgets
-  /** What vendors have refused of requests. */
+  readonly #cooldowns: Cooldowns
+  readonly #load: UpstreamLoad
+  readonly #budgets: RetryBudgets
+  /** Parts of requests that providers have rejected. */
   readonly refusals: Refusals
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
-  /** Formats found missing at an endpoint, and until when (ms) that is believed. */
-  readonly #lacking = new Map<string, Map<UpstreamProtocolName, number>>()
+  /** Protocols that an endpoint does not support, with the time when that expires. */
+  readonly #unsupported = new Map<string, Map<UpstreamProtocolName, number>>()
   #turn = 0
 
-  constructor(world: World, tell: (news: GatewayEvent) => void) {
+  constructor(world: World, emit: (event: GatewayEvent) => void) {
     this.#world = world
     this.#epoch = world.date() - world.now()
-    this.#circuits = new Circuits(world, tell)
-    this.#gates = new Cooldowns(world, tell, (at) => this.#clock(at))
-    this.#traffic = new UpstreamLoad(world)
-    this.#repeats = new RetryBudgets(world)
+    this.#circuits = new Circuits(world, emit)
+    this.#cooldowns = new Cooldowns(world, emit, (at) => this.#format(at))
+    this.#load = new UpstreamLoad(world)
+    this.#budgets = new RetryBudgets(world)
     this.refusals = new Refusals(world)
   }
 
-  /** The format is not spoken at this endpoint, as it said itself. */
+  /** Records that the endpoint does not support this protocol. */
   lacks(instance: Instance, protocol: UpstreamProtocolName): void {
-    const known = this.#lacking.get(endpointId(instance)) ?? new Map()
-    this.#lacking.set(endpointId(instance), known.set(protocol, this.#world.now() + BELIEVED))
+    const known = this.#unsupported.get(endpointId(instance)) ?? new Map()
+    this.#unsupported.set(endpointId(instance), known.set(protocol, this.#world.now() + UNSUPPORTED_LIFETIME))
   }
 
-  /** The formats that were found missing there. */
+  /** The protocols recently found unsupported at the endpoint. */
   lacking(instance: Instance): readonly UpstreamProtocolName[] {
-    const known = this.#lacking.get(endpointId(instance))
+    const known = this.#unsupported.get(endpointId(instance))
     if (!known) return NONE
     const now = this.#world.now()
     return [...known].flatMap(([protocol, until]) => (until > now ? [protocol] : []))
   }
 
-  /** A claim on the target, or why it may not be tried now. Cool-downs always hold. */
+  /** Admits an attempt at the target, or returns the refusal. Cooldowns hold in every mode. */
   admit(target: Target, { circuit }: Settings, how: AdmissionMode): AttemptPermit | Refusal {
-    const shut = this.#shut(target)
-    if (shut) return shut
+    const cooldown = this.#cooldownOf(target)
+    if (cooldown) return cooldown
     const claims = this.#circuits.claim(target, circuit, how)
     if ('why' in claims) return claims
-    this.#gates.begin(target)
-    return new UpstreamHealth.#Claim(this, target, claims)
+    this.#cooldowns.begin(target)
+    return new UpstreamHealth.#Permit(this, target, claims)
   }
 
-  /** What an attempt ended with; undefined: without a verdict. */
-  #ended(target: Target, claims: CircuitClaims, how: Failure | 'done' | undefined): void {
-    if (how === undefined) {
-      this.#gates.release(target)
+  /** Records the end of an attempt. `outcome` undefined: no verdict. */
+  #ended(target: Target, claims: CircuitClaims, outcome: Failure | 'done' | undefined): void {
+    if (outcome === undefined) {
+      this.#cooldowns.release(target)
       return this.#circuits.release(claims)
     }
-    if (how === 'done') return this.#circuits.complete(claims)
-    const { charges: counts, side } = rowOf(how)
+    if (outcome === 'done') return this.#circuits.complete(claims)
+    const { charges, side } = rowOf(outcome)
     const { id } = target.candidate.instance
-    if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure: how })
-    this.#circuits.failed(claims, counts, how.kind)
-    this.#gates.failed(target, how)
+    if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure: outcome })
+    this.#circuits.failed(claims, charges, outcome.kind)
+    this.#cooldowns.failed(target, outcome)
   }
 
   #committed(target: Target, claims: CircuitClaims, ms: number): CircuitClaims {
-    const booked = this.#circuits.commit(claims)
-    this.#gates.commit(target)
-    this.#traffic.commit(target, ms)
-    return booked
+    const committed = this.#circuits.commit(claims)
+    this.#cooldowns.commit(target)
+    this.#load.commit(target, ms)
+    return committed
   }
 
-  /** There is one for each attempt under way: an object, since five closures took four times as much. */
-  static readonly #Claim = class implements AttemptPermit {
-    readonly #board: UpstreamHealth
+  /** The permit of one attempt. A class, because closures take four times the memory. */
+  static readonly #Permit = class implements AttemptPermit {
+    readonly #health: UpstreamHealth
     readonly #target: Target
     #claims: CircuitClaims
     #over = false
 
-    constructor(board: UpstreamHealth, target: Target, claims: CircuitClaims) {
-      this.#board = board
+    constructor(health: UpstreamHealth, target: Target, claims: CircuitClaims) {
+      this.#health = health
       this.#target = target
       this.#claims = claims
-      board.#traffic.begin(target)
+      health.#load.begin(target)
     }
 
     commit(ms: number): void {
-      // Of an attempt that has ended nothing more is learnt.
-      if (!this.#over) this.#claims = this.#board.#committed(this.#target, this.#claims, ms)
+      if (!this.#over) this.#claims = this.#health.#committed(this.#target, this.#claims, ms)
     }
 
     done(): void {
@@ -146,126 +150,133 @@ export class UpstreamHealth {
       this.#end(undefined)
     }
 
-    #end(how: Failure | 'done' | undefined): void {
+    #end(outcome: Failure | 'done' | undefined): void {
       if (this.#over) return
       this.#over = true
-      this.#board.#traffic.end(this.#target)
-      this.#board.#ended(this.#target, this.#claims, how)
+      this.#health.#load.end(this.#target)
+      this.#health.#ended(this.#target, this.#claims, outcome)
     }
   }
 
-  /** What is known to keep `admit` from giving a claim, without taking one; null: it has to be asked. */
+  /** A refusal that `admit` would return, without claiming anything. null: call `admit` to know. */
   refuses(target: Target, { circuit }: Settings, how: AdmissionMode): Refusal | null {
-    return this.#shut(target) ?? this.#circuits.refuses(target, circuit, how)
+    return this.#cooldownOf(target) ?? this.#circuits.refuses(target, circuit, how)
   }
 
-  /** What `admit` would say when nobody else is left, without claiming anything: for plans that are only explained and for the status page. */
+  /** The refusal that `admit` would return in the last-resort mode, without claiming anything. Used to explain plans and for status. */
   peek(target: Target, { circuit }: Settings): Refusal | null {
-    return this.#shut(target) ?? this.#circuits.peek(target, circuit)
+    return this.#cooldownOf(target) ?? this.#circuits.peek(target, circuit)
   }
 
-  #shut(target: Target): Refusal | null {
-    const gate = this.#gates.shut(target)
-    return gate ? refusalBy(gate) : null
+  #cooldownOf(target: Target): Refusal | null {
+    const cooldown = this.#cooldowns.activeFor(target)
+    return cooldown ? refusalBy(cooldown) : null
   }
 
   /** Counts the first attempt of a request at a deployment: the base of its retry budget. */
   firstTry(candidate: Candidate): void {
-    this.#repeats.firstTry(candidate)
+    this.#budgets.firstTry(candidate)
   }
 
   /** Whether the deployment's retry budget allows one more attempt by this client ('': unknown); if so, it is counted. */
   mayRepeat(candidate: Candidate, settings: Settings, client: string): boolean {
-    return this.#repeats.mayRepeat(candidate, settings, client)
+    return this.#budgets.mayRepeat(candidate, settings, client)
   }
 
-  /** A request that could be hedged has come. */
+  /** Adds the share of one hedgeable request to the hedge credit. */
   earnHedgeCredit(settings: Settings): void {
-    this.#repeats.earnHedgeCredit(settings)
+    this.#budgets.earnHedgeCredit(settings)
   }
 
-  /** Whether a hedge against this late deployment is allowed; if so, its cost is deducted. */
-  mayHedge(late: Candidate, settings: Settings, client: string): boolean {
-    return this.#repeats.mayHedge(late, settings, client)
+  /** Whether a hedge against this slow deployment is within budget. If so, deducts its cost. */
+  mayHedge(slow: Candidate, settings: Settings, client: string): boolean {
+    return this.#budgets.mayHedge(slow, settings, client)
   }
 
-  /** ms after which an attempt there is late. */
-  hedgeAfter(candidate: Candidate, way: ResponseMode, settings: Settings): number {
-    return this.#repeats.hedgeAfter(candidate, way, settings)
+  /** ms after which an attempt at this deployment counts as slow. */
+  hedgeAfter(candidate: Candidate, mode: ResponseMode, settings: Settings): number {
+    return this.#budgets.hedgeAfter(candidate, mode, settings)
   }
 
-  /** An attempt there opened after so long (ms). */
-  recordOpeningTime(candidate: Candidate, way: ResponseMode, ms: number): void {
-    this.#repeats.recordOpeningTime(candidate, way, ms)
+  /** Records the time (ms) to an attempt's first content. */
+  recordOpeningTime(candidate: Candidate, mode: ResponseMode, ms: number): void {
+    this.#budgets.recordOpeningTime(candidate, mode, ms)
   }
 
+  /** Requests in flight with this key. */
   inFlight(instance: Instance, key: ProviderKey): number {
-    return this.#traffic.inFlight(instance, key)
+    return this.#load.inFlight(instance, key)
   }
 
-  /** Under way with all its keys. */
+  /** Requests in flight with all keys of the instance. */
   busy(instance: Instance): number {
-    return this.#traffic.busy(instance)
+    return this.#load.busy(instance)
   }
 
+  /** Requests with this key since the start. */
   requests(instance: Instance, key: ProviderKey): number {
-    return this.#traffic.requests(instance, key)
+    return this.#load.requests(instance, key)
   }
 
-  /** The upstream answered with these headers; what they say of the key's limits is kept. */
+  /** Stores the rate limits in the response headers, if there are any. */
   recordQuota(target: Target, headers: HeaderLookup): void {
-    this.#traffic.recordQuota(target, headers)
+    this.#load.recordQuota(target, headers)
   }
 
-  /** The scarcest of the key's limits at this model; undefined: not known, or whole again since. */
+  /** The scarcest limit of the key at this model; undefined: unknown, or reset since. */
   remainingLimit(target: Target): Limit | undefined {
-    return this.#traffic.remainingLimit(target)
+    return this.#load.remainingLimit(target)
   }
 
-  /** Expected cost in time of one more request there (peak-EWMA of first content × load). */
+  /** Expected latency of one more request in ms (peak EWMA of the time to first content × load). */
   slowness(candidate: Candidate): number {
-    return this.#traffic.slowness(candidate)
+    return this.#load.slowness(candidate)
   }
 
-  /** A number that differs at each call: whose turn it is. */
+  /** A counter for round-robin; differs at each call. */
   turn(): number {
     this.#turn = (this.#turn + 1) % Number.MAX_SAFE_INTEGER
     return this.#turn
   }
 
+  /** The active cooldown with this id. */
   cooldown(id: string): Cooldown | undefined {
-    return this.#gates.of(id)
+    return this.#cooldowns.of(id)
   }
 
+  /** The state of the circuit with this id. */
   phase(id: string, { circuit }: Settings): Phase {
     return this.#circuits.phase(id, circuit)
   }
 
+  /** Successes and failures of the circuit with this id in the current window. */
   counts(id: string, { circuit }: Settings): ReturnType<typeof counts> {
     return this.#circuits.counts(id, circuit)
   }
 
-  /** Median and 95th percentile in ms, over the last answers of the provider; empty before the first. */
+  /** Median and 95th percentile of the time to first content in ms, over recent answers; empty before the first. */
   firstContent(instance: Instance): readonly number[] {
-    return this.#traffic.firstContent(instance)
+    return this.#load.firstContent(instance)
   }
 
+  /** The last upstream failure of the provider. `at`: Unix time in ms. */
   lastError(instance: Instance): { readonly at: number; readonly failure: Failure } | undefined {
     return this.#errors.get(instance.id)
   }
 
-  /** ISO 8601 of a moment of the monotonic clock: the same text each time it is asked. */
-  #clock(at: number): string {
+  /** Formats a time of the monotonic clock as ISO 8601. The result is stable while the system clock changes. */
+  #format(at: number): string {
     return new Date(Math.round(this.#epoch + at)).toISOString()
   }
 
+  /** ISO 8601 of a time of the monotonic clock; null for null and for never. */
   iso(at: number | null): string | null {
-    return at === null || !Number.isFinite(at) ? null : this.#clock(at)
+    return at === null || !Number.isFinite(at) ? null : this.#format(at)
   }
 
-  /** Models this provider has been asked for since the start, newest last. */
+  /** Models requested from this provider since the start, newest last. */
   models(instance: Instance): readonly string[] {
-    return this.#traffic.models(instance)
+    return this.#load.models(instance)
   }
 }
 

@@ -96,7 +96,7 @@ const start = async (
     paint,
     costOf,
   })
-  const dial = dialer({ line: await connectionFor(launch.httpClient) })
+  const dial = dialer({ open: await connectionFor(launch.httpClient) })
   const signed = signing({
     dial: dial.dial,
     environment: () => readEnvironment(place),
@@ -104,7 +104,7 @@ const start = async (
   })
   const load = measureLoad()
   const most = () => mostHeld(config.settings.limit)
-  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, most, turn }) })
+  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit: most, turn }) })
   const started = Math.floor(world.date() / 1000)
   const lists = new ModelLists(world)
   const live = new ActiveCalls()

@@ -17,16 +17,16 @@ const textsOf = ({ received }: ReturnType<typeof socket>) =>
   received.map((bytes) => Buffer.from(bytes).toString('utf8'))
 const LINES = 'POST / HTTP/1.1\r\n'
 
-test('joinMessage: one buffer', () => {
+test('joinMessage: message buffer', () => {
   assert.equal(joinMessage('é\r\n', Buffer.from('{"a":1}')).toString('latin1'), 'é\r\n{"a":1}')
 })
 
 const bodies = [
   ['nothing', '', 0],
   ['ASCII', '{"a":1}', 7],
-  ['two, three and four bytes a letter', 'é€😀', 9],
-  ['half a pair, as UTF-8 has it', '\ud83d', 3],
-  ['the widest it takes', '€'.repeat(64 * 1024), 3 * 64 * 1024],
+  ['characters of two, three and four bytes', 'é€😀', 9],
+  ['an unpaired surrogate', '\ud83d', 3],
+  ['the largest body', '€'.repeat(64 * 1024), 3 * 64 * 1024],
 ] as const
 
 for (const [name, body, length] of bodies)
@@ -36,8 +36,8 @@ for (const [name, body, length] of bodies)
     const buffer = new WriteBuffer()
     assert.equal(buffer.send(wire, LINES, body), true)
     assert.equal(buffer.send(wire, LINES, bytes), bytes.length <= 64 * 1024)
-    for (const one of textsOf(wire))
-      assert.equal(one, `${LINES}content-length: ${length}\r\n\r\n${bytes.toString('utf8')}`)
+    for (const message of textsOf(wire))
+      assert.equal(message, `${LINES}content-length: ${length}\r\n\r\n${bytes.toString('utf8')}`)
   })
 
 test('write buffer: a head in Latin-1', () => {
@@ -61,11 +61,11 @@ test('write buffer: data that a socket still holds is not overwritten by the nex
     buffer.send(other, LINES, body.toUpperCase())
   }
   assert.deepEqual(
-    textsOf(slow).map((one) => one.split('\r\n').at(-1)),
+    textsOf(slow).map((message) => message.split('\r\n').at(-1)),
     ['one', 'two', 'three'],
   )
   assert.deepEqual(
-    textsOf(other).map((one) => one.split('\r\n').at(-1)),
+    textsOf(other).map((message) => message.split('\r\n').at(-1)),
     ['ONE', 'TWO', 'THREE'],
   )
 })

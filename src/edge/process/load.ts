@@ -1,28 +1,29 @@
-/** Measures what the process bears: bytes held for requests and answers, how late timers are, how full the heap is. */
+/** Measures the load of the process: buffered bytes, event loop delay and heap use. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
 import type { Settings } from '../../core/settings.ts'
 import { LATE_SECONDS, type Shed, shedding } from '../../policy/health/shed.ts'
 
 /**
- * Bytes buffered in memory: bodies of requests until their answers are complete, whole answers of upstreams until they
- * are read, and what slow clients have not read.
+ * Counts bytes buffered in memory: request bodies until their responses are complete, whole upstream responses until they are
+ * parsed, and bytes that clients have not read.
  */
 export type HeldBytes = {
   readonly bytes: () => number
-  /** So many more, or fewer. */
+  /** Adds to the count; negative to subtract. */
   readonly change: (by: number) => void
-  /** Adds to the bytes of answers that this client has not read. `given`: fewer because it has read them. */
-  readonly changeUnread: (client: string, by: number, given: boolean) => void
-  /** Bytes that this client has not read; 0 where it has not completed an answer for `READING` ms. */
+  /** Adds to a client's unread bytes; negative to subtract. `read`: subtracted because the client has read them. */
+  readonly changeUnread: (client: string, by: number, read: boolean) => void
+  /** A client's unread bytes; 0 if it has not read a whole response within the last `READING` ms. */
   readonly beingRead: (client: string) => number
-  /** Sets what runs when a client has read an answer. */
+  /** Sets the callback for a decrease of unread bytes. */
   readonly onRead: (run: () => void) => void
 }
 
-/** ms within which a client that reads its answers completes one. It is waited for only as long. */
+/** A client counts as reading for this long (ms) after each response. */
 const READING = 2_000
 
+/** Creates a counter. `now`: monotonic clock in ms. */
 export const heldBytes = (now: () => number = () => performance.now()): HeldBytes => {
   let bytes = 0
   let notify = () => {}
@@ -32,11 +33,11 @@ export const heldBytes = (now: () => number = () => performance.now()): HeldByte
     change(by) {
       bytes += by
     },
-    changeUnread(client, by, given) {
+    changeUnread(client, by, read) {
       const before = unread.get(client)
       const after = (before?.bytes ?? 0) + by
       if (after <= 0) unread.delete(client)
-      else unread.set(client, { bytes: after, since: given || !before ? now() : before.since })
+      else unread.set(client, { bytes: after, since: read || !before ? now() : before.since })
       if (by < 0) notify()
     },
     beingRead(client) {
@@ -49,32 +50,34 @@ export const heldBytes = (now: () => number = () => performance.now()): HeldByte
   }
 }
 
+/** The load of the process. */
 export type LoadMeter = {
   readonly held: HeldBytes
-  /** ms by which timers were late in the last second, p99. */
+  /** Event loop delay in ms: the p99 of the last second. */
   readonly delay: () => number
-  /** Why one more call is not taken while so many are under way; null: it is. */
+  /** The reason to reject another call with this many in flight; null to accept it. */
   readonly shedding: (calls: number, limit: Settings['limit']) => Shed | null
   readonly stop: () => void
 }
 
-/** ms between two looks of the monitor, which it counts into what it measures. */
+/** Sampling interval of the delay monitor in ms. Node includes it in the measured delay. */
 const RESOLUTION = 20
 
 const SECOND = 1_000
 
+/** Starts the measurements, once a second until `stop`. */
 export const measureLoad = (held: HeldBytes = heldBytes()): LoadMeter => {
   const monitor = monitorEventLoopDelay({ resolution: RESOLUTION })
   monitor.enable()
   let delays: readonly number[] = []
   let heap = 0
-  const look = () => {
+  const sample = () => {
     delays = [...delays.slice(1 - LATE_SECONDS), Math.max(0, monitor.percentile(99) / 1e6 - RESOLUTION)]
     monitor.reset()
-    const { used_heap_size: used, heap_size_limit: most } = getHeapStatistics()
-    heap = used / most
+    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
+    heap = used / limit
   }
-  const timer = setInterval(look, SECOND)
+  const timer = setInterval(sample, SECOND)
   timer.unref()
   return {
     held,

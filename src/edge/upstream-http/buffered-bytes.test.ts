@@ -8,44 +8,44 @@ import { withByteAccounting } from './buffered-bytes.ts'
 
 const CALL = { method: 'POST', url: 'http://a.test/', headers: {}, connectTimeout: 0 } as const
 
-const MOST = 4_000_000
+const MAX_HELD = 4_000_000
 
-/** A dial that is played by hand, and the sum it makes. */
+/** A dialer whose events the test emits, and the bytes that are counted. */
 const given = (type: string, call: UpstreamCall = CALL) => {
   const held = heldBytes()
   let upstream: UpstreamListener | undefined
-  const heard: string[] = []
+  const events: string[] = []
   const dial = withByteAccounting(
     (_, listener) => {
       upstream = listener
-      return { abort: () => heard.push('abort'), resume: () => heard.push('resume') }
+      return { abort: () => events.push('abort'), resume: () => events.push('resume') }
     },
-    { held, most: () => MOST / 2, turn },
+    { held, limit: () => MAX_HELD / 2, turn },
   )
   const ongoing = dial(call, {
-    head: (status) => heard.push(`head ${status}`),
-    bytes: (chunk) => heard.push(`bytes ${chunk.length}`) > 100,
-    end: () => heard.push('end'),
-    failed: ({ kind }) => heard.push(`failed ${kind}`),
+    head: (status) => events.push(`head ${status}`),
+    bytes: (chunk) => events.push(`bytes ${chunk.length}`) > 100,
+    end: () => events.push('end'),
+    failed: ({ kind }) => events.push(`failed ${kind}`),
   })
   assert.ok(upstream)
   upstream.head(200, (name) => (name === 'content-type' ? type : undefined))
-  return { upstream, ongoing, heard, held: held.bytes }
+  return { upstream, ongoing, events, held: held.bytes }
 }
 
 const cases = [
-  ['a whole answer', 'application/json', 300],
-  ['an answer that does not say what it is', '', 300],
+  ['a JSON response', 'application/json', 300],
+  ['a response without a content type', '', 300],
   ['server-sent events', 'text/event-stream; charset=utf-8', 0],
-  ['lines', 'application/x-ndjson', 0],
-  ['Amazon’s events', 'application/vnd.amazon.eventstream', 0],
+  ['NDJSON', 'application/x-ndjson', 0],
+  ['an AWS event stream', 'application/vnd.amazon.eventstream', 0],
 ] as const
 
 for (const [name, type, bytes] of cases)
   for (const ending of ['end', 'failed', 'abort'] as const)
-    test(`held: ${name} that comes to its ${ending}`, () => {
-      const { upstream, ongoing, heard, held } = given(type)
-      assert.equal(upstream.bytes(new Uint8Array(100)), false, 'the listener’s answer is passed on')
+    test(`buffered bytes: ${name}, after ${ending}`, () => {
+      const { upstream, ongoing, events, held } = given(type)
+      assert.equal(upstream.bytes(new Uint8Array(100)), false, 'the result of the listener is returned')
       upstream.bytes(new Uint8Array(200))
       assert.equal(held(), bytes)
       if (ending === 'end') upstream.end()
@@ -53,12 +53,12 @@ for (const [name, type, bytes] of cases)
       else ongoing.abort()
       assert.equal(held(), 0)
       ongoing.abort()
-      assert.equal(held(), 0, 'given back once')
+      assert.equal(held(), 0, 'subtracted once')
       const last = { end: 'end', failed: 'failed reset', abort: 'abort' }[ending]
-      assert.deepEqual(heard.slice(0, 4), ['head 200', 'bytes 100', 'bytes 200', last])
+      assert.deepEqual(events.slice(0, 4), ['head 200', 'bytes 100', 'bytes 200', last])
     })
 
-test('held: a stream that is collected is in memory until it has ended', () => {
+test('buffered bytes: a collected stream counts until its end', () => {
   const { upstream, held } = given('text/event-stream', { ...CALL, collected: true })
   upstream.bytes(new Uint8Array(100))
   upstream.bytes(new Uint8Array(200))
@@ -67,46 +67,46 @@ test('held: a stream that is collected is in memory until it has ended', () => {
   assert.equal(held(), 0)
 })
 
-test('held: where all together is far too much, a large answer is given up, once, and a small one is not', () => {
+test('buffered bytes: far above the limit a large response is aborted once, a small one is not', () => {
   const small = given('application/json')
-  const { upstream, heard, held } = given('application/json')
+  const { upstream, events, held } = given('application/json')
   for (let n = 0; n < 4; n++) upstream.bytes(new Uint8Array(1_000_000))
-  assert.equal(held(), MOST)
+  assert.equal(held(), MAX_HELD)
   upstream.bytes(new Uint8Array(1))
   assert.equal(held(), 0)
-  assert.deepEqual(heard.slice(-2), ['abort', 'failed busy'])
+  assert.deepEqual(events.slice(-2), ['abort', 'failed busy'])
   upstream.bytes(new Uint8Array(1))
   upstream.end()
-  assert.deepEqual([held(), heard.length], [0, 7])
+  assert.deepEqual([held(), events.length], [0, 7])
   small.upstream.bytes(new Uint8Array(1_000_000))
-  assert.deepEqual(small.heard, ['head 200', 'bytes 1000000'])
+  assert.deepEqual(small.events, ['head 200', 'bytes 1000000'])
 })
 
 const MB = 1_048_576
 const LIMIT = 16 * MB
 
-/** Calls that are played by hand under one limit, and turns of the event loop that are too. */
+/** Calls under one limit; the test emits their events and runs the turns of the event loop. */
 const shared = () => {
   let turns: (() => void)[] = []
   const pieces: (() => void)[] = []
   let now = 0
   const held = heldBytes(() => now)
-  const played: UpstreamListener[] = []
+  const upstreams: UpstreamListener[] = []
   const dial = withByteAccounting(
     (_, listener) => {
-      const own = played.push(listener) - 1
-      return { abort: () => {}, resume: () => void log.push(`${own} reads on`) }
+      const own = upstreams.push(listener) - 1
+      return { abort: () => {}, resume: () => void log.push(`${own} resumes`) }
     },
     {
       held,
-      most: () => LIMIT,
+      limit: () => LIMIT,
       turn: (run) => void pieces.push(run),
       nextTurn: (run) => void turns.push(run),
     },
   )
   const log: string[] = []
   const call = (client: string) => {
-    const number = played.length
+    const number = upstreams.length
     const ongoing = dial(
       { ...CALL, collected: true, client },
       {
@@ -114,16 +114,16 @@ const shared = () => {
         bytes: () => true,
         end: () => log.push(`${number} ends`),
         failed: ({ kind }) => log.push(`${number} ${kind}`),
-        waits: (stopped) => log.push(`${number} ${stopped ? 'waits' : 'goes on'}`),
+        waits: (stopped) => log.push(`${number} ${stopped ? 'waits' : 'continues'}`),
       },
     )
-    const upstream = played[number]
+    const upstream = upstreams[number]
     assert.ok(upstream)
     upstream.head(200, () => undefined)
     return { ongoing, upstream, read: (bytes: number) => upstream.bytes(new Uint8Array(bytes)) }
   }
   const run = (list: (() => void)[]) => {
-    for (const one of list) one()
+    for (const task of list) task()
   }
   return {
     held,
@@ -142,14 +142,14 @@ const shared = () => {
   }
 }
 
-test('held: beyond its share a client’s later answers wait for its first, and other clients’ do not', () => {
+test('buffered bytes: above its share a client’s later responses wait for its first; other clients’ do not', () => {
   const { call, taken, nextTurn, nextPiece, held } = shared()
   const [first, second, third] = [call('a'), call('a'), call('a')]
-  for (const one of [first, second]) {
-    assert.equal(one.read(2 * MB), true)
+  for (const call of [first, second]) {
+    assert.equal(call.read(2 * MB), true)
     nextTurn()
   }
-  assert.equal(third.read(0.5 * MB), false, 'beyond a quarter of the limit')
+  assert.equal(third.read(0.5 * MB), false, 'above a quarter of the limit')
   assert.equal(second.read(1), false)
   assert.equal(first.read(0.25 * MB), true, 'the first is read to its end')
   assert.equal(call('b').read(0.25 * MB), true)
@@ -157,15 +157,15 @@ test('held: beyond its share a client’s later answers wait for its first, and 
   assert.deepEqual(taken(), ['2 waits', '1 waits'])
   first.upstream.end()
   nextTurn()
-  assert.deepEqual(taken(), ['0 waits'], 'it takes its memory until its end has had its turn')
+  assert.deepEqual(taken(), ['0 waits'], 'it counts until its last piece of work has run')
   nextPiece()
   assert.deepEqual(taken(), ['0 ends'])
   nextTurn()
-  assert.deepEqual(taken(), ['1 goes on', '1 reads on', '2 goes on', '2 reads on'])
+  assert.deepEqual(taken(), ['1 continues', '1 resumes', '2 continues', '2 resumes'])
   assert.equal(held.bytes(), 2.75 * MB + 1)
 })
 
-test('held: large answers that end together are ended one per turn, small ones at once', () => {
+test('buffered bytes: large responses complete one per turn, small ones at once', () => {
   const { call, taken, nextPiece, nextTurn, pieces } = shared()
   const large = [call('a'), call('b'), call('c')]
   for (const { read, upstream } of large) {
@@ -184,44 +184,44 @@ test('held: large answers that end together are ended one per turn, small ones a
   nextPiece()
   nextPiece()
   nextTurn()
-  assert.deepEqual(taken(), ['2 ends'], 'one that was aborted has no end')
+  assert.deepEqual(taken(), ['2 ends'], 'an aborted one does not complete')
 })
 
-test('held: in one turn of the event loop a bounded number of bytes is read', () => {
+test('buffered bytes: the bytes read per turn of the event loop are limited', () => {
   const { call, taken, nextTurn } = shared()
   const calls = Array.from({ length: 5 }, (_, at) => call(`client ${at}`))
   const read = calls.map(({ read }) => read(0.75 * MB))
   assert.deepEqual(read, [true, true, false, false, false])
   assert.deepEqual(taken(), ['2 waits', '3 waits', '4 waits'])
-  assert.equal(call('other').read(1000), true, 'a small answer is always read')
+  assert.equal(call('other').read(1000), true, 'a small response is always read')
   nextTurn()
   assert.deepEqual(
     taken(),
-    ['2', '3', '4'].flatMap((at) => [`${at} goes on`, `${at} reads on`]),
+    ['2', '3', '4'].flatMap((at) => [`${at} continues`, `${at} resumes`]),
   )
 })
 
-test('held: what a client has not read counts towards its share while it reads, and no longer', () => {
+test('buffered bytes: unread bytes of a client count towards its share only while it reads', () => {
   const { call, taken, nextTurn, held, pass } = shared()
   held.changeUnread('a', 5 * MB, false)
-  const one = call('a')
-  assert.equal(one.read(0.5 * MB), false)
+  const first = call('a')
+  assert.equal(first.read(0.5 * MB), false)
   taken()
   held.changeUnread('a', -2 * MB, true)
   nextTurn()
-  assert.deepEqual(taken(), ['0 goes on', '0 reads on'], 'it has read some')
+  assert.deepEqual(taken(), ['0 continues', '0 resumes'], 'it has read some bytes')
   held.changeUnread('a', 3 * MB, false)
-  assert.equal(one.read(1), false)
+  assert.equal(first.read(1), false)
   taken()
   pass(2_000)
-  one.ongoing.resume()
+  first.ongoing.resume()
   const other = call('a')
   other.read(0.5 * MB)
   nextTurn()
-  assert.deepEqual(taken(), ['0 goes on', '0 reads on'], 'it reads nothing: its oldest unread answers will be ended')
+  assert.deepEqual(taken(), ['0 continues', '0 resumes'], 'it has stopped reading, so its unread bytes do not count')
 })
 
-test('held: beyond half of the limit only the first of all answers is read', () => {
+test('buffered bytes: above half of the limit only the first response of all is read', () => {
   const { call, taken, nextTurn } = shared()
   const calls = Array.from({ length: 4 }, (_, at) => call(`client ${at}`))
   for (const { read } of calls) {
@@ -238,6 +238,6 @@ test('held: beyond half of the limit only the first of all answers is read', () 
   nextTurn()
   assert.deepEqual(
     taken(),
-    ['1', '2', '3'].flatMap((at) => [`${at} goes on`, `${at} reads on`]),
+    ['1', '2', '3'].flatMap((at) => [`${at} continues`, `${at} resumes`]),
   )
 })

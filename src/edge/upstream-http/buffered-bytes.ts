@@ -1,8 +1,7 @@
 /**
- * Counts whole answers while they are in memory and limits them. The large ones share memory by client: beyond its share
- * a client's later answers are not read further until its earlier ones have been delivered, so that memory stays bounded
- * and other clients keep theirs. How much is read in one turn of the event loop is limited too, and large answers are
- * ended (parsed, translated, written) one at a time.
+ * Counts and limits the bytes of responses that are buffered whole. Large responses share memory by client: above its share,
+ * a client's later responses pause until its earlier ones have been delivered, so that other clients keep their share. Bytes
+ * read per turn of the event loop are limited too, and large responses complete (parse, translate, write) one at a time.
  */
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
@@ -11,82 +10,84 @@ import type { Dial, Ongoing, UpstreamListener, World } from '../../core/world.ts
 import { turnedAway } from '../../policy/health/shed.ts'
 import type { HeldBytes } from '../process/load.ts'
 
-/** What flows on as it comes is not held, unless all of it is collected. */
-const FLOWS = /event-stream|eventstream|ndjson/i
+/** Media types of streams, which are not buffered unless the caller collects them. */
+const STREAM_TYPE = /event-stream|eventstream|ndjson/i
 
-/** Answers of up to so many bytes are read whatever is held. */
+/** Responses up to this size (bytes) are read without limits. */
 const LARGE = 64 * 1024
 
-/** Answers of so few bytes are not aborted, however much is held for others. */
+/** Responses up to this size (bytes) are never aborted. */
 const SMALL = 1_048_576
 
-/** Bytes of large answers that are read in one turn of the event loop: a few ms. */
+/** Maximum bytes of large responses read in one turn of the event loop: a few ms of work. */
 const PER_TURN = 2 * 1_048_576
 
-/** Parts of the limit that the large answers of one client may take together with what it has not read, and those of all. */
+/** Maximum parts of the limit: for one client's large responses with its unread bytes, and for all large responses. */
 const SHARE = { client: 1 / 4, all: 1 / 2 }
 
-/** ms after which it is looked again whether a client still reads its answers. */
-const LOOK = 500
+/** ms between checks of paused responses: whether their clients still read. */
+const CHECK_INTERVAL = 500
 
-export type HoldingOptions = {
+/** Options of `withByteAccounting`. */
+export type ByteAccountingOptions = {
   readonly held: HeldBytes
-  /** The limit, in bytes. */
-  readonly most: () => number
+  /** Limit of buffered bytes. */
+  readonly limit: () => number
   readonly turn: World['turn']
-  /** Runs in the next turn of the event loop. */
+  /** Schedules a function for the next turn of the event loop. Default: `setImmediate`. */
   readonly nextTurn?: (run: () => void) => void
 }
 
-export const withByteAccounting = (dial: Dial, options: HoldingOptions): Dial => {
+/** Wraps a dialer: its calls count and limit buffered response bytes. */
+export const withByteAccounting = (dial: Dial, options: ByteAccountingOptions): Dial => {
   const answers = new LargeAnswers(options)
   return (call, listener) => new CountedCall(dial, call, listener, { ...options, answers })
 }
 
-/** The large answers in memory. */
+/** All large responses in memory. Decides which of them may be read. */
 class LargeAnswers {
   readonly #held: HeldBytes
-  readonly #most: () => number
+  readonly #limit: () => number
   readonly #nextTurn: (run: () => void) => void
-  /** In the order in which they became large. */
+  /** Bytes of each response, in the order in which they became large. */
   readonly #bytes = new Map<CountedCall, number>()
   readonly #byClient = new Map<string, number>()
-  /** Those that are not read at present. */
-  readonly #stopped = new Set<CountedCall>()
+  readonly #paused = new Set<CountedCall>()
   #total = 0
-  /** Bytes read in this turn of the event loop. */
-  #turn = 0
-  #armed = false
+  /** Bytes read in the current turn of the event loop. */
+  #turnBytes = 0
+  #checkScheduled = false
   #timer: NodeJS.Timeout | undefined
 
-  constructor({ held, most, nextTurn = (run) => void setImmediate(run) }: HoldingOptions) {
+  constructor({ held, limit, nextTurn = (run) => void setImmediate(run) }: ByteAccountingOptions) {
     this.#held = held
-    this.#most = most
+    this.#limit = limit
     this.#nextTurn = nextTurn
-    held.onRead(() => this.#lookSoon())
+    held.onRead(() => this.#checkSoon())
   }
 
-  /** Counts bytes read of an answer. False: it is not to be read further until `readOn` is called on it. */
+  /** Counts bytes read of a response. Returns false to pause it until `continueReading` is called on it. */
   read(call: CountedCall, bytes: number): boolean {
     this.#count(call, bytes)
-    this.#turn += bytes
-    this.#lookSoon()
+    this.#turnBytes += bytes
+    this.#checkSoon()
     if (this.#mayRead(call)) return true
-    this.#stopped.add(call)
-    this.#timer ??= setInterval(() => this.#lookSoon(), LOOK).unref()
+    this.#paused.add(call)
+    this.#timer ??= setInterval(() => this.#checkSoon(), CHECK_INTERVAL).unref()
     return false
   }
 
-  /** It has come to its end, and still takes memory. */
+  /** The response has been read completely, but is still in memory. */
   complete(call: CountedCall): void {
-    this.#stopped.delete(call)
+    this.#paused.delete(call)
   }
 
-  leave(call: CountedCall): void {
-    this.#stopped.delete(call)
+  /** The response is no longer in memory. */
+  remove(call: CountedCall): void {
+    this.#paused.delete(call)
     this.#count(call, -(this.#bytes.get(call) ?? 0))
     this.#bytes.delete(call)
-    this.#lookSoon()
+    this.#checkSoon()
   }
 
   #count(call: CountedCall, by: number): void {
@@ -98,15 +99,15 @@ class LargeAnswers {
   }
 
   #mayRead(call: CountedCall): boolean {
-    if (this.#turn > PER_TURN) return false
+    if (this.#turnBytes > PER_TURN) return false
     const { client } = call
-    const most = this.#most()
-    const share = most * SHARE.client
-    const unreadBy = (one: string): number => this.#held.beingRead(one)
+    const limit = this.#limit()
+    const share = limit * SHARE.client
+    const unreadBy = (name: string): number => this.#held.beingRead(name)
     const unread = unreadBy(client)
     if (unread > share) return false
-    // One at least is always read to its end; the others wait for it.
-    if (this.#total > most * SHARE.all) return this.#isFirst(call, (other) => unreadBy(other.client) <= share)
+    // At least one response is always read to its end.
+    if (this.#total > limit * SHARE.all) return this.#isFirst(call, (other) => unreadBy(other.client) <= share)
     const isOver = (this.#byClient.get(client) ?? 0) + unread > share
     return !isOver || this.#isFirst(call, (other) => other.client === client)
   }
@@ -116,109 +117,110 @@ class LargeAnswers {
     return false
   }
 
-  #lookSoon(): void {
-    if (this.#armed) return
-    this.#armed = true
+  #checkSoon(): void {
+    if (this.#checkScheduled) return
+    this.#checkScheduled = true
     this.#nextTurn(() => {
-      this.#armed = false
-      this.#turn = 0
-      this.#look()
+      this.#checkScheduled = false
+      this.#turnBytes = 0
+      this.#check()
     })
   }
 
-  #look(): void {
-    if (this.#stopped.size === 0) return
+  #check(): void {
+    if (this.#paused.size === 0) return
     for (const call of [...this.#bytes.keys()]) {
-      if (!this.#stopped.has(call) || !this.#mayRead(call)) continue
-      this.#stopped.delete(call)
-      call.readOn()
+      if (!this.#paused.has(call) || !this.#mayRead(call)) continue
+      this.#paused.delete(call)
+      call.continueReading()
     }
-    if (this.#stopped.size > 0) return
+    if (this.#paused.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
   }
 }
 
-type Count = HoldingOptions & { readonly answers: LargeAnswers }
+type Accounting = ByteAccountingOptions & { readonly answers: LargeAnswers }
 
+/** A call whose response bytes are counted. */
 class CountedCall implements UpstreamListener, Ongoing {
   readonly client: string
   readonly #listener: UpstreamListener
-  readonly #count: Count
+  readonly #accounting: Accounting
   readonly #collected: boolean
   readonly #ongoing: Ongoing
-  #flows = false
+  #isStream = false
   #held = 0
-  #over = false
-  /** It is one of the large answers. */
+  #done = false
+  /** Registered with `LargeAnswers`. */
   #large = false
-  /** Not read for the sake of memory or time. */
-  #stopped = false
-  /** Not read since the listener has no room. */
+  /** Paused by `LargeAnswers`. */
+  #paused = false
+  /** Paused by the listener. */
   #full = false
 
-  constructor(dial: Dial, call: Parameters<Dial>[0], listener: UpstreamListener, count: Count) {
+  constructor(dial: Dial, call: Parameters<Dial>[0], listener: UpstreamListener, accounting: Accounting) {
     this.client = call.client ?? ''
     this.#listener = listener
-    this.#count = count
+    this.#accounting = accounting
     this.#collected = call.collected === true
-    // No listener is called before this has returned.
+    // `dial` does not call its listener before it has returned.
     this.#ongoing = dial(call, this)
   }
 
   head(status: number, headers: HeaderLookup): void {
-    this.#flows = !this.#collected && FLOWS.test(headers('content-type') ?? '')
+    this.#isStream = !this.#collected && STREAM_TYPE.test(headers('content-type') ?? '')
     this.#listener.head(status, headers)
   }
 
   bytes(chunk: Uint8Array): boolean {
-    if (this.#over) return true
-    if (this.#flows) return this.#listener.bytes(chunk)
-    const { held, most, answers } = this.#count
+    if (this.#done) return true
+    if (this.#isStream) return this.#listener.bytes(chunk)
+    const { held, limit, answers } = this.#accounting
     this.#held += chunk.length
     held.change(chunk.length)
-    if (this.#held > SMALL && held.bytes() > 2 * most()) {
+    if (this.#held > SMALL && held.bytes() > 2 * limit()) {
       this.#release()
       this.#ongoing.abort()
       this.#listener.failed(turnedAway('buffered'))
       return true
     }
-    const room = this.#listener.bytes(chunk)
-    this.#full = !room
-    // Answers that are not collected may wait for a slow client: others must not wait for them.
-    if (this.#over || !this.#collected || this.#held <= LARGE) return room
+    const accepts = this.#listener.bytes(chunk)
+    this.#full = !accepts
+    // Responses that are not collected may wait for a slow client; others must not wait for them.
+    if (this.#done || !this.#collected || this.#held <= LARGE) return accepts
     const more = this.#large ? chunk.length : this.#held
     this.#large = true
-    if (answers.read(this, more)) return room
-    this.#stopped = true
+    if (answers.read(this, more)) return accepts
+    this.#paused = true
     this.#listener.waits?.(true)
     return false
   }
 
-  /** It is its turn again. */
-  readOn(): void {
-    this.#stopped = false
+  /** Resumes a response that `LargeAnswers` has paused. */
+  continueReading(): void {
+    this.#paused = false
     this.#listener.waits?.(false)
     if (!this.#full) this.#ongoing.resume()
   }
 
   end(): void {
-    if (this.#over) return
+    if (this.#done) return
     const end = () => {
-      // It may have been aborted meanwhile.
-      if (this.#over) return
+      // It may have been aborted in the meantime.
+      if (this.#done) return
       this.#release()
       this.#listener.end()
     }
-    // What is parsed at its end is one piece of work, bounded only by the largest answer.
+    // Parsing a whole response is one piece of work, bounded only by its maximum size.
     if (this.#held <= PIECE) return end()
-    this.#count.answers.complete(this)
+    this.#accounting.answers.complete(this)
     this.#listener.waits?.(true)
-    this.#count.turn(end)
+    this.#accounting.turn(end)
   }
 
   failed(failure: Failure): void {
-    if (this.#over) return
+    if (this.#done) return
     this.#release()
     this.#listener.failed(failure)
   }
@@ -230,14 +232,14 @@ class CountedCall implements UpstreamListener, Ongoing {
 
   resume(): void {
     this.#full = false
-    if (!this.#stopped) this.#ongoing.resume()
+    if (!this.#paused) this.#ongoing.resume()
   }
 
   #release(): void {
-    this.#over = true
-    if (this.#large) this.#count.answers.leave(this)
+    this.#done = true
+    if (this.#large) this.#accounting.answers.remove(this)
     this.#large = false
-    this.#count.held.change(-this.#held)
+    this.#accounting.held.change(-this.#held)
     this.#held = 0
   }
 }

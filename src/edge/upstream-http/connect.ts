@@ -2,29 +2,30 @@ import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'nod
 import type { SecureContext } from 'node:tls'
 import type { Failure } from '../../core/failure.ts'
 import { connectFailure, connectTimedOut } from './errors.ts'
-import { type Heads, noHeads } from './heads.ts'
+import { emptyHeadCache, type HeadCache } from './heads.ts'
 
-/** Where connections go, and what is remembered for the next one. */
+/** A connection target with the state that its connections share. */
 export type Destination = {
   /** `https://[::1]:8443` */
   readonly origin: string
-  /** What a request's `host` says: the port where it is not the usual one (RFC 9110, section 7.2). */
+  /** The value of the `host` header: with the port unless it is the default (RFC 9110, section 7.2). */
   readonly authority: string
   readonly host: string
   readonly port: number
   readonly secure: boolean
-  readonly heads: Heads
-  /** Certificates (PEM) trusted instead of the usual ones. */
+  readonly heads: HeadCache
+  /** Certificates (PEM) trusted instead of the default ones. */
   readonly ca?: string
-  /** What every connection there trusts: made once, for it takes longer than a handshake's own work here. */
+  /** The trusted certificates, loaded once: loading takes longer than the rest of a handshake. */
   context?: SecureContext
-  /** The last TLS session, to be resumed. */
+  /** The last TLS session, for resumption. */
   session?: Buffer
 }
 
-/** Asked for with the first secure place and not imported: it is a sixth of a start (10 ms, Node 24.21). */
+/** Loaded with the first TLS connection: an import would add 10 ms to the start (Node 24.21). */
 const tls = () => process.getBuiltinModule('node:tls')
 
+/** The destination of a URL. `ca`: certificates (PEM) trusted instead of the default ones. */
 export const destinationOf = (url: URL, ca: string | undefined): Destination => {
   const secure = url.protocol === 'https:'
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
@@ -35,59 +36,59 @@ export const destinationOf = (url: URL, ca: string | undefined): Destination => 
     host,
     port,
     secure,
-    heads: noHeads(),
+    heads: emptyHeadCache(),
     ...(ca !== undefined && { ca }),
   }
 }
 
-/** A timer that rings so much too late (ms) says that the process stood still. */
-const STOOD_STILL = 20
+/** A timer that fires this late (ms) means that the event loop was blocked. */
+const BLOCKED_LOOP_MS = 20
 
 /**
- * A connection, TLS included, within so many ms (0: without limit). `done` is called once, with null or with why there is
- * none and the error itself; the socket is then destroyed. `read`: bytes go there instead of being emitted.
+ * Opens a connection, including TLS, within `allowed` ms (0: no limit). `done` is called once: with null, or with the
+ * failure and its error; then the socket is destroyed. `read` receives the bytes in destination of `data` events.
  */
 export const connectTo = (
-  place: Destination,
+  destination: Destination,
   allowed: number,
   done: (failure: Failure | null, error?: Error) => void,
   read?: OnReadOpts,
 ): Socket => {
-  const { host, port, secure, ca, session } = place
-  if (secure) place.context ??= tls().createSecureContext(ca === undefined ? {} : { ca })
+  const { host, port, secure, ca, session } = destination
+  if (secure) destination.context ??= tls().createSecureContext(ca === undefined ? {} : { ca })
   const socket = secure
     ? tls().connect({
         host,
         port,
         ...(isIP(host) === 0 && { servername: host }),
         ALPNProtocols: ['http/1.1'],
-        // Said, so that NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment cannot turn it off.
+        // Explicit: NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment must not disable verification.
         rejectUnauthorized: true,
-        ...(place.context && { secureContext: place.context }),
+        ...(destination.context && { secureContext: destination.context }),
         ...(session && { session }),
         ...(read && { onread: read }),
       })
     : connectPlain({ host, port, ...(read && { onread: read }) })
   let timer: NodeJS.Timeout | undefined
-  const within = (ms: number) => {
+  const startTimer = (ms: number) => {
     const due = performance.now() + ms
     timer = setTimeout(() => {
       const late = performance.now() - due
-      // A name, a handshake take several turns of the event loop: for so long it was this process that stood still.
-      if (late >= STOOD_STILL) return within(late)
+      // Extends the timeout by the time in which this process could not handle events.
+      if (late >= BLOCKED_LOOP_MS) return startTimer(late)
       finish(connectTimedOut(allowed), new Error('connect timeout'))
       socket.destroy()
     }, ms)
   }
-  if (allowed > 0) within(allowed)
+  if (allowed > 0) startTimer(allowed)
   let open = true
   const finish = (failure: Failure | null, error?: Error) => {
     if (!open) return
     open = false
     clearTimeout(timer)
     socket.off('error', failed).off('close', closed)
-    // Until its owner listens, or where it never does: an error nobody hears ends the process. Two who listen are kept in
-    // a list, as long as there is the connection.
+    // An unhandled `error` event would end the process. A second listener would make Node keep an array for the life of
+    // the connection.
     if (socket.listenerCount('error') === 0) socket.on('error', ignored)
     done(failure, error)
   }
@@ -101,8 +102,8 @@ export const connectTo = (
   socket.once(secure ? 'secureConnect' : 'connect', () => finish(null))
   socket.on('error', failed).on('close', closed)
   if (secure)
-    socket.on('session', (made: Buffer) => {
-      place.session = made
+    socket.on('session', (session: Buffer) => {
+      destination.session = session
     })
   return socket
 }

@@ -1,42 +1,45 @@
-/** What a connection is to the calls that use it, whoever speaks HTTP on it. */
+/** The interface between calls and the connections that carry them, independent of the HTTP client. */
 
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Destination } from './connect.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
-/** One connection, used by one call at a time. It makes itself when it is first used. */
-export type Connection = {
-  /** Nothing is told before this has returned, save failures. */
-  send(message: OutgoingCall, hears: ConnectionListener): void
-  /** Nothing came behind its last answer: what has been given it to send since then may go. */
+/** One connection, used by one call at a time. It connects when it is first used. */
+export type UpstreamConnection = {
+  /** Sends a request. Only a failure may be reported before this returns. */
+  send(message: OutgoingCall, listener: ConnectionListener): void
+  /** Reports that no bytes followed the last response, so that a request passed since then can be sent. */
   settled(): void
-  /** There is room again for what comes. */
+  /** Continues reading after a pause. */
   resume(): void
-  /** Ends the connection, whatever its state. Its call hears nothing more. */
+  /** Ends the connection in any state, without calling its listener. */
   drop(): void
-  /** Ends the connection; its call is told. Resolves when it is closed. */
+  /** Ends the connection and fails its call. Resolves when it is closed. */
   close(): Promise<void>
 }
 
-/** What a call hears: `head`, `bytes`, then one of `end` and `broke`. */
+/** Receives one response: `head`, `bytes`, then one of `end` and `broke`. */
 export type ConnectionListener = {
   head(status: number, headers: HeaderLookup): void
-  /** Valid during the call only. Answering false pauses until `resume`. */
+  /** The chunk is valid during the call only. Returning false pauses until `resume`. */
   bytes(chunk: Uint8Array): boolean
-  /** The line is its owner's again, or has ended. */
+  /** The response is complete. The connection is back in its pool, or has ended. */
   end(): void
-  /** The line has ended. `stale`: it had served before and was closed before a byte of the answer came, as a server may do with an idle connection at any time. */
+  /**
+   * The connection has ended. `stale`: it had been used before, and was closed before the first byte of this response. A
+   * server may close an idle connection at any time.
+   */
   broke(failure: Failure, stale: boolean): void
 }
 
-/** Who keeps lines for later. */
+/** Keeps idle connections for reuse. */
 export type ConnectionPool = {
-  /** A line that can be used again. `idle`: s its server keeps it, if it says. */
-  rest(line: Connection, idle: number | undefined): void
-  /** A line that has ended. */
-  gone(line: Connection): void
+  /** Takes back a reusable connection. `idleTimeout`: seconds its server keeps it, if stated. */
+  release(connection: UpstreamConnection, idleTimeout: number | undefined): void
+  /** Removes a connection that has ended. */
+  remove(connection: UpstreamConnection): void
 }
 
-/** A new line to a place. `keepAlive`: ms it may lie idle. */
-export type OpenConnection = (place: Destination, keeper: ConnectionPool, keepAlive: number) => Connection
+/** Creates a connection to a destination. `keepAlive`: maximum idle time in ms. */
+export type OpenConnection = (destination: Destination, pool: ConnectionPool, keepAlive: number) => UpstreamConnection

@@ -5,8 +5,8 @@ import type { Cancel, Ongoing } from '../../core/world.ts'
 import { demoDial } from './demo.ts'
 import { dialer } from './dial.ts'
 
-/** Timers that run when the test says so. */
-const still = () => {
+/** Timers that the test runs. */
+const manualTimers = () => {
   const waiting: { ms: number; run: () => void }[] = []
   const later = (ms: number, run: () => void): Cancel => {
     const entry = { ms, run }
@@ -27,16 +27,16 @@ const still = () => {
   return { later, run, waiting }
 }
 
-type Heard = { status: number; type: string; pieces: string[]; ended: boolean; waited: number; text: string }
+type DemoReply = { status: number; type: string; pieces: string[]; ended: boolean; waited: number; text: string }
+
+type DemoRequest = { readonly body: unknown; readonly path?: string; readonly method?: 'GET' | 'POST' }
 
 const ask = (
   dial: ReturnType<typeof demoDial>,
-  clock: ReturnType<typeof still>,
-  body: unknown,
-  path = '/chat/completions',
-  method: 'GET' | 'POST' = 'POST',
+  clock: ReturnType<typeof manualTimers>,
+  { body, path = '/chat/completions', method = 'POST' }: DemoRequest,
 ) => {
-  const heard: Heard = { status: 0, type: '', pieces: [], ended: false, waited: 0, text: '' }
+  const reply: DemoReply = { status: 0, type: '', pieces: [], ended: false, waited: 0, text: '' }
   const decoder = new TextDecoder()
   dial(
     {
@@ -48,33 +48,34 @@ const ask = (
     },
     {
       head(status, headers) {
-        heard.status = status
-        heard.type = headers('content-type') ?? ''
+        reply.status = status
+        reply.type = headers('content-type') ?? ''
       },
       bytes(chunk) {
-        heard.pieces.push(decoder.decode(chunk))
+        reply.pieces.push(decoder.decode(chunk))
         return true
       },
       end() {
-        heard.ended = true
+        reply.ended = true
       },
       failed(failure) {
         throw new Error(failure.message)
       },
     },
   )
-  heard.waited = clock.run()
-  heard.text = heard.pieces.join('')
-  return heard
+  reply.waited = clock.run()
+  reply.text = reply.pieces.join('')
+  return reply
 }
 
 const given = () => {
-  const clock = still()
+  const clock = manualTimers()
   const dial = demoDial({ later: clock.later, date: () => 1_700_000_000_000 })
   return {
     clock,
     dial,
-    ask: (body: unknown, path?: string, method?: 'GET' | 'POST') => ask(dial, clock, body, path, method),
+    ask: (body: unknown, path?: string, method?: 'GET' | 'POST') =>
+      ask(dial, clock, { body, ...(path && { path }), ...(method && { method }) }),
   }
 }
 
@@ -91,13 +92,13 @@ const chunksOf = (text: string): JsonObject[] =>
     .filter((event) => event.startsWith('data: {'))
     .map((event) => parse(event.slice(6)))
 
-test('demo: says that no model was called, repeats the prompt, and names a variable to set', () => {
-  const heard = given().ask(hello)
-  const body = parse(heard.text)
+test('demo: the response states that no model was called, repeats the prompt and names a variable to set', () => {
+  const reply = given().ask(hello)
+  const body = parse(reply.text)
   const content = String(object(choice(body).message)?.content)
-  assert.equal(heard.status, 200)
-  assert.equal(heard.type, 'application/json')
-  assert.ok(heard.ended)
+  assert.equal(reply.status, 200)
+  assert.equal(reply.type, 'application/json')
+  assert.ok(reply.ended)
   assert.ok(content.startsWith('[demo] No model was called.'))
   assert.match(content, /"hello there"/)
   assert.match(content, /OPENAI_API_KEY/)
@@ -115,14 +116,14 @@ test('demo: the words of a long prompt are estimated from its beginning', () => 
   assert.ok(Math.abs(Number(usage?.prompt_tokens) - 1_000_000) < 1_000, JSON.stringify(usage))
 })
 
-test('demo: a stream says the same in several pieces and ends with usage and [DONE]', () => {
+test('demo: a stream has the same text in several pieces and ends with usage and [DONE]', () => {
   const { ask } = given()
   const plain = object(choice(parse(ask(hello).text)).message)?.content
-  const heard = ask({ ...hello, stream: true, stream_options: { include_usage: true } })
-  assert.match(heard.type, /^text\/event-stream/)
-  assert.ok(heard.pieces.length > 5)
-  assert.ok(heard.text.endsWith('data: [DONE]\n\n'))
-  const chunks = chunksOf(heard.text)
+  const reply = ask({ ...hello, stream: true, stream_options: { include_usage: true } })
+  assert.match(reply.type, /^text\/event-stream/)
+  assert.ok(reply.pieces.length > 5)
+  assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
+  const chunks = chunksOf(reply.text)
   assert.equal(chunks.map((chunk) => object(choice(chunk).delta)?.content ?? '').join(''), plain)
   assert.deepEqual(list(chunks.at(-1)?.choices), [])
   assert.ok(object(chunks.at(-1)?.usage))
@@ -130,7 +131,7 @@ test('demo: a stream says the same in several pieces and ends with usage and [DO
   assert.equal(object(choice(chunksOf(ask({ ...hello, stream: true }).text).at(-1) ?? {}).delta)?.content, undefined)
 })
 
-test('demo: n choices, and an answer that is cut by its limit', () => {
+test('demo: n choices, and a response truncated at its token limit', () => {
   const { ask } = given()
   const body = parse(ask({ ...hello, n: 3, max_tokens: 4 }).text)
   assert.equal(list(body.choices).length, 3)
@@ -140,9 +141,9 @@ test('demo: n choices, and an answer that is cut by its limit', () => {
   assert.equal(object(body.usage)?.completion_tokens, 12)
 })
 
-test('demo: tools are never called, parts of text are read, a long prompt is repeated shortly', () => {
+test('demo: echo calls no tools, reads text parts and truncates a long prompt', () => {
   const { ask } = given()
-  const heard = ask({
+  const reply = ask({
     model: 'demo/echo',
     messages: [
       { role: 'system', content: 'be brief' },
@@ -158,13 +159,13 @@ test('demo: tools are never called, parts of text are read, a long prompt is rep
     tool_choice: 'required',
     response_format: { type: 'json_object' },
   })
-  const message = object(choice(parse(heard.text)).message)
+  const message = object(choice(parse(reply.text)).message)
   assert.equal(message?.tool_calls, undefined)
   assert.match(String(message?.content), /é{200}…/)
   assert.doesNotMatch(String(message?.content), /é{201}/)
 })
 
-test('demo: slow takes its time, echo does not', () => {
+test('demo: slow delays its response, echo does not', () => {
   const { ask } = given()
   assert.ok(ask({ ...hello, stream: true }).waited < 1_000)
   assert.ok(ask({ ...hello, model: 'slow', stream: true }).waited > 3_000)
@@ -179,9 +180,9 @@ test('demo: down always fails, flaky every third time', () => {
   assert.match(String(object(parse(ask({ ...hello, model: 'down' }).text).error)?.message), /^\[demo\]/)
 })
 
-test('demo: its models are listed as its own', () => {
-  const heard = given().ask('', '/models', 'GET')
-  const data = list(parse(heard.text).data).map((model: Json) => object(model))
+test('demo: the list of models names demo as their owner', () => {
+  const reply = given().ask('', '/models', 'GET')
+  const data = list(parse(reply.text).data).map((model: Json) => object(model))
   assert.deepEqual(
     data.map((model) => model?.id),
     ['echo', 'slow', 'flaky', 'down', 'tools'],
@@ -193,34 +194,34 @@ for (const [name, status, body, path, method] of [
   ['not JSON', 400, '{', '/chat/completions', 'POST'],
   ['not an object', 400, '[]', '/chat/completions', 'POST'],
   ['no messages', 400, { model: 'echo' }, '/chat/completions', 'POST'],
-  ['half an answer', 400, { ...hello, n: 1.5 }, '/chat/completions', 'POST'],
-  ['a million answers', 400, { ...hello, n: 1_000_000 }, '/chat/completions', 'POST'],
-  ['a model it does not have', 404, { ...hello, model: 'constructor' }, '/chat/completions', 'POST'],
+  ['a fractional n', 400, { ...hello, n: 1.5 }, '/chat/completions', 'POST'],
+  ['an n above the limit', 400, { ...hello, n: 1_000_000 }, '/chat/completions', 'POST'],
+  ['an unknown model', 404, { ...hello, model: 'constructor' }, '/chat/completions', 'POST'],
   ['another path', 404, hello, '/images', 'POST'],
-  ['vectors of no length', 400, { input: 'x', dimensions: 0 }, '/embeddings', 'POST'],
-  ['vectors of what is always down', 503, { model: 'down', input: 'x' }, '/embeddings', 'POST'],
-  ['vectors of no JSON', 400, '{', '/embeddings', 'POST'],
+  ['embeddings without dimensions', 400, { input: 'x', dimensions: 0 }, '/embeddings', 'POST'],
+  ['embeddings of the model down', 503, { model: 'down', input: 'x' }, '/embeddings', 'POST'],
+  ['embeddings of an invalid body', 400, '{', '/embeddings', 'POST'],
   ['another method', 404, '', '/chat/completions', 'GET'],
 ] as const)
   test(`demo: ${name} is ${status}`, () => {
-    const heard = given().ask(body, path, method)
-    assert.equal(heard.status, status)
-    assert.ok(object(parse(heard.text).error)?.message)
-    assert.ok(heard.ended)
+    const reply = given().ask(body, path, method)
+    assert.equal(reply.status, status)
+    assert.ok(object(parse(reply.text).error)?.message)
+    assert.ok(reply.ended)
   })
 
-test('demo: vectors are the same for the same words, and alike for some of them', () => {
+test('demo: embeddings are equal for the same words and similar for common words', () => {
   const vectors = (input: Json, more: JsonObject = {}) => {
-    const heard = given().ask({ model: 'embed', input, ...more }, '/embeddings')
-    assert.equal(heard.status, 200)
-    const body = parse(heard.text)
+    const reply = given().ask({ model: 'embed', input, ...more }, '/embeddings')
+    assert.equal(reply.status, 200)
+    const body = parse(reply.text)
     return {
       usage: object(body.usage),
       vectors: list(body.data).map((entry) => list(object(entry)?.embedding).map(Number)),
     }
   }
   const dot = (a: readonly number[] = [], b: readonly number[] = []) =>
-    a.reduce((sum, one, at) => sum + one * (b[at] ?? 0), 0)
+    a.reduce((sum, choice, at) => sum + choice * (b[at] ?? 0), 0)
   const { usage, vectors: made } = vectors(['A red car', 'a RED car.', 'a red bus', 'zwölf Elche'], { dimensions: 64 })
   assert.deepEqual(
     made.map((vector) => vector.length),
@@ -230,15 +231,15 @@ test('demo: vectors are the same for the same words, and alike for some of them'
   const [same, near, far] = [made[1], made[2], made[3]].map((other) => dot(made[0], other))
   assert.ok(Math.abs((same ?? 0) - 1) < 1e-9 && (near ?? 0) < 1 && (near ?? 0) > (far ?? 0))
   assert.equal(usage?.prompt_tokens, 11)
-  assert.equal(vectors('one').vectors.length, 1)
+  assert.equal(vectors('choice').vectors.length, 1)
   assert.equal(vectors([1, 2, 3]).vectors.length, 1)
   assert.equal(vectors([[1], [2]]).vectors.length, 2)
 })
 
-test('demo: abort leaves no timer, at whatever moment', () => {
+test('demo: abort at any point leaves no timer', () => {
   for (let steps = 0; steps < 6; steps++) {
     const { clock, dial } = given()
-    let heard = 0
+    let reply = 0
     const call = dial(
       {
         method: 'POST',
@@ -247,19 +248,19 @@ test('demo: abort leaves no timer, at whatever moment', () => {
         connectTimeout: 0,
         body: JSON.stringify({ ...hello, stream: true }),
       },
-      { head: () => heard++, bytes: () => heard++ >= 0, end: () => heard++, failed: () => heard++ },
+      { head: () => reply++, bytes: () => reply++ >= 0, end: () => reply++, failed: () => reply++ },
     )
     for (let i = 0; i < steps; i++) clock.waiting.shift()?.run()
-    const before = heard
+    const before = reply
     call.abort()
     call.resume()
     assert.equal(clock.waiting.length, 0)
     clock.run()
-    assert.equal(heard, before)
+    assert.equal(reply, before)
   }
 })
 
-test('demo: holds still while the listener is full', () => {
+test('demo: a full listener pauses the response', () => {
   const { clock, dial } = given()
   let pieces = 0
   let ended = false
@@ -295,19 +296,19 @@ test('demo: holds still while the listener is full', () => {
   assert.ok(ended)
 })
 
-test('demo: is dialled like any other upstream', async () => {
+test('demo: the dialer accepts demo URLs', async () => {
   const { dial, close } = dialer({ demo: { pace: { piece: 0, slowPiece: 0, slowStart: 0 } } })
   const text = await new Promise<string>((resolve) => {
-    let said = ''
+    let content = ''
     dial(
       { method: 'POST', url: 'demo:/v1/chat/completions', headers: {}, connectTimeout: 0, body: JSON.stringify(hello) },
       {
         head() {},
         bytes(chunk) {
-          said += new TextDecoder().decode(chunk)
+          content += new TextDecoder().decode(chunk)
           return true
         },
-        end: () => resolve(said),
+        end: () => resolve(content),
         failed: ({ message }) => resolve(message),
       },
     )
@@ -326,7 +327,7 @@ const weather = {
 const clock = { type: 'function', function: { name: 'get_time' } }
 const question = { role: 'user', content: 'What is the weather?' }
 
-test('demo: tools calls the first tool with arguments that fit its schema, whole and streamed', () => {
+test('demo: tools calls the first tool with arguments that match its schema, unary and streamed', () => {
   const { ask } = given()
   const whole = choice(parse(ask({ model: 'tools', messages: [question], tools: [weather, clock] }).text))
   const [call] = list(object(whole.message)?.tool_calls)
@@ -339,7 +340,7 @@ test('demo: tools calls the first tool with arguments that fit its schema, whole
   assert.equal(choice(stream.at(-1) ?? {}).finish_reason, 'tool_calls')
 })
 
-test('demo: tools obeys tool_choice and answers in text after a result or without tools', () => {
+test('demo: tools follows tool_choice and responds with text after a result or without tools', () => {
   const { ask } = given()
   const message = (body: JsonObject) => object(choice(parse(ask({ model: 'tools', ...body }).text)).message)
   const named = { type: 'function', function: { name: 'get_time' } }
@@ -355,8 +356,8 @@ test('demo: tools obeys tool_choice and answers in text after a result or withou
   assert.match(String(message({ messages, tools: [weather] })?.content), /^\[demo\].*The tool returned: "18 degrees"/)
 })
 
-test('demo: each choice of a tool call has an id of its own', () => {
+test('demo: each choice has a different tool call ID', () => {
   const body = parse(given().ask({ model: 'tools', messages: [question], tools: [weather], n: 3 }).text)
-  const ids = list(body.choices).map((one) => object(list(object(object(one)?.message)?.tool_calls)[0])?.id)
+  const ids = list(body.choices).map((choice) => object(list(object(object(choice)?.message)?.tool_calls)[0])?.id)
   assert.equal(new Set(ids).size, 3)
 })

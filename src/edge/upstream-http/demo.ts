@@ -1,15 +1,16 @@
 /**
- * The upstream of the built-in `demo` provider: chat completions in the process, without a model and without a network,
- * answered over the same road as any other upstream's. It never pretends: each text says that no model was called.
+ * The upstream of the built-in `demo` provider: chat completions and embeddings without a model or a network. Its responses
+ * take the same path as any upstream's. Each text states that no model was called.
  */
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import type { Dial, UpstreamCall, UpstreamListener, World } from '../../core/world.ts'
+import type { Dial, Ongoing, UpstreamCall, UpstreamListener, World } from '../../core/world.ts'
 import { schemaSample } from './schema-sample.ts'
 
+/** Options of `demoDial`. */
 export type DemoOptions = {
   readonly later?: World['later']
   readonly date?: () => number
-  /** ms between two pieces of a streamed answer, and what the slow model takes for each and before the first. */
+  /** ms between pieces of a stream; for the slow model, ms between pieces and before the first. */
   readonly pace?: { readonly piece: number; readonly slowPiece: number; readonly slowStart: number }
 }
 
@@ -18,16 +19,16 @@ type Model = (typeof MODELS)[number]
 
 const HOW_TO =
   'Set OPENAI_API_KEY, ANTHROPIC_API_KEY or the key of another provider, and restart, to get a real answer.'
-/** Longest piece of the prompt that is repeated. */
-const LONGEST_ECHO = 200
-const MOST_CHOICES = 128
+/** Maximum characters of the prompt that are repeated. */
+const MAX_ECHO = 200
+const MAX_CHOICES = 128
 
 const realLater: World['later'] = (ms, run) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
 
-/** Dials `demo:` URLs. */
+/** Creates the dialer for `demo:` URLs. */
 export const demoDial = (options: DemoOptions = {}): Dial => {
   const later = options.later ?? realLater
   const date = options.date ?? Date.now
@@ -37,136 +38,147 @@ export const demoDial = (options: DemoOptions = {}): Dial => {
 
   return (call, listener) => {
     calls++
-    const made = answerTo(call, `chatcmpl-demo-${calls}`, Math.floor(date() / 1000), () => ++flaky % 3 === 0)
-    const slow = made.model === 'slow'
-    return play(made, listener, later, slow ? pace.slowStart : 0, slow ? pace.slowPiece : pace.piece)
+    const response = respond(call, `chatcmpl-demo-${calls}`, Math.floor(date() / 1000), () => ++flaky % 3 === 0)
+    const slow = response.model === 'slow'
+    const delays = { first: slow ? pace.slowStart : 0, piece: slow ? pace.slowPiece : pace.piece }
+    return play(response, listener, later, delays)
   }
 }
 
-type Made = {
+type DemoResponse = {
   readonly model?: Model
   readonly status: number
   readonly type: string
-  /** What is sent, piece by piece. */
+  /** The body, in the pieces in which it is sent. */
   readonly pieces: readonly string[]
 }
 
-const whole = (status: number, body: JsonObject, model?: Model): Made => ({
+const jsonResponse = (status: number, body: JsonObject, model?: Model): DemoResponse => ({
   ...(model && { model }),
   status,
   type: 'application/json',
   pieces: [JSON.stringify(body)],
 })
 
-const refusal = (status: number, message: string, type: string, code: string, param: string | null = null): Made =>
-  whole(status, { error: { message: `[demo] ${message}`, type, param, code } })
+type DemoError = { readonly message: string; readonly type: string; readonly code: string; readonly param?: string }
 
-const invalid = (message: string, param: string | null = null) =>
-  refusal(400, message, 'invalid_request_error', 'invalid_value', param)
+const errorResponse = (status: number, { message, type, code, param }: DemoError): DemoResponse =>
+  jsonResponse(status, { error: { message: `[demo] ${message}`, type, param: param ?? null, code } })
 
-const answerTo = (call: UpstreamCall, id: string, created: number, flakyFails: () => boolean): Made => {
+const invalidRequest = (message: string, param?: string) =>
+  errorResponse(400, {
+    message,
+    type: 'invalid_request_error',
+    code: 'invalid_value',
+    ...(param !== undefined && { param }),
+  })
+
+const respond = (call: UpstreamCall, id: string, created: number, flakyFails: () => boolean): DemoResponse => {
   const path = new URL(call.url).pathname
   if (call.method === 'GET' && path.endsWith('/models'))
-    return whole(200, {
+    return jsonResponse(200, {
       object: 'list',
       data: MODELS.map((model) => ({ id: model, object: 'model', created, owned_by: 'demo' })),
     })
   if (call.method === 'POST' && path.endsWith('/embeddings')) return embeddingsFor(call, flakyFails)
   if (call.method !== 'POST' || !path.endsWith('/chat/completions'))
-    return refusal(404, `${call.method} ${path} does not exist here.`, 'invalid_request_error', 'unknown_url')
+    return errorResponse(404, {
+      message: `${call.method} ${path} does not exist.`,
+      type: 'invalid_request_error',
+      code: 'unknown_url',
+    })
 
-  const body = parsed(call.body)
-  if (!body) return invalid('The body is not a JSON object.')
-  const asked = text(body.model)?.replace(/^demo\//, '') ?? ''
-  const model = MODELS.find((known) => known === asked)
+  const body = parseBody(call.body)
+  if (!body) return invalidRequest('The body is not a JSON object.')
+  const requested = text(body.model)?.replace(/^demo\//, '') ?? ''
+  const model = MODELS.find((known) => known === requested)
   if (!model)
-    return refusal(
-      404,
-      `There is no model ${asked}; there are ${MODELS.join(', ')}.`,
-      'invalid_request_error',
-      'model_not_found',
-      'model',
-    )
+    return errorResponse(404, {
+      message: `Unknown model ${requested}. The models are ${MODELS.join(', ')}.`,
+      type: 'invalid_request_error',
+      code: 'model_not_found',
+      param: 'model',
+    })
   const messages = list(body.messages)
-  if (messages.length === 0) return invalid('There are no messages.', 'messages')
+  if (messages.length === 0) return invalidRequest('The list of messages is empty.', 'messages')
   const choices = body.n === undefined || body.n === null ? 1 : number(body.n)
-  if (choices === undefined || !Number.isInteger(choices) || choices < 1 || choices > MOST_CHOICES)
-    return invalid(`n must be a whole number from 1 to ${MOST_CHOICES}.`, 'n')
-  if (model === 'down') return unavailable('The model down always fails: that is what it is for.', model)
-  if (model === 'flaky' && flakyFails()) return unavailable('The model flaky fails every third call.', model)
+  if (choices === undefined || !Number.isInteger(choices) || choices < 1 || choices > MAX_CHOICES)
+    return invalidRequest(`n must be an integer from 1 to ${MAX_CHOICES}.`, 'n')
+  const outage = outageOf(model, flakyFails)
+  if (outage) return outage
 
   const toolCall = model === 'tools' ? toolCallFor(body, messages) : undefined
-  const said = toolCall ? [] : words(`[demo] No model was called. ${reactionTo(messages)}. ${HOW_TO}`)
-  const most = number(body.max_completion_tokens) ?? number(body.max_tokens) ?? Number.POSITIVE_INFINITY
-  const kept = said.slice(0, Math.max(0, most))
-  const answer: Answer = {
+  const tokens = toolCall ? [] : words(`[demo] No model was called. ${echoOf(messages)}. ${HOW_TO}`)
+  const maxTokens = number(body.max_completion_tokens) ?? number(body.max_tokens) ?? Number.POSITIVE_INFINITY
+  const pieces = tokens.slice(0, Math.max(0, maxTokens))
+  const completion: Completion = {
     id,
     created,
     model,
     choices,
-    pieces: kept,
+    pieces,
     call: toolCall,
-    finish: toolCall ? 'tool_calls' : kept.length < said.length ? 'length' : 'stop',
+    finish: toolCall ? 'tool_calls' : pieces.length < tokens.length ? 'length' : 'stop',
     input: Math.max(
       1,
       messages.reduce<number>((sum, message) => sum + countWords(contentText(message)), 0),
     ),
   }
-  if (body.stream !== true) return whole(200, completion(answer), model)
+  if (body.stream !== true) return jsonResponse(200, completionBody(completion), model)
   const wantsUsage = object(body.stream_options)?.include_usage === true
-  return { model, status: 200, type: 'text/event-stream; charset=utf-8', pieces: chunks(answer, wantsUsage) }
+  return { model, status: 200, type: 'text/event-stream; charset=utf-8', pieces: chunks(completion, wantsUsage) }
 }
 
-type ToolCall = { readonly name: string; readonly arguments: string }
+type DemoToolCall = { readonly name: string; readonly arguments: string }
 
 /**
- * A call of the tool that `tool_choice` names, else of the first function, with arguments that fit its schema. None where
- * tools are switched off or absent, or where the last message is a tool's result.
+ * A call of the tool that `tool_choice` names, else of the first function, with arguments that match its schema. Undefined
+ * if tools are disabled or absent, or if the last message is a tool result.
  */
-const toolCallFor = (body: JsonObject, messages: readonly Json[]): ToolCall | undefined => {
+const toolCallFor = (body: JsonObject, messages: readonly Json[]): DemoToolCall | undefined => {
   if (body.tool_choice === 'none' || object(messages.at(-1))?.role === 'tool') return undefined
   const functions = list(body.tools)
     .map((tool) => object(object(tool)?.function))
-    .filter((one) => one !== undefined)
-  const wanted = text(object(object(body.tool_choice)?.function)?.name)
-  const chosen = functions.find(({ name }) => wanted === undefined || name === wanted)
+    .filter((candidate) => candidate !== undefined)
+  const required = text(object(object(body.tool_choice)?.function)?.name)
+  const chosen = functions.find(({ name }) => required === undefined || name === required)
   const name = text(chosen?.name)
   if (!chosen || name === undefined) return undefined
   const sample = schemaSample(object(chosen.parameters) ?? {})
   return { name, arguments: JSON.stringify(isObject(sample) ? sample : {}) }
 }
 
-const reactionTo = (messages: readonly Json[]): string => {
+const echoOf = (messages: readonly Json[]): string => {
   const last = messages.at(-1)
   return object(last)?.role === 'tool'
-    ? `The tool returned: ${JSON.stringify(shortened(contentText(last)))}`
+    ? `The tool returned: ${JSON.stringify(truncated(contentText(last)))}`
     : `You said: ${JSON.stringify(lastPrompt(messages))}`
 }
 
-/** Lengths of vectors: what is made unless something else is asked for, and the most. */
-const LENGTH = { usual: 8, most: 4_096 }
+/** Dimensions of an embedding: the default and the maximum. */
+const DIMENSIONS = { default: 8, max: 4_096 }
 
-/** Vectors without a model: each word counts at a place its letters decide. The chat models' names are taken too, and fail as they do there. */
-const embeddingsFor = (call: UpstreamCall, flakyFails: () => boolean): Made => {
-  const body = parsed(call.body)
-  if (!body) return invalid('The body is not a JSON object.')
+/** Embeddings without a model: each word increments the dimension its hash selects. `down` and `flaky` fail as in chat. */
+const embeddingsFor = (call: UpstreamCall, flakyFails: () => boolean): DemoResponse => {
+  const body = parseBody(call.body)
+  if (!body) return invalidRequest('The body is not a JSON object.')
   const model = MODELS.find((known) => known === body.model)
-  if (model === 'down') return unavailable('The model down always fails: that is what it is for.', model)
-  if (model === 'flaky' && flakyFails()) return unavailable('The model flaky fails every third call.', model)
-  const length = number(body.dimensions) ?? LENGTH.usual
-  if (!Number.isInteger(length) || length < 1 || length > LENGTH.most)
-    return invalid(`dimensions must be a whole number from 1 to ${LENGTH.most}.`, 'dimensions')
+  const outage = model && outageOf(model, flakyFails)
+  if (outage) return outage
+  const length = number(body.dimensions) ?? DIMENSIONS.default
+  if (!Number.isInteger(length) || length < 1 || length > DIMENSIONS.max)
+    return invalidRequest(`dimensions must be an integer from 1 to ${DIMENSIONS.max}.`, 'dimensions')
   const { input } = body
-  const isOne = typeof input === 'string' || list(input).every((entry) => typeof entry === 'number')
-  const pieces = (isOne ? [input] : list(input)).map((entry) =>
+  const isSingle = typeof input === 'string' || list(input).every((entry) => typeof entry === 'number')
+  const pieces = (isSingle ? [input] : list(input)).map((entry) =>
     typeof entry === 'string' ? (entry.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []) : list(entry).map(String),
   )
-  const tokens = pieces.reduce((sum, one) => sum + one.length, 0)
-  return whole(
+  const tokens = pieces.reduce((sum, { length: count }) => sum + count, 0)
+  return jsonResponse(
     200,
     {
       object: 'list',
-      data: pieces.map((one, index) => ({ object: 'embedding', index, embedding: vectorOf(one, length) })),
+      data: pieces.map((entry, index) => ({ object: 'embedding', index, embedding: vectorOf(entry, length) })),
       model: 'demo-embed',
       usage: { prompt_tokens: tokens, total_tokens: tokens },
     },
@@ -174,10 +186,10 @@ const embeddingsFor = (call: UpstreamCall, flakyFails: () => boolean): Made => {
   )
 }
 
-/** Of length one, save where there is no word. */
-const vectorOf = (said: readonly string[], length: number): readonly number[] => {
+/** A unit vector; zero without words. */
+const vectorOf = (tokens: readonly string[], length: number): readonly number[] => {
   const counts = new Array<number>(length).fill(0)
-  for (const word of said) {
+  for (const word of tokens) {
     let hash = 2_166_136_261
     for (const char of word) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 16_777_619)
     const place = (hash >>> 0) % length
@@ -187,17 +199,24 @@ const vectorOf = (said: readonly string[], length: number): readonly number[] =>
   return size === 0 ? counts : counts.map((count) => count / size)
 }
 
-const unavailable = (message: string, model: Model): Made => ({
-  ...refusal(503, message, 'server_error', 'service_unavailable'),
+/** The error response of a model that fails at this call; undefined for the others. */
+const outageOf = (model: Model, flakyFails: () => boolean): DemoResponse | undefined => {
+  if (model === 'down') return unavailable('The model down always fails.', model)
+  if (model === 'flaky' && flakyFails()) return unavailable('The model flaky fails every third call.', model)
+  return undefined
+}
+
+const unavailable = (message: string, model: Model): DemoResponse => ({
+  ...errorResponse(503, { message, type: 'server_error', code: 'service_unavailable' }),
   model,
 })
 
-const parsed = (body: string | undefined): JsonObject | undefined => {
+const parseBody = (body: string | undefined): JsonObject | undefined => {
   try {
     const value: unknown = JSON.parse(body ?? '')
     return isObject(value) ? value : undefined
   } catch {
-    // Not JSON: the caller answers 400, as any upstream would.
+    // Not JSON: the caller responds with 400.
     return undefined
   }
 }
@@ -212,49 +231,49 @@ const contentText = (message: Json | undefined): string => {
 
 const lastPrompt = (messages: readonly Json[]): string => {
   const last = messages.findLast((message) => object(message)?.role === 'user') ?? messages.at(-1)
-  return shortened(contentText(last))
+  return truncated(contentText(last))
 }
 
 /** Characters of a text that the demo reads: enough for its echo, however large the request is. */
 const MAX_READ = 64 * 1024
 
 /** The text as one line, truncated. */
-const shortened = (content: string): string => {
+const truncated = (content: string): string => {
   const line = content.slice(0, MAX_READ).replace(/\s+/g, ' ').trim()
   const characters = [...line]
-  return characters.length > LONGEST_ECHO ? `${characters.slice(0, LONGEST_ECHO).join('')}…` : line
+  return characters.length > MAX_ECHO ? `${characters.slice(0, MAX_ECHO).join('')}…` : line
 }
 
-/** Words with the space before them: near enough to tokens to count by. */
+/** Words with their leading space, as an approximation of tokens. */
 const words = (content: string): string[] => content.match(/\s*\S+/g) ?? []
 
-/** The number of words; of a long text an estimate from its beginning. */
+/** The number of words; for a long text, an estimate from its beginning. */
 const countWords = (content: string): number => {
   const read = content.slice(0, MAX_READ)
   return read === '' ? 0 : Math.ceil((words(read).length * content.length) / read.length)
 }
 
-type Answer = {
+type Completion = {
   readonly id: string
   readonly created: number
   readonly model: Model
   readonly choices: number
   readonly pieces: readonly string[]
-  /** Instead of text. */
-  readonly call: ToolCall | undefined
+  /** Replaces the text. */
+  readonly call: DemoToolCall | undefined
   readonly finish: 'stop' | 'length' | 'tool_calls'
   readonly input: number
 }
 
-const usageOf = ({ input, pieces, call, choices }: Answer): JsonObject => {
+const usageOf = ({ input, pieces, call, choices }: Completion): JsonObject => {
   const output = (call ? words(call.arguments).length : pieces.length) * choices
   return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output }
 }
 
-/** The id of a choice's call; ids are unique within an answer. */
-const callId = ({ id }: Answer, choice: number): string => `${id.replace('chatcmpl-', 'call_')}_${choice}`
+/** The ID of a choice's tool call. IDs are unique within a response. */
+const callId = ({ id }: Completion, choice: number): string => `${id.replace('chatcmpl-', 'call_')}_${choice}`
 
-const toolCallOf = (answer: Answer, call: ToolCall, choice: number): JsonObject => ({
+const toolCallOf = (answer: Completion, call: DemoToolCall, choice: number): JsonObject => ({
   id: callId(answer, choice),
   type: 'function',
   function: { name: call.name, arguments: call.arguments },
@@ -262,7 +281,7 @@ const toolCallOf = (answer: Answer, call: ToolCall, choice: number): JsonObject 
 
 const indices = (count: number): number[] => Array.from({ length: count }, (_, index) => index)
 
-const completion = (answer: Answer): JsonObject => ({
+const completionBody = (answer: Completion): JsonObject => ({
   id: answer.id,
   object: 'chat.completion',
   created: answer.created,
@@ -278,7 +297,7 @@ const completion = (answer: Answer): JsonObject => ({
   usage: usageOf(answer),
 })
 
-const chunks = (answer: Answer, wantsUsage: boolean): string[] => {
+const chunks = (answer: Completion, wantsUsage: boolean): string[] => {
   const { id, created, model, call } = answer
   const chunk = (choices: Json, more: JsonObject = {}) =>
     `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, choices, ...more })}\n\n`
@@ -291,8 +310,8 @@ const chunks = (answer: Answer, wantsUsage: boolean): string[] => {
         ),
       )
       .join('')
-  const callStart = (called: ToolCall) => (choice: number) => ({
-    tool_calls: [{ index: 0, ...toolCallOf(answer, { ...called, arguments: '' }, choice) }],
+  const callStart = (toolCall: DemoToolCall) => (choice: number) => ({
+    tool_calls: [{ index: 0, ...toolCallOf(answer, { ...toolCall, arguments: '' }, choice) }],
   })
   const callPieces = call
     ? [
@@ -312,12 +331,16 @@ const chunks = (answer: Answer, wantsUsage: boolean): string[] => {
   ]
 }
 
-/** Plays an answer to a listener in time: head, pieces, end; holds still while the listener is full. */
-const play = (made: Made, listener: UpstreamListener, later: World['later'], wait: number, piece: number) => {
+/** ms before the header block, and between pieces. */
+type Delays = { readonly first: number; readonly piece: number }
+
+/** Emits a response with delays: headers, pieces, end. Pauses while the listener requests it. */
+const play = (response: DemoResponse, listener: UpstreamListener, later: World['later'], delays: Delays): Ongoing => {
   const encoder = new TextEncoder()
   let at = 0
   let live = true
   let paused = false
+  /** The time of the next piece has passed during a pause. */
   let due = false
   const next = (ms: number) => {
     cancel = later(ms, step)
@@ -328,18 +351,18 @@ const play = (made: Made, listener: UpstreamListener, later: World['later'], wai
       due = true
       return
     }
-    const said = made.pieces[at]
-    if (said === undefined) {
+    const piece = response.pieces[at]
+    if (piece === undefined) {
       live = false
       listener.end()
       return
     }
     at++
-    paused = !listener.bytes(encoder.encode(said))
-    if (live) next(at < made.pieces.length ? piece : 0)
+    paused = !listener.bytes(encoder.encode(piece))
+    if (live) next(at < response.pieces.length ? delays.piece : 0)
   }
-  let cancel = later(wait, () => {
-    listener.head(made.status, headersOf(made))
+  let cancel = later(delays.first, () => {
+    listener.head(response.status, headersOf(response))
     if (live) step()
   })
   return {
@@ -357,6 +380,6 @@ const play = (made: Made, listener: UpstreamListener, later: World['later'], wai
 }
 
 const headersOf =
-  ({ type }: Made) =>
+  ({ type }: DemoResponse) =>
   (name: string): string | undefined =>
     name === 'content-type' ? type : undefined

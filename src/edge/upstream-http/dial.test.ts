@@ -20,8 +20,8 @@ import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, Ongoing, UpstreamCall } from '../../core/world.ts'
 import { connectionFor, dialer } from './dial.ts'
 
-/** What a listener heard, in order. */
-type Heard = {
+/** The events of one call, in order. */
+type CallRecord = {
   readonly order: string[]
   status?: number
   headers?: HeaderLookup
@@ -31,32 +31,32 @@ type Heard = {
   ongoing: Ongoing
 }
 
-const hear = (
+const send = (
   dial: Dial,
   call: Partial<UpstreamCall> & { url: string },
-  onBytes: (heard: Heard) => boolean = () => true,
-): Heard => {
+  onBytes: (record: CallRecord) => boolean = () => true,
+): CallRecord => {
   let settle = () => {}
   const decoder = new TextDecoder()
   const done = new Promise<void>((resolve) => {
     settle = resolve
   })
-  const heard: Heard = { order: [], text: '', done, ongoing: { abort() {}, resume() {} } }
+  const record: CallRecord = { order: [], text: '', done, ongoing: { abort() {}, resume() {} } }
   const note = (what: string) => {
-    if (heard.order.at(-1) !== what || what !== 'bytes') heard.order.push(what)
+    if (record.order.at(-1) !== what || what !== 'bytes') record.order.push(what)
   }
-  heard.ongoing = dial(
+  record.ongoing = dial(
     { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}', connectTimeout: 2_000, ...call },
     {
       head(status, headers) {
         note('head')
-        heard.status = status
-        heard.headers = headers
+        record.status = status
+        record.headers = headers
       },
       bytes(chunk) {
         note('bytes')
-        heard.text += decoder.decode(chunk, { stream: true })
-        return onBytes(heard)
+        record.text += decoder.decode(chunk, { stream: true })
+        return onBytes(record)
       },
       end() {
         note('end')
@@ -64,27 +64,27 @@ const hear = (
       },
       failed(failure) {
         note('failed')
-        heard.failure = failure
+        record.failure = failure
         settle()
       },
     },
   )
-  return heard
+  return record
 }
 
-const lines = { own: await connectionFor('own'), undici: await connectionFor('undici') }
+const clients = { own: await connectionFor('own'), undici: await connectionFor('undici') }
 
-/** Everything here holds for both clients: each is the other's oracle. */
+/** Every test runs with both clients: each is the reference for the other. */
 for (const client of ['own', 'undici'] as const)
   describe(`${client} client`, () => {
-    const line = lines[client]
+    const open = clients[client]
     const closers: (() => Promise<void>)[] = []
     after(async () => {
       for (const close of closers) await close()
     })
     const given = async (script: Script | Act, options: Parameters<typeof startUpstream>[1] = {}) => {
       const upstream = await startUpstream(typeof script === 'function' ? script : () => script, options)
-      const made = dialer({ line, ...(options.tls && { ca: options.tls.cert }) })
+      const made = dialer({ open, ...(options.tls && { ca: options.tls.cert }) })
       closers.push(async () => {
         await made.close()
         await upstream.close()
@@ -92,58 +92,58 @@ for (const client of ['own', 'undici'] as const)
       return { upstream, dial: made.dial, url: `${upstream.url}/v1/chat/completions` }
     }
 
-    test('dial: an answer comes as head, bytes, end, and the request goes out as it was given', async () => {
+    test('dial: a response is emitted as head, bytes, end, and the request is sent unchanged', async () => {
       const { upstream, dial, url } = await given({
         do: 'answer',
         body: { fine: true },
         headers: { 'x-request-id': 'abc' },
       })
-      const heard = hear(dial, {
+      const record = send(dial, {
         url: `${url}?api-version=1`,
         headers: { authorization: 'Bearer sk-test', 'content-type': 'application/json' },
         body: '{"model":"é"}',
       })
-      await heard.done
-      assert.deepEqual(heard.order, ['head', 'bytes', 'end'])
-      assert.equal(heard.status, 200)
-      assert.equal(heard.text, '{"fine":true}')
-      assert.equal(heard.headers?.('x-request-id'), 'abc')
-      assert.equal(heard.headers?.('constructor'), undefined)
-      const [asked] = upstream.seen
-      assert.equal(asked?.path, '/v1/chat/completions?api-version=1')
-      assert.equal(asked?.key, 'sk-test')
-      assert.equal(asked?.body, '{"model":"é"}')
-      assert.equal(asked?.headers['content-length'], '14')
+      await record.done
+      assert.deepEqual(record.order, ['head', 'bytes', 'end'])
+      assert.equal(record.status, 200)
+      assert.equal(record.text, '{"fine":true}')
+      assert.equal(record.headers?.('x-request-id'), 'abc')
+      assert.equal(record.headers?.('constructor'), undefined)
+      const [request] = upstream.seen
+      assert.equal(request?.path, '/v1/chat/completions?api-version=1')
+      assert.equal(request?.key, 'sk-test')
+      assert.equal(request?.body, '{"model":"é"}')
+      assert.equal(request?.headers['content-length'], '14')
     })
 
-    test('dial: one connection serves calls one after the other, several serve them at once', async () => {
+    test('dial: sequential calls share one connection, concurrent calls use several', async () => {
       const { upstream, dial, url } = await given({ do: 'answer', body: 'a', after: 20 })
-      for (let i = 0; i < 3; i++) await hear(dial, { url }).done
+      for (let i = 0; i < 3; i++) await send(dial, { url }).done
       assert.equal(upstream.connections(), 1)
-      await Promise.all([1, 2, 3].map(() => hear(dial, { url }).done))
+      await Promise.all([1, 2, 3].map(() => send(dial, { url }).done))
       assert.equal(upstream.connections(), 3)
     })
 
-    test('dial: connections over TLS serve call after call, however busy both sides are', async () => {
+    test('dial: TLS connections are reused under load', async () => {
       const server = new Worker(new URL('../../../test/support/secure-server.ts', import.meta.url))
-      // What that file posts first.
+      // The first message of that worker.
       const [{ port, cert }]: [SecureServer] = (await once(server, 'message')) as [SecureServer]
-      const made = dialer({ line, ca: cert })
+      const made = dialer({ open, ca: cert })
       closers.push(async () => {
         await made.close()
         await server.terminate()
       })
       const many = 32
-      const one = async () => {
+      const worker = async () => {
         for (let call = 0; call < 40; call++) {
-          const heard = hear(made.dial, { url: `https://127.0.0.1:${port}/x`, body: 'x'.repeat(900) })
-          await heard.done
-          assert.equal(heard.status, 200)
-          // With the loop kept busy answers have come before Node says that their questions have gone out.
+          const record = send(made.dial, { url: `https://127.0.0.1:${port}/x`, body: 'x'.repeat(900) })
+          await record.done
+          assert.equal(record.status, 200)
+          // A blocked loop: responses arrive before Node reports their requests as sent.
           for (const until = performance.now() + 0.05; performance.now() < until; );
         }
       }
-      await Promise.all(Array.from({ length: many }, one))
+      await Promise.all(Array.from({ length: many }, worker))
       server.postMessage('how many')
       const [connections]: [number] = (await once(server, 'message')) as [number]
       assert.ok(connections <= many + 2, `${connections} connections for ${many} at once`)
@@ -151,15 +151,15 @@ for (const client of ['own', 'undici'] as const)
 
     test('dial: a redirect is not followed', async () => {
       const { upstream, dial, url } = await given({ do: 'answer', status: 302, headers: { location: '/elsewhere' } })
-      const heard = hear(dial, { url })
-      await heard.done
-      assert.equal(heard.status, 302)
+      const record = send(dial, { url })
+      await record.done
+      assert.equal(record.status, 302)
       assert.equal(upstream.seen.length, 1)
     })
 
     const sse = ['data: one\n\n', 'data: two\n\n']
     const breaks: [name: string, act: Act, order: string[], kind: string | undefined][] = [
-      ['a stream, whole', { do: 'stream', pieces: sse }, ['head', 'bytes', 'end'], undefined],
+      ['a stream in one piece', { do: 'stream', pieces: sse }, ['head', 'bytes', 'end'], undefined],
       [
         'a stream in single bytes',
         { do: 'stream', pieces: sse, slice: 1, gap: 1 },
@@ -172,7 +172,7 @@ for (const client of ['own', 'undici'] as const)
         ['head', 'bytes', 'end'],
         undefined,
       ],
-      ['an answer without a body', { do: 'answer', status: 204 }, ['head', 'end'], undefined],
+      ['a response without a body', { do: 'answer', status: 204 }, ['head', 'end'], undefined],
       ['RST without a head', { do: 'reset' }, ['failed'], 'reset'],
       ['FIN without a head', { do: 'close' }, ['failed'], 'reset'],
       [
@@ -195,7 +195,7 @@ for (const client of ['own', 'undici'] as const)
       ],
       ['not HTTP at all', { do: 'raw', bytes: 'SSH-2.0-OpenSSH_9.9\r\n' }, ['failed'], 'not_http'],
       [
-        'a chunk whose size is no number',
+        'a chunk whose size is not a number',
         { do: 'raw', bytes: 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nabc\r\n', ending: 'stall' },
         ['head', 'failed'],
         'not_http',
@@ -216,7 +216,7 @@ for (const client of ['own', 'undici'] as const)
         'not_http',
       ],
       [
-        'interim answers before the real one',
+        'interim responses before the final one',
         {
           do: 'raw',
           bytes: 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
@@ -226,19 +226,19 @@ for (const client of ['own', 'undici'] as const)
         undefined,
       ],
       [
-        'interim answers without end',
+        'endless interim responses',
         { do: 'raw', bytes: 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(100), ending: 'stall' },
         ['failed'],
         'not_http',
       ],
       [
-        'an upgrade nobody asked for',
+        'an unrequested upgrade',
         { do: 'raw', bytes: 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n' },
         ['failed'],
         'not_http',
       ],
       [
-        'bytes after the answer',
+        'bytes after the response',
         {
           do: 'raw',
           bytes: 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil',
@@ -251,15 +251,15 @@ for (const client of ['own', 'undici'] as const)
     for (const [name, act, order, kind] of breaks)
       test(`dial: ${name}`, async () => {
         const { upstream, dial, url } = await given(act)
-        const heard = hear(dial, { url })
-        await heard.done
-        assert.deepEqual(heard.order, order)
-        assert.equal(heard.failure?.kind, kind)
-        assert.equal(heard.failure?.unsent, undefined)
-        assert.equal(upstream.seen.length, 1, 'a fresh connection that breaks is not tried again here')
+        const record = send(dial, { url })
+        await record.done
+        assert.deepEqual(record.order, order)
+        assert.equal(record.failure?.kind, kind)
+        assert.equal(record.failure?.unsent, undefined)
+        assert.equal(upstream.seen.length, 1, 'a failure on a new connection is not retried')
       })
 
-    test('dial: bytes left behind an answer are never the next answer', async () => {
+    test('dial: bytes after a response are never part of the next one', async () => {
       const { dial, url, upstream } = await given(({ number }) =>
         number === 0
           ? {
@@ -269,58 +269,58 @@ for (const client of ['own', 'undici'] as const)
             }
           : { do: 'answer', body: 'good' },
       )
-      const first = hear(dial, { url })
+      const first = send(dial, { url })
       await first.done
-      const second = hear(dial, { url })
+      const second = send(dial, { url })
       await second.done
       assert.equal(first.text, 'ok')
       assert.equal(second.text, 'good')
       assert.equal(upstream.connections(), 2)
     })
 
-    test('dial: a refused connection is said to be unsent', async () => {
-      const made = dialer({ line })
-      const heard = hear(made.dial, { url: `${await refusingUrl()}/v1` })
-      await heard.done
-      assert.deepEqual(heard.order, ['failed'])
-      assert.equal(heard.failure?.kind, 'refused')
-      assert.equal(heard.failure?.unsent, true)
+    test('dial: a refused connection is reported as unsent', async () => {
+      const made = dialer({ open })
+      const record = send(made.dial, { url: `${await refusingUrl()}/v1` })
+      await record.done
+      assert.deepEqual(record.order, ['failed'])
+      assert.equal(record.failure?.kind, 'refused')
+      assert.equal(record.failure?.unsent, true)
       await made.close()
     })
 
-    test('dial: a host name nobody has', async () => {
-      const made = dialer({ line })
-      const heard = hear(made.dial, { url: 'http://does-not-exist.invalid/v1' })
-      await heard.done
-      assert.equal(heard.failure?.kind, 'dns')
-      assert.equal(heard.failure?.unsent, true)
+    test('dial: an unknown host name', async () => {
+      const made = dialer({ open })
+      const record = send(made.dial, { url: 'http://does-not-exist.invalid/v1' })
+      await record.done
+      assert.equal(record.failure?.kind, 'dns')
+      assert.equal(record.failure?.unsent, true)
       await made.close()
     })
 
-    // A name takes several turns of the event loop, as a TLS handshake does.
+    // Resolving a name takes several turns of the event loop, like a TLS handshake.
     for (const host of ['127.0.0.1', 'localhost'])
-      test(`dial: a connection is not late because the process stood still: ${host}`, async () => {
+      test(`dial: a blocked event loop does not count towards the connect timeout: ${host}`, async () => {
         const { dial, url } = await given({ do: 'answer', body: 'fine' })
-        const heard = hear(dial, { url: url.replace('127.0.0.1', host), connectTimeout: 50 })
+        const record = send(dial, { url: url.replace('127.0.0.1', host), connectTimeout: 50 })
         for (const over = performance.now() + 500; performance.now() < over; );
-        await heard.done
-        assert.deepEqual([heard.text, heard.failure], ['fine', undefined])
+        await record.done
+        assert.deepEqual([record.text, record.failure], ['fine', undefined])
       })
 
-    test('dial: a secure connection that is not made in time', async () => {
-      // Takes connections and never says a word, as a host behind a dead firewall does.
+    test('dial: a TLS handshake that exceeds the connect timeout', async () => {
+      // Accepts connections and sends nothing, like a host after a firewall that drops packets.
       const sockets: Socket[] = []
       const silent = createServer((socket) => sockets.push(socket.resume()))
       await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
       const { port } = silent.address() as { port: number }
-      const made = dialer({ line })
+      const made = dialer({ open })
       const begun = performance.now()
-      const heard = hear(made.dial, { url: `https://127.0.0.1:${port}/v1`, connectTimeout: 60 })
-      await heard.done
-      assert.equal(heard.failure?.kind, 'connect_timeout')
-      assert.equal(heard.failure?.unsent, true)
+      const record = send(made.dial, { url: `https://127.0.0.1:${port}/v1`, connectTimeout: 60 })
+      await record.done
+      assert.equal(record.failure?.kind, 'connect_timeout')
+      assert.equal(record.failure?.unsent, true)
       assert.ok(performance.now() - begun < 10_000)
-      const left = hear(made.dial, { url: `https://127.0.0.1:${port}/v1`, connectTimeout: 0 })
+      const left = send(made.dial, { url: `https://127.0.0.1:${port}/v1`, connectTimeout: 0 })
       await until('connected', () => sockets.length === 2)
       left.ongoing.abort()
       await until('closed by the abort', () => sockets.every((socket) => socket.destroyed || socket.readableEnded), 500)
@@ -330,183 +330,189 @@ for (const client of ['own', 'undici'] as const)
       await new Promise((resolve) => silent.close(resolve))
     })
 
-    test('dial: a certificate nobody vouches for is refused, whatever the environment says; one that is trusted works', async () => {
+    test('dial: an untrusted certificate is rejected even with NODE_TLS_REJECT_UNAUTHORIZED=0; a trusted one works', async () => {
       const { key, cert } = selfSigned()
       const upstream = await startUpstream(() => ({ do: 'answer', body: 'secret' }), { tls: { key, cert } })
       const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED
       process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
-      const strict = dialer({ line })
-      const refused = hear(strict.dial, { url: `${upstream.url}/v1` })
+      const strict = dialer({ open })
+      const refused = send(strict.dial, { url: `${upstream.url}/v1` })
       await refused.done
       if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
       else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before
       assert.equal(refused.failure?.kind, 'tls')
       assert.equal(refused.failure?.unsent, true)
       assert.equal(upstream.seen.length, 0)
-      const trusting = dialer({ line, ca: cert })
+      const trusting = dialer({ open, ca: cert })
       for (let i = 0; i < 2; i++) {
-        const heard = hear(trusting.dial, { url: `${upstream.url}/v1` })
-        await heard.done
-        assert.equal(heard.text, 'secret')
+        const record = send(trusting.dial, { url: `${upstream.url}/v1` })
+        await record.done
+        assert.equal(record.text, 'secret')
       }
-      assert.equal(upstream.connections(), 1, 'one secure connection, kept')
+      assert.equal(upstream.connections(), 1, 'one TLS connection, reused')
       await strict.close()
       await trusting.close()
       await upstream.close()
     })
 
     for (const how of ['close', 'reset'] as const)
-      test(`dial: a connection the upstream ends (${how}) as a request leaves is made anew, unseen`, async () => {
+      test(`dial: a stale connection that the upstream ends (${how}) is replaced, invisibly to the caller`, async () => {
         const stale = new Set<number>()
-        // Answers once, then breaks the connection on the next request without a byte: what a server does whose idle timer
-        // has fired while the request was on the wire.
+        // Responds once, then ends the connection on the next request without a byte, like a server whose idle timer fires
+        // while the request is on the network.
         const { upstream, dial, url } = await given(({ connection }) => {
           if (stale.has(connection)) return { do: how }
           stale.add(connection)
           return { do: 'answer', body: 'ok' }
         })
         for (let i = 0; i < 5; i++) {
-          const heard = hear(dial, { url, body: `{"i":${i}}` })
-          await heard.done
-          assert.deepEqual(heard.order, ['head', 'bytes', 'end'], `call ${i}: ${heard.failure?.message}`)
+          const record = send(dial, { url, body: `{"i":${i}}` })
+          await record.done
+          assert.deepEqual(record.order, ['head', 'bytes', 'end'], `call ${i}: ${record.failure?.message}`)
         }
-        assert.equal(upstream.seen.length, 9, 'each later call met one dead connection')
+        assert.equal(upstream.seen.length, 9, 'each later call found one stale connection')
       })
 
-    test('dial: it is made anew once; a second break is the upstream’s', async () => {
+    test('dial: a stale connection is replaced once; a second break is a failure', async () => {
       const { upstream, dial, url } = await given(({ number }) => (number === 0 ? { do: 'answer' } : { do: 'reset' }))
-      await hear(dial, { url }).done
-      const heard = hear(dial, { url })
-      await heard.done
-      assert.equal(heard.failure?.kind, 'reset')
+      await send(dial, { url }).done
+      const record = send(dial, { url })
+      await record.done
+      assert.equal(record.failure?.kind, 'reset')
       assert.equal(upstream.seen.length, 3)
     })
 
-    test('dial: what breaks long after it was sent crossed nothing on the wire, and is not made anew', async () => {
+    test('dial: a request whose connection breaks long after it was sent is not repeated', async () => {
       const { upstream, dial, url } = await given(async ({ number }) => {
         if (number === 0) return { do: 'answer' }
         await new Promise((resolve) => setTimeout(resolve, 2_200))
         return { do: 'close' }
       })
-      await hear(dial, { url }).done
-      const heard = hear(dial, { url })
-      await heard.done
-      assert.equal(heard.failure?.kind, 'reset')
+      await send(dial, { url }).done
+      const record = send(dial, { url })
+      await record.done
+      assert.equal(record.failure?.kind, 'reset')
       assert.equal(upstream.seen.length, 2)
     })
 
-    test('dial: once a byte of the answer has come, it is not made anew', async () => {
+    test('dial: a request is not repeated after the first byte of its response', async () => {
       const { upstream, dial, url } = await given(({ number }) =>
         number === 0 ? { do: 'answer' } : { do: 'raw', bytes: 'HTTP/1.1 2', ending: 'close' },
       )
-      await hear(dial, { url }).done
-      const heard = hear(dial, { url })
-      await heard.done
-      assert.ok(heard.failure)
+      await send(dial, { url }).done
+      const record = send(dial, { url })
+      await record.done
+      assert.ok(record.failure)
       assert.equal(upstream.seen.length, 2)
     })
 
-    test('dial: what has to be done once goes on a connection of its own, and is not sent again when that breaks', async () => {
-      let asked = 0
-      const { upstream, dial, url } = await given(() => (asked++ === 0 ? { do: 'answer', body: {} } : { do: 'reset' }))
-      await hear(dial, { url }).done
-      // The first one's connection is idle by now, and could be used.
+    test('dial: a request marked `once` uses a new connection and is not repeated when that breaks', async () => {
+      let requests = 0
+      const { upstream, dial, url } = await given(() =>
+        requests++ === 0 ? { do: 'answer', body: {} } : { do: 'reset' },
+      )
+      await send(dial, { url }).done
+      // The first connection is idle now.
       await new Promise((resolve) => setTimeout(resolve, 50))
-      const heard = hear(dial, { url, once: true })
-      await heard.done
-      assert.equal(heard.failure?.kind, 'reset')
-      assert.equal(heard.failure?.unsent, undefined)
+      const record = send(dial, { url, once: true })
+      await record.done
+      assert.equal(record.failure?.kind, 'reset')
+      assert.equal(record.failure?.unsent, undefined)
       assert.deepEqual(
         upstream.seen.map(({ connection }) => connection),
         [0, 1],
       )
     })
 
-    test('dial: a server that closes idle connections all the time costs no call', async () => {
+    test('dial: no call fails because the server keeps closing idle connections', async () => {
       const { upstream, dial, url } = await given({ do: 'answer', body: 'ok' })
       const closing = setInterval(() => upstream.closeIdle(Math.random() < 0.5 ? 'close' : 'reset'), 1)
       try {
         for (let round = 0; round < 60; round++) {
-          const heard = await Promise.all(
+          const records = await Promise.all(
             [1, 2, 3, 4].map(async () => {
-              const one = hear(dial, { url })
-              await one.done
-              return one
+              const call = send(dial, { url })
+              await call.done
+              return call
             }),
           )
-          for (const one of heard) assert.equal(one.text, 'ok', one.failure?.message)
+          for (const { text, failure } of records) assert.equal(text, 'ok', failure?.message)
           await new Promise((resolve) => setTimeout(resolve, round % 3))
         }
       } finally {
         clearInterval(closing)
       }
-      assert.ok(upstream.connections() > 4, `connections were in fact closed (${upstream.connections()})`)
+      assert.ok(upstream.connections() > 4, `only ${upstream.connections()} connections: none was closed`)
     })
 
     for (const [name, act, when] of [
-      ['while waiting for the head', { do: 'hang' }, (_: Heard) => true],
-      ['between head and body', { do: 'stream', pieces: ['x'], first: 60_000 }, (heard: Heard) => heard.status === 200],
+      ['while waiting for the head', { do: 'hang' }, (_: CallRecord) => true],
+      [
+        'between head and body',
+        { do: 'stream', pieces: ['x'], first: 60_000 },
+        (record: CallRecord) => record.status === 200,
+      ],
       [
         'in the middle of a stream',
         { do: 'stream', pieces: ['x', 'y'], ending: 'stall' },
-        (heard: Heard) => heard.text === 'xy',
+        (record: CallRecord) => record.text === 'xy',
       ],
     ] as const)
-      test(`dial: abort ${name} closes the connection at once and is the last that is heard`, async () => {
+      test(`dial: abort ${name} closes the connection at once, and no event follows`, async () => {
         const { upstream, dial, url } = await given(act)
-        const heard = hear(dial, { url })
-        await until('under way', () => upstream.seen.length === 1 && when(heard))
-        const order = [...heard.order]
+        const record = send(dial, { url })
+        await until('under way', () => upstream.seen.length === 1 && when(record))
+        const order = [...record.order]
         const at = performance.now()
-        heard.ongoing.abort()
-        heard.ongoing.abort()
-        heard.ongoing.resume()
+        record.ongoing.abort()
+        record.ongoing.abort()
+        record.ongoing.resume()
         await until('aborted upstream', () => upstream.seen[0]?.ended === 'aborted', 1_000)
         assert.ok((upstream.seen[0]?.endedAt ?? Number.POSITIVE_INFINITY) - at < 100)
         await new Promise((resolve) => setTimeout(resolve, 20))
-        assert.deepEqual(heard.order, order)
+        assert.deepEqual(record.order, order)
       })
 
-    test('dial: twenty aborted streams leave no connection and make no second one', async () => {
+    test('dial: aborted streams leave no connection open and do not reconnect', async () => {
       const { upstream, dial, url } = await given({ do: 'stream', pieces: ['x'], ending: 'stall' })
       for (let i = 0; i < 20; i++) {
-        const heard = hear(dial, { url })
-        await until('first byte', () => heard.text === 'x')
-        heard.ongoing.abort()
+        const record = send(dial, { url })
+        await until('first byte', () => record.text === 'x')
+        record.ongoing.abort()
       }
       await until('all closed', () => upstream.open() === 0, 1_000)
       assert.equal(upstream.connections(), 20)
     })
 
-    test('dial: a listener may abort from within what it hears', async () => {
+    test('dial: a listener may abort during an event', async () => {
       const { upstream, dial, url } = await given({ do: 'stream', pieces: ['x', 'y', 'z'], gap: 5 })
-      const heard: Heard = hear(dial, { url }, () => {
-        heard.ongoing.abort()
+      const record: CallRecord = send(dial, { url }, () => {
+        record.ongoing.abort()
         return false
       })
       await until('aborted upstream', () => upstream.seen[0]?.ended === 'aborted', 1_000)
-      assert.deepEqual(heard.order, ['head', 'bytes'])
+      assert.deepEqual(record.order, ['head', 'bytes'])
     })
 
     for (const tls of [undefined, selfSigned()])
-      test(`dial: a full listener holds the upstream back, and gets everything in the end${tls ? ', over TLS' : ''}`, async () => {
+      test(`dial: a full listener applies backpressure and receives everything after it resumes${tls ? ', over TLS' : ''}`, async () => {
         const megabyte = 'x'.repeat(1024 * 1024)
         const { upstream, dial, url } = await given(
           { do: 'stream', pieces: Array.from({ length: 24 }, () => megabyte) },
           tls ? { tls } : {},
         )
         let full = true
-        const heard = hear(dial, { url }, () => !full)
-        await until('first bytes', () => heard.text.length > 0)
+        const record = send(dial, { url }, () => !full)
+        await until('first bytes', () => record.text.length > 0)
         await new Promise((resolve) => setTimeout(resolve, 100))
-        const held = heard.text.length
-        assert.ok(held <= 128 * 1024, `${held} bytes came after the listener was full`)
-        assert.ok((upstream.seen[0]?.sent ?? 0) < 16 * 1024 * 1024, 'the upstream was stopped by the kernel')
+        const held = record.text.length
+        assert.ok(held <= 128 * 1024, `${held} bytes were emitted after the listener was full`)
+        assert.ok((upstream.seen[0]?.sent ?? 0) < 16 * 1024 * 1024, 'backpressure reaches the upstream')
         full = false
-        heard.ongoing.resume()
-        await heard.done
-        assert.equal(heard.text.length, 24 * 1024 * 1024)
-        assert.equal(heard.order.at(-1), 'end')
+        record.ongoing.resume()
+        await record.done
+        assert.equal(record.text.length, 24 * 1024 * 1024)
+        assert.equal(record.order.at(-1), 'end')
       })
 
     const plain = `{"text":"${'ä'.repeat(5_000)}"}`
@@ -519,24 +525,24 @@ for (const client of ['own', 'undici'] as const)
       ['deflate, bare', deflateRawSync(plain)],
       ['identity', Buffer.from(plain)],
     ] as const)
-      test(`dial: ${encoding} although nobody asked for it`, async () => {
+      test(`dial: unrequested content-encoding ${encoding}`, async () => {
         const headers = { 'content-encoding': encoding.replace(', bare', '') }
         for (const act of [
           { do: 'answer', body: bytes, headers },
           { do: 'stream', pieces: [bytes], slice: 7, headers },
         ] as const) {
           const { dial, url } = await given(act)
-          const heard = hear(dial, { url })
-          await heard.done
-          assert.equal(heard.failure, undefined)
-          assert.equal(heard.text, plain)
-          assert.deepEqual(heard.order, ['head', 'bytes', 'end'])
-          if (encoding !== 'identity') assert.equal(heard.headers?.('content-encoding'), undefined)
-          if (encoding !== 'identity') assert.equal(heard.headers?.('content-length'), undefined)
+          const record = send(dial, { url })
+          await record.done
+          assert.equal(record.failure, undefined)
+          assert.equal(record.text, plain)
+          assert.deepEqual(record.order, ['head', 'bytes', 'end'])
+          if (encoding !== 'identity') assert.equal(record.headers?.('content-encoding'), undefined)
+          if (encoding !== 'identity') assert.equal(record.headers?.('content-length'), undefined)
         }
       })
 
-    test('dial: an event of a compressed stream does not wait for the next', async () => {
+    test('dial: an event of a compressed stream is emitted without waiting for the next', async () => {
       const gzip = createGzip()
       const made: Buffer[] = []
       gzip.on('data', (chunk: Buffer) => made.push(chunk))
@@ -548,52 +554,52 @@ for (const client of ['own', 'undici'] as const)
         ending: 'stall',
         headers: { 'content-encoding': 'gzip' },
       })
-      const heard = hear(dial, { url })
-      await until('the event', () => heard.text === 'data: one\n\n')
-      heard.ongoing.abort()
+      const record = send(dial, { url })
+      await until('the event', () => record.text === 'data: one\n\n')
+      record.ongoing.abort()
     })
 
     for (const [name, headers, body, kind] of [
       ['two encodings', { 'content-encoding': 'gzip, br' }, 'x', 'malformed'],
-      ['an encoding nobody knows', { 'content-encoding': 'constructor' }, 'x', 'malformed'],
-      ['not what its encoding says', { 'content-encoding': 'gzip' }, 'plain text', 'malformed'],
+      ['an unknown encoding', { 'content-encoding': 'constructor' }, 'x', 'malformed'],
+      ['a body that does not match its encoding', { 'content-encoding': 'gzip' }, 'plain text', 'malformed'],
       ['cut in the middle', { 'content-encoding': 'gzip' }, gzipSync(plain).subarray(0, 40), 'truncated'],
       ['a bomb', { 'content-encoding': 'br' }, brotliCompressSync(Buffer.alloc(100_000_000)), 'malformed'],
     ] as const)
       test(`dial: compressed, ${name}`, async () => {
         const { upstream, url } = await given({ do: 'answer', headers, body })
-        const made = dialer({ line, mostDecoded: 1024 * 1024 })
-        const heard = hear(made.dial, { url })
-        await heard.done
-        assert.equal(heard.failure?.kind, kind)
-        assert.equal(heard.order.filter((what) => what === 'failed' || what === 'end').length, 1)
-        assert.ok(heard.text.length <= 1024 * 1024)
+        const made = dialer({ open, maxDecodedBytes: 1024 * 1024 })
+        const record = send(made.dial, { url })
+        await record.done
+        assert.equal(record.failure?.kind, kind)
+        assert.equal(record.order.filter((what) => what === 'failed' || what === 'end').length, 1)
+        assert.ok(record.text.length <= 1024 * 1024)
         await made.close()
         assert.equal(upstream.seen.length, 1)
       })
 
-    test('dial: no listener is called before dial has returned, not even about what cannot be sent', async () => {
+    test('dial: no listener is called before dial has returned, even for invalid requests', async () => {
       const { dial, url } = await given({ do: 'answer' })
       for (const call of [{ url, headers: { 'bad\nname': 'x' } }, { url: 'ftp://127.0.0.1/' }, { url: 'not a url' }]) {
-        const heard = hear(dial, call)
-        assert.deepEqual(heard.order, [])
-        await heard.done
-        assert.equal(heard.failure?.kind, 'internal')
-        assert.equal(heard.failure?.unsent, true)
+        const record = send(dial, call)
+        assert.deepEqual(record.order, [])
+        await record.done
+        assert.equal(record.failure?.kind, 'internal')
+        assert.equal(record.failure?.unsent, true)
       }
     })
 
-    test('dial: closing ends the calls under way and leaves nothing open', async () => {
+    test('dial: close fails calls in flight and leaves nothing open', async () => {
       const upstream = await startUpstream(({ number }) => (number === 0 ? { do: 'answer' } : { do: 'hang' }))
-      const made = dialer({ line })
-      await hear(made.dial, { url: upstream.url }).done
-      const waiting = [hear(made.dial, { url: upstream.url }), hear(made.dial, { url: upstream.url })]
+      const made = dialer({ open })
+      await send(made.dial, { url: upstream.url }).done
+      const waiting = [send(made.dial, { url: upstream.url }), send(made.dial, { url: upstream.url })]
       await until('under way', () => upstream.seen.length === 3)
       await made.close()
       await Promise.all(waiting.map(({ done }) => done))
       for (const { failure } of waiting) assert.equal(failure?.kind, 'shutdown')
       await until('no connection left', () => upstream.open() === 0)
-      const late = hear(made.dial, { url: upstream.url })
+      const late = send(made.dial, { url: upstream.url })
       await late.done
       assert.equal(late.failure?.kind, 'shutdown')
       await upstream.close()

@@ -1,78 +1,79 @@
-/**
- * The way upstream: calls over kept-alive HTTP/1.1 connections. Nothing outside this folder knows which client makes them.
- */
+/** Upstream calls over pooled HTTP/1.1 connections. Code outside this folder does not depend on the HTTP client. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { destinationOf } from './connect.ts'
-import type { Connection, ConnectionListener, ConnectionPool, OpenConnection } from './connection.ts'
+import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { type DemoOptions, demoDial } from './demo.ts'
 import { Http1Connection } from './http1-connection.ts'
 import { encodingOf, type Inflater, inflater } from './inflate.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
+/** Options of `dialer`. */
 export type DialOptions = {
-  /** Who speaks HTTP on a connection, as `lineFor` has it. Absent: our client. */
-  readonly line?: OpenConnection
-  /** ms an idle connection is kept for the next call, unless the upstream says otherwise. */
+  /** Opens connections; see `connectionFor`. Default: the gateway's own client. */
+  readonly open?: OpenConnection
+  /** Maximum idle time of a connection in ms, unless the upstream states a shorter one. Default 30,000. */
   readonly keepAlive?: number
-  /** Idle connections kept for one origin. */
-  readonly mostIdle?: number
-  /** Bytes a compressed answer may hold. */
-  readonly mostDecoded?: number
-  /** Certificates (PEM) trusted beside the usual ones would be; given, only these are. Verification itself is never off. */
+  /** Maximum idle connections per origin. Default 256. */
+  readonly maxIdle?: number
+  /** Maximum decoded bytes of a compressed response. Default 64 MiB. */
+  readonly maxDecodedBytes?: number
+  /** Certificates (PEM) trusted instead of the default ones. Verification cannot be disabled. */
   readonly ca?: string
   readonly demo?: DemoOptions
 }
 
+/** The available HTTP clients. */
 export type HttpClient = 'own' | 'undici'
 
-/** The lines of a client. Undici is loaded by who wants it: it is a fifth of what there would be to load. */
+/** Loads an HTTP client. undici is imported on demand: it would be a fifth of the code to load. */
 export const connectionFor = async (client: HttpClient): Promise<OpenConnection> =>
-  client === 'own' ? ownLine : (await import('./undici-connection.ts')).undiciConnection
+  client === 'own' ? ownConnection : (await import('./undici-connection.ts')).undiciConnection
 
-const ownLine: OpenConnection = (place, keeper) => new Http1Connection(place, keeper)
+const ownConnection: OpenConnection = (destination, pool) => new Http1Connection(destination, pool)
 
+/** A `Dial` that can be closed. */
 export type Dialer = {
   readonly dial: Dial
-  /** Ends every call and every connection. */
+  /** Fails all calls and closes all connections. */
   close(): Promise<void>
 }
 
-/** Makes calls upstream; `demo:` URLs are answered in the process. */
+/** Creates a dialer for `http:` and `https:` URLs. The demo provider answers `demo:` URLs in the process. */
 export const dialer = (options: DialOptions = {}): Dialer => {
-  const { line = ownLine, keepAlive = 30_000, mostIdle = 256, mostDecoded = 64 * 1024 * 1024, ca } = options
-  const roads = new Map<string, Road>()
+  const { open = ownConnection, keepAlive = 30_000, maxIdle = 256, maxDecodedBytes = 64 * 1024 * 1024, ca } = options
+  const routes = new Map<string, CallRoute>()
   const origins = new Map<string, Origin>()
   const demo = demoDial(options.demo)
   let closed = false
 
   const originOf = (url: URL): Origin => {
-    const place = destinationOf(url, ca)
+    const destination = destinationOf(url, ca)
     const origin =
-      origins.get(url.origin) ?? new Origin((keeper) => line(place, keeper, keepAlive), { keepAlive, mostIdle })
+      origins.get(url.origin) ?? new Origin((pool) => open(destination, pool, keepAlive), { keepAlive, maxIdle })
     origins.set(url.origin, origin)
     return origin
   }
-  const roadTo = (address: string): Road | null => {
-    const known = roads.get(address)
+  const routeTo = (address: string): CallRoute | null => {
+    const known = routes.get(address)
     if (known) return known
     const url = URL.canParse(address) ? new URL(address) : null
     if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return null
-    const road = { origin: originOf(url), path: url.pathname + url.search }
-    // Addresses are few, save where the model's name, which clients choose, is a part of them.
-    if (roads.size >= MOST_ROADS) roads.clear()
-    roads.set(address, road)
-    return road
+    const route = { origin: originOf(url), path: url.pathname + url.search }
+    // Bounded: some providers have the model's name, which clients choose, in the URL.
+    if (routes.size >= MAX_ROUTES) routes.clear()
+    routes.set(address, route)
+    return route
   }
 
   const dial: Dial = (call, listener) => {
     if (call.url.startsWith('demo:')) return demo(call, listener)
-    if (closed) return failedLater(listener, fail('shutdown', 'The gateway has closed its connections.', UNSENT))
-    const road = roadTo(call.url)
-    if (!road)
+    if (closed) return failedLater(listener, fail('shutdown', 'The gateway closed its connections.', UNSENT))
+    const route = routeTo(call.url)
+    if (!route)
       return failedLater(listener, fail('internal', 'The address of the upstream is not an http or https URL.', UNSENT))
-    return new Call(call, road, listener, mostDecoded).start()
+    return new HttpCall(call, route, listener, maxDecodedBytes).start()
   }
 
   return {
@@ -86,12 +87,13 @@ export const dialer = (options: DialOptions = {}): Dialer => {
 
 const UNSENT = { unsent: true } as const
 
-/** Addresses remembered as parsed. */
-const MOST_ROADS = 1_000
+/** Maximum cached URLs. */
+const MAX_ROUTES = 1_000
 
-type Road = { readonly origin: Origin; readonly path: string }
+/** A parsed upstream URL. `path` includes the query. */
+type CallRoute = { readonly origin: Origin; readonly path: string }
 
-/** No listener is called before `dial` has returned. */
+/** Reports a failure after `dial` has returned: listeners are never called before. */
 const failedLater = (listener: UpstreamListener, failure: Failure): Ongoing => {
   let live = true
   queueMicrotask(() => live && listener.failed(failure))
@@ -103,114 +105,114 @@ const failedLater = (listener: UpstreamListener, failure: Failure): Ongoing => {
   }
 }
 
-type OriginOptions = { readonly keepAlive: number; readonly mostIdle: number }
+type OriginOptions = { readonly keepAlive: number; readonly maxIdle: number }
 
-/** ms between two looks at which idle connections are over their time. */
-const SWEEP = 1_000
+/** ms between checks for expired idle connections. */
+const SWEEP_INTERVAL = 1_000
 
-/** One origin's connections. */
-class Origin {
-  readonly #newLine: (keeper: ConnectionPool) => Connection
+/** The connection pool of one origin. */
+class Origin implements ConnectionPool {
+  readonly #open: (pool: ConnectionPool) => UpstreamConnection
   readonly #options: OriginOptions
-  readonly #lines = new Set<Connection>()
-  /** Newest last: the last used is the least likely to have been closed meanwhile. */
-  #idle: { readonly line: Connection; readonly until: number }[] = []
-  /** Whose last answer came so lately that something behind it may still be unread. */
-  #unsettled: Connection[] = []
+  readonly #connections = new Set<UpstreamConnection>()
+  /** Newest last: the most recently used connection is the least likely to be closed by now. */
+  #idle: { readonly connection: UpstreamConnection; readonly until: number }[] = []
+  /** Connections released so recently that bytes after the response may still be unread. */
+  #unsettled: UpstreamConnection[] = []
   #sweep: NodeJS.Timeout | undefined
 
-  constructor(newLine: (keeper: ConnectionPool) => Connection, options: OriginOptions) {
-    this.#newLine = newLine
+  constructor(open: (pool: ConnectionPool) => UpstreamConnection, options: OriginOptions) {
+    this.#open = open
     this.#options = options
   }
 
   /** An idle connection, or a new one. */
-  take(): Connection {
-    return this.#idle.pop()?.line ?? this.make()
+  take(): UpstreamConnection {
+    return this.#idle.pop()?.connection ?? this.create()
   }
 
-  make(): Connection {
-    const line = this.#newLine(this)
-    this.#lines.add(line)
-    return line
+  create(): UpstreamConnection {
+    const connection = this.#open(this)
+    this.#connections.add(connection)
+    return connection
   }
 
-  rest(line: Connection, idle: number | undefined): void {
-    const { keepAlive, mostIdle } = this.#options
-    // A server that says how long it waits is believed, less a second for the way there.
-    const ms = idle === undefined ? keepAlive : Math.min(keepAlive, idle * 1_000 - 1_000)
-    if (ms <= 0) return line.drop()
-    this.#idle.push({ line, until: performance.now() + ms })
-    if (this.#idle.length > mostIdle) this.#idle[0]?.line.drop()
-    this.#sweep ??= setInterval(() => this.#look(), SWEEP).unref()
-    this.#unsettled.push(line)
+  release(connection: UpstreamConnection, idleTimeout: number | undefined): void {
+    const { keepAlive, maxIdle } = this.#options
+    // One second less than the server's own timeout, for the time a request is on the network.
+    const ms = idleTimeout === undefined ? keepAlive : Math.min(keepAlive, idleTimeout * 1_000 - 1_000)
+    if (ms <= 0) return connection.drop()
+    this.#idle.push({ connection, until: performance.now() + ms })
+    if (this.#idle.length > maxIdle) this.#idle[0]?.connection.drop()
+    this.#sweep ??= setInterval(() => this.#dropExpired(), SWEEP_INTERVAL).unref()
+    this.#unsettled.push(connection)
     if (this.#unsettled.length === 1) setImmediate(() => this.#settle())
   }
 
-  /** Settled when the loop has read once more what connections have; what rests from now on waits for the next time. */
+  /** A connection is settled after the event loop has polled its socket once more. */
   #settle(): void {
-    const lines = this.#unsettled
+    const connections = this.#unsettled
     this.#unsettled = []
     setImmediate(() => {
-      for (const line of lines) line.settled()
+      for (const connection of connections) connection.settled()
     })
   }
 
-  gone(line: Connection): void {
-    this.#lines.delete(line)
-    const at = this.#idle.findIndex((one) => one.line === line)
+  remove(connection: UpstreamConnection): void {
+    this.#connections.delete(connection)
+    const at = this.#idle.findIndex((entry) => entry.connection === connection)
     if (at !== -1) this.#idle.splice(at, 1)
   }
 
   async close(): Promise<void> {
     clearInterval(this.#sweep)
-    await Promise.all([...this.#lines].map((line) => line.close()))
+    await Promise.all([...this.#connections].map((connection) => connection.close()))
   }
 
-  #look(): void {
+  #dropExpired(): void {
     const now = performance.now()
-    for (const { line, until } of [...this.#idle]) if (until <= now) line.drop()
+    for (const { connection, until } of [...this.#idle]) if (until <= now) connection.drop()
     if (this.#idle.length > 0) return
     clearInterval(this.#sweep)
     this.#sweep = undefined
   }
 }
 
-/** One call: what a line tells, made into what the listener is promised. */
-class Call implements ConnectionListener, Ongoing {
-  /** Null once it is being answered: then it is never sent again. */
+/** One call: decodes the response's content encoding, and repeats the request on a new connection if a stale one broke. */
+class HttpCall implements ConnectionListener, Ongoing {
+  /** Null after the response has begun: then the request is not sent again. */
   #message: OutgoingCall | null
   readonly #origin: Origin
-  readonly #mostDecoded: number
+  readonly #maxDecodedBytes: number
   readonly #once: boolean
-  /** Null once it has heard the last. */
+  /** Null after its last event. */
   #listener: UpstreamListener | null
-  #line: Connection | null = null
+  #connection: UpstreamConnection | null = null
   #inflater: Inflater | null = null
   #retried = false
-  #sent = 0
-  /** `dial` has not returned yet, and no listener is called before it has. */
+  #sentAt = 0
+  /** `dial` has not returned; the listener must not be called before it has. */
   #starting = false
 
-  constructor(call: UpstreamCall, { origin, path }: Road, listener: UpstreamListener, mostDecoded: number) {
+  constructor(call: UpstreamCall, { origin, path }: CallRoute, listener: UpstreamListener, maxDecodedBytes: number) {
     this.#message = { call, path }
     this.#origin = origin
     this.#listener = listener
-    this.#mostDecoded = mostDecoded
+    this.#maxDecodedBytes = maxDecodedBytes
     this.#once = call.once === true
   }
 
   start(): this {
     this.#starting = true
-    this.#send(this.#once ? this.#origin.make() : this.#origin.take())
+    this.#send(this.#once ? this.#origin.create() : this.#origin.take())
     this.#starting = false
     return this
   }
 
-  #send(line: Connection): void {
-    this.#line = line
-    this.#sent = performance.now()
-    if (this.#message) line.send(this.#message, this)
+  #send(connection: UpstreamConnection): void {
+    this.#connection = connection
+    this.#sentAt = performance.now()
+    if (this.#message) connection.send(this.#message, this)
   }
 
   abort(): void {
@@ -221,14 +223,14 @@ class Call implements ConnectionListener, Ongoing {
 
   resume(): void {
     if (this.#inflater) this.#inflater.resume()
-    else this.#line?.resume()
+    else this.#connection?.resume()
   }
 
   #drop(): void {
     this.#inflater?.stop()
-    const line = this.#line
-    this.#line = null
-    line?.drop()
+    const connection = this.#connection
+    this.#connection = null
+    connection?.drop()
   }
 
   #fail(failure: Failure): void {
@@ -247,19 +249,19 @@ class Call implements ConnectionListener, Ongoing {
       return
     }
     if (encoding === 'unknown')
-      return this.#fail(fail('malformed', 'The answer has a content-encoding nobody asked for.', { status }))
-    // Asked for plain text, some servers compress all the same.
+      return this.#fail(fail('malformed', 'The response has an unsupported content-encoding.', { status }))
+    // Some servers compress although the request does not accept it.
     this.#inflater = inflater(
       encoding.name,
-      this.#mostDecoded,
+      this.#maxDecodedBytes,
       {
         bytes: (chunk) => this.#listener?.bytes(chunk) ?? true,
         end: () => this.#finish(),
         failed: (failure) => this.#fail(failure),
       },
-      () => this.#line?.resume(),
+      () => this.#connection?.resume(),
     )
-    this.#listener?.head(status, (name) => (UNDONE.has(name) ? undefined : headers(name)))
+    this.#listener?.head(status, (name) => (ENCODED_BODY_HEADERS.has(name) ? undefined : headers(name)))
   }
 
   bytes(chunk: Uint8Array): boolean {
@@ -268,20 +270,20 @@ class Call implements ConnectionListener, Ongoing {
   }
 
   end(): void {
-    this.#line = null
+    this.#connection = null
     if (this.#inflater) this.#inflater.end()
     else this.#finish()
   }
 
   broke(failure: Failure, stale: boolean): void {
-    this.#line = null
+    this.#connection = null
     if (!this.#listener) return
-    // The upstream closed the connection while it lay idle, which it may do at any time, and the request crossed that
-    // on the wire. Once more on a connection of its own; whether that one breaks too is for the gateway to judge.
-    if (!stale || !this.#message || this.#retried || performance.now() - this.#sent > CROSSING)
+    // The upstream closed an idle connection while the request was on the network, as it may at any time. Repeated once
+    // on a new connection; further retries are the gateway's decision.
+    if (!stale || !this.#message || this.#retried || performance.now() - this.#sentAt > CROSSING)
       return this.#fail(failure)
     this.#retried = true
-    this.#send(this.#origin.make())
+    this.#send(this.#origin.create())
   }
 
   #finish(): void {
@@ -291,8 +293,8 @@ class Call implements ConnectionListener, Ongoing {
   }
 }
 
-/** ms in which a request and the closing of its connection can cross; later it was read, thought about, and is paid for. */
+/** ms in which a request and the closing of its connection can cross. Later the request may have been processed and billed. */
 const CROSSING = 2_000
 
-/** What a body that has been unpacked no longer is. */
-const UNDONE: ReadonlySet<string> = new Set(['content-encoding', 'content-length'])
+/** Headers that do not apply to a decoded body. */
+const ENCODED_BODY_HEADERS: ReadonlySet<string> = new Set(['content-encoding', 'content-length'])

@@ -1,67 +1,71 @@
 /**
- * Heads of requests and answers, as text. They repeat: with the same key all of a request's is the same but for its
- * length, of an answer's all but a line or two. What was made of one at a place is kept there and used again where the text
- * is the same.
+ * Encodes request header blocks and parses response header blocks. Both repeat per destination: requests with the same key
+ * differ only in their length, responses in a line or two. The last one of each is cached and reused where the text is equal.
  */
 import { copied, NAME, VALUE, valueIn } from '../net/header-line.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
-/** Of longer heads nothing is kept. */
-const MOST_KEPT = 64
+/** Header blocks with more lines are not cached. */
+const MAX_CACHED_LINES = 64
 
-/** What the connections of one place know of the heads there. */
-export type Heads = {
-  answer: KnownHead | null
-  request: RequestHead | null
+/** The cached header blocks of one destination. */
+export type HeadCache = {
+  answer: CachedHead | null
+  request: OutgoingHead | null
 }
 
-export const noHeads = (): Heads => ({ answer: null, request: null })
+/** A cache for a new destination. */
+export const emptyHeadCache = (): HeadCache => ({ answer: null, request: null })
 
-/** One line of a head; the name in lower case. */
-type Field = { readonly line: string; readonly name: string; readonly value: string }
+/** One header line; the name in lower case. */
+type HeaderField = { readonly line: string; readonly name: string; readonly value: string }
 
-/** What the lines of an answer's head say. */
+/** The headers of a response. */
 export type AnswerHead = {
   readonly values: readonly string[]
-  /** Where the value of each name is. */
+  /** The index in `values` of each name. */
   readonly places: ReadonlyMap<string, number>
 }
 
-/** A head to compare others with: none of its names comes twice. */
-type KnownHead = AnswerHead & { readonly lines: readonly string[] }
+/** A response's header block to compare the next with. Each of its names occurs once. */
+type CachedHead = AnswerHead & { readonly lines: readonly string[] }
 
-/** All of a request's head but its length and the blank line. */
-export type RequestHead = Pick<OutgoingCall['call'], 'method' | 'headers'> & {
+/** A request's header block without its content-length and the blank line. */
+export type OutgoingHead = Pick<OutgoingCall['call'], 'method' | 'headers'> & {
   readonly path: string
   readonly text: string
   readonly isAscii: boolean
 }
 
-/** The head of this request, or why it cannot be written; never a header's value. */
-export const requestHead = (heads: Heads, authority: string, { call, path }: OutgoingCall): RequestHead | string => {
+/** The header block of a request, or an error message if it is invalid. The message never contains a header's value. */
+export const requestHead = (
+  heads: HeadCache,
+  authority: string,
+  { call, path }: OutgoingCall,
+): OutgoingHead | string => {
   const { method, headers } = call
   const last = heads.request
-  // By identity: whoever asks with the same key again gives the same headers, and a changed one is another object.
+  // Compared by identity: calls with the same key share one headers object.
   if (last && last.headers === headers && last.path === path && last.method === method) return last
-  if (!TARGET.test(path)) return 'The request could not be written: its path is not one.'
+  if (!TARGET.test(path)) return 'Cannot send the request: its path is not valid.'
   let text = `${method} ${path} HTTP/1.1\r\nhost: ${authority}\r\nconnection: keep-alive\r\n`
   for (const [name, value] of Object.entries(headers)) {
     if (!NAME.test(name) || !VALUE.test(value))
-      return `The request could not be written: the header ${JSON.stringify(name)} is not one.`
+      return `Cannot send the request: the header ${JSON.stringify(name)} is not valid.`
     text += `${name}: ${value}\r\n`
   }
   heads.request = { method, path, headers, text, isAscii: ASCII.test(text) }
   return heads.request
 }
 
-/** The lines of an answer's head that stand from `from` to `end`, each with its CR LF; or why they are none. */
-export const answerHead = (heads: Heads, text: string, from: number, end: number): AnswerHead | string => {
-  const like = heads.answer && likeOne(heads.answer, text, from, end)
-  if (like) return like
-  const head = anyHead(text, from, end)
+/** Parses the header lines of a response between `from` and `end`, each with its CR LF. Returns a reason if they are invalid. */
+export const answerHead = (heads: HeadCache, text: string, from: number, end: number): AnswerHead | string => {
+  const similar = heads.answer && matchCached(heads.answer, text, from, end)
+  if (similar) return similar
+  const head = parseHead(text, from, end)
   if (typeof head === 'string') return head
   const { lines, values, places } = head
-  if (lines.length === places.size && lines.length <= MOST_KEPT)
+  if (lines.length === places.size && lines.length <= MAX_CACHED_LINES)
     heads.answer = {
       lines: lines.map(copied),
       values: values.map(copied),
@@ -70,14 +74,14 @@ export const answerHead = (heads: Heads, text: string, from: number, end: number
   return head
 }
 
-/** Null: it has other names, or has them in another order. */
-const likeOne = (one: KnownHead, text: string, from: number, end: number): AnswerHead | null => {
-  const { lines, places } = one
-  let { values } = one
+/** Parses lines with the same names in the same order as the cached block; null if they differ. */
+const matchCached = (cached: CachedHead, text: string, from: number, end: number): AnswerHead | null => {
+  const { lines, places } = cached
+  let { values } = cached
   let at = from
   for (let index = 0; index < lines.length; index++) {
     const line = lines[index] ?? ''
-    // A slice is compared by words, `startsWith` letter by letter (2 µs for a head, in a profile).
+    // Slower with `startsWith`, which compares by characters (2 µs a block).
     if (text.slice(at, at + line.length) === line) {
       at += line.length
       continue
@@ -88,23 +92,23 @@ const likeOne = (one: KnownHead, text: string, from: number, end: number): Answe
     at += field.line.length
   }
   if (at !== end) return null
-  return values === one.values ? one : { values, places }
+  return values === cached.values ? cached : { values, places }
 }
 
-const anyHead = (text: string, from: number, end: number): KnownHead | string => {
+const parseHead = (text: string, from: number, end: number): CachedHead | string => {
   const lines: string[] = []
   const values: string[] = []
   const places = new Map<string, number>()
   let at = from
   while (at < end) {
     const field = fieldAt(text, at)
-    if (!field) return 'a header is not readable'
+    if (!field) return 'a header line is not valid'
     const { line, name, value } = field
     const known = places.get(name)
     if (known === undefined) {
       places.set(name, values.length)
       values.push(value)
-    } else if (name === 'content-length' || name === 'transfer-encoding') return 'it states its length twice'
+    } else if (name === 'content-length' || name === 'transfer-encoding') return `it has more than one ${name} header`
     else values[known] += `, ${value}`
     lines.push(line)
     at += line.length
@@ -112,15 +116,15 @@ const anyHead = (text: string, from: number, end: number): KnownHead | string =>
   return { lines, values, places }
 }
 
-/** The line that begins there, with its CR LF; undefined for what is none (a folded line, a blank before the colon). */
-const fieldAt = (text: string, at: number): Field | undefined => {
+/** The header line at `at`, with its CR LF; undefined if invalid (a folded line, a blank before the colon). */
+const fieldAt = (text: string, at: number): HeaderField | undefined => {
   const end = text.indexOf('\r\n', at)
   const field = fieldOf(text.slice(at, end))
   return field && { line: text.slice(at, end + 2), name: field.name, value: field.value }
 }
 
-/** What a header line, without its end, says. */
-export const fieldOf = (line: string): Pick<Field, 'name' | 'value'> | undefined => {
+/** Parses a header line without its CR LF; undefined if invalid. */
+export const fieldOf = (line: string): Pick<HeaderField, 'name' | 'value'> | undefined => {
   const colon = line.indexOf(':')
   if (colon === -1) return undefined
   const name = line.slice(0, colon)
@@ -128,7 +132,8 @@ export const fieldOf = (line: string): Pick<Field, 'name' | 'value'> | undefined
   return { name: name.toLowerCase(), value: valueIn(line, colon + 1, line.length) }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+/** Control characters that header lines must not contain. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches exactly these
 export const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
 const ASCII = /^[\x00-\x7f]*$/

@@ -1,67 +1,70 @@
 /**
- * Our own HTTP/1.1 client: a request in one write, an answer read where the kernel put it, no object made for a chunk. It
- * speaks to configured providers only, which is why it may be ours; undici stays beside it as a switch and as its oracle
- * (every test of this folder runs on both).
+ * An HTTP/1.1 connection for upstream calls. It sends a request in one write, parses the response in the read buffer and
+ * allocates no object per chunk. undici is the alternative (`undici-connection.ts`) and the reference in the tests.
  */
 import type { Socket } from 'node:net'
 import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
 import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
-import { AnswerReader, type AnswerSink } from './answer-reader.ts'
+import { type AnswerSink, HttpAnswerReader } from './answer-reader.ts'
 import { connectTo, type Destination } from './connect.ts'
-import type { Connection, ConnectionListener, ConnectionPool } from './connection.ts'
+import type { ConnectionListener, ConnectionPool, UpstreamConnection } from './connection.ts'
 import { callFailure, readFailure } from './errors.ts'
-import { type RequestHead, requestHead } from './heads.ts'
+import { type OutgoingHead, requestHead } from './heads.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
-/** What the kernel has for any connection is read into this, and used up before the next is read. */
-const READ = Buffer.allocUnsafeSlow(64 * 1024)
+/** The read buffer of all connections: its content is consumed before the next read. */
+const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024)
 
-/** A request of so many bytes is put together and leaves in one write; of a longer one the parts leave as they are. */
-const COPIED = 64 * 1024
+/** Maximum bytes of a body that is copied behind its header block, for a single write. */
+const MAX_COPIED = 64 * 1024
 
-/** For requests to plain sockets; what TLS has been given it has not sent when it returns. */
-const sheet = new WriteBuffer()
+/** For plain sockets only: TLS still needs the bytes after `write` has returned. */
+const writeBuffer = new WriteBuffer()
 
-const NOBODY: AnswerSink = { head() {}, bytes: () => true }
+const DISCARD: AnswerSink = { head() {}, bytes: () => true }
 
-export class Http1Connection implements Connection {
-  readonly #place: Destination
-  readonly #keeper: ConnectionPool
-  readonly #reader: AnswerReader
+/** A connection that the gateway's own HTTP client uses. */
+export class Http1Connection implements UpstreamConnection {
+  readonly #destination: Destination
+  readonly #pool: ConnectionPool
+  readonly #reader: HttpAnswerReader
   #socket: Socket | null = null
-  #hears: ConnectionListener | null = null
-  /** A call has been answered on it. */
+  #listener: ConnectionListener | null = null
+  /** A response has been received on it. */
   #used = false
   #settled = true
-  /** Given before it was connected, or had settled. */
-  #waiting: { readonly head: RequestHead; readonly message: OutgoingCall } | null = null
+  /** A request that was passed before the connection was open, or before it had settled. */
+  #unsent: { readonly head: OutgoingHead; readonly message: OutgoingCall } | null = null
   #error: Error | null = null
-  #ended: (() => void)[] | null = null
+  #onClosed: (() => void)[] | null = null
 
-  constructor(place: Destination, keeper: ConnectionPool) {
-    this.#place = place
-    this.#reader = new AnswerReader(NOBODY, place.heads)
-    this.#keeper = keeper
+  constructor(destination: Destination, pool: ConnectionPool) {
+    this.#destination = destination
+    this.#reader = new HttpAnswerReader(DISCARD, destination.heads)
+    this.#pool = pool
   }
 
-  send(message: OutgoingCall, hears: ConnectionListener): void {
-    this.#hears = hears
-    const head = requestHead(this.#place.heads, this.#place.authority, message)
+  send(message: OutgoingCall, listener: ConnectionListener): void {
+    this.#listener = listener
+    const head = requestHead(this.#destination.heads, this.#destination.authority, message)
     if (typeof head === 'string') return this.#broke(fail('internal', head, { unsent: true }))
-    this.#reader.again(hears)
+    this.#reader.reset(listener)
     if (this.#socket && this.#settled) return this.#write(head, message)
-    this.#waiting = { head, message }
+    this.#unsent = { head, message }
     if (!this.#socket) this.#connect(message.call.connectTimeout)
   }
 
   settled(): void {
     this.#settled = true
-    // An answer may come before all of its question has gone out; what is still to go would stand before the next one.
-    // Asked for only now: over TLS what has gone out is known some time after the answer may have come.
+    // A response may arrive before its request has been sent completely; the rest would precede the next request. Checked
+    // only here: over TLS the socket reports sent bytes some time after the response may have arrived.
     if (this.#socket && this.#socket.writableLength > 0)
-      return this.#broke(fail('reset', 'The connection still held the end of an earlier call.', { unsent: true }), true)
-    this.#writeWaiting()
+      return this.#broke(
+        fail('reset', 'The connection had unsent bytes of an earlier request.', { unsent: true }),
+        true,
+      )
+    this.#writeUnsent()
   }
 
   resume(): void {
@@ -69,7 +72,7 @@ export class Http1Connection implements Connection {
   }
 
   drop(): void {
-    this.#hears = null
+    this.#listener = null
     this.#end()
   }
 
@@ -78,8 +81,8 @@ export class Http1Connection implements Connection {
     const done = closed
       ? Promise.resolve()
       : new Promise<void>((resolve) => {
-          this.#ended ??= []
-          this.#ended.push(resolve)
+          this.#onClosed ??= []
+          this.#onClosed.push(resolve)
         })
     this.#broke(fail('shutdown', 'The gateway closed its connections.'))
     return done
@@ -87,41 +90,42 @@ export class Http1Connection implements Connection {
 
   #connect(timeout: number): void {
     const socket = connectTo(
-      this.#place,
+      this.#destination,
       timeout,
       (failure) => {
         if (failure) this.#broke(failure)
-        else this.#writeWaiting()
+        else this.#writeUnsent()
       },
-      { buffer: READ, callback: (length) => this.#read(length) },
+      { buffer: READ_BUFFER, callback: (length) => this.#read(length) },
     )
     this.#socket = socket
     socket.on('error', (error) => {
       this.#error = error
     })
-    // Node's own keeps the socket from being written to, which is destroyed here.
-    if (!this.#place.secure) dropEndListeners(socket)
-    // Both come once; `once` would keep more for it.
+    // Node's `end` listener would only end the writable side; this class destroys the socket.
+    if (!this.#destination.secure) dropEndListeners(socket)
+    // `on`: both are emitted once, and `once` would allocate a wrapper.
     socket.on('end', () => this.#eof())
     socket.on('close', () => {
       this.#eof()
-      for (const run of this.#ended ?? []) run()
+      for (const run of this.#onClosed ?? []) run()
     })
   }
 
-  #writeWaiting(): void {
-    const waiting = this.#waiting
-    this.#waiting = null
-    if (waiting && this.#hears) this.#write(waiting.head, waiting.message)
+  #writeUnsent(): void {
+    const unsent = this.#unsent
+    this.#unsent = null
+    if (unsent && this.#listener) this.#write(unsent.head, unsent.message)
   }
 
-  #write(head: RequestHead, { call: { body, source } }: OutgoingCall): void {
+  #write(head: OutgoingHead, { call: { body, source } }: OutgoingCall): void {
     const socket = this.#socket
     if (!socket) return
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
-    if (!this.#place.secure && sheet.send(socket, head.text, source?.bytes ?? body)) return
+    if (!this.#destination.secure && writeBuffer.send(socket, head.text, source?.bytes ?? body)) return
     const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
-    if (source && source.bytes.length <= COPIED) return void socket.write(joinMessage(head.text + length, source.bytes))
+    if (source && source.bytes.length <= MAX_COPIED)
+      return void socket.write(joinMessage(head.text + length, source.bytes))
     if (head.isAscii && !source) return void socket.write(head.text + length + body)
     socket.cork()
     socket.write(head.text + length, 'latin1')
@@ -129,57 +133,56 @@ export class Http1Connection implements Connection {
     socket.uncork()
   }
 
-  /** Answers whether more is wanted. */
+  /** Returns whether the socket should go on reading. */
   #read(length: number): boolean {
-    const hears = this.#hears
-    if (!hears || this.#waiting) {
-      // Nobody asked: what stands on an idle connection would be taken for the next call's answer. A call that waits to
-      // be sent is none the worse for it.
-      this.#broke(fail('reset', 'The connection was not clean.'), true)
+    const listener = this.#listener
+    if (!listener || this.#unsent) {
+      // Unrequested bytes on an idle connection would be read as the next response. An unsent request can be retried.
+      this.#broke(fail('reset', 'The upstream sent bytes without a request.'), true)
       return false
     }
-    const after = this.#reader.read(READ, length)
-    // Whoever heard may have ended it.
-    if (this.#hears !== hears) return false
-    if (after === 'more') return true
-    if (after === 'full') return false
-    if (after === 'done') {
-      this.#done(hears)
+    const progress = this.#reader.read(READ_BUFFER, length)
+    // The listener may have dropped the connection.
+    if (this.#listener !== listener) return false
+    if (progress === 'more') return true
+    if (progress === 'full') return false
+    if (progress === 'done') {
+      this.#done(listener)
       return true
     }
-    this.#broke(readFailure(after, this.#reader.answering))
+    this.#broke(readFailure(progress, this.#reader.answering))
     return false
   }
 
   #eof(): void {
-    const hears = this.#hears
-    if (!hears) return this.#end()
+    const listener = this.#listener
+    if (!listener) return this.#end()
     const { begun, answering } = this.#reader
     const problem = this.#reader.end()
-    if (!problem && !this.#error) return this.#done(hears)
+    if (!problem && !this.#error) return this.#done(listener)
     const failure = problem && !this.#error ? readFailure(problem, answering) : callFailure(this.#error, answering)
     this.#broke(failure, this.#used && !begun)
   }
 
-  #done(hears: ConnectionListener): void {
-    this.#hears = null
+  #done(listener: ConnectionListener): void {
+    this.#listener = null
     this.#used = true
     this.#settled = false
-    const { keeps, idle } = this.#reader
-    if (keeps && this.#socket?.writable) this.#keeper.rest(this, idle)
+    const { reusable, idleTimeout } = this.#reader
+    if (reusable && this.#socket?.writable) this.#pool.release(this, idleTimeout)
     else this.#end()
-    hears.end()
+    listener.end()
   }
 
   #broke(failure: Failure, stale = false): void {
-    const hears = this.#hears
-    this.#hears = null
+    const listener = this.#listener
+    this.#listener = null
     this.#end()
-    hears?.broke(failure, stale)
+    listener?.broke(failure, stale)
   }
 
   #end(): void {
-    this.#keeper.gone(this)
+    this.#pool.remove(this)
     this.#socket?.destroy()
   }
 }

@@ -8,24 +8,24 @@ import {
 } from 'node:zlib'
 import { type Failure, fail } from '../../core/failure.ts'
 
-/** Where decoded bytes go. `bytes` answers false when the far side is full. */
-export type Decoded = {
+/** Receives decoded bytes. `bytes` returns false to request a pause. */
+export type DecodedSink = {
   bytes(chunk: Uint8Array): boolean
   end(): void
   failed(failure: Failure): void
 }
 
-/** Undoes a content encoding as the bytes arrive. */
+/** Decodes a content encoding incrementally. */
 export type Inflater = {
-  /** False: enough for now, `roomAgain` will be called. */
+  /** Returns false if its buffer is full; `onDrain` is called later. */
   push(chunk: Uint8Array): boolean
   end(): void
-  /** The far side has room again. */
+  /** Continues after the sink has requested a pause. */
   resume(): void
   stop(): void
 }
 
-const MAKERS = {
+const DECODERS = {
   gzip: () => createGunzip({ flush: constants.Z_SYNC_FLUSH }),
   'x-gzip': () => createGunzip({ flush: constants.Z_SYNC_FLUSH }),
   br: () => createBrotliDecompress({ flush: constants.BROTLI_OPERATION_FLUSH }),
@@ -34,30 +34,27 @@ const MAKERS = {
 
 type Engine = ReturnType<typeof createGunzip | typeof createBrotliDecompress | typeof createZstdDecompress>
 
-/** `deflate` is zlib's format by the standard and bare by some servers' custom; the first byte tells (RFC 9110, 8.4.1.2). */
-const makerFor = (encoding: string, first: number): (() => Engine) | undefined => {
+/** `deflate` is the zlib format, but some servers send raw deflate; the first byte differs (RFC 9110, 8.4.1.2). */
+const decoderFor = (encoding: string, first: number): (() => Engine) | undefined => {
   if (encoding === 'deflate') return (first & 0x0f) === 8 ? () => createInflate() : () => createInflateRaw()
-  return Object.hasOwn(MAKERS, encoding) ? MAKERS[encoding as keyof typeof MAKERS] : undefined
+  return Object.hasOwn(DECODERS, encoding) ? DECODERS[encoding as keyof typeof DECODERS] : undefined
 }
 
-/** What a `content-encoding` header asks: nothing to undo, one known encoding, or something we do not take. */
+/** The encoding that a `content-encoding` header names. Combined and unsupported encodings are `unknown`. */
 export const encodingOf = (header: string | undefined): 'none' | 'unknown' | { readonly name: string } => {
   const name = (header ?? '').trim().toLowerCase()
   if (name === '' || name === 'identity') return 'none'
-  return name === 'deflate' || Object.hasOwn(MAKERS, name) ? { name } : 'unknown'
+  return name === 'deflate' || Object.hasOwn(DECODERS, name) ? { name } : 'unknown'
 }
 
-/**
- * Beyond so many bytes nothing anybody wrote is this much larger than it came: text is ten times as large, deflate can
- * do a thousand. Found here it is no answer at all; found later it would be one that is merely too long for us.
- */
-const SUSPICIOUS = { bytes: 4 * 1024 * 1024, times: 200 }
+/** A larger output with a higher ratio is a decompression bomb: text compresses about ten times, deflate up to a thousand. */
+const BOMB = { bytes: 4 * 1024 * 1024, ratio: 200 }
 
 /**
- * Decodes one encoding, giving out what each chunk brought at once, so that a compressed stream still flows. More than
- * `most` decoded bytes is a bomb: a few hundred bytes of brotli can hold a hundred million.
+ * Decodes one encoding and flushes after each chunk, so that compressed streams are not delayed. Fails above `most` decoded
+ * bytes: a few hundred bytes of brotli can expand to a hundred million.
  */
-export const inflater = (encoding: string, most: number, to: Decoded, roomAgain: () => void): Inflater => {
+export const inflater = (encoding: string, most: number, to: DecodedSink, onDrain: () => void): Inflater => {
   let engine: Engine | undefined
   let total = 0
   let stopped = false
@@ -65,44 +62,44 @@ export const inflater = (encoding: string, most: number, to: Decoded, roomAgain:
     stopped = true
     engine?.destroy()
   }
-  const broken = (failure: Failure) => {
+  const failWith = (failure: Failure) => {
     if (stopped) return
     stop()
     to.failed(failure)
   }
   const start = (first: number): Engine | undefined => {
-    const made = makerFor(encoding, first)?.()
-    if (!made) return undefined
-    made.on('data', (chunk: Uint8Array) => {
+    const decoder = decoderFor(encoding, first)?.()
+    if (!decoder) return undefined
+    decoder.on('data', (chunk: Uint8Array) => {
       if (stopped) return
       total += chunk.length
-      const bomb = total > SUSPICIOUS.bytes && total > SUSPICIOUS.times * made.bytesWritten
+      const bomb = total > BOMB.bytes && total > BOMB.ratio * decoder.bytesWritten
       if (bomb || total > most)
-        broken(fail('malformed', `The compressed answer holds more than ${bomb ? total : most} bytes.`))
-      else if (!to.bytes(chunk) && !stopped) made.pause()
+        failWith(fail('malformed', `The compressed response decodes to more than ${bomb ? total : most} bytes.`))
+      else if (!to.bytes(chunk) && !stopped) decoder.pause()
     })
-    made.on('end', () => {
+    decoder.on('end', () => {
       if (stopped) return
       stopped = true
       to.end()
     })
-    made.on('drain', () => {
-      if (!stopped) roomAgain()
+    decoder.on('drain', () => {
+      if (!stopped) onDrain()
     })
-    made.on('error', (error: NodeJS.ErrnoException) =>
-      broken(
+    decoder.on('error', (error: NodeJS.ErrnoException) =>
+      failWith(
         error.code === 'Z_BUF_ERROR'
-          ? fail('truncated', 'The compressed answer ended before its end.')
-          : fail('malformed', `The answer is not what its content-encoding says (${error.code ?? 'unknown'}).`),
+          ? fail('truncated', 'The compressed response is incomplete.')
+          : fail('malformed', `The response does not match its content-encoding (${error.code ?? 'unknown'}).`),
       ),
     )
-    return made
+    return decoder
   }
   return {
     push(chunk) {
       if (stopped || chunk.length === 0) return true
       engine ??= start(chunk[0] ?? 0)
-      // A copy: the engine works on another thread, when the caller's buffer may be in use again.
+      // A copy: zlib works on another thread while the caller reuses its buffer.
       return engine?.write(new Uint8Array(chunk)) ?? true
     },
     end() {

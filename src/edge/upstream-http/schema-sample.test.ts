@@ -12,7 +12,7 @@ const cases: readonly (readonly [name: string, JsonObject, Json])[] = [
     { type: 'object', properties: { a: string, b: string }, required: ['b'] },
     { b: 'demo' },
   ],
-  ['all members where none is required', { type: 'object', properties: { a: string } }, { a: 'demo' }],
+  ['all members if none is required', { type: 'object', properties: { a: string } }, { a: 'demo' }],
   ['an enum', { enum: ['celsius', 'fahrenheit'] }, 'celsius'],
   ['a constant', { const: 7 }, 7],
   ['a default', { type: 'integer', default: 3 }, 3],
@@ -54,7 +54,7 @@ for (const [name, schema, expected] of cases)
     assert.ok(ajv.validate(schema, sample), JSON.stringify(ajv.errors))
   })
 
-test('schema sample: a schema that refers to itself ends', () => {
+test('schema sample: a recursive schema ends', () => {
   const loop: JsonObject = { $defs: { a: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' }
   assert.doesNotThrow(() => schemaSample(loop))
   const tree: JsonObject = { type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }
@@ -73,6 +73,6 @@ const growing: readonly (readonly [string, JsonObject])[] = [
   ],
 ]
 for (const [name, schema] of growing)
-  test(`schema sample: a schema that grows without end ends: ${name}`, () => {
+  test(`schema sample: a schema with several recursive references ends: ${name}`, () => {
     assert.ok(JSON.stringify(schemaSample(schema)).length < 2_000_000)
   })

@@ -1,20 +1,20 @@
-/** A JSON value that fits a JSON Schema, as the demo provider writes arguments for a tool call. */
+/** Generates a JSON value that satisfies a JSON Schema: the tool call arguments of the demo provider. */
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 
-/** Deeper schemas (or ones that refer to themselves) end in null. */
-const DEEPEST = 16
-/** Most items and characters that a minimum can ask for. */
-const LONGEST = 64
-/** Schemas and members that one sample visits at most: a schema that refers to itself in several places has no end. */
-const MOST_VISITED = 20_000
+/** Maximum depth; deeper and recursive schemas end in null. */
+const MAX_DEPTH = 16
+/** Maximum items of an array and characters of a string, whatever minimum the schema states. */
+const MAX_LENGTH = 64
+/** Maximum schemas and members visited: a schema with several recursive references would not end. */
+const MAX_VISITED = 20_000
 
-/** JSON Schema 2020-12, the part that tools use: no `pattern`, `not`, `if` or conditions across members. */
+/** A sample for the subset of JSON Schema 2020-12 that tools use: no `pattern`, `not`, `if` or cross-member conditions. */
 export const schemaSample = (schema: JsonObject, word = 'demo'): Json => new Sampler(schema, word).value(schema, 0)
 
 class Sampler {
   readonly #root: JsonObject
   readonly #word: string
-  #left = MOST_VISITED
+  #left = MAX_VISITED
 
   constructor(root: JsonObject, word: string) {
     this.#root = root
@@ -22,7 +22,7 @@ class Sampler {
   }
 
   value(schema: Json | undefined, depth: number): Json {
-    if (depth > DEEPEST || this.#left <= 0) return null
+    if (depth > MAX_DEPTH || this.#left <= 0) return null
     const here = this.#resolved(schema)
     if (!here) return null
     if (here.const !== undefined) return here.const
@@ -52,7 +52,7 @@ class Sampler {
   #resolved(schema: Json | undefined, hops = 0): JsonObject | undefined {
     const here = object(schema)
     this.#left -= here ? 1 + membersOf(here) : 1
-    if (!here || hops > DEEPEST || this.#left <= 0) return here
+    if (!here || hops > MAX_DEPTH || this.#left <= 0) return here
     const path = text(here.$ref)
     const target = path?.startsWith('#/') ? pointed(this.#root, path) : path === '#' ? this.#root : undefined
     const parts = [target, ...list(here.allOf)].map((part) => this.#resolved(part, hops + 1))
@@ -65,7 +65,7 @@ class Sampler {
     return schema.properties !== undefined ? 'object' : schema.items !== undefined ? 'array' : undefined
   }
 
-  /** The required members; all of them where none is. */
+  /** The required members, or all if none is required. */
   #object(schema: JsonObject, depth: number): JsonObject {
     const properties = object(schema.properties) ?? {}
     const required = list(schema.required).filter((name) => typeof name === 'string')
@@ -75,7 +75,7 @@ class Sampler {
   }
 
   #array(schema: JsonObject, depth: number): Json {
-    const count = Math.min(LONGEST, Math.max(1, number(schema.minItems) ?? 1), number(schema.maxItems) ?? LONGEST)
+    const count = Math.min(MAX_LENGTH, Math.max(1, number(schema.minItems) ?? 1), number(schema.maxItems) ?? MAX_LENGTH)
     const prefix = list(schema.prefixItems)
     const length = Math.max(count, prefix.length)
     this.#left -= length
@@ -85,8 +85,8 @@ class Sampler {
   #string({ format, minLength, maxLength }: JsonObject): string {
     const known = text(format) === undefined ? undefined : FORMATS.get(text(format) ?? '')
     if (known !== undefined) return known
-    const least = Math.min(LONGEST, number(minLength) ?? 0)
-    return this.#word.padEnd(least, '.').slice(0, number(maxLength) ?? LONGEST)
+    const least = Math.min(MAX_LENGTH, number(minLength) ?? 0)
+    return this.#word.padEnd(least, '.').slice(0, number(maxLength) ?? MAX_LENGTH)
   }
 }
 
@@ -104,7 +104,7 @@ const FORMATS: ReadonlyMap<string, string> = new Map([
   ['uuid', '00000000-0000-4000-8000-000000000000'],
 ])
 
-/** The smallest number allowed, at least 1 where that is allowed. */
+/** The smallest allowed number, but 1 if there is no minimum. */
 const lowest = (schema: JsonObject): number => {
   const step = number(schema.multipleOf) ?? 1
   const above = number(schema.exclusiveMinimum)
@@ -120,7 +120,7 @@ const membersOf = ({ properties, required }: JsonObject): number =>
 const ownMember = (from: JsonObject, name: string): Json | undefined =>
   Object.hasOwn(from, name) ? from[name] : undefined
 
-/** RFC 6901. */
+/** Resolves a JSON Pointer (RFC 6901). */
 const pointed = (root: JsonObject, path: string): Json | undefined =>
   path
     .slice(2)

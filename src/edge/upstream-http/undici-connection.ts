@@ -1,61 +1,62 @@
-/** A connection with undici's client on it: the switch for when ours is not trusted, and what ours is compared with. */
+/** A connection that uses undici: the alternative to the gateway's own HTTP client, and its reference in the tests. */
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { MOST_INTERIM } from './answer-reader.ts'
+import { MAX_INTERIM } from './answer-reader.ts'
 import { connectTo, type Destination } from './connect.ts'
-import type { Connection, ConnectionListener, ConnectionPool, OpenConnection } from './connection.ts'
+import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { callFailure } from './errors.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
-/** Nobody reads it; undici wants a reason. */
+/** undici requires a reason; it is never read. */
 const STOPPED = new Error('stopped')
 
-type Headers = { readonly [name: string]: string | string[] | undefined }
+type UndiciHeaders = { readonly [name: string]: string | string[] | undefined }
 
-export const undiciConnection: OpenConnection = (place, keeper, keepAlive) => new UndiciLine(place, keeper, keepAlive)
+/** Opens connections that use undici. */
+export const undiciConnection: OpenConnection = (destination, pool, keepAlive) =>
+  new UndiciConnection(destination, pool, keepAlive)
 
-class UndiciLine implements Connection {
+class UndiciConnection implements UpstreamConnection {
   readonly #client: Client
-  readonly #keeper: ConnectionPool
+  readonly #pool: ConnectionPool
   #call: UndiciCall | null = null
   #connecting: Socket | null = null
-  /** Its connection was made for the present call: nobody can have closed it while it lay idle. */
+  /** The connection was opened for the current call, so it cannot have been closed while idle. */
   #fresh = false
-  /** Why it could not connect. */
+  /** The failure of the last attempt to connect. */
   #failure: Failure | null = null
 
-  constructor(place: Destination, keeper: ConnectionPool, keepAlive: number) {
-    this.#keeper = keeper
-    this.#client = new Client(place.origin, {
-      connect: (_options, callback) => this.#connect(place, callback),
+  constructor(destination: Destination, pool: ConnectionPool, keepAlive: number) {
+    this.#pool = pool
+    this.#client = new Client(destination.origin, {
+      connect: (_options, callback) => this.#connect(destination, callback),
       pipelining: 1,
       allowH2: false,
-      // Our own timers watch a call; theirs do not fire while a reader is paused (nodejs/undici#5393).
+      // The gateway's timers apply; undici's do not fire while a reader is paused (nodejs/undici#5393).
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: 16 * 1024,
       keepAliveTimeout: keepAlive,
     })
     this.#client.on('disconnect', () => {
-      // In use, it makes itself a new connection for what has not been sent; idle, it is done.
+      // undici opens a new connection for an unsent request; without one the client is no longer needed.
       if (this.#call === null) void this.close()
     })
-    // Whatever undici cannot tell a request it says here; unheard, it would end the process.
-    // (An event its types do not list, hence the cast to what it also is.)
+    // Errors without a request: unhandled, they would end the process. The cast: undici's types do not list this event.
     ;(this.#client as EventEmitter).on('error', () => {})
   }
 
-  send({ call, path }: OutgoingCall, hears: ConnectionListener): void {
+  send({ call, path }: OutgoingCall, listener: ConnectionListener): void {
     const { method, headers, body, source, connectTimeout } = call
     this.#failure = null
-    this.#call = new UndiciCall(hears, connectTimeout, {
+    this.#call = new UndiciCall(listener, connectTimeout, {
       isFresh: () => this.#fresh,
       answered: () => {
         this.#call = null
-        if (!this.#client.destroyed) this.#keeper.rest(this, undefined)
+        if (!this.#client.destroyed) this.#pool.release(this, undefined)
       },
       broke: () => {
         const failure = this.#failure
@@ -69,14 +70,14 @@ class UndiciLine implements Connection {
         method,
         headers,
         ...(body !== undefined && { body: source?.bytes ?? body }),
-        // A POST is not sent twice by undici of its own accord; when it may be is decided elsewhere.
+        // The gateway decides on retries, not undici.
         idempotent: false,
       },
       this.#call,
     )
   }
 
-  /** It looks for itself before it sends. */
+  /** No-op: undici checks the connection before it sends. */
   settled(): void {}
 
   resume(): void {
@@ -90,18 +91,18 @@ class UndiciLine implements Connection {
   }
 
   async close(): Promise<void> {
-    this.#keeper.gone(this)
+    this.#pool.remove(this)
     this.#connecting?.destroy()
     if (!this.#client.destroyed) await this.#client.destroy()
   }
 
-  #connect(place: Destination, callback: (...result: [null, Socket] | [Error, null]) => void): void {
+  #connect(destination: Destination, callback: (...result: [null, Socket] | [Error, null]) => void): void {
     this.#failure = null
-    const socket = connectTo(place, this.#call?.connectTimeout ?? 0, (failure, error) => {
+    const socket = connectTo(destination, this.#call?.connectTimeout ?? 0, (failure, error) => {
       this.#connecting = null
       this.#failure = failure
       if (error) return callback(error, null)
-      // undici starts the waiting request inside this callback: that request has a fresh connection.
+      // undici starts the queued request inside this callback: that request has a fresh connection.
       this.#fresh = true
       callback(null, socket)
       this.#fresh = false
@@ -110,28 +111,28 @@ class UndiciLine implements Connection {
   }
 }
 
-type Owner = {
+type CallOwner = {
   readonly isFresh: () => boolean
   readonly answered: () => void
-  /** Ends the line; answers why it could not connect, if that was it. */
+  /** Ends the connection. Returns the failure to connect, if there was one. */
   readonly broke: () => Failure | null
 }
 
-/** What undici tells of one request, made into what a call hears. */
+/** Maps undici's events of one request to a `ConnectionListener`. */
 class UndiciCall implements Dispatcher.DispatchHandler {
   readonly connectTimeout: number
-  readonly #owner: Owner
-  /** Null once it has heard the last. */
-  #hears: ConnectionListener | null
+  readonly #owner: CallOwner
+  /** Null after its last event. */
+  #listener: ConnectionListener | null
   #controller: Dispatcher.DispatchController | null = null
-  /** Until it has been started it cannot be told from one that a dead connection took. */
+  /** Known once undici has started the request. */
   #fresh = false
   #begun = false
   #answering = false
   #interim = 0
 
-  constructor(hears: ConnectionListener, connectTimeout: number, owner: Owner) {
-    this.#hears = hears
+  constructor(listener: ConnectionListener, connectTimeout: number, owner: CallOwner) {
+    this.#listener = listener
     this.connectTimeout = connectTimeout
     this.#owner = owner
   }
@@ -141,57 +142,59 @@ class UndiciCall implements Dispatcher.DispatchHandler {
   }
 
   stop(): void {
-    this.#hears = null
+    this.#listener = null
     this.#controller?.abort(STOPPED)
   }
 
   #broke(failure: Failure, stale = false): void {
-    const hears = this.#hears
-    this.#hears = null
+    const listener = this.#listener
+    this.#listener = null
     const instead = this.#owner.broke()
-    hears?.broke(instead ?? failure, instead === null && stale)
+    listener?.broke(instead ?? failure, instead === null && stale)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     this.#fresh = this.#owner.isFresh()
-    if (!this.#hears) controller.abort(STOPPED)
+    if (!this.#listener) controller.abort(STOPPED)
   }
 
   onResponseStarted(): void {
     this.#begun = true
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: UndiciHeaders): void {
     if (status < 200) {
       this.#interim++
-      if (this.#interim > MOST_INTERIM) this.#broke(fail('not_http', 'Only interim answers came.'))
+      if (this.#interim > MAX_INTERIM)
+        this.#broke(fail('not_http', `The upstream sent more than ${MAX_INTERIM} interim responses.`))
       return
     }
     this.#answering = true
-    this.#hears?.head(status, lookup(headers))
+    this.#listener?.head(status, lookup(headers))
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    if (this.#hears && !this.#hears.bytes(chunk)) controller.pause()
+    if (this.#listener && !this.#listener.bytes(chunk)) controller.pause()
   }
 
   onResponseEnd(): void {
     this.#controller = null
-    const hears = this.#hears
-    this.#hears = null
+    const listener = this.#listener
+    this.#listener = null
     this.#owner.answered()
-    hears?.end()
+    listener?.end()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     this.#controller = null
-    if (this.#hears) this.#broke(callFailure(error, this.#answering), !this.#fresh && !this.#begun && isClosed(error))
+    if (this.#listener)
+      this.#broke(callFailure(error, this.#answering), !this.#fresh && !this.#begun && isClosed(error))
   }
 }
 
 const lookup =
-  (headers: Headers): HeaderLookup =>
+  (headers: UndiciHeaders): HeaderLookup =>
   (name) => {
     if (!Object.hasOwn(headers, name)) return undefined
     const value = headers[name]

@@ -9,7 +9,7 @@ import { findRoute, type Handlers } from './routes.ts'
 import type { RefusedRequest, ServerContext, UnreadEnded } from './server-context.ts'
 import { type Drain, Shutdown } from './shutdown.ts'
 import { Upgrade } from './upgrade.ts'
-import { type AnswerTurn, SOCKET_TIMING, type SocketTiming } from './web-socket.ts'
+import { type AnswerTurn, SOCKET_TIMING, type SocketTiming } from './web-socket-connection.ts'
 
 /** What a server needs from the program that starts it. */
 export type ServerOptions = {

@@ -15,7 +15,8 @@ import { SHUTTING_DOWN } from './request-handler.ts'
 import { requestId } from './request-id.ts'
 import { findRoute, type Route } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
-import { type AnswerTurn, type SocketTiming, type WebSocketOptions, type WebSockets, webSockets } from './web-socket.ts'
+import { type WebSockets, webSockets } from './web-socket.ts'
+import type { AnswerTurn, SocketTiming, WebSocketOptions } from './web-socket-connection.ts'
 
 /** Admits WebSocket connections, and keeps the open ones. */
 export class Upgrade {
@@ -76,7 +77,7 @@ export class Upgrade {
       client: settings.auth.keys.length > 0 ? clientOf(key) : '',
       clientKey: admitted.value,
     }
-    this.#sockets.accept(head, socket, first, visitor, refuse, common)
+    this.#sockets.accept({ head, socket, first, visitor, refuse, headers: common })
   }
 
   /** Open connections; while draining, those with a turn in progress. */

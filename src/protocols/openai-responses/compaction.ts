@@ -1,33 +1,34 @@
 /**
- * What stands for a conversation that was made shorter here: an opaque item for the client, which sends it back in front
- * of what comes next, and a message with the summary for whoever is asked then.
+ * A compacted conversation: an opaque item for the client, which sends it back with the next request, and a message with
+ * the summary for the upstream.
  */
 import { type JsonObject, list, object, text } from '../../core/json.ts'
 
 const LABEL = 'hg1:compaction:'
 
+/** The item that holds a summary. */
 export const compactionItem = (id: string, summary: string): JsonObject => ({
   type: 'compaction',
   id,
   encrypted_content: LABEL + summary,
 })
 
-/** The message that an item of ours stands for; undefined for every other item, a provider's own compaction too. */
+/** The message for one of the gateway's compaction items; undefined for any other item, also a provider's compaction. */
 export const compactedMessage = (item: JsonObject): JsonObject | undefined => {
-  const sealed = item.type === 'compaction' ? text(item.encrypted_content) : undefined
-  if (!sealed?.startsWith(LABEL)) return undefined
-  const words = `Summary of the conversation before this message:\n\n${sealed.slice(LABEL.length)}`
-  return { type: 'message', role: 'user', content: [{ type: 'input_text', text: words }] }
+  const encrypted = item.type === 'compaction' ? text(item.encrypted_content) : undefined
+  if (!encrypted?.startsWith(LABEL)) return undefined
+  const summary = `Summary of the conversation before this message:\n\n${encrypted.slice(LABEL.length)}`
+  return { type: 'message', role: 'user', content: [{ type: 'input_text', text: summary }] }
 }
 
-/** What a model is asked in order to get one. */
+/** The prompt for a summary. */
 export const COMPACT = [
   'Summarize the conversation above for somebody who has to go on with it and will see nothing else of it.',
   'Keep every fact, decision, name, number, path and open task that may matter, and what was tried and failed.',
   'Write only the summary, in the language of the conversation.',
 ].join(' ')
 
-/** The text of a response's messages. */
+/** The text of all messages in a response. */
 export const outputText = (response: JsonObject): string =>
   list(response.output)
     .flatMap((item) => (object(item)?.type === 'message' ? list(object(item)?.content) : []))

@@ -5,17 +5,17 @@ import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
-import { reasoningTexts, unseal } from './signatures.ts'
+import { reasoningSignature, reasoningTexts } from './signatures.ts'
 
 /**
- * The items of `input` as messages. Neighbours the model said in one turn (its messages, reasoning and calls) become
- * one message: parallel calls in separate turns are refused by other formats. Each part keeps its own path.
+ * Decodes the items of `input` as messages. Adjacent items of one assistant turn (messages, reasoning, calls) become one
+ * message, because other formats reject parallel calls in separate turns. Each part keeps its own path.
  */
 export const decodeInput = (items: readonly Json[], names: ToolNames, problems: Problems): Message[] => {
   const messages: Message[] = []
   let turn: { at: string; content: Part[]; extras: Extra[] } | undefined
   const endTurn = () => {
-    if (turn) messages.push({ role: 'assistant', at: turn.at, content: turn.content, ...some(turn.extras) })
+    if (turn) messages.push({ role: 'assistant', at: turn.at, content: turn.content, ...extrasOf(turn.extras) })
     turn = undefined
   }
   for (const [index, value] of items.entries()) {
@@ -37,40 +37,41 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
       continue
     }
     const fields = requestFields(item, at, problems)
-    const said = decodeSaid(fields, item, names, problems)
-    if (said) {
+    const output = decodeOutputItem(fields, item, names, problems)
+    if (output) {
       turn ??= { at, content: [], extras: [] }
-      for (const part of said.content) turn.content.push(part)
-      for (const extra of said.extras) turn.extras.push(extra)
+      for (const part of output.content) turn.content.push(part)
+      for (const extra of output.extras) turn.extras.push(extra)
       continue
     }
     endTurn()
-    messages.push(...decodeHeard(fields, item, names, problems))
+    messages.push(...decodeInputItem(fields, item, names, problems))
   }
   endTurn()
   return messages
 }
 
-const some = (extras: readonly Extra[]) => (extras.length > 0 ? { extras } : {})
+const extrasOf = (extras: readonly Extra[]) => (extras.length > 0 ? { extras } : {})
 
-/** What is left of an item, without the names and states the upstream gave it: those carry no wish. */
-const leftOver = (fields: RequestFields): Extra[] =>
+/** The unread members of an item, without ids and states set by the upstream. */
+const unreadMembers = (fields: RequestFields): Extra[] =>
   fields.unread().filter(({ name }) => !['type', 'id', 'status', 'role', 'object', 'created_by'].includes(name))
 
-/** `type` may be left out of messages; an item with nothing but an id refers to another. */
+/** Messages may lack `type`; an item with an id and no role is a reference. */
 const isMessage = (item: JsonObject): boolean =>
   item.type === 'message' ||
   ((item.type ?? null) === null && ((item.role ?? null) !== null || (item.id ?? null) === null))
 
-type Said = { readonly content: readonly Part[]; readonly extras: readonly Extra[] }
+/** An item of an assistant turn. */
+type DecodedOutputItem = { readonly content: readonly Part[]; readonly extras: readonly Extra[] }
 
-/** What the model said or did itself, and what only this format knows; undefined for what it was told. */
-const decodeSaid = (
+/** Decodes an item written by the model or known to this format only; undefined for input of the model. */
+const decodeOutputItem = (
   fields: RequestFields,
   item: JsonObject,
   names: ToolNames,
   problems: Problems,
-): Said | undefined => {
+): DecodedOutputItem | undefined => {
   const { at } = fields
   if (isMessage(item)) return item.role === 'assistant' ? decodeReply(fields, problems) : undefined
   switch (fields.string('type')) {
@@ -88,46 +89,48 @@ const decodeSaid = (
     case SEARCH_OUTPUT:
       return isClientSearch(item) ? undefined : foreign(item, at)
     default:
-      // References to what a provider keeps, and everything its own tools say and do.
+      // References to stored items, and the items of hosted tools.
       return foreign(item, at)
   }
 }
 
-/** A search of the web is told without what it found: that is in the words that follow it. */
-const foreign = (raw: JsonObject, at: string): Said => {
+/** `spare` for a web search: the text after it contains its results. */
+const foreign = (raw: JsonObject, at: string): DecodedOutputItem => {
   const spare = raw.type === 'web_search_call'
   return { content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(spare && { spare }) }], extras: [] }
 }
 
-/** The model's search for tools: a call whose arguments are a value, not text. */
-const decodeSearch = (fields: RequestFields, names: ToolNames): Said => {
+/** The model's search for tools: a call whose arguments are JSON instead of text. */
+const decodeSearch = (fields: RequestFields, names: ToolNames): DecodedOutputItem => {
   const { at } = fields
-  const asked = fields.any('arguments')
+  const query = fields.any('arguments')
   fields.any('execution')
-  const id = named(fields, 'call_id', 'the id of the call')
-  const words = typeof asked === 'string' ? asked : JSON.stringify(asked ?? {})
-  return { content: [{ type: 'tool-call', at, id, name: names.search, arguments: words }], extras: leftOver(fields) }
+  const id = requiredText(fields, 'call_id', 'the id of the call')
+  const source = typeof query === 'string' ? query : JSON.stringify(query ?? {})
+  return {
+    content: [{ type: 'tool-call', at, id, name: names.search, arguments: source }],
+    extras: unreadMembers(fields),
+  }
 }
 
-/** What it found: the tools themselves are the request's from then on, here they are named. */
-const decodeFound = (fields: RequestFields, names: ToolNames): Message => {
+/** The result of a tool search. The tools become tools of the request; the message lists their names. */
+const decodeSearchOutput = (fields: RequestFields, names: ToolNames): Message => {
   const { at } = fields
-  const callId = named(fields, 'call_id', 'the id of the call this is the output of')
+  const callId = requiredText(fields, 'call_id', 'the id of the call this is the output of')
   fields.any('execution')
   const tools = (fields.list('tools') ?? []).flatMap((tool) => {
     const { type, name, tools: members } = object(tool) ?? {}
     if (type !== 'namespace') return text(name) ?? []
     return list(members).map((member) => names.flat(text(name), text(object(member)?.name) ?? ''))
   })
-  const words = JSON.stringify({ tools })
-  const content: Part[] = [{ type: 'text', at: fields.path('tools'), text: words }]
-  return { role: 'tool', at, callId, content, ...some(leftOver(fields)) }
+  const content: Part[] = [{ type: 'text', at: fields.path('tools'), text: JSON.stringify({ tools }) }]
+  return { role: 'tool', at, callId, content, ...extrasOf(unreadMembers(fields)) }
 }
 
-const decodeReply = (fields: RequestFields, problems: Problems): Said => {
+const decodeReply = (fields: RequestFields, problems: Problems): DecodedOutputItem => {
   const parts = decodeContent(fields, 'content', problems)
-  const extras = leftOver(fields)
-  // `phase` belongs to this item, not to the whole turn: it rides on the item's first text.
+  const extras = unreadMembers(fields)
+  // `phase` belongs to this item, not to the whole turn, so it is attached to the item's first text.
   const first = parts.find((part) => part.type === 'text')
   if (!first || extras.length === 0) return { content: parts, extras }
   const content = parts.map((part) =>
@@ -141,51 +144,51 @@ const decodeCall = (
   member: 'arguments' | 'input',
   kind: { readonly custom?: true },
   names: ToolNames,
-): Said => {
+): DecodedOutputItem => {
   const { at } = fields
-  const words = fields.string(member)
-  if (words === undefined) fields.missing(member, 'a string')
-  const id = named(fields, 'call_id', 'the id of the call')
-  const name = names.flat(fields.string('namespace'), named(fields, 'name', 'the name of the tool'))
+  const source = fields.string(member)
+  if (source === undefined) fields.missing(member, 'a string')
+  const id = requiredText(fields, 'call_id', 'the id of the call')
+  const name = names.flat(fields.string('namespace'), requiredText(fields, 'name', 'the name of the tool'))
   return {
-    content: [{ type: 'tool-call', at, id, name, arguments: words ?? '', ...kind }],
-    extras: leftOver(fields),
+    content: [{ type: 'tool-call', at, id, name, arguments: source ?? '', ...kind }],
+    extras: unreadMembers(fields),
   }
 }
 
-/** A string that must be there and say something. */
-const named = (fields: RequestFields, member: string, what: string): string => {
+/** A required, non-empty string. */
+const requiredText = (fields: RequestFields, member: string, what: string): string => {
   const found = fields.string(member)
   if (!found) fields.missing(member, what)
   return found ?? ''
 }
 
-const decodeReasoning = (fields: RequestFields, item: JsonObject): Said => {
+const decodeReasoning = (fields: RequestFields, item: JsonObject): DecodedOutputItem => {
   const { at } = fields
   fields.list('summary')
   fields.list('content')
-  const sealed = fields.string('encrypted_content')
-  const proof = sealed ? { proof: unseal(sealed, text(item.id)) } : {}
-  const { summary, thoughts } = reasoningTexts(item)
+  const encrypted = fields.string('encrypted_content')
+  const proof = encrypted ? { proof: reasoningSignature(encrypted, text(item.id)) } : {}
+  const { summary, reasoning } = reasoningTexts(item)
   const content: Part[] = []
-  if (summary) content.push({ type: 'reasoning', at, text: summary, summary: true, ...(thoughts ? {} : proof) })
-  if (thoughts || (!summary && sealed)) content.push({ type: 'reasoning', at, text: thoughts, ...proof })
-  // Nothing but a name: the thoughts lie at the provider that had them.
+  if (summary) content.push({ type: 'reasoning', at, text: summary, summary: true, ...(reasoning ? {} : proof) })
+  if (reasoning || (!summary && encrypted)) content.push({ type: 'reasoning', at, text: reasoning, ...proof })
+  // Only an id: the reasoning is stored at the provider.
   const stored: Extra[] = content.length > 0 ? [] : [{ at, name: 'reasoning', value: item, essential: false }]
-  return { content, extras: [...stored, ...leftOver(fields)] }
+  return { content, extras: [...stored, ...unreadMembers(fields)] }
 }
 
-/** What the model was told: by the system, by the user, by a tool. */
-const decodeHeard = (fields: RequestFields, item: JsonObject, names: ToolNames, problems: Problems): Message[] => {
+/** Decodes input of the model: a system or user message, or a tool result. */
+const decodeInputItem = (fields: RequestFields, item: JsonObject, names: ToolNames, problems: Problems): Message[] => {
   const { at } = fields
-  if (item.type === SEARCH_OUTPUT) return [decodeFound(fields, names)]
+  if (item.type === SEARCH_OUTPUT) return [decodeSearchOutput(fields, names)]
   if (!isMessage(item)) {
-    // One of the two kinds of output `decodeSaid` leaves. Some SDKs repeat the tool's name; the call has it.
-    const callId = named(fields, 'call_id', 'the id of the call this is the output of')
+    // A tool output. Some SDKs repeat the tool's name, which the call already has.
+    const callId = requiredText(fields, 'call_id', 'the id of the call this is the output of')
     fields.any('name')
     fields.any('namespace')
     const content = decodeContent(fields, 'output', problems)
-    return [{ role: 'tool', at, callId, content, ...some(leftOver(fields)) }]
+    return [{ role: 'tool', at, callId, content, ...extrasOf(unreadMembers(fields)) }]
   }
   const role = fields.string('role')
   if (role !== 'user' && role !== 'system' && role !== 'developer') {
@@ -194,7 +197,7 @@ const decodeHeard = (fields: RequestFields, item: JsonObject, names: ToolNames, 
     return []
   }
   const content = decodeContent(fields, 'content', problems)
-  const extras = some(leftOver(fields))
+  const extras = extrasOf(unreadMembers(fields))
   return role === 'user' ? [{ role, at, content, ...extras }] : [{ role: 'system', at, as: role, content, ...extras }]
 }
 
@@ -225,37 +228,37 @@ const decodePart = (fields: RequestFields, part: JsonObject): Part[] => {
     case 'input_text':
     case 'output_text':
     case 'text': {
-      const words = fields.string('text')
-      if (words === undefined) fields.missing('text', 'a string')
-      // What an answer carried beside its text and clients send back as it was.
+      const content = fields.string('text')
+      if (content === undefined) fields.missing('text', 'a string')
+      // Clients send back the log probabilities of an earlier answer.
       fields.any('logprobs')
       const extras = fields.unread().filter(({ value }) => !(isList(value) && value.length === 0))
-      return [{ type: 'text', at, text: words ?? '', ...some(extras) }]
+      return [{ type: 'text', at, text: content ?? '', ...extrasOf(extras) }]
     }
     case 'refusal': {
-      const words = fields.string('refusal')
-      if (words === undefined) fields.missing('refusal', 'a string')
-      return [{ type: 'refusal', at, text: words ?? '' }]
+      const content = fields.string('refusal')
+      if (content === undefined) fields.missing('refusal', 'a string')
+      return [{ type: 'refusal', at, text: content ?? '' }]
     }
     case 'input_image': {
       const source = decodeSource(fields, { image_url: mediaSourceOf, file_id: ownFile })
       const detail = fields.string('detail')
       return source
-        ? [{ type: 'image', at, source, ...(detail !== undefined && { detail }), ...some(fields.unread()) }]
+        ? [{ type: 'image', at, source, ...(detail !== undefined && { detail }), ...extrasOf(fields.unread()) }]
         : []
     }
     case 'input_file': {
       const source = decodeSource(fields, { file_data: fileData, file_url: mediaSourceOf, file_id: ownFile })
       const filename = fields.string('filename')
       return source
-        ? [{ type: 'file', at, source, ...(filename !== undefined && { filename }), ...some(fields.unread()) }]
+        ? [{ type: 'file', at, source, ...(filename !== undefined && { filename }), ...extrasOf(fields.unread()) }]
         : []
     }
     case 'input_audio': {
       // Nested as in chat completions, or flat.
       const inner = fields.fields('input_audio') ?? fields
-      const data = named(inner, 'data', 'base64')
-      const format = named(inner, 'format', 'the name of a format')
+      const data = requiredText(inner, 'data', 'base64')
+      const format = requiredText(inner, 'format', 'the name of a format')
       return [{ type: 'audio', at, data, format }]
     }
     default:
@@ -266,13 +269,13 @@ const decodePart = (fields: RequestFields, part: JsonObject): Part[] => {
 
 const ownFile = (id: string): MediaSource => ({ kind: 'id', id, protocol: 'openai-responses' })
 
-/** A data URL by the book; bare base64 is seen too, and then its type is not known. */
+/** The format specifies a data URL; clients also send bare base64, whose media type is unknown. */
 const fileData = (data: string): MediaSource => {
   const source = mediaSourceOf(data)
   return source.kind === 'url' ? { kind: 'data', mediaType: '', data } : source
 }
 
-/** The first of these members that is there, as a source. */
+/** The first of these members that is present, as a source. */
 const decodeSource = (
   fields: RequestFields,
   members: { readonly [member: string]: (value: string) => MediaSource },

@@ -19,7 +19,7 @@ import { allowsStrict } from '../shared/strict-schema.ts'
 import { foundTools, isClientSearch, type ToolNames, toolNames } from '../shared/tool-names.ts'
 import { decodeInput } from './decode-input.ts'
 
-/** A responses request in our words. Words nobody here knows are kept as extras; only wrong types are refused. */
+/** Decodes a responses request. Unknown members are kept as extras; only wrong types are rejected. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
   const fields = requestFields(body, '', problems)
@@ -34,7 +34,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     ...setting('temperature', fields, 'temperature', fields.number('temperature')),
     ...setting('topP', fields, 'top_p', fields.number('top_p')),
     ...setting('topLogprobs', fields, 'top_logprobs', fields.number('top_logprobs')),
-    // In Open Responses; OpenAI only echoes them.
+    // Defined by Open Responses; OpenAI only echoes them.
     ...setting('presencePenalty', fields, 'presence_penalty', fields.number('presence_penalty')),
     ...setting('frequencyPenalty', fields, 'frequency_penalty', fields.number('frequency_penalty')),
     ...setting('parallelToolCalls', fields, 'parallel_tool_calls', fields.flag('parallel_tool_calls')),
@@ -54,7 +54,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   return good({ model, stream, messages, tools, settings, extras, ...(mayShorten && { mayShorten }) })
 }
 
-const kept = (fields: RequestFields, name: string, value: Json, essential: boolean): Extra => ({
+const extraOf = (fields: RequestFields, name: string, value: Json, essential: boolean): Extra => ({
   at: fields.path(name),
   name,
   value,
@@ -69,7 +69,7 @@ const setting = <Name extends keyof GenerationSettings>(
 ): GenerationSettings =>
   value === undefined ? {} : { [name]: { value, at: fields.path(member) } satisfies Setting<unknown> }
 
-/** What only the provider that has the data can honour. With one of these the input may be missing: it lies there. */
+/** Members that only the provider with the stored data can honour. With one of them `input` is optional. */
 const decodeStored = (fields: RequestFields): Extra[] => {
   const previous = fields.string('previous_response_id')
   const conversation = fields.any('conversation')
@@ -77,13 +77,18 @@ const decodeStored = (fields: RequestFields): Extra[] => {
   if (conversation !== undefined && typeof conversation !== 'string' && !isObject(conversation))
     fields.invalid('conversation', 'a string or an object')
   return [
-    ...(previous === undefined ? [] : [kept(fields, 'previous_response_id', previous, true)]),
-    ...(conversation === undefined ? [] : [kept(fields, 'conversation', conversation, true)]),
-    ...(prompt === undefined ? [] : [kept(fields, 'prompt', prompt, true)]),
+    ...(previous === undefined ? [] : [extraOf(fields, 'previous_response_id', previous, true)]),
+    ...(conversation === undefined ? [] : [extraOf(fields, 'conversation', conversation, true)]),
+    ...(prompt === undefined ? [] : [extraOf(fields, 'prompt', prompt, true)]),
   ]
 }
 
-const decodeMessages = (fields: RequestFields, elsewhere: boolean, names: ToolNames, problems: Problems): Message[] => {
+const decodeMessages = (
+  fields: RequestFields,
+  hasStoredInput: boolean,
+  names: ToolNames,
+  problems: Problems,
+): Message[] => {
   const messages: Message[] = []
   const instructions = fields.string('instructions')
   if (instructions !== undefined) {
@@ -95,31 +100,31 @@ const decodeMessages = (fields: RequestFields, elsewhere: boolean, names: ToolNa
   if (typeof input === 'string') messages.push({ role: 'user', at, content: [{ type: 'text', at, text: input }] })
   else if (isList(input)) for (const message of decodeInput(input, names, problems)) messages.push(message)
   else if (input !== undefined) fields.invalid('input', 'a string or a list of items')
-  if (!elsewhere && input === undefined) fields.missing('input', 'a string or a list of items')
-  if (!elsewhere && isList(input) && input.length === 0)
+  if (!hasStoredInput && input === undefined) fields.missing('input', 'a string or a list of items')
+  if (!hasStoredInput && isList(input) && input.length === 0)
     fields.invalid('input', 'a string or a list of at least one item')
   return messages
 }
 
-/** Members whose usual value says nothing: kept only where they differ from it. */
+/** Members whose default has no effect: kept only if they differ from it. */
 const decodeSwitches = (fields: RequestFields): Extra[] => {
   const background = fields.flag('background')
   const truncation = fields.string('truncation')
   const options = fields.object('stream_options')
-  // Not to be padded is what every other format does anyway.
-  const wishes = Object.entries(options ?? {}).filter(
+  // No other format pads its events, so `include_obfuscation: false` has no effect.
+  const effective = Object.entries(options ?? {}).filter(
     ([name, value]) => value !== null && !(name === 'include_obfuscation' && value === false),
   )
   return [
-    ...(background ? [kept(fields, 'background', true, true)] : []),
+    ...(background ? [extraOf(fields, 'background', true, true)] : []),
     ...(truncation === undefined || truncation === 'disabled' || truncation === 'auto'
       ? []
-      : [kept(fields, 'truncation', truncation, false)]),
-    ...(options && wishes.length > 0 ? [kept(fields, 'stream_options', options, false)] : []),
+      : [extraOf(fields, 'truncation', truncation, false)]),
+    ...(options && effective.length > 0 ? [extraOf(fields, 'stream_options', options, false)] : []),
   ]
 }
 
-/** The newer name says the same better; beside it the older stays unread and is an extra. */
+/** `safety_identifier` replaces `user`. If both are present, `user` stays unread and becomes an extra. */
 const decodeUser = (fields: RequestFields): GenerationSettings => {
   const newer = fields.string('safety_identifier')
   return newer === undefined
@@ -182,10 +187,10 @@ const EFFORTS: { readonly [effort in Effort]: effort } = {
 
 const decodeReasoning = (fields: RequestFields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
-  const word = fields.string('effort')
-  const effort = Object.values(EFFORTS).find((known) => known === word)
-  if (word !== undefined && word !== DEFAULT_EFFORT && !effort)
-    extras.push({ at: fields.path('effort'), name: 'effort', value: word, essential: false })
+  const level = fields.string('effort')
+  const effort = Object.values(EFFORTS).find((known) => known === level)
+  if (level !== undefined && level !== DEFAULT_EFFORT && !effort)
+    extras.push({ at: fields.path('effort'), name: 'effort', value: level, essential: false })
   const older = fields.string('generate_summary')
   const settings = {
     ...setting('effort', fields, 'effort', effort),
@@ -198,84 +203,85 @@ const decodeReasoning = (fields: RequestFields | undefined, extras: Extra[]): Ge
 
 const decodeInclude = (fields: RequestFields, extras: Extra[]): GenerationSettings => {
   let settings: GenerationSettings = {}
-  for (const [index, wish] of (fields.list('include') ?? []).entries()) {
+  for (const [index, entry] of (fields.list('include') ?? []).entries()) {
     const at = `${fields.path('include')}[${index}]`
-    if (wish === 'reasoning.encrypted_content') settings = { ...settings, sealedReasoning: { value: true, at } }
-    else if (wish === 'message.output_text.logprobs') settings = { ...settings, logprobs: { value: true, at } }
-    else extras.push({ at, name: 'include', value: wish, essential: false })
+    if (entry === 'reasoning.encrypted_content') settings = { ...settings, sealedReasoning: { value: true, at } }
+    else if (entry === 'message.output_text.logprobs') settings = { ...settings, logprobs: { value: true, at } }
+    else extras.push({ at, name: 'include', value: entry, essential: false })
   }
   return settings
 }
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Reading = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }
+/** Shared state while tools are decoded. */
+type ToolContext = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }
 
-/** Those the request lists, and behind them those a search in an earlier turn has found, each once. */
-const decodeTools = (fields: RequestFields, reading: Reading): Tool[] => {
-  const listed = decodeList(fields, 'tools', reading)
-  const mayDoWithout = isFreeChoice(fields.any('tool_choice'))
+/** The request's tools, then the tools found by searches in earlier turns. Each name once. */
+const decodeTools = (fields: RequestFields, context: ToolContext): Tool[] => {
+  const listed = decodeList(fields, 'tools', context)
+  const isOptional = isFreeChoice(fields.any('tool_choice'))
   const known = new Set(listed.map((tool) => (tool.kind === 'foreign' ? undefined : tool.name)))
   const found = foundTools(fields.any('input')).flatMap(({ at, tools }) => {
     const path = `${fields.path('input')}[${at}]`
-    return decodeList(requestFields({ tools }, path, reading.problems), 'tools', reading)
+    return decodeList(requestFields({ tools }, path, context.problems), 'tools', context)
   })
   const fresh = found.flatMap((tool): Tool[] => {
     if (tool.kind === 'foreign') return [tool]
     if (known.has(tool.name)) return []
     known.add(tool.name)
-    return [tool.kind === 'function' ? loaded(tool) : tool]
+    return [tool.kind === 'function' ? withoutDeferral(tool) : tool]
   })
   return [...listed, ...fresh].map((tool) =>
-    tool.kind === 'foreign' && mayDoWithout && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool,
+    tool.kind === 'foreign' && isOptional && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool,
   )
 }
 
-/** That it was to be found first means nothing once it has been. */
-const loaded = ({ extras, ...tool }: Tool & { kind: 'function' }): Tool => {
+/** Drops `defer_loading`, which has no meaning once the tool has been found. */
+const withoutDeferral = ({ extras, ...tool }: Tool & { kind: 'function' }): Tool => {
   const rest = extras?.filter(({ name }) => name !== 'defer_loading') ?? []
   return { ...tool, ...(rest.length > 0 && { extras: rest }) }
 }
 
-const decodeList = (fields: RequestFields, member: string, reading: Reading): Tool[] =>
+const decodeList = (fields: RequestFields, member: string, context: ToolContext): Tool[] =>
   (fields.list(member) ?? []).flatMap((value, index) => {
-    if (isObject(value)) return decodeTool(value, `${fields.path(member)}[${index}]`, undefined, reading)
+    if (isObject(value)) return decodeTool(value, `${fields.path(member)}[${index}]`, undefined, context)
     fields.invalid(member, 'a list of objects')
     return []
   })
 
 const IMPLIED_STRICT: MemberPaths = { strict: null }
 
-const decodeTool = (value: JsonObject, at: string, namespace: string | undefined, reading: Reading): Tool[] => {
-  const { names, extras, problems } = reading
+const decodeTool = (value: JsonObject, at: string, namespace: string | undefined, context: ToolContext): Tool[] => {
+  const { names, extras, problems } = context
   const fields = requestFields(value, at, problems)
   const type = fields.string('type')
   if (!type) fields.missing('type', 'the kind of tool')
-  if (type === 'namespace' && namespace === undefined) return decodeNamespace(fields, reading)
+  if (type === 'namespace' && namespace === undefined) return decodeNamespace(fields, context)
   const isSearch = isClientSearch(value)
   if (type !== 'function' && type !== 'custom' && !isSearch)
     return [{ kind: 'foreign', at, protocol: 'openai-responses', raw: value }]
   const name = isSearch ? names.search : fields.string('name')
   if (!name) fields.missing('name', 'the name of the tool')
   const description = fields.string('description')
-  const said = { at, name: names.flat(namespace, name ?? ''), ...(description !== undefined && { description }) }
+  const common = { at, name: names.flat(namespace, name ?? ''), ...(description !== undefined && { description }) }
   if (type === 'custom') {
     const format = fields.any('format')
     extras.push(...fields.unread())
-    return [{ kind: 'custom', ...said, ...(format !== undefined && { format }) }]
+    return [{ kind: 'custom', ...common, ...(format !== undefined && { format }) }]
   }
   const parameters = fields.object('parameters')
   if (isSearch) fields.any('execution')
-  // Not said means strict here, but only as far as the schema allows: elsewhere the same word with a schema that
-  // breaks strict's rules is refused (400 invalid_function_parameters). A search is no function and never strict.
-  const written = fields.flag('strict')
-  const strict = written ?? (!isSearch && allowsStrict(parameters))
-  const implied = written === undefined && strict ? { paths: IMPLIED_STRICT } : {}
+  // This format defaults to strict if the schema allows it. Elsewhere, strict with a schema that breaks its rules is
+  // rejected (400 invalid_function_parameters). A tool search is never strict.
+  const explicit = fields.flag('strict')
+  const strict = explicit ?? (!isSearch && allowsStrict(parameters))
+  const implied = explicit === undefined && strict ? { paths: IMPLIED_STRICT } : {}
   const rest = fields.unread()
   return [
     {
       kind: 'function',
-      ...said,
+      ...common,
       ...(parameters && { parameters }),
       strict,
       ...implied,
@@ -284,29 +290,29 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
   ]
 }
 
-/** A group of tools. What is said of all of them is said with the first, once. */
-const decodeNamespace = (fields: RequestFields, reading: Reading): Tool[] => {
+/** A namespace of tools. Its description is prepended to that of its first tool. */
+const decodeNamespace = (fields: RequestFields, context: ToolContext): Tool[] => {
   const name = fields.string('name')
   if (!name) fields.missing('name', 'the name of the namespace')
   const description = fields.string('description')
   const members = fields.list('tools')
   if (!members) fields.missing('tools', 'a list of tools')
-  reading.extras.push(...fields.unread())
+  context.extras.push(...fields.unread())
   const tools = (members ?? []).flatMap((value, index) => {
-    if (isObject(value)) return decodeTool(value, `${fields.path('tools')}[${index}]`, name ?? '', reading)
+    if (isObject(value)) return decodeTool(value, `${fields.path('tools')}[${index}]`, name ?? '', context)
     fields.invalid('tools', 'a list of objects')
     return []
   })
   const [first, ...others] = tools
   if (!description || !first || first.kind === 'foreign') return tools
-  const words = [`[${name}: ${description}]`, ...(first.description ? [first.description] : [])]
-  return [{ ...first, description: words.join('\n\n') }, ...others]
+  const paragraphs = [`[${name}: ${description}]`, ...(first.description ? [first.description] : [])]
+  return [{ ...first, description: paragraphs.join('\n\n') }, ...others]
 }
 
 const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra[]): GenerationSettings => {
   const nameOf = (tool: Json): string | undefined => {
-    if (!isObject(tool) || !NAMING.has(tool.type)) return undefined
-    // Chat completions have the name one level further down.
+    if (!isObject(tool) || !NAMED_CHOICES.has(tool.type)) return undefined
+    // Chat completions nest the name in `function`.
     const name = text(tool.name) || text(object(tool.function)?.name)
     return name ? names.flat(text(tool.namespace), name) : undefined
   }
@@ -314,7 +320,7 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
   if (value === undefined) return {}
   if (value === 'auto' || value === 'none' || value === 'required')
     return setting('toolChoice', fields, 'tool_choice', { kind: value })
-  // Mistral's word for it.
+  // Mistral's name for `required`.
   if (value === 'any') return setting('toolChoice', fields, 'tool_choice', { kind: 'required' })
   const unknown: Extra = { at: fields.path('tool_choice'), name: 'tool_choice', value, essential: true }
   if (typeof value === 'string') {
@@ -329,7 +335,7 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
   if (name) return setting('toolChoice', fields, 'tool_choice', { kind: 'tool', name })
   if (value.type === 'allowed_tools' && isList(value.tools)) {
     const names = value.tools.map(nameOf)
-    if (names.length > 0 && names.every((one) => one !== undefined))
+    if (names.length > 0 && names.every((listed) => listed !== undefined))
       return setting('toolChoice', fields, 'tool_choice', {
         kind: 'allowed',
         mode: value.mode === 'required' ? 'required' : 'auto',
@@ -338,10 +344,10 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
   }
   if (value.type === 'function' || value.type === 'custom')
     fields.invalid('tool_choice', 'an object with the `name` of a tool')
-  // A tool the provider runs, or a kind of choice that came later: no other format can say it.
+  // A hosted tool or an unknown kind of choice, which no other format can represent.
   extras.push(unknown)
   return {}
 }
 
-/** The types of a choice that names a tool; some clients leave it out. */
-const NAMING: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom'])
+/** The types of a choice that names a tool. Some clients omit the type. */
+const NAMED_CHOICES: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom'])

@@ -2,8 +2,8 @@ import { isObject, type Json, type JsonObject, list, number, object, text } from
 import type { AnswerContext } from '../../core/protocol.ts'
 
 /**
- * The members of a response that repeat the question. Open Responses wants every one of them in every answer, none left
- * out and most of them never null; what was not said is what it means not to say it.
+ * The members of a response that repeat the request. Open Responses requires all of them in every answer, most of them not
+ * null; members missing in the request get their defaults.
  */
 export const echo = ({ body, kept }: AnswerContext): JsonObject => {
   const reasoning = object(body.reasoning)
@@ -25,7 +25,7 @@ export const echo = ({ body, kept }: AnswerContext): JsonObject => {
     reasoning: { effort: text(reasoning?.effort) ?? null, summary: text(reasoning?.summary) ?? null },
     max_output_tokens: number(body.max_output_tokens) ?? null,
     max_tool_calls: number(body.max_tool_calls) ?? null,
-    // Where nothing is kept, only a client that asked for it is told it may be kept upstream.
+    // Without storage in the gateway, the upstream may store the response if the client requested it.
     store: kept ? kept.store : body.store === true,
     background: kept?.background ?? false,
     service_tier: 'default',
@@ -35,7 +35,7 @@ export const echo = ({ body, kept }: AnswerContext): JsonObject => {
   }
 }
 
-/** A tool as a response has it: a function says everything of itself. */
+/** A tool as a response repeats it: functions have every member. */
 export const echoTool = (tool: JsonObject): JsonObject =>
   tool.type === 'function'
     ? {

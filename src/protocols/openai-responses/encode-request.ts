@@ -18,32 +18,33 @@ import { toolName } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
 
-/** A request under way: what is written so far, where it came from, and what could not be written. */
-type Draft = {
+/** The body being built, the client member each of its members came from, and what could not be represented. */
+type ResponsesDraft = {
   readonly request: ChatRequest
   readonly body: { [member: string]: Json }
   readonly from: { [member: string]: string }
   readonly losses: Losses
 }
 
-const put = ({ body, from }: Draft, member: string, value: Json, at: string) => {
+const put = ({ body, from }: ResponsesDraft, member: string, value: Json, at: string) => {
   body[member] = value
   from[member] ??= at
 }
 
-/** The outermost member of a path: `messages[0].content` lies in `messages`. */
-const head = (at: string): string => at.split(/[.[]/, 1)[0] ?? at
+/** The outermost member of a path: `messages` for `messages[0].content`. */
+const topMember = (at: string): string => at.split(/[.[]/, 1)[0] ?? at
 
-export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded => {
-  const request = withEffort(asked, target)
-  const draft: Draft = { request, body: {}, from: {}, losses: newLosses() }
+/** Encodes a request in this format. */
+export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
+  const request = withEffort(original, target)
+  const draft: ResponsesDraft = { request, body: {}, from: {}, losses: newLosses() }
   put(draft, 'model', target.model, 'model')
-  put(draft, 'input', encodeInput(draft), head(request.messages.at(-1)?.at ?? 'input'))
+  put(draft, 'input', encodeInput(draft), topMember(request.messages.at(-1)?.at ?? 'input'))
   const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
-  if (tools.length > 0) put(draft, 'tools', tools, head(request.tools[0]?.at ?? 'tools'))
+  if (tools.length > 0) put(draft, 'tools', tools, topMember(request.tools[0]?.at ?? 'tools'))
   for (const row of SETTINGS) row(draft)
-  if (target.sealsReasoning) include(draft, SEALED_REASONING, 'include')
-  // This format keeps answers unless told not to; to keep them is for the client to ask.
+  if (target.sealsReasoning) include(draft, ENCRYPTED_REASONING, 'include')
+  // This format stores answers by default; only the client may request that.
   put(draft, 'store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
   if (request.stream) put(draft, 'stream', true, 'stream')
   for (const extra of request.extras) encodeExtra(draft, extra)
@@ -51,7 +52,7 @@ export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded
   return { body: draft.body, losses: draft.losses.all(), from: draft.from }
 }
 
-/** Members of this format the middle has no word for; others that use the same name mean the same, but for one. */
+/** Members of this format without a field in `ChatRequest`. */
 const OWN_MEMBERS = new Set([
   'background',
   'context_management',
@@ -66,19 +67,23 @@ const OWN_MEMBERS = new Set([
   'truncation',
 ])
 
-const encodeExtra = (draft: Draft, extra: Extra) => {
+const encodeExtra = (draft: ResponsesDraft, extra: Extra) => {
   const { at, name, value } = extra
-  // Anthropic's is an object, and another thing.
-  const isTheirs = name === 'context_management' && !isList(value)
-  // Not one of this format's three words; an object may name a tool that the provider runs.
-  const isWord = name === 'tool_choice' && typeof value === 'string'
-  const isOwn = at === name && OWN_MEMBERS.has(name) && !isTheirs && !isWord
+  // Anthropic's member of this name is an object with another meaning.
+  const isAnthropic = name === 'context_management' && !isList(value)
+  // An unknown string. An object may name a hosted tool.
+  const isUnknownChoice = name === 'tool_choice' && typeof value === 'string'
+  const isOwn = at === name && OWN_MEMBERS.has(name) && !isAnthropic && !isUnknownChoice
   if (isOwn && draft.body[name] === undefined) put(draft, name, value, at)
   else if (name === 'include') put(draft, 'include', [...list(draft.body.include), value], at)
   else draft.losses.loseExtra(extra)
 }
 
-const loseExtras = ({ losses }: Draft, extras: readonly Extra[] | undefined, carried: readonly string[] = []) => {
+const loseExtras = (
+  { losses }: ResponsesDraft,
+  extras: readonly Extra[] | undefined,
+  carried: readonly string[] = [],
+) => {
   for (const extra of extras ?? []) if (!carried.includes(extra.name)) losses.loseExtra(extra)
 }
 
@@ -87,7 +92,7 @@ const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly str
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Carry<T> = (draft: Draft, value: T, at: string) => void
+type Carry<T> = (draft: ResponsesDraft, value: T, at: string) => void
 
 const as =
   (member: string): Carry<Json> =>
@@ -102,43 +107,42 @@ const within =
     draft.from[`${member}.${inner}`] ??= at
   }
 
-/** Without it, and with `store: false`, older reasoning models return nothing that the next turn could send back. */
-const SEALED_REASONING = 'reasoning.encrypted_content'
+/** Without it and with `store: false`, older reasoning models return nothing that the next turn can send back. */
+const ENCRYPTED_REASONING = 'reasoning.encrypted_content'
 
-const include = (draft: Draft, what: string, at: string) => {
+const include = (draft: ResponsesDraft, entry: string, at: string) => {
   const before = list(draft.body.include)
-  if (!before.includes(what)) put(draft, 'include', [...before, what], at)
+  if (!before.includes(entry)) put(draft, 'include', [...before, entry], at)
 }
 
 const included =
-  (what: string): Carry<boolean> =>
+  (entry: string): Carry<boolean> =>
   (draft, value, at) => {
-    if (value) include(draft, what, at)
+    if (value) include(draft, entry, at)
   }
 
 const lost: Carry<Json> = (draft, _value, at) => draft.losses.lose(at)
 
-/** Lost, unless it asks for nothing. */
+/** Lost unless 0, which has no effect. */
 const lostUnlessZero: Carry<number> = (draft, value, at) => {
   if (value !== 0) draft.losses.lose(at)
 }
 
-/** Nothing to write: this format always does so. */
-const given: Carry<unknown> = () => {}
+/** Needs no member in this format. */
+const implied: Carry<unknown> = () => {}
 
-/** OpenAI takes no less. */
-const LEAST_OUTPUT = 16
+/** The lowest output limit OpenAI accepts, in tokens. */
+const MIN_OUTPUT = 16
 
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-/** A row for each setting there is; the compiler says when one is missing. */
+/** One row per setting; a missing row is a compile error. */
 const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSettings[Name]>['value']> } = {
   maxOutputTokens: (draft, value, at) => {
-    // Raised instead of refused: people probe with max_tokens 1, and an answer of a few tokens more still answers them.
-    // That it is not what was asked is said.
-    const raised = value >= 0 && value < LEAST_OUTPUT
+    // Raised instead of rejected, because clients probe with `max_tokens: 1`. The change is reported as a loss.
+    const raised = value >= 0 && value < MIN_OUTPUT
     if (raised) draft.losses.lose(at)
-    put(draft, 'max_output_tokens', raised ? LEAST_OUTPUT : value, at)
+    put(draft, 'max_output_tokens', raised ? MIN_OUTPUT : value, at)
   },
   temperature: as('temperature'),
   topP: as('top_p'),
@@ -185,13 +189,13 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSetti
     }
   },
   effort: within('reasoning', 'effort'),
-  // A budget in tokens has no honest equal among efforts.
+  // A token budget has no equivalent effort.
   thinkingBudget: lost,
   reasoningSummary: within('reasoning', 'summary'),
-  sealedReasoning: included(SEALED_REASONING),
+  sealedReasoning: included(ENCRYPTED_REASONING),
   verbosity: within('text', 'verbosity'),
   user: (draft, value, at) => {
-    // The newer member takes 64 characters at most; the older one any number, and compatible servers know no other.
+    // `safety_identifier` is limited to 64 characters. Compatible servers know only `user`, which has no limit.
     if (at !== 'safety_identifier') put(draft, 'user', value, at)
     else if (value.length <= 64) put(draft, 'safety_identifier', value, at)
     else draft.losses.lose(at)
@@ -202,17 +206,17 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSetti
     else draft.losses.lose(at)
   },
   metadata: as('metadata'),
-  // Written for every request, see above.
-  store: given,
-  streamUsage: given,
+  // `encodeRequest` writes it for every request.
+  store: implied,
+  streamUsage: implied,
 }
 
-/** The rows with their names' settings looked up, so that each gets a value of its own type. */
-const SETTINGS: readonly ((draft: Draft) => void)[] = (Object.keys(CARRY) as SettingName[]).map(
+/** The rows as functions that look up their own setting. */
+const SETTINGS: readonly ((draft: ResponsesDraft) => void)[] = (Object.keys(CARRY) as SettingName[]).map(
   <Name extends SettingName>(name: Name) =>
-    (draft: Draft) => {
+    (draft: ResponsesDraft) => {
       const setting = draft.request.settings[name]
-      // The compiler does not see that one name picks both; the table's type has checked it.
+      // The type of `CARRY` guarantees that the row accepts the setting's value.
       const carry = CARRY[name] as Carry<unknown>
       if (setting) carry(draft, setting.value, setting.at)
     },
@@ -222,10 +226,10 @@ const SETTINGS: readonly ((draft: Draft) => void)[] = (Object.keys(CARRY) as Set
 
 const TOOL_EXTRAS = ['defer_loading', 'allowed_callers', 'output_schema']
 
-/** What a tool without parameters says: an object with nothing in it, which strict mode takes too. */
+/** Parameters of a tool that has none; strict mode accepts this schema too. */
 const NO_PARAMETERS = { type: 'object', properties: {}, required: [], additionalProperties: false }
 
-const encodeTool = (draft: Draft, tool: Tool): JsonObject[] => {
+const encodeTool = (draft: ResponsesDraft, tool: Tool): JsonObject[] => {
   switch (tool.kind) {
     case 'function': {
       const { at, name, description, parameters = NO_PARAMETERS, strict = false, extras } = tool
@@ -234,17 +238,29 @@ const encodeTool = (draft: Draft, tool: Tool): JsonObject[] => {
         draft.losses.unfit(at)
         return []
       }
-      const said = description === undefined ? {} : { description }
-      // Always said: not said is strict in this format.
+      const described = description === undefined ? {} : { description }
+      // Always written, because the default of this format is `strict: true`.
       return [
-        { type: 'function', name: toolName(name), ...said, parameters, strict, ...carriedExtras(extras, TOOL_EXTRAS) },
+        {
+          type: 'function',
+          name: toolName(name),
+          ...described,
+          parameters,
+          strict,
+          ...carriedExtras(extras, TOOL_EXTRAS),
+        },
       ]
     }
     case 'custom': {
       const { name, description, format } = tool
-      const said = description === undefined ? {} : { description }
+      const described = description === undefined ? {} : { description }
       return [
-        { type: 'custom', name: toolName(name), ...said, ...(format !== undefined && { format: flatFormat(format) }) },
+        {
+          type: 'custom',
+          name: toolName(name),
+          ...described,
+          ...(format !== undefined && { format: flatFormat(format) }),
+        },
       ]
     }
     case 'foreign':
@@ -256,20 +272,20 @@ const encodeTool = (draft: Draft, tool: Tool): JsonObject[] => {
   }
 }
 
-/** Chat completions nests a grammar once more than this format does. */
+/** Chat completions nest a grammar one level deeper. */
 const flatFormat = (format: Json): Json => {
   const grammar = object(object(format)?.grammar)
   return grammar ? { type: 'grammar', ...grammar } : format
 }
 
-const toolNamed = ({ request }: Draft): ((name: string) => JsonObject) => {
+const toolNamed = ({ request }: ResponsesDraft): ((name: string) => JsonObject) => {
   const custom = new Set(request.tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))
   return (name) => ({ type: custom.has(name) ? 'custom' : 'function', name: toolName(name) })
 }
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const encodeInput = (draft: Draft): JsonObject[] => {
+const encodeInput = (draft: ResponsesDraft): JsonObject[] => {
   const custom = new Set<string>()
   return draft.request.messages.flatMap((message, index): JsonObject[] => {
     switch (message.role) {
@@ -284,8 +300,8 @@ const encodeInput = (draft: Draft): JsonObject[] => {
         const { callId, content, isError, extras } = message
         loseExtras(draft, extras)
         const type = custom.has(callId) ? 'custom_tool_call_output' : 'function_call_output'
-        // There is no word for a failed call here; the model has to read it.
-        const output = isError ? saidToFail(content) : content
+        // This format has no error flag, so the text marks a failed call.
+        const output = isError ? withErrorText(content) : content
         return [{ type, call_id: shortId(callId), output: encodeContent(draft, output) }]
       }
       default:
@@ -294,8 +310,8 @@ const encodeInput = (draft: Draft): JsonObject[] => {
   })
 }
 
-/** A result that is an error says so in its own words, or is made to. */
-const saidToFail = ([first, ...rest]: readonly Part[]): readonly Part[] => {
+/** Prepends `Error:` unless the first 40 characters contain "error". */
+const withErrorText = ([first, ...rest]: readonly Part[]): readonly Part[] => {
   if (first?.type === 'text')
     return /error/i.test(first.text.slice(0, 40))
       ? [first, ...rest]
@@ -303,22 +319,22 @@ const saidToFail = ([first, ...rest]: readonly Part[]): readonly Part[] => {
   return [{ type: 'text', at: '', text: 'Error:' }, ...(first ? [first] : []), ...rest]
 }
 
-const encodeMessage = (draft: Draft, message: Message, role: string): JsonObject => {
+const encodeMessage = (draft: ResponsesDraft, message: Message, role: string): JsonObject => {
   loseExtras(draft, message.extras)
   return { type: 'message', role, content: encodeContent(draft, message.content) }
 }
 
 const TEXT_EXTRAS = ['prompt_cache_breakpoint']
 
-/** A string where one text is all there is, otherwise a list of input parts. */
-const encodeContent = (draft: Draft, content: readonly Part[]): Json => {
+/** A string for a single text, otherwise a list of input parts. */
+const encodeContent = (draft: ResponsesDraft, content: readonly Part[]): Json => {
   const parts = content.flatMap((part) => encodePart(draft, part))
   const [only] = parts
   if (parts.length === 0) return ''
   return parts.length === 1 && only?.type === 'input_text' && Object.keys(only).length === 2 ? (only.text ?? '') : parts
 }
 
-const encodePart = (draft: Draft, part: Part): JsonObject[] => {
+const encodePart = (draft: ResponsesDraft, part: Part): JsonObject[] => {
   switch (part.type) {
     case 'text':
       loseExtras(draft, part.extras, TEXT_EXTRAS)
@@ -327,22 +343,22 @@ const encodePart = (draft: Draft, part: Part): JsonObject[] => {
       return [{ type: 'input_text', text: part.text }]
     case 'image': {
       loseExtras(draft, part.extras, TEXT_EXTRAS)
-      const source = encodeSource(draft, part.source, part.at, 'image_url', 'image_url')
+      const source = encodeSource(draft, part, { data: 'image_url', url: 'image_url' })
       const detail = part.detail ?? 'auto'
       return source ? [{ type: 'input_image', ...source, detail, ...carriedExtras(part.extras, TEXT_EXTRAS) }] : []
     }
     case 'file': {
       const carried = [...TEXT_EXTRAS, 'detail']
       loseExtras(draft, part.extras, carried)
-      const source = encodeSource(draft, part.source, part.at, 'file_data', 'file_url')
-      const { filename = part.source.kind === 'data' ? nameFor(part.source.mediaType) : undefined } = part
-      const named = filename === undefined ? {} : { filename }
-      return source ? [{ type: 'input_file', ...named, ...source, ...carriedExtras(part.extras, carried) }] : []
+      const source = encodeSource(draft, part, { data: 'file_data', url: 'file_url' })
+      const { filename = part.source.kind === 'data' ? defaultFilename(part.source.mediaType) : undefined } = part
+      const nameMember = filename === undefined ? {} : { filename }
+      return source ? [{ type: 'input_file', ...nameMember, ...source, ...carriedExtras(part.extras, carried) }] : []
     }
     case 'foreign':
       if (part.protocol === 'openai-responses') return [part.raw]
       break
-    // The published format has no audio in, whatever its older documents say.
+    // The published format has no audio input; older documents are outdated.
     case 'audio':
     case 'reasoning':
     case 'tool-call':
@@ -354,20 +370,25 @@ const encodePart = (draft: Draft, part: Part): JsonObject[] => {
   return []
 }
 
-/** A file sent whole needs a name, and its ending tells OpenAI what it is. */
-const nameFor = (mediaType: string): string => {
+/** OpenAI requires a name for inline data and reads the type from its extension. */
+const defaultFilename = (mediaType: string): string => {
   const [, kind = 'pdf'] = mediaType.split('/')
   return `file.${kind === 'plain' ? 'txt' : kind}`
 }
 
-const encodeSource = (draft: Draft, source: MediaSource, at: string, forData: string, forUrl: string) => {
+/** Encodes a media source under the member names of its part type. */
+const encodeSource = (
+  draft: ResponsesDraft,
+  { source, at }: { readonly source: MediaSource; readonly at: string },
+  members: { readonly data: string; readonly url: string },
+) => {
   switch (source.kind) {
     case 'data':
-      return { [forData]: source.mediaType === '' && forData === 'file_data' ? source.data : dataUrl(source) }
+      return { [members.data]: source.mediaType === '' && members.data === 'file_data' ? source.data : dataUrl(source) }
     case 'url':
-      return { [forUrl]: source.url }
+      return { [members.url]: source.url }
     case 'id':
-      // Both of OpenAI's formats name the same files.
+      // Both OpenAI formats share file ids.
       if (source.protocol === 'openai-responses' || source.protocol === 'openai-chat') return { file_id: source.id }
       draft.losses.unfit(at)
       return undefined
@@ -376,8 +397,8 @@ const encodeSource = (draft: Draft, source: MediaSource, at: string, forData: st
   }
 }
 
-/** One turn of the model as the items it was: messages, reasoning and calls in their order. */
-const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[] => {
+/** Encodes an assistant turn as items: messages, reasoning and calls, in order. */
+const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): JsonObject[] => {
   const items: JsonObject[] = []
   let texts: JsonObject[] = []
   let phase: JsonObject = {}
@@ -402,7 +423,7 @@ const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[]
           endText()
           phase = carriedExtras(part.extras, ['phase'])
         }
-        // An empty text says nothing, and is refused by some.
+        // Some servers reject an empty text.
         if (part.text !== '') texts.push({ type: 'output_text', text: part.text, annotations: [], logprobs: [] })
         break
       case 'refusal':
@@ -410,8 +431,8 @@ const encodeTurn = (draft: Draft, message: Message, index: number): JsonObject[]
         break
       case 'reasoning': {
         const { proof } = part
-        // A proof means nothing to others; the text without it would be looked up by its id and not found. And
-        // reasoning must be followed by what it led to (400 "without its required following item").
+        // Without a signature of this format the item would be looked up by its id and not found. Reasoning must also be
+        // followed by the output it led to (400 "without its required following item").
         if (proof?.origin === 'openai-responses' && place < lastOutput) {
           endText()
           items.push({
@@ -457,26 +478,25 @@ const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.ty
 // ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Only the model's name changes. Two things besides: a summary made here is said in words, and reasoning that another format
- * sealed, or that was never sealed and only named here, means nothing upstream and would be refused (400
- * invalid_encrypted_content, "Item not found"), save to whom thoughts say something as they are.
+ * Changes the model's name, replaces the gateway's compaction items with messages, and removes foreign reasoning. An
+ * upstream would reject that (400 invalid_encrypted_content, "Item not found"); one that reads plain reasoning gets its text.
  */
 export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
   const items = list(body.input)
   const kept = items.flatMap((item) => {
-    const read = object(item) ?? {}
-    if (!isForeignReasoning(read)) return [compactedMessage(read) ?? item]
-    return isLeftOut(read, target) ? [] : [{ ...read, encrypted_content: null }]
+    const members = object(item) ?? {}
+    if (!isForeignReasoning(members)) return [compactedMessage(members) ?? item]
+    return isOmitted(members, target) ? [] : [{ ...members, encrypted_content: null }]
   })
   if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
     return { ...body, model: target.model, input: kept }
   return body.model === target.model ? body : { ...body, model: target.model }
 }
 
-/** Reasoning that means nothing to this upstream, and whose text it does not read. */
-const isLeftOut = (item: JsonObject, { takesReasoning = false }: EncodeTarget): boolean =>
-  isForeignReasoning(item) && !(takesReasoning && reasoningTexts(item).thoughts !== '')
+/** True for foreign reasoning, unless the upstream reads its text. */
+const isOmitted = (item: JsonObject, { takesReasoning = false }: EncodeTarget): boolean =>
+  isForeignReasoning(item) && !(takesReasoning && reasoningTexts(item).reasoning !== '')
 
-/** Paths of the items that `adaptRequest` leaves out. */
-export const leftOut = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>
-  list(input).flatMap((item, index) => (isLeftOut(object(item) ?? {}, target) ? [`input[${index}]`] : []))
+/** Paths of the items that `adaptRequest` removes. */
+export const omittedItems = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>
+  list(input).flatMap((item, index) => (isOmitted(object(item) ?? {}, target) ? [`input[${index}]`] : []))

@@ -1,20 +1,23 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { restoreToolNames } from '../shared/tool-names.ts'
-import { gather } from './assemble-answer.ts'
+import { assembleAnswer } from './assemble-answer.ts'
+import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
+import { decodeStream } from './decode-stream.ts'
 import { encodeAnswer } from './encode-answer.ts'
-import { adaptRequest, encodeRequest, leftOut } from './encode-request.ts'
-import { decodeAnswer, decodeStream, encodeStream, passAnswer, passStream } from './stream.ts'
+import { adaptRequest, encodeRequest, omittedItems } from './encode-request.ts'
+import { encodeStream } from './encode-stream.ts'
+import { passAnswer, passStream } from './pass-stream.ts'
 
-/** OpenAI's Responses API, and Open Responses, which follows it. */
+/** OpenAI's Responses API and Open Responses, which is based on it. */
 export const openaiResponses: Protocol = {
   name: 'openai-responses',
   style: 'responses',
   path: '/responses',
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, omittedEntries: leftOut, passStream, assembleAnswer: gather, passAnswer },
+  passing: { adaptRequest, omittedEntries: omittedItems, passStream, assembleAnswer, passAnswer },
   restore: restoreToolNames,
   decodeAnswer,
   encodeAnswer,

@@ -4,7 +4,7 @@ import { recordingsOf, skip } from '../../../test/support/recordings.ts'
 import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
 import { isObject, type JsonObject, object } from '../../core/json.ts'
 import { openaiResponses } from './index.ts'
-import { withoutGaps } from './required-members.ts'
+import { withRequiredMembers } from './required-members.ts'
 import { responseAsKept } from './stored-response.ts'
 
 const contextOf = (body: JsonObject) => {
@@ -89,7 +89,7 @@ schemasAreHere()
 
 for (const [name, response, body, expected] of cases)
   test(`responses: no gaps: ${name}`, () => {
-    const whole = withoutGaps(response, contextOf(body))
+    const whole = withRequiredMembers(response, contextOf(body))
     assert.partialDeepStrictEqual(whole, expected)
     assert.equal(problemsIfPresent('openresponses', 'ResponseResource', { ...whole, tools: [] }), undefined)
   })

@@ -1,15 +1,15 @@
 /**
- * A proof of reasoning on its way through a client that speaks responses. This format has one place for it,
- * `encrypted_content`; a proof of another format is put there with a label, and told apart by it when it comes back.
+ * Reasoning signatures in `encrypted_content`, the only place this format has for them. Another format's signature is
+ * stored there with a label, by which it is recognised when the client sends it back.
  */
 import type { ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { type JsonObject, list, object, text } from '../../core/json.ts'
 
-const HERE: UpstreamProtocolName = 'openai-responses'
+const OWN_FORMAT: UpstreamProtocolName = 'openai-responses'
 const LABEL = 'hg1:'
-const SEALED = /^hg1:([a-z-]+):(redacted)?:([^:]*):/
+const LABELLED = /^hg1:([a-z-]+):(redacted)?:([^:]*):/
 
-/** The names a label may carry, each once: a format missing here is a compile error. */
+/** The format names a label may contain. The type makes a missing one a compile error. */
 const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   'openai-chat': 'openai-chat',
   'openai-responses': 'openai-responses',
@@ -21,55 +21,55 @@ const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   ollama: 'ollama',
 }
 
-/** What a client of this format is given as `encrypted_content`. */
-export const seal = ({ origin, value, redacted, id }: ReasoningSignature): string =>
-  // toWellFormed: half a surrogate pair makes encodeURIComponent throw.
-  origin === HERE
+/** The signature as `encrypted_content`. */
+export const encryptedContent = ({ origin, value, redacted, id }: ReasoningSignature): string =>
+  // encodeURIComponent throws on a lone surrogate, so the id is made well-formed first.
+  origin === OWN_FORMAT
     ? value
     : `${LABEL}${origin}:${redacted ? 'redacted' : ''}:${encodeURIComponent((id ?? '').toWellFormed())}:${value}`
 
-/** The proof an `encrypted_content` is: another format's under its label, otherwise this one's own. */
-export const unseal = (sealed: string, itemId?: string): ReasoningSignature => {
-  const found = SEALED.exec(sealed)
+/** The signature in an `encrypted_content`: of the format in its label, otherwise of this format. */
+export const reasoningSignature = (encrypted: string, itemId?: string): ReasoningSignature => {
+  const found = LABELLED.exec(encrypted)
   const origin = Object.values(ORIGINS).find((name) => name === found?.[1])
-  if (!found || !origin) return { origin: HERE, value: sealed, ...(itemId && { id: itemId }) }
-  const id = decoded(found[3] ?? '')
+  if (!found || !origin) return { origin: OWN_FORMAT, value: encrypted, ...(itemId && { id: itemId }) }
+  const id = unescaped(found[3] ?? '')
   return {
     origin,
-    value: sealed.slice(found[0].length),
+    value: encrypted.slice(found[0].length),
     ...(found[2] && { redacted: true }),
     ...(id && { id }),
   }
 }
 
-const decoded = (escaped: string): string => {
+const unescaped = (escaped: string): string => {
   try {
     return decodeURIComponent(escaped)
   } catch {
-    // Not a label of ours then, or one somebody changed; the id is a convenience and its loss no harm.
+    // The label was modified. The id is optional.
     return ''
   }
 }
 
-/** Ids of reasoning items made here begin so; no upstream has ever stored such an item. */
+/** Prefix of the ids of reasoning items made by the gateway. No upstream has such an item stored. */
 export const OWN_REASONING = 'rs_hg'
 
-/** Whether a reasoning item means nothing to any upstream of this format: sealed by another, or only ever made here. */
+/** True for a reasoning item that no upstream of this format can use: signed by another format, or made by the gateway. */
 export const isForeignReasoning = (item: JsonObject): boolean => {
   if (item.type !== 'reasoning') return false
-  const sealed = text(item.encrypted_content)
-  if (sealed) return unseal(sealed).origin !== HERE
+  const encrypted = text(item.encrypted_content)
+  if (encrypted) return reasoningSignature(encrypted).origin !== OWN_FORMAT
   return text(item.id)?.startsWith(`${OWN_REASONING}_`) === true
 }
 
-/** The texts of a reasoning item: its summary's paragraphs, and the thoughts themselves. */
-export const reasoningTexts = (item: JsonObject): { readonly summary: string; readonly thoughts: string } => ({
+/** The texts of a reasoning item: the paragraphs of its summary, and the reasoning itself. */
+export const reasoningTexts = (item: JsonObject): { readonly summary: string; readonly reasoning: string } => ({
   summary: textsOf(item.summary).join('\n\n'),
-  thoughts: textsOf(item.content).join(''),
+  reasoning: textsOf(item.content).join(''),
 })
 
 const textsOf = (parts: unknown): string[] =>
   list(parts).flatMap((part) => {
-    const words = text(object(part)?.text)
-    return words ? [words] : []
+    const content = text(object(part)?.text)
+    return content ? [content] : []
   })

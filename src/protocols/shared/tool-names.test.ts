@@ -5,7 +5,7 @@ import { answering, numbered } from '../../../test/support/asked.ts'
 import { type ChatAnswer, type ChatEvent, type ChatRequest, type Tool, unfold } from '../../core/chat.ts'
 import { isObject, type JsonObject, list, object, parseJson } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
-import { answerReader } from '../openai-responses/decode-answer.ts'
+import { ResponsesAnswerReader } from '../openai-responses/answer-reader.ts'
 import { openaiResponses as codec } from '../openai-responses/index.ts'
 
 const OPEN = { type: 'object', properties: {} }
@@ -210,7 +210,7 @@ test('responses names: a stream tells them so from the first event, and a search
 test('responses names: read from an answer, a name with its namespace is one, and is written back as two', () => {
   const item = { type: 'function_call', id: 'fc', call_id: 'c1', namespace: 'n', name: 'a', arguments: '{}' }
   const response = { id: 'resp_1', status: 'completed', output: [item] }
-  const events: ChatEvent[] = answerReader().read({ response }, 'response.completed', 0)
+  const events: ChatEvent[] = new ResponsesAnswerReader().read({ response }, 'response.completed', 0)
   const opened = events.find((event) => event.type === 'open')
   assert.deepEqual(opened, { type: 'open', block: { type: 'tool-call', id: 'c1', name: 'n__a' } })
   const [back] = answered(BODY, [call('n__a', 'c1', '{}')])

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answering, numbered } from '../../../test/support/asked.ts'
 import type { ChatEvent } from '../../core/chat.ts'
-import { encodeStream } from './stream.ts'
+import { encodeStream } from './encode-stream.ts'
 
 const said = (...texts: readonly string[]): readonly ChatEvent[] => texts.map((text) => ({ type: 'delta', text }))
 const likely = (text: string): ChatEvent => ({ type: 'delta', text, logprobs: [{ token: text, logprob: -1 }] })

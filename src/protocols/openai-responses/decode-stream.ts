@@ -1,0 +1,72 @@
+import type { ChatEvent } from '../../core/chat.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import { isObject, object, text } from '../../core/json.ts'
+import type { StreamDecoder } from '../../core/protocol.ts'
+import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import { ResponsesAnswerReader } from './answer-reader.ts'
+import { malformed } from './output-item-reader.ts'
+
+/** Decodes the frames of a responses stream. */
+export const decodeStream = (): StreamDecoder => {
+  const reader = new ResponsesAnswerReader()
+  const readRepeated = (delta: string) => reader.readRepeated(delta)
+  const repetition = new DeltaTemplate(deltaText)
+  let failed = false
+  const failWith = (failure: Failure): ChatEvent[] => {
+    failed = true
+    return [{ type: 'failure', failure }]
+  }
+  return {
+    get over() {
+      return failed || reader.over
+    },
+    again: (bytes, letters, from) =>
+      failed || reader.over ? undefined : repetition.inBytes(bytes, letters, from, readRepeated),
+    push(frame) {
+      if (failed || reader.over) return []
+      if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event above the size limit.'))
+      const { data } = frame
+      if (data === '') return [{ type: 'ping' }]
+      // The end marker repeats what the last event says.
+      if (data === '[DONE]') return []
+      const repeated = repetition.textOf(frame)
+      if (repeated !== undefined) return reader.readRepeated(repeated)
+      repetition.forget()
+      const event = parseEvent(data)
+      if (!isObject(event)) return failWith(malformed('an event is not a JSON object'))
+      // Some servers send the event name only in the data, others only in the `event` field.
+      const events = reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
+      const [only] = events
+      if (events.length === 1 && only?.type === 'delta' && !only.logprobs) repetition.learn(frame, only.text)
+      return events
+    },
+    end() {
+      return failed || reader.over
+        ? []
+        : failWith(fail('truncated', "The provider's stream ended before its answer was complete."))
+    },
+  }
+}
+
+/** The JSON value of an event's data; undefined if it is not JSON. */
+export const parseEvent = (data: string): unknown => {
+  try {
+    return JSON.parse(data)
+  } catch {
+    return undefined
+  }
+}
+
+/** The text of a delta event. Excludes summaries, whose paragraphs need separators. */
+const deltaText: TextOf = (event) => {
+  const { type, delta } = object(event) ?? {}
+  return typeof type === 'string' && DELTAS.has(type) ? delta : undefined
+}
+const DELTAS = new Set([
+  'response.output_text.delta',
+  'response.refusal.delta',
+  'response.reasoning_text.delta',
+  'response.reasoning.delta',
+  'response.function_call_arguments.delta',
+  'response.custom_tool_call_input.delta',
+])

@@ -28,6 +28,12 @@ const sent = (name: string, body: JsonObject, model = 'm', protocol: UpstreamPro
 }
 
 const hello = { role: 'user', content: 'hello' } as const
+const calls = {
+  role: 'assistant',
+  content: null,
+  tool_calls: [{ id: 'abcdefghi', type: 'function', function: { name: 'f', arguments: '{}' } }],
+} as const
+const result = { role: 'tool', tool_call_id: 'abcdefghi', content: 'x' } as const
 const plain: JsonObject = { model: 'm', messages: [hello], stream: true, temperature: 0.5 }
 
 // ── Bodies without changes ────────────────────────────────────────────────────────────────────────────────────────
@@ -63,6 +69,24 @@ const rows: readonly Row[] = [
     chat,
     { max_completion_tokens: 5, max_tokens: 9 },
     { max_tokens: 5 },
+    [],
+  ],
+  [
+    'a user message after a tool result follows an assistant message, for models of Mistral',
+    'vllm',
+    'Mistral-Small-3.2',
+    chat,
+    { messages: [hello, calls, result, hello] },
+    { messages: [hello, calls, result, { role: 'assistant', content: 'OK.' }, hello] },
+    [],
+  ],
+  [
+    'a user message after a tool result is not changed for other models',
+    'vllm',
+    'Qwen3-32B',
+    chat,
+    { messages: [hello, calls, result, hello] },
+    { messages: [hello, calls, result, hello] },
     [],
   ],
   ['a limit of null is removed', 'vllm', 'm', chat, { max_completion_tokens: null }, {}, []],

@@ -1,5 +1,5 @@
 import type { Provider } from '../core/provider.ts'
-import { alternating, systemFirst } from './quirks/messages.ts'
+import { acknowledgedResults, alternating, systemFirst } from './quirks/messages.ts'
 import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
 export default {
@@ -13,7 +13,7 @@ export default {
   keyless: true,
   models: { path: '/models' },
   // Chat templates of many models refuse adjacent messages of one role, and later system messages (github.com/vllm-project/vllm/issues/6862, 2024-07-27).
-  quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))) },
+  quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating, acknowledgedResults))) },
   // Its extra parameters of chat completions, which are mutually exclusive.
   supportsPrefill: {
     protocol: 'openai-chat',

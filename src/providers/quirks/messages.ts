@@ -37,6 +37,29 @@ export const alternating: RequestQuirk = (body) => {
   return merged.length === messages.length ? body : { ...body, messages: merged }
 }
 
+/** An assistant message between the result of a tool call and the next user message. */
+const ACKNOWLEDGED: JsonObject = { role: 'assistant', content: 'OK.' }
+
+const MISTRAL_FAMILY = /(?:mi[sx]tral|(?:code|dev|magi|mini|vox)stral|pixtral)/i
+
+const hasRole = (message: Json | undefined, role: string): boolean => isObject(message) && message.role === role
+
+/**
+ * Adds an assistant message where a user message follows a tool result, for models of Mistral. Their chat template does not
+ * count calls and results when it checks that roles alternate, so it sees two user messages in a row and raises an error
+ * (github.com/vllm-project/vllm/issues/6862).
+ */
+export const acknowledgedResults: RequestQuirk = (body, model) => {
+  const messages = list(body.messages)
+  const isUnanswered = (message: Json, index: number) =>
+    hasRole(message, 'user') && hasRole(messages[index - 1], 'tool')
+  if (!MISTRAL_FAMILY.test(model) || !messages.some(isUnanswered)) return body
+  const added = messages.flatMap((message, index) =>
+    isUnanswered(message, index) ? [ACKNOWLEDGED, message] : [message],
+  )
+  return { ...body, messages: added }
+}
+
 /** Moves system messages to the front, in their order. */
 export const systemFirst: RequestQuirk = (body) => {
   const messages = list(body.messages)

@@ -1,4 +1,4 @@
-/** The wire formats we speak. */
+/** The registry of wire formats. */
 import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
 import type { ClientProtocol, Protocol, UpstreamProtocol } from '../core/protocol.ts'
 import { anthropicMessages } from './anthropic-messages/index.ts'
@@ -11,27 +11,27 @@ import { openaiChat } from './openai-chat/index.ts'
 import { openaiCompletions } from './openai-completions/index.ts'
 import { openaiResponses } from './openai-responses/index.ts'
 
-// One of each: a format without its codec is a compile error.
+// The mapped types make a missing codec a compile error.
 
-/** The formats spoken on both sides. */
+/** Formats of both clients and providers. */
 export const sharedProtocols: { readonly [name in Protocol['name']]: Protocol } = {
   'openai-chat': openaiChat,
   'openai-responses': openaiResponses,
   'anthropic-messages': anthropicMessages,
 }
 
-/** The formats clients may speak. */
+/** Formats of clients. */
 export const protocols = {
   ...sharedProtocols,
   'openai-completions': openaiCompletions,
 } as const satisfies { readonly [name in ClientProtocolName]: ClientProtocol }
 
-/** The same by the name people write: `chat`, `responses`, `messages`, `completions`. */
+/** Client formats by API style: `chat`, `responses`, `messages`, `completions`. */
 export const clientProtocolByStyle: ReadonlyMap<string, ClientProtocol> = new Map(
   Object.values(protocols).map((protocol) => [protocol.style, protocol]),
 )
 
-/** The formats providers may speak. */
+/** Formats of providers. */
 export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: UpstreamProtocol } = {
   ...sharedProtocols,
   gemini,

@@ -1,6 +1,6 @@
 /**
- * Answers with several choices: each choice is read by a decoder of its own, as if it were the only one, and the events of
- * all of them are merged into what the answer as a whole does. Used only where a request asks for more than one choice.
+ * Answers with several choices. A separate decoder reads each choice as if it were the only one; a merger combines their
+ * events into those of the whole answer. Used only for requests with more than one choice.
  */
 import type { ChatEvent, ChatRequest, Finish } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
@@ -15,12 +15,12 @@ import type {
 } from '../../core/protocol.ts'
 import { exceedsDepth, MAX_DEPTH } from './tool-arguments.ts'
 
-/** How many choices a request asks for. */
+/** The number of choices in a request; 1 by default. */
 export const choicesOf = ({ settings }: ChatRequest): number => settings.choices?.value ?? 1
 
 /**
- * The entries of the list `member` by their index, each group alone in a copy of the body, as index 0. Entries without
- * an index are the first, or in order where none of them has one.
+ * Splits a body by the `index` of the entries in its list `member`. Each part is a copy of the body with the entries of
+ * one index, renumbered to 0. Entries without an index belong to choice 0, or are numbered in order if none has one.
  */
 export const splitList =
   (member: string) =>
@@ -38,20 +38,20 @@ export const splitList =
     return parts
   }
 
-/** How an answer with several choices is read. */
+/** How to decode an answer with several choices. */
 export type MultipleChoices = {
   readonly format: Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeStream'>
   readonly split: UpstreamChoices['split']
-  /** How many the request asks for; others are left out. */
+  /** Number of requested choices; further ones are dropped. */
   readonly count: number
-  /** The upstream speaks the client's own format: a stream passes as it is, and fewer choices are an answer too. */
+  /** Client and upstream use the same format: streams pass through, and fewer choices are accepted. */
   readonly passes: boolean
 }
 
-/** Changes to the events of one choice, in order. */
+/** Edits the events of one choice, in order. */
 export type EditChoice = (index: number, events: readonly ChatEvent[]) => readonly ChatEvent[]
 
-/** A whole answer with several choices, as one step. */
+/** Decodes a non-streaming answer with several choices into one step. */
 export const decodeChoices = (
   body: Json,
   { format, split, count, passes }: MultipleChoices,
@@ -62,7 +62,7 @@ export const decodeChoices = (
   const found = indicesTo(count).filter((index) => parts.some((part) => part.has(index)))
   const hasNone = parts.every((part) => part.size === 0)
   if (found.length < count && !hasNone && !passes) {
-    const message = `The provider returned ${found.length} of the ${count} choices that the request asks for.`
+    const message = `The provider returned ${found.length} of the ${count} requested choices.`
     return { events: [{ type: 'failure', failure: fail('malformed', message) }] }
   }
   const indices = found.length > 0 ? found : indicesTo(passes ? 1 : count)
@@ -81,13 +81,13 @@ export const decodeChoices = (
 
 const indicesTo = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index)
 
-/** Reads a stream with several choices: each event goes to the decoder of its choice, or to all. */
+/** Decodes a stream with several choices: each event goes to the decoder of its choice, or to all decoders. */
 export class ChoicesDecoder {
   readonly #decoders: readonly StreamDecoder[]
   readonly #split: UpstreamChoices['split']
   readonly #mend: EditChoice
   readonly #merger: Merger
-  /** The choices that have had an event of their own. */
+  /** Choices that received at least one event. */
   readonly #seen = new Set<number>()
 
   constructor({ format, split, count }: MultipleChoices, mend: EditChoice) {
@@ -103,7 +103,7 @@ export class ChoicesDecoder {
 
   push(frame: Frame): StreamStep {
     const body = frame.oversized ? undefined : readJson(frame.data)
-    if (exceedsDepth(body, DEEPEST_EVENT)) return { frame, ...this.#merger.merge(TOO_DEEP) }
+    if (exceedsDepth(body, MAX_EVENT_DEPTH)) return { frame, ...this.#merger.merge(TOO_DEEP) }
     const parts = body === undefined || frame.event === 'error' ? NO_PARTS : this.#split(body)
     if (parts.size === 0) return this.#step((decoder) => decoder.push(frame), frame)
     return this.#step((decoder, index) => {
@@ -122,15 +122,15 @@ export class ChoicesDecoder {
     const each = this.#decoders.flatMap((decoder, index): ChoiceEvents[] => {
       const events = read(decoder, index)
       if (events.length === 0) return []
-      const isMissing = !this.#seen.has(index) && events.some(isUnexplained)
+      const isMissing = !this.#seen.has(index) && events.some(isImplicitFinish)
       return [{ index, events: isMissing ? MISSING : this.#mend(index, events) }]
     })
     return { ...(frame && { frame }), ...this.#merger.merge(each) }
   }
 }
 
-/** Levels of an event. Parts of it are written as JSON again, which overflows the stack at some thousands. */
-const DEEPEST_EVENT = 2 * MAX_DEPTH
+/** Maximum nesting of an event. Its parts are stringified again, which overflows the stack at some thousands. */
+const MAX_EVENT_DEPTH = 2 * MAX_DEPTH
 const TOO_DEEP: readonly ChoiceEvents[] = [
   {
     index: 0,
@@ -141,16 +141,16 @@ const TOO_DEEP: readonly ChoiceEvents[] = [
 const NOTHING: readonly ChatEvent[] = []
 const NO_PARTS: ReadonlyMap<number, Json> = new Map()
 
-/** A terminator ends every decoder's answer, but a choice that never began has not ended. */
-const isUnexplained = (event: ChatEvent): boolean => event.type === 'finish' && event.finish.raw === null
+/** A finish without a reason comes from the stream's terminator. It does not complete a choice that never began. */
+const isImplicitFinish = (event: ChatEvent): boolean => event.type === 'finish' && event.finish.raw === null
 const MISSING: readonly ChatEvent[] = [
   {
     type: 'failure',
-    failure: fail('truncated', 'The stream ended without all the choices that the request asks for.'),
+    failure: fail('truncated', 'The stream ended without all requested choices.'),
   },
 ]
 
-/** Merges the events of the choices: one start, one usage, one finish after the last choice, one failure for all. */
+/** Merges the events of all choices: one start, one usage, one finish after the last choice, one failure. */
 class Merger {
   readonly #count: number
   readonly #finishes = new Map<number, Finish>()
@@ -207,7 +207,7 @@ class Merger {
     return { events, choices }
   }
 
-  /** The first end that is not an ordinary one; undefined until every choice has finished. */
+  /** The first finish that is not `stop`; undefined until every choice has finished. */
   #finish(): Finish | undefined {
     if (this.#finishes.size < this.#count) return undefined
     const all = [...this.#finishes.values()]

@@ -2,60 +2,62 @@ import type { Extra, MemberPaths, Setting } from '../../core/chat.ts'
 import { isObject, type Json } from '../../core/json.ts'
 import type { Loss } from '../../core/protocol.ts'
 
-/** What could not be carried, gathered while a request is written. */
+/** Collects what a target format cannot carry while a request is encoded. */
 export type Losses = {
-  /** Given up, or changed, without changing what is asked. */
+  /** Dropped or changed; the request keeps its meaning. */
   lose(at: string): void
-  /** A member of something the client wrote, by its path there; `below`: where inside the member. */
+  /** A dropped member of a message, part or tool; `below` is the path inside the member. */
   loseMember(of: { readonly at: string; readonly paths?: MemberPaths }, member: string, below?: string): void
-  /** Without it the request would mean something else. */
+  /** Not supported and essential: the request does not fit this target. */
   unfit(at: string): void
-  /** A member nobody here has a word for. */
+  /** An unknown member: unfit if essential, otherwise dropped. */
   loseExtra(extra: Extra): void
+  /** All losses, one per path. */
   all(): readonly Loss[]
 }
 
-/** What a row of an encoder's table of settings needs of the request being written. */
+/** The part of an encoder's draft that the setting rows below need. */
 type Losing = { readonly losses: Losses }
 
-/** A setting this format has no word for. */
+/** Reports a setting that the format does not have. */
 export const lost = ({ at }: { readonly at: string }, { losses }: Losing): void => losses.lose(at)
 
-/** Decided elsewhere in the encoder, where it is also said if it is lost. */
+/** For settings that the encoder handles, and reports, elsewhere. */
 export const encodedElsewhere = (): void => {}
 
-/** Lost only if it asks for something: a number that is not zero, a true, an object with members. */
+/** Reports a setting unless its value is neutral: zero, false or an empty object. */
 export const lostUnlessNeutral = ({ value, at }: Setting<Json>, { losses }: Losing): void => {
-  const idle = value === 0 || value === false || (isObject(value) && Object.keys(value).length === 0)
-  if (!idle) losses.lose(at)
+  const isNeutral = value === 0 || value === false || (isObject(value) && Object.keys(value).length === 0)
+  if (!isNeutral) losses.lose(at)
 }
 
-/** Several choices, in a format whose answers have one. */
+/** Reports several choices as unfit, for formats whose answers have one. */
 export const singleChoiceOnly = ({ value, at }: Setting<number>, { losses }: Losing): void => {
   if (value !== 1) losses.unfit(at)
 }
 
-/** A tier of service, where there is only the usual one. */
+/** Reports a service tier other than the default. */
 export const defaultTierOnly = ({ value, at }: Setting<string>, { losses }: Losing): void => {
   if (value !== 'auto' && value !== 'default') losses.lose(at)
 }
 
-/** Members that are a message by themselves, with no role beside them. */
-const ALONE: ReadonlySet<string> = new Set(['instructions', 'system'])
+/** Members that hold a system message without a role. */
+const ROLELESS_MEMBERS: ReadonlySet<string> = new Set(['instructions', 'system'])
 
-/** Where a message's role is said: what is known for a system message by its own name is named itself. */
-export const rolePath = ({ at }: { readonly at: string }): string => (ALONE.has(at) ? at : `${at}.role`)
+/** The path of a message's role, or of the member itself if it has no role. */
+export const rolePath = ({ at }: { readonly at: string }): string => (ROLELESS_MEMBERS.has(at) ? at : `${at}.role`)
 
-/** Members nobody here has a word for, all of them. */
+/** Reports all unknown members. */
 export const loseExtras = (extras: readonly Extra[] | undefined, losses: Losses): void => {
   for (const extra of extras ?? []) losses.loseExtra(extra)
 }
 
+/** An empty collection of losses. */
 export const newLosses = (): Losses => {
   const found = new Map<string, boolean>()
   const note = (at: string, unfit: boolean) => found.set(at, unfit || found.get(at) === true)
   const lose = (at: string) => {
-    // The client did not write what has no path.
+    // Settings derived by the gateway have no path.
     if (at !== '') note(at, false)
   }
   return {

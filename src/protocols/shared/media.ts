@@ -1,19 +1,19 @@
-/** Images and files: what their bytes are, and how formats want them that take bytes and type apart. */
+/** Media types and base64 data of images and files. */
 import type { MediaSource } from '../../core/chat.ts'
 
 const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
-/** How the base64 of a kind of file begins. */
-const BEGINNINGS: readonly (readonly [string, string])[] = [
+/** Magic numbers in base64. */
+const MAGIC_NUMBERS: readonly (readonly [string, string])[] = [
   ['iVBORw0KGgo', 'image/png'],
   ['/9j/', 'image/jpeg'],
   ['R0lGOD', 'image/gif'],
   ['JVBERi0', 'application/pdf'],
 ]
-/** WebP is a RIFF file that says so in its bytes 8 to 11. */
+/** WebP: a RIFF file with `WEBP` in bytes 8 to 11. */
 const WEBP = /^UklGR.{6}XRUJQ/
 
-const ENDINGS: readonly (readonly [RegExp, string])[] = [
+const FILE_EXTENSIONS: readonly (readonly [RegExp, string])[] = [
   [/\.pdf$/i, 'application/pdf'],
   [/\.png$/i, 'image/png'],
   [/\.jpe?g$/i, 'image/jpeg'],
@@ -25,57 +25,56 @@ const ENDINGS: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** A media type as vendors write it: lower case, without parameters. */
+/** A media type in lower case, without parameters. */
 export const plainType = (mediaType: string): string => {
   const bare = (mediaType.split(';', 1)[0] ?? '').trim().toLowerCase()
   return bare === 'image/jpg' ? 'image/jpeg' : bare
 }
 
-/** What a file's bytes, or failing that its name, say it is. */
+/** Detects the media type by magic number, then by file extension; empty if unknown. */
 export const detectMediaType = (base64: string, filename?: string): string => {
-  const beginning = BEGINNINGS.find(([start]) => base64.startsWith(start))
-  if (beginning) return beginning[1]
+  const magic = MAGIC_NUMBERS.find(([start]) => base64.startsWith(start))
+  if (magic) return magic[1]
   if (WEBP.test(base64)) return 'image/webp'
-  return ENDINGS.find(([ending]) => filename !== undefined && ending.test(filename))?.[1] ?? ''
+  return FILE_EXTENSIONS.find(([extension]) => filename !== undefined && extension.test(filename))?.[1] ?? ''
 }
 
-/** Said types that say nothing. */
-const UNSAID: ReadonlySet<string> = new Set(['', 'application/octet-stream', 'image/*', '*/*'])
+/** Declared types that carry no information. */
+const GENERIC_TYPES: ReadonlySet<string> = new Set(['', 'application/octet-stream', 'image/*', '*/*'])
 
+/** The declared media type, or the detected one if the declared type is missing or generic. */
 export const mediaTypeOf = (mediaType: string, base64: string, filename?: string): string => {
-  const said = plainType(mediaType)
-  return UNSAID.has(said) ? detectMediaType(base64, filename) : said
+  const declared = plainType(mediaType)
+  return GENERIC_TYPES.has(declared) ? detectMediaType(base64, filename) : declared
 }
 
+/** Whether all image-capable formats accept this type. */
 export const isImageType = (mediaType: string): boolean => IMAGES.has(mediaType)
 
-/** Text in one of its many names. */
+/** Whether the media type is text, including JSON, XML, YAML and source code. */
 export const isTextType = (mediaType: string): boolean =>
   mediaType.startsWith('text/') ||
   /^application\/(?:json|x-ndjson|jsonl|xml|yaml|x-yaml|toml|javascript|typescript|sql|x-sh)$/.test(mediaType) ||
   /\+(?:json|xml|yaml)$/.test(mediaType)
 
-/**
- * A data URL taken apart (RFC 2397). Split at the first comma; parameters are skipped wherever they stand. Undefined for
- * anything else.
- */
+/** Parses a data URL (RFC 2397): parameters are ignored; unencoded data becomes base64. Undefined for other URLs. */
 export const parseDataUrl = (url: string): MediaSource | undefined => {
   if (!/^data:/i.test(url)) return undefined
   const comma = url.indexOf(',')
   if (comma === -1) return undefined
-  const head = url.slice(5, comma)
+  const header = url.slice(5, comma)
   const data = url.slice(comma + 1)
-  const mediaType = plainType(head)
-  if (/;\s*base64\s*$/i.test(head)) return { kind: 'data', mediaType, data: standardBase64(data) }
+  const mediaType = plainType(header)
+  if (/;\s*base64\s*$/i.test(header)) return { kind: 'data', mediaType, data: standardBase64(data) }
   const text = percentDecoded(data)
   return text === undefined ? undefined : { kind: 'data', mediaType: mediaType || 'text/plain', data: toBase64(text) }
 }
 
-/** A data URL is data, whoever left it as it was. */
+/** Replaces a data URL by inline data; other sources stay. */
 export const inlineDataUrl = (source: MediaSource): MediaSource =>
   source.kind === 'url' ? (parseDataUrl(source.url) ?? source) : source
 
-/** The text of a file of text whose bytes are here; undefined for any other. */
+/** The content of an inline text file; undefined for other files. */
 export const textOfFile = (file: { readonly source: MediaSource; readonly filename?: string }): string | undefined => {
   const source = inlineDataUrl(file.source)
   if (source.kind !== 'data' || !isTextType(mediaTypeOf(source.mediaType, source.data, file.filename))) return undefined
@@ -86,12 +85,12 @@ const percentDecoded = (text: string): string | undefined => {
   try {
     return decodeURIComponent(text)
   } catch {
-    // Not UTF-8 behind the percent signs; then nobody can read it as text.
+    // The percent-encoded bytes are not UTF-8.
     return undefined
   }
 }
 
-/** base64 as RFC 4648 section 4 writes it: not the alphabet for URLs, no white space, padded. */
+/** Normalises base64 to RFC 4648 section 4: standard alphabet, no white space, padded. */
 export const standardBase64 = (base64: string): string => {
   if (/^[A-Za-z0-9+/]+={0,2}$/.test(base64) && base64.length % 4 === 0) return base64
   const bare = base64
@@ -101,7 +100,7 @@ export const standardBase64 = (base64: string): string => {
   return bare.padEnd(Math.ceil(bare.length / 4) * 4, '=')
 }
 
-/** A text as base64 of its UTF-8. */
+/** Encodes a text as UTF-8 in base64. */
 export const toBase64 = (text: string): string => {
   const bytes = new TextEncoder().encode(text)
   let binary = ''
@@ -110,14 +109,14 @@ export const toBase64 = (text: string): string => {
   return btoa(binary)
 }
 
-/** The text behind base64; undefined when it is not base64 or not UTF-8. */
+/** Decodes base64 to text; undefined if it is not base64 or not UTF-8. */
 export const fromBase64 = (base64: string): string | undefined => {
   try {
     const binary = atob(base64)
     const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    // Bytes that are no text: the caller says that the file cannot be carried.
+    // Not text: the caller reports that the file cannot be carried.
     return undefined
   }
 }

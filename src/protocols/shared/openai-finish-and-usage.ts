@@ -1,11 +1,11 @@
-/** What whole answers and streams say alike: why it ended, what it cost, what went wrong. */
+/** Finish reasons, usage, citations and in-band errors of chat completions, for whole answers and streams. */
 import type { ChatEvent, Citation, Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { tokenCount as count } from './numbers.ts'
 
-/** Reasons in lower case, foreign ones included: Together says `eos`, proxies pass on Gemini's and Anthropic's. */
+/** Finish reasons in lower case: OpenAI's, Together's `eos`, and those of Gemini and Anthropic, which proxies forward. */
 const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
   ['stop', 'stop'],
   ['eos', 'stop'],
@@ -32,39 +32,42 @@ const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
   ['unexpected_tool_call', 'malformed'],
 ])
 
+/** What the answer contains. */
 type AnswerContent = { readonly calls: boolean; readonly refused: boolean }
 
 /**
- * Why it ended. Calls are told by the content: Gemini and Ollama say `stop` after one, and OpenAI does when the tool was
- * named in advance. An end that is a failure of the model or its server is one here.
+ * The finish event of an answer. Calls are detected by content: Gemini and Ollama return `stop` after a call, and so does
+ * OpenAI for a forced tool. A reason that reports an error becomes a failure.
  */
 export const finishEvent = (raw: string | null, { calls, refused }: AnswerContent): ChatEvent => {
-  const said = raw === null ? 'stop' : (FINISHES.get(raw.toLowerCase()) ?? 'stop')
-  if (said === 'malformed') return failureEvent(fail('malformed', 'The model returned a malformed function call.'))
-  if (said === 'error') return failureEvent(fail('error_in_stream', 'The provider ended the answer with an error.'))
-  return { type: 'finish', finish: { kind: kindOf(said, { calls, refused }), raw } satisfies Finish }
+  const kind = raw === null ? 'stop' : (FINISHES.get(raw.toLowerCase()) ?? 'stop')
+  if (kind === 'malformed') return failureEvent(fail('malformed', 'The model returned a malformed function call.'))
+  if (kind === 'error') return failureEvent(fail('error_in_stream', 'The provider ended the answer with an error.'))
+  return { type: 'finish', finish: { kind: kindOf(kind, { calls, refused }), raw } satisfies Finish }
 }
 
-const kindOf = (said: FinishKind, { calls, refused }: AnswerContent): FinishKind => {
-  if (said !== 'stop' && said !== 'tool-calls') return said
+const kindOf = (kind: FinishKind, { calls, refused }: AnswerContent): FinishKind => {
+  if (kind !== 'stop' && kind !== 'tool-calls') return kind
   if (calls) return 'tool-calls'
   return refused ? 'refusal' : 'stop'
 }
 
-/** The provider's content filter ended this choice. */
+/** Whether the provider's content filter ended this choice. */
 export const isFiltered = (choice: JsonObject): boolean =>
   FINISHES.get(finishReasonOf(choice)?.toLowerCase() ?? '') === 'content-filter'
 
+/** A failure as an event. */
 export const failureEvent = (failure: Failure): ChatEvent => ({ type: 'failure', failure })
 
-/** The reason a choice or a chunk of one gives. An empty one is none. */
+/** The finish reason of a choice or chunk; null if absent or empty. */
 export const finishReasonOf = (choice: JsonObject | undefined): string | null => {
   const reason = choice?.finish_reason
-  // Through some proxies Gemini's reasons come as numbers.
+  // Some proxies return Gemini's reasons as numbers.
   if (typeof reason === 'number') return String(reason)
   return text(reason) || null
 }
 
+/** Decodes a `usage` object; undefined if it has no token counts. */
 export const decodeUsage = (value: Json | undefined): Usage | undefined => {
   const raw = object(value)
   if (!raw) return undefined
@@ -73,7 +76,7 @@ export const decodeUsage = (value: Json | undefined): Usage | undefined => {
   if (input === undefined && output === undefined) return undefined
   const inputs = object(raw.prompt_tokens_details)
   const outputs = object(raw.completion_tokens_details)
-  // DeepSeek counts cache hits at the top level, and so has Mistral (recording mistral-mistral-stream-reasoning-model-1-1-77788e22).
+  // DeepSeek has cache hits at the top level, and Mistral too (recording mistral-mistral-stream-reasoning-model-1-1-77788e22).
   const cacheRead = count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens) ?? count(raw.num_cached_tokens)
   const cacheWrite = count(inputs?.cache_write_tokens)
   const reasoning = count(outputs?.reasoning_tokens)
@@ -87,6 +90,7 @@ export const decodeUsage = (value: Json | undefined): Usage | undefined => {
   }
 }
 
+/** Encodes usage as OpenAI does. */
 export const encodeUsage = ({ input, output, cacheRead, cacheWrite, reasoning }: Usage): JsonObject => ({
   prompt_tokens: input,
   completion_tokens: output,
@@ -98,6 +102,7 @@ export const encodeUsage = ({ input, output, cacheRead, cacheWrite, reasoning }:
   completion_tokens_details: { reasoning_tokens: reasoning ?? 0 },
 })
 
+/** Decodes one annotation; empty if it has no URL. */
 export const decodeCitation = (value: Json): Citation[] => {
   const annotation = object(value)
   const cited = object(annotation?.url_citation)
@@ -117,10 +122,10 @@ export const decodeCitation = (value: Json): Citation[] => {
   ]
 }
 
-/** A passage of the client's own document has none, and an address is all this format could tell of it. */
+/** Whether this format can express a citation. Citations of a client's document have no URL. */
 export const hasUrl = ({ url }: Citation): boolean => url !== ''
 
-/** `before`: where the block's text begins in the whole message; `length`: how long it is. */
+/** Encodes a citation. `before` is the offset of its text block in the message, `length` the block's length. */
 export const encodeCitation = ({ url, title, start, end }: Citation, before: number, length: number): JsonObject => ({
   type: 'url_citation',
   url_citation: {
@@ -133,18 +138,18 @@ export const encodeCitation = ({ url, title, start, end }: Citation, before: num
 
 const NO_HEADERS = () => undefined
 
-/** The failure a body or a chunk tells of although its status was 200; undefined when it tells of none. */
+/** The error inside a body or chunk with status 200; undefined if there is none. */
 export const failureIn = (body: Json): Failure | undefined => {
   const first = Array.isArray(body) && body.length > 0 ? (body[0] as Json) : body
   if (!isObject(first)) return undefined
   const choices = Array.isArray(first.choices) ? first.choices : undefined
-  const told =
+  const isError =
     Boolean(first.error) ||
     first.object === 'error' ||
-    // Flat ones: `{message}`, `{detail}`.
+    // Flat errors: `{message}`, `{detail}`.
     (!choices && first.usage === undefined && (text(first.message) ?? first.detail) !== undefined)
-  if (told) return decodeOpenaiFailure(200, first, NO_HEADERS)
-  // OpenRouter also hangs it on the choice.
+  if (isError) return decodeOpenaiFailure(200, first, NO_HEADERS)
+  // OpenRouter also puts the error in the choice.
   const choice = object(choices?.[0])
   return choice?.error ? decodeOpenaiFailure(200, { error: choice.error }, NO_HEADERS) : undefined
 }

@@ -1,50 +1,51 @@
-/** Parts of an answer that only their own format has a block for: what another can carry of them, and how they are named. */
+/** Format-specific parts of an answer: what other formats can carry of them, and how losses are reported. */
 import type { Block, MediaSource, Output } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { dataUrl, mediaSourceOf } from './data-url.ts'
 
+/** A block that only its own format can express. */
 export type ForeignBlock = Block & { readonly type: 'foreign' }
 
-/** Longest name taken from an upstream's answer. */
+/** Maximum length of a name taken from an upstream's answer. */
 const LONGEST_NAME = 64
 
-/** How a block is reported where it is lost: `output.image`, `output.code`, `output.web_search_call`. */
+/** The path under which a lost block is reported: `output.image`, `output.code`, `output.web_search_call`. */
 export const outputPath = ({ output, raw }: ForeignBlock): string => {
   const name = output?.kind ?? text(raw.type) ?? Object.keys(raw)[0] ?? ''
   if (/^(?:bash_|text_editor_)?code_(?:execution|interpreter)/.test(name)) return 'output.code'
-  // The name comes from the upstream, and goes into a header and a comment.
+  // The name comes from the upstream and is written into a header: limit characters and length.
   return `output.${/^[\w-]+$/.test(name) ? name.slice(0, LONGEST_NAME) : 'other'}`
 }
 
 /**
- * Reports a block of another format that the client's style has no place for. `pictures`: how many of its pictures are
- * carried; then only a block that is more than pictures is reported.
+ * Reports a block of another format that the client's format cannot express. `images` is the number of its images that
+ * were encoded; an image block with at least one is not reported.
  */
-export const reportLost = (block: ForeignBlock, { lost }: Pick<AnswerContext, 'lost'>, pictures = 0): void => {
-  if (pictures === 0 || block.output?.kind !== 'image') lost?.(outputPath(block))
+export const reportLost = (block: ForeignBlock, { lost }: Pick<AnswerContext, 'lost'>, images = 0): void => {
+  if (images === 0 || block.output?.kind !== 'image') lost?.(outputPath(block))
 }
 
-/** Whether the block's text is a transcript: what was spoken, without the sound. */
+/** Whether the block's text is the transcript of its audio. */
 export const isTranscript = ({ output }: ForeignBlock): boolean => output?.kind === 'audio'
 
-// ── Pictures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Images ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Pictures as `images` in chat completions, as OpenRouter writes them. A file kept by another provider has no entry. */
+/** Images as `images` entries of chat completions, as OpenRouter writes them. File IDs are skipped. */
 export const encodeImages = (images: readonly MediaSource[] = []): JsonObject[] =>
   images.flatMap((source) => {
     const url = source.kind === 'data' ? dataUrl(source) : source.kind === 'url' ? source.url : undefined
     return url === undefined ? [] : [{ type: 'image_url', image_url: { url } }]
   })
 
-/** The pictures in `images` of a message or a delta. */
+/** The images in `images` of a message or delta. */
 export const decodeImages = (images: Json | undefined): MediaSource[] =>
   list(images).flatMap((entry) => {
     const url = text(object(object(entry)?.image_url)?.url)
     return url === undefined ? [] : [mediaSourceOf(url)]
   })
 
-/** Pictures as items of a response. One whose bytes are not here has no item. */
+/** Images as output items of the responses format. Only inline data has an item. */
 export const encodeImageCalls = (images: readonly MediaSource[] = [], id: () => string): JsonObject[] =>
   images.flatMap((source) => {
     if (source.kind !== 'data') return []
@@ -53,7 +54,7 @@ export const encodeImageCalls = (images: readonly MediaSource[] = [], id: () => 
     return [format === undefined ? made : { ...made, output_format: format }]
   })
 
-/** What an item of a response shows the user: a picture, or code that was run and the pictures it made. */
+/** The visible output of a response item: an image, or executed code with the images it created. */
 export const outputOfItem = (item: JsonObject): Output | undefined => {
   const data = text(item.result)
   if (item.type === 'image_generation_call')

@@ -4,8 +4,8 @@ import { isObject, type Json } from '../../core/json.ts'
 type Plain = Extract<Message, { role: 'user' | 'assistant' }> & { readonly content: readonly [Part & { type: 'text' }] }
 
 /**
- * A text of the user's or the model's, with nothing beside it: most of every conversation is such, every client's format
- * writes it alike, and it is read at once. Undefined for every other entry, which is read member by member.
+ * Fast path for a user or assistant message with a string as its content and no other members, which is the same in every
+ * client format. Undefined for any other entry, which is decoded member by member.
  */
 export const plainTextMessage = (
   entry: Json | undefined,
@@ -23,15 +23,15 @@ export const plainTextMessage = (
 /** The paths of a message and of its text. */
 type Paths = { readonly at: string; readonly within: string }
 
-/** They are made once: to make them anew takes longer than all the rest. So many of a list are kept; most conversations are shorter. */
+/** Cached paths by index: creating them takes longer than decoding the message. Limited to `MAX_CACHED` per list. */
 const PATHS: { readonly messages: Paths[]; readonly input: Paths[] } = { messages: [], input: [] }
-const MOST_KEPT = 512
+const MAX_CACHED = 512
 
 const pathsAt = (list: keyof typeof PATHS, index: number): Paths => {
-  const known = PATHS[list][index]
-  if (known) return known
+  const cached = PATHS[list][index]
+  if (cached) return cached
   const at = `${list}[${index}]`
   const made = { at, within: `${at}.content` }
-  if (index < MOST_KEPT) PATHS[list][index] = made
+  if (index < MAX_CACHED) PATHS[list][index] = made
   return made
 }

@@ -1,6 +1,6 @@
 /**
- * Reasoning in chat completions. OpenAI has no place for it; others use `reasoning_content` or `reasoning` for the text,
- * and `reasoning_details` for text with its proof, a list every vendor's proof fits into.
+ * Reasoning in chat completions. OpenAI defines no member for it. Other providers use `reasoning_content` or `reasoning`
+ * for text, and `reasoning_details` for text with its signature.
  */
 import type { Reasoning, ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
@@ -12,15 +12,15 @@ const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
   gemini: 'google-gemini-v1',
   cohere: 'cohere-v2',
   'bedrock-converse': 'bedrock-converse-v1',
-  // These two sign nothing.
+  // These formats have no signatures.
   mistral: 'unknown',
   ollama: 'unknown',
 }
 
-/** Where a thought has a signature beside its text, or is sealed whole: Claude's, at its maker's and at Bedrock. */
+/** Formats whose reasoning has a signature beside its text or is encrypted as a whole: Claude at Anthropic and Bedrock. */
 const SIGNED: ReadonlySet<UpstreamProtocolName> = new Set(['anthropic-messages', 'bedrock-converse'])
 
-/** Whose proof it is. One of a format we do not speak can only go back the way it came: through chat completions. */
+/** The format that issued a signature. Unknown ones are returned to chat completions providers only. */
 const originOf = (format: string | undefined): UpstreamProtocolName => {
   if (format?.startsWith('anthropic')) return 'anthropic-messages'
   if (format?.startsWith('openai-responses')) return 'openai-responses'
@@ -31,21 +31,21 @@ const originOf = (format: string | undefined): UpstreamProtocolName => {
 }
 
 /**
- * Ids of entries that were written here begin so. Other vendors of chat completions write entries of the same formats
- * (OpenRouter: `anthropic-claude-v1`), and theirs go back to them; a proof packed here goes back to its own format only.
+ * ID prefix of entries that the gateway wrote. Providers write entries of the same formats (OpenRouter:
+ * `anthropic-claude-v1`), which go back to them; a signature packed by the gateway goes back to its own format only.
  */
 const PACKED = 'hg:'
 
-/** Whether an entry was written here, around the proof of another format. */
+/** Whether the gateway wrote this entry, around a signature of another format. */
 export const isGatewayDetail = (entry: Json): boolean => text(object(entry)?.id)?.startsWith(PACKED) === true
 
-/** The maker's id. */
-const idIn = ({ id }: JsonObject): string | undefined => {
+/** The provider's ID. */
+const providerIdOf = ({ id }: JsonObject): string | undefined => {
   const found = text(id)
   return found?.startsWith(PACKED) ? found.slice(PACKED.length) || undefined : found
 }
 
-/** One entry of `reasoning_details`, or a piece of one in a stream. */
+/** An entry of `reasoning_details`, or a fragment of one in a stream. */
 export type ReasoningDetail = {
   readonly text: string
   readonly summary: boolean
@@ -53,32 +53,35 @@ export type ReasoningDetail = {
   readonly group: string
 }
 
+/** Decodes an entry; undefined for unknown types. */
 export const readDetail = (entry: Json): ReasoningDetail | undefined => {
   const value = object(entry)
   if (!value) return undefined
   const origin = originOf(text(value.format))
-  const id = idIn(value)
+  const id = providerIdOf(value)
   const group = `${typeof value.index === 'number' ? value.index : ''}`
-  const proof = (sealed: string | undefined, redacted: boolean): { proof?: ReasoningSignature } =>
-    sealed ? { proof: { origin, value: sealed, ...(redacted && { redacted }), ...(id !== undefined && { id }) } } : {}
+  const proof = (signature: string | undefined, redacted: boolean): { proof?: ReasoningSignature } =>
+    signature
+      ? { proof: { origin, value: signature, ...(redacted && { redacted }), ...(id !== undefined && { id }) } }
+      : {}
   switch (value.type) {
     case 'reasoning.text':
       return { text: text(value.text) ?? '', summary: false, group, ...proof(text(value.signature), false) }
     case 'reasoning.summary':
       return { text: text(value.summary) ?? '', summary: true, group }
     case 'reasoning.encrypted':
-      // Sealed blocks of Claude stand alone; OpenAI's seal belongs to the summary before it.
+      // Claude's encrypted blocks have no text; OpenAI's encrypted content belongs to the preceding summary.
       return { text: '', summary: false, group, ...proof(text(value.data), SIGNED.has(origin)) }
     default:
       return undefined
   }
 }
 
-/** Whether this piece goes on with the block before it. */
+/** Whether `next` continues the preceding block. */
 export const continuesBlock = (before: ReasoningDetail | undefined, next: ReasoningDetail): boolean =>
   before !== undefined && before.group === next.group && !before.proof && !next.proof?.redacted
 
-/** A whole list of details as blocks, pieces of one block joined. */
+/** Decodes a list of details; fragments of one block are joined. */
 export const readDetails = (entries: readonly Json[]): Reasoning[] => {
   const blocks: ReasoningDetail[] = []
   for (const entry of entries) {
@@ -103,13 +106,13 @@ export const readDetails = (entries: readonly Json[]): Reasoning[] => {
     }))
 }
 
-/** One block of reasoning as entries of `reasoning_details`. */
+/** Encodes a reasoning block as entries of `reasoning_details`. */
 export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): JsonObject[] => {
   const { text, summary, proof } = block
   const format = FORMATS[proof?.origin ?? 'openai-chat']
-  // A proof in this format was written by the upstream, and keeps its id.
-  const isOurs = proof !== undefined && proof.origin !== 'openai-chat'
-  const id = isOurs ? `${PACKED}${proof.id ?? ''}` : proof?.id
+  // The upstream's own entries keep their IDs.
+  const isPacked = proof !== undefined && proof.origin !== 'openai-chat'
+  const id = isPacked ? `${PACKED}${proof.id ?? ''}` : proof?.id
   const common = { ...(id !== undefined && { id }), format, index }
   if (proof?.redacted) return [{ type: 'reasoning.encrypted', data: proof.value, ...common }]
   if (proof && SIGNED.has(proof.origin)) return [{ type: 'reasoning.text', text, signature: proof.value, ...common }]
@@ -123,8 +126,9 @@ export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): Jso
   ]
 }
 
-/** The reasoning a message or a delta of theirs carries as plain text. */
-export const reasoningText = (said: JsonObject): string | undefined =>
-  text(said.reasoning_content) || text(said.reasoning) || undefined
+/** The plain reasoning text of a message or delta. */
+export const reasoningText = (message: JsonObject): string | undefined =>
+  text(message.reasoning_content) || text(message.reasoning) || undefined
 
-export const detailsOf = (said: JsonObject): readonly Json[] => list(said.reasoning_details)
+/** The `reasoning_details` of a message or delta. */
+export const detailsOf = (message: JsonObject): readonly Json[] => list(message.reasoning_details)

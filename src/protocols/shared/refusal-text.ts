@@ -1,2 +1,2 @@
-/** What is said when a model refused and its format has no words for it: the client must be able to tell. */
+/** The refusal text for a refusal without text, so that the client can detect it. */
 export const REFUSAL_TEXT = 'The model refused to answer.'

@@ -3,41 +3,40 @@ import type { Stage } from '../../core/stage.ts'
 import { unwrapInput } from './tool-arguments.ts'
 
 /**
- * Undoes in an answer what `encodeRequest` had to do to the tools: shortened names become the client's again, and calls
- * of free-form tools give their text instead of the object it was wrapped in. Undefined when nothing was changed.
- * `toolName` is how the format writes a tool's name.
+ * Reverts in an answer the changes that `encodeRequest` made to tools: restores shortened names and unwraps free-form
+ * input. Undefined if no tool was changed. `toolName` converts a tool's name to the format's rules.
  */
 export const toolRestorer =
   (toolName: (name: string) => string) =>
   (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
     const changed = changedTools(request, toolName)
     if (changed.size === 0) return undefined
-    /** The pieces of a wrapped input: it can be unwrapped only when it is whole. */
-    let held: string[] | undefined
+    /** Buffered fragments of a wrapped input, which can be unwrapped only when complete. */
+    let buffered: string[] | undefined
     return {
       push(event) {
         if (event.type === 'open' && event.block.type === 'tool-call') {
           const tool = changed.get(event.block.name)
           if (!tool) return [event]
-          // One that came as free text is that already.
-          if (tool.custom && !event.block.custom) held = []
+          // A call that arrived as free text needs no unwrapping.
+          if (tool.custom && !event.block.custom) buffered = []
           return [{ type: 'open', block: { ...event.block, name: tool.name, ...(tool.custom && { custom: true }) } }]
         }
-        if (!held) return [event]
+        if (!buffered) return [event]
         if (event.type === 'delta') {
-          held.push(event.text)
+          buffered.push(event.text)
           return []
         }
         if (event.type !== 'close') return [event]
-        const text = unwrapInput(held.join(''))
-        held = undefined
+        const text = unwrapInput(buffered.join(''))
+        buffered = undefined
         return text === '' ? [event] : [{ type: 'delta', text }, event]
       },
       end: () => [],
     }
   }
 
-/** From the names sent upstream back to the tools the client knows; only those whose name or kind had to change. */
+/** The client's tools by the name sent upstream; only tools whose name or kind changed. */
 const changedTools = (
   request: ChatRequest,
   toolName: (name: string) => string,

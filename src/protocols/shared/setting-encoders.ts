@@ -1,4 +1,4 @@
-/** What encoders of requests do alike: a row for each setting, and where things come from. */
+/** Tables that encode the settings of a request, and other parts that request encoders share. */
 import type { ChatRequest, GenerationSettings, OutputFormat, SettingName, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import {
@@ -12,22 +12,22 @@ import {
 } from './losses.ts'
 import { freeInputSchema } from './tool-arguments.ts'
 
-/** A row for each setting there is, saying what becomes of it: a forgotten one does not compile. */
+/** One row per setting; a missing row is a compile error. A row writes the setting to the draft or reports a loss. */
 export type SettingEncoders<Draft> = {
   readonly [Name in SettingName]: (setting: NonNullable<GenerationSettings[Name]>, draft: Draft) => void
 }
 
-/** Every setting the client made, through its row. */
+/** Encodes every setting of the request with its row. */
 export const encodeSettings = <Draft>(
   settings: GenerationSettings,
   table: SettingEncoders<Draft>,
   draft: Draft,
 ): void => {
   // The table's names are the settings' names.
-  for (const name of Object.keys(table) as SettingName[]) carry(name, settings, table, draft)
+  for (const name of Object.keys(table) as SettingName[]) encodeSetting(name, settings, table, draft)
 }
 
-const carry = <Name extends SettingName, Draft>(
+const encodeSetting = <Name extends SettingName, Draft>(
   name: Name,
   settings: GenerationSettings,
   table: SettingEncoders<Draft>,
@@ -74,8 +74,8 @@ export const REASONING_SETTINGS_ELSEWHERE = {
 } satisfies Partial<SettingEncoders<unknown>>
 
 /**
- * The client's name for the conversation: `messages`, `input`. Without any message it is the member that refers to one
- * stored at a provider: `prompt`.
+ * The request member that holds the conversation: `messages` or `input`. Without messages it is the member that refers
+ * to one stored at a provider: `prompt`.
  */
 export const conversationMember = ({ messages, extras }: ChatRequest): string => {
   const first =
@@ -83,14 +83,14 @@ export const conversationMember = ({ messages, extras }: ChatRequest): string =>
   return /^[^.[]*/.exec(first?.at ?? '')?.[0] || 'messages'
 }
 
-/** Asks for any JSON in the system prompt, where a format has no member for it. */
+/** A system prompt for JSON mode in formats without a member for it. */
 export const JSON_INSTRUCTION =
   'Unless you call a tool, answer with one valid JSON object and nothing else: no explanation and no code fence.'
 
-/** The name a format gets in the middle when the client's has none. */
+/** The name of a response format that the client left unnamed. */
 export const DEFAULT_FORMAT_NAME = 'response'
 
-/** The schema of an answer with its format's name and description, which live on in the schema's own members for them. */
+/** A response schema whose `title` and `description` carry the name and description of its format. */
 export const withFormatLabels = (
   schema: JsonObject,
   { name, description }: OutputFormat & { readonly kind: 'schema' },
@@ -105,14 +105,14 @@ export const withFormatLabels = (
   }),
 })
 
-/** A tool as a function, with the schema of its arguments; undefined: it has none. */
+/** Encodes a function declaration; `parameters` is undefined for a function without arguments. */
 export type DeclareFunction = (
   tool: Exclude<Tool, { readonly kind: 'foreign' }>,
   parameters: JsonObject | undefined,
   losses: Losses,
 ) => JsonObject
 
-/** The tools for formats that know nothing but functions: free-form input is an object with one text there. */
+/** Encodes tools for formats with functions only: free-form input becomes an object with one text member. */
 export const toolsAsFunctions = (
   tools: readonly Tool[],
   declare: DeclareFunction,
@@ -137,7 +137,7 @@ export const toolsAsFunctions = (
     }
   })
 
-/** A choice among some of the tools, where a format has no word for it: only those are sent, which says the same. */
+/** For formats without `allowed_tools`: sends only the allowed tools, which has the same effect. */
 export const allowedTools = (tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] => {
   if (choice?.kind !== 'allowed') return tools
   const names = new Set(choice.names)

@@ -1,8 +1,8 @@
 import { isList, isObject, type Json, list } from '../../core/json.ts'
 
 /**
- * Whether a schema keeps the rules of strict mode: every object closed, every property of it required. No schema
- * keeps them: there are no arguments to go wrong. The depth of a body is bounded where it is received.
+ * Whether a schema follows the rules of strict mode: every object is closed and requires all its properties. A missing
+ * schema does. Recursion is bounded by the depth limit of request bodies.
  */
 export const allowsStrict = (schema: Json | undefined): boolean => {
   if (schema === undefined) return true

@@ -1,33 +1,33 @@
-/** A call's arguments: text in the middle, an object in formats that want one. */
+/** Arguments of a tool call: text in the canonical form, an object in some formats. */
 import type { Tool } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, readJson } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { Losses } from './losses.ts'
 
-/** Deeper than this an object is not written again: what reads it later may overflow its stack. */
+/** Maximum nesting of arguments that are stringified again. Deeper values may overflow a reader's stack. */
 export const MAX_DEPTH = 64
 
-/** Where text goes that should have been JSON and is none. The model wrote it, so it is kept and not thrown away. */
+/** The member that carries arguments that are not valid JSON; they are kept, since the model wrote them. */
 const UNREADABLE = 'unreadable_arguments'
-/** The one property a tool with free-form input has here. */
+/** The only property of a free-form tool that is encoded as a function. */
 export const FREE_INPUT = 'input'
 
-/** The object these arguments are. Nothing is the empty object; what is no object is kept as text under one member. */
+/** Parses arguments to an object. Empty text is `{}`; invalid JSON is kept as text in one member. */
 export const parseArguments = (text: string): JsonObject => {
   if (text.trim() === '') return {}
-  // Models write broken JSON too. It is the answer's content, not a failure.
+  // Models return malformed JSON too. It is content, not a failure.
   const parsed = readJson(text)
   return isObject(parsed) && survey(text.trim(), MAX_DEPTH).ok ? parsed : { [UNREADABLE]: text }
 }
 
-/** The arguments an object is, as text. Undefined when it is nested too deep to be written. */
+/** Arguments as text. Undefined if nested deeper than `MAX_DEPTH`. */
 export const argumentsText = (input: Json | undefined): string | undefined => {
   if (input === undefined || input === null) return '{}'
   if (exceedsDepth(input, MAX_DEPTH)) return undefined
   return typeof input === 'string' ? input : JSON.stringify(input)
 }
 
-/** Whether a value is nested deeper than that. Looks no further than it asks. */
+/** Whether a value is nested deeper than `levels`. Recursion stops at that depth. */
 export const exceedsDepth = (value: Json | undefined, levels: number): boolean => {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true
@@ -35,8 +35,8 @@ export const exceedsDepth = (value: Json | undefined, levels: number): boolean =
 }
 
 /**
- * The schema that stands for free-form input, where a format knows tools with a schema only; `restore` takes the input
- * out of the answer again. A grammar it has to follow cannot be enforced; the model is told of it.
+ * The schema of a free-form tool in formats that require one; `toolRestorer` unwraps the input in the answer. A grammar
+ * cannot be enforced there: it moves into the description and is reported as lost.
  */
 export const freeInputSchema = (tool: Tool & { readonly kind: 'custom' }, losses: Losses) => {
   const { format } = tool
@@ -50,10 +50,10 @@ export const freeInputSchema = (tool: Tool & { readonly kind: 'custom' }, losses
   }
 }
 
-/** Free-form input for a tool that has a schema here. */
+/** Wraps free-form input as arguments. */
 export const wrapInput = (text: string): JsonObject => ({ [FREE_INPUT]: text })
 
-/** The free-form input in such arguments; the arguments themselves when they are not of that shape. */
+/** The free-form input in wrapped arguments; the arguments themselves if they are not wrapped. */
 export const unwrapInput = (text: string): string => {
   const input = readJson(text)
   const free = isObject(input) ? input[FREE_INPUT] : undefined

@@ -1,10 +1,9 @@
 /**
- * Names of tools this format does not take are replaced by ones it does, and come back in the answer. Each is a function
- * of the original alone: a call in an earlier turn has the same name as its tool, without any state.
+ * Names of tools in OpenAI's formats. Invalid names are replaced and restored in the answer. A replacement depends on the
+ * original only, so calls in earlier turns match their tools without state.
  *
- * And this format's own ways to name a tool, which no other has: in a namespace (a call of it has a `namespace` beside
- * its `name`), and by the kind of item that calls it (the search for tools that the client runs). Elsewhere both are
- * functions with one name, made from the request alone.
+ * The responses format also has tools in namespaces (`namespace` beside `name`) and client-run tool search. In the
+ * canonical form both are functions with one name, derived from the request alone.
  */
 import type { ChatEvent, ChatRequest } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
@@ -13,11 +12,11 @@ import { digest } from './call-ids.ts'
 
 const NAME = /^[a-zA-Z0-9_-]{1,64}$/
 
-/** The name as this format takes it: letters, digits, `_` and `-`, at most 64. */
+/** A valid name: letters, digits, `_` and `-`, at most 64 characters. */
 export const toolName = (name: string): string =>
   NAME.test(name) ? name : `${name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 23)}_${digest(name)}`
 
-/** Gives calls in an answer the names the client knows. Undefined when none had to change. */
+/** Restores the client's tool names in an answer. Undefined if no name was replaced. */
 export const restoreToolNames = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
   const changed = new Map(
     request.tools.flatMap((tool) =>
@@ -35,45 +34,46 @@ export const restoreToolNames = (request: ChatRequest): Stage<ChatEvent, ChatEve
   }
 }
 
-// ── Tools this format names in its own ways ──────────────────────────────────────────────────────────────────────
+// ── Namespaces and tool search ───────────────────────────────────────────────────────────────────────────────────
 
-/** The item that calls the client's own search for tools, and the one that tells what it found. */
+/** The item types of a client-run tool search: its call and its result. */
 export const SEARCH_CALL = 'tool_search_call'
 export const SEARCH_OUTPUT = 'tool_search_output'
 
-/** Whether it is the client that runs this search: then it is a function like any other. */
+/** Whether the client runs this search: then it is an ordinary function. */
 export const isClientSearch = ({ type, execution }: JsonObject): boolean =>
   (type === 'tool_search' || type === SEARCH_CALL || type === SEARCH_OUTPUT) && execution === 'client'
 
-/** Tools a search has found: from then on the model may call them, and the client does not list them again. */
+/** Tools found by searches in the input: the model may call them, and the client does not list them again. */
 export const foundTools = (input: Json | undefined): readonly { readonly at: number; readonly tools: Json }[] =>
   list(input).flatMap((item, at) => {
     const found = object(item)
     return found?.type === SEARCH_OUTPUT && isClientSearch(found) ? [{ at, tools: found.tools ?? [] }] : []
   })
 
-/** A tool as a call in this format names it. */
+/** How the responses format identifies a tool that has more than a name. */
 export type QualifiedTool =
   | { readonly kind: 'member'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'search' }
 
+/** Maps the tools of a request to function names and back. */
 export type ToolNames = {
-  /** The one name of a tool of a namespace; without a namespace, its own. */
+  /** The function name of a tool in a namespace; without a namespace, the name itself. */
   flat(namespace: string | undefined, name: string): string
-  /** The name of the function that is the client's search for tools. */
+  /** The function name of the client-run tool search. */
   readonly search: string
-  /** What a call by this name is in this format, if it is more than a name. */
+  /** The namespace member or search behind a function name; undefined for ordinary tools. */
   called(name: string): QualifiedTool | undefined
 }
 
 /**
- * Two names as one, the way models know them from MCP. A function that stands alone and was found by a search is called
- * with its own name as its namespace (recording: openai-tool-search-1): that is one name already.
+ * Joins namespace and name as MCP clients do. A single function found by a search is called with its own name as the
+ * namespace (recording: openai-tool-search-1) and keeps that name.
  */
 export const joinNames = (namespace: string | undefined, name: string): string =>
   namespace && namespace !== name ? `${namespace}__${name}` : name
 
-/** The names of a request's tools. A made one that is somebody's own name already gets a mark of what it was made from. */
+/** Assigns the function names of a request's tools. A name that is already taken gets a digest as a suffix. */
 export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
   const all = [tools ?? [], ...foundTools(input).map((found) => found.tools)].flatMap((some) =>
     list(some).filter(isObject),
@@ -94,7 +94,7 @@ export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
     return name
   }
   const search = make('tool_search', { kind: 'search' })
-  // In their order, so that the same request gives the same names, whatever is asked for first.
+  // Assigned in request order: names must not depend on the order of lookups.
   for (const { type, name, tools: members } of all) {
     const namespace = type === 'namespace' ? text(name) : undefined
     if (namespace)
@@ -106,7 +106,7 @@ export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
   const flat = (namespace: string | undefined, name: string): string => {
     if (!namespace) return name
     const of: QualifiedTool = { kind: 'member', namespace, name }
-    // Of a namespace nobody has declared only what was said in an earlier turn can be.
+    // An undeclared namespace can only come from an earlier turn.
     return made.get(JSON.stringify(of)) ?? (namespace === name ? name : make(joinNames(namespace, name), of))
   }
   return { flat, search, called: (name) => called.get(name) }

@@ -1,9 +1,10 @@
-/** The conversation as turns of user and model, for formats that want them to alternate. */
+/** Messages as alternating user and assistant turns, for formats that require alternation. */
 import type { Message } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { append } from './append.ts'
 import { type Losses, rolePath } from './losses.ts'
 
+/** Consecutive messages of one role. */
 export type AlternatingTurn = { readonly role: 'user' | 'assistant'; readonly content: readonly JsonObject[] }
 
 type Writers = {
@@ -14,8 +15,8 @@ type Writers = {
 type TurnDraft = { readonly role: AlternatingTurn['role']; readonly results: JsonObject[]; readonly rest: JsonObject[] }
 
 /**
- * Neighbours of one role become one turn, and the results of a turn's calls stand first in the next; system messages are
- * somebody else's. A message without content makes no turn.
+ * Merges consecutive messages of one role into a turn; tool results come first in the user's turn. System messages are
+ * skipped, and so are messages without content.
  */
 export const alternatingTurns = (messages: readonly Message[], { result, content }: Writers): AlternatingTurn[] => {
   const turns: TurnDraft[] = []
@@ -35,8 +36,8 @@ export const alternatingTurns = (messages: readonly Message[], { result, content
         break
       case 'user':
       case 'assistant': {
-        const said = content(message)
-        if (said.length > 0) append(turn(message.role).rest, said)
+        const blocks = content(message)
+        if (blocks.length > 0) append(turn(message.role).rest, blocks)
         break
       }
       default:
@@ -45,7 +46,7 @@ export const alternatingTurns = (messages: readonly Message[], { result, content
   return turns.map(({ role, results, rest }) => ({ role, content: [...results, ...rest] }))
 }
 
-/** A final assistant turn is continued by the model; white space at its end is refused. */
+/** Removes trailing white space of a final assistant turn (a prefill), which providers reject. */
 export const trimFinalTurn = (turns: readonly AlternatingTurn[]): readonly AlternatingTurn[] => {
   const last = turns.at(-1)
   const block = last?.content.at(-1)
@@ -54,13 +55,13 @@ export const trimFinalTurn = (turns: readonly AlternatingTurn[]): readonly Alter
   return [...turns.slice(0, -1), { ...last, content: [...last.content.slice(0, -1), { ...block, text }] }]
 }
 
-/** System messages apart, and the turns. */
+/** A conversation split into system messages and turns. */
 export type SystemAndTurns = { readonly system: readonly JsonObject[]; readonly turns: readonly AlternatingTurn[] }
 
-/** Said in the client's place where a conversation begins with the assistant. */
+/** The user message inserted before a conversation that begins with the assistant. */
 export const GREETING = 'Hello.'
 
-/** A conversation in which the user speaks first, for formats that refuse any other. */
+/** Makes a conversation start with the user, for formats that require it. Reports the change. */
 export const startWithUser = (
   messages: readonly Message[],
   { system, turns }: SystemAndTurns,
@@ -69,7 +70,7 @@ export const startWithUser = (
 ): SystemAndTurns => {
   const [first] = turns
   if (!first) {
-    // A prompt of system messages alone: the last of them is what the model shall answer, with what marks it.
+    // Only system messages: the last one, with its cache markers, becomes the user's turn.
     const last = system.findLastIndex(({ text }) => text !== undefined)
     const from = messages.findLast(({ role }) => role === 'system')
     if (last === -1 || !from) return { system, turns }
@@ -77,7 +78,7 @@ export const startWithUser = (
     return { system: system.slice(0, last), turns: [{ role: 'user', content: system.slice(last) }] }
   }
   if (first.role === 'user') return { system, turns }
-  // Chat clients open with the assistant's greeting. A turn of ours before it keeps all they said, and is told of.
+  // Some chat clients start with the assistant's greeting. An inserted user turn keeps all content.
   losses.lose(messages.find(({ role }) => role === 'assistant')?.at ?? 'messages')
   return { system, turns: [{ role: 'user', content: [greeting] }, ...turns] }
 }

@@ -1,23 +1,25 @@
 /**
- * What an answer says stands in members of certain types. One that is absent or null says nothing; one of another type
- * says something that cannot be read, and skipping it would make half an answer of a whole one. So every format has a
- * table of the members that carry its content, and an answer that does not fit is `malformed`.
+ * Type checks of answers. Each format has a table of the members that carry content. An absent or null member is valid;
+ * a member of another type makes the answer `malformed`, since skipping it would lose content silently.
  */
 import { isList, isObject, type Json } from '../../core/json.ts'
 
-/** Says whether a value is as it has to be. Absent and null always are. */
+/** Whether a value has the expected type. Absent and null are valid unless stated otherwise. */
 export type TypeCheck = (value: Json | undefined) => boolean
 
 const absent = (value: Json | undefined): value is null | undefined => value === undefined || value === null
 
+/** A string. */
 export const optionalString: TypeCheck = (value) => typeof value === 'string' || absent(value)
+/** A boolean. */
 export const optionalBoolean: TypeCheck = (value) => typeof value === 'boolean' || absent(value)
+/** A number. */
 export const optionalNumber: TypeCheck = (value) => typeof value === 'number' || absent(value)
 
-/** It has to be there: what has no name cannot be called. */
+/** A required, non-empty string: a call needs a name. */
 export const nonEmptyString: TypeCheck = (value) => typeof value === 'string' && value !== ''
 
-/** An object whose members, of these, fit. */
+/** An object whose listed members are valid. */
 export const optionalObject = (members: { readonly [name: string]: TypeCheck } = {}): TypeCheck => {
   const shapes = Object.entries(members)
   return (value) => {
@@ -28,7 +30,7 @@ export const optionalObject = (members: { readonly [name: string]: TypeCheck } =
   }
 }
 
-/** An object whose `type` says which members it has; those of a type nobody here knows may be anything. */
+/** An object whose `type` selects the check; objects of unknown types are valid. */
 export const byType = (types: { readonly [type: string]: TypeCheck }): TypeCheck => {
   const known = new Map(Object.entries(types))
   return (value) => {
@@ -38,6 +40,7 @@ export const byType = (types: { readonly [type: string]: TypeCheck }): TypeCheck
   }
 }
 
+/** A list whose entries are valid. */
 export const optionalList =
   (each: TypeCheck): TypeCheck =>
   (value) => {
@@ -47,10 +50,11 @@ export const optionalList =
     return true
   }
 
+/** Valid by either check. */
 export const anyOf =
-  (one: TypeCheck, other: TypeCheck): TypeCheck =>
+  (first: TypeCheck, second: TypeCheck): TypeCheck =>
   (value) =>
-    one(value) || other(value)
+    first(value) || second(value)
 
-/** A call's arguments: text, or the object itself. Never a list or a number: no function has those for arguments. */
+/** Arguments of a call: text or an object, never a list or a number. */
 export const optionalArguments: TypeCheck = anyOf(optionalString, optionalObject())

@@ -101,7 +101,7 @@ export const bench = (
         local: true,
         client,
       }
-      reply.done = serveChat(gateway, protocol, received, reply)
+      reply.done = serveChat(gateway, { protocol, received, reply })
       return reply
     },
   }

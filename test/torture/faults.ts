@@ -214,7 +214,7 @@ export const rig = (
         if (style === 'turn') return createResponse(shared, received, to)
         return style === 'embeddings'
           ? serveEmbeddings(shared, received, to)
-          : serveChat(shared, protocol, received, to)
+          : serveChat(shared, { protocol, received, reply: to })
       }).then(
         () => {
           asking.state = 'resolved'

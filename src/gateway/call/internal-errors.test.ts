@@ -25,7 +25,7 @@ const put = (
 ): CapturedReply => {
   const body = JSON.stringify({ model, input: 'hello', stream })
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
-  reply.done = serveChat(gateway, protocol, { ...received, local: true, client: '' }, reply)
+  reply.done = serveChat(gateway, { protocol, received: { ...received, local: true, client: '' }, reply })
   return reply
 }
 

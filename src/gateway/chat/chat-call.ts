@@ -1,4 +1,4 @@
-/** What is asked of targets, one after another, until one answers; and how a model's answer is. */
+/** The attempts of a chat call: the request for each target, and the changes to it after a failure. */
 
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
@@ -25,253 +25,258 @@ import {
   prepareRequest,
   sameFormat,
 } from '../upstream/outbound-request.ts'
-import { sealsNamed, signaturesIn, stripSignatures } from './strip-signatures.ts'
+import { signaturesIn, signaturesNamed, stripSignatures } from './strip-signatures.ts'
 import { truncated } from './truncate.ts'
 import type { Turn } from './turn.ts'
 
-type Asked = {
-  readonly question: InboundRequest
+/** One chat call, as its attempts need it. */
+export type ChatAttemptsInput = {
+  readonly inbound: InboundRequest
   readonly settings: Settings
-  /** The turn of a conversation it is: some targets are asked in other words. */
-  readonly turn?: Pick<Turn, 'questionFor' | 'isExpiredUpstream' | 'kept'> | undefined
-  /** Whose share of memory the answer takes. */
+  /** The turn of a stored conversation: some targets then receive another request. */
+  readonly turn?: Pick<Turn, 'inboundFor' | 'isExpiredUpstream' | 'kept'> | undefined
+  /** Whose memory quota the answer is charged to. */
   readonly holder?: string | undefined
 }
 
-export const chatAttempts = (tools: RouterDeps, asked: Asked): AttemptSpec<OutboundRequest> =>
-  new ChatAttempts(tools, asked)
+/** The attempts of a chat call, for the router. */
+export const chatAttempts = (deps: RouterDeps, input: ChatAttemptsInput): AttemptSpec<OutboundRequest> =>
+  new ChatAttempts(deps, input)
 
-/** What a candidate would be sent, and what it was made of: a question may be put otherwise to some, or later on. */
-type Made = { readonly question: InboundRequest; readonly prepared: OutboundRequest | null }
+/** A candidate's outbound request, and the inbound request it was made from. */
+type PreparedRequest = { readonly inbound: InboundRequest; readonly prepared: OutboundRequest | null }
 
 class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly hedging?: Hedging
-  readonly #tools: RouterDeps
-  readonly #question: InboundRequest
+  readonly #deps: RouterDeps
+  readonly #inbound: InboundRequest
   readonly #settings: Settings
-  readonly #turn: Asked['turn']
+  readonly #turn: ChatAttemptsInput['turn']
   readonly #holder: string | undefined
-  readonly #made = new Map<Candidate, Made[]>()
-  /** For providers that do not know the seals in the conversation: the question without them. */
-  #unsealed: Map<string, InboundRequest> | null = null
-  #short: InboundRequest | null = null
-  /** The question as it is put to a candidate that has refused something of it, and the question that was made from. */
+  readonly #prepared = new Map<Candidate, PreparedRequest[]>()
+  /** The request without signatures, by the id of each provider instance that rejected them. */
+  #unsigned: Map<string, InboundRequest> | null = null
+  #truncated: InboundRequest | null = null
+  /** The request without what a candidate has refused, and the request it was made from. */
   #adapted: Map<Candidate, { readonly from: InboundRequest; readonly to: InboundRequest }> | null = null
-  /** How often this request was repeated without a refused member. */
-  #repeatedWithout = 0
-  /** How often it was repeated without only the seals that a refusal named. */
-  #sealsNamed = 0
-  /** Formats that this request has found missing where a provider should have them. */
+  /** Retries of this request without a refused member. */
+  #retriesWithoutMember = 0
+  /** Retries of this request without only the signatures that an error identified. */
+  #retriesWithoutNamed = 0
+  /** Protocols that this request found missing at an instance. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
-  constructor(tools: RouterDeps, { question, settings, turn, holder }: Asked) {
-    this.#tools = tools
-    this.#question = question
+  constructor(deps: RouterDeps, { inbound, settings, turn, holder }: ChatAttemptsInput) {
+    this.#deps = deps
+    this.#inbound = inbound
     this.#settings = settings
     this.#turn = turn
     this.#holder = holder
-    // Nobody waits for what is answered in the background.
-    if (settings.hedge.percent > 0 && mayHedge(question.request) && !turn?.kept.background)
-      this.hedging = hedging(tools.health, settings, question)
+    // No client waits for a background response.
+    if (settings.hedge.percent > 0 && mayHedge(inbound.request) && !turn?.kept.background)
+      this.hedging = hedging(deps.health, settings, inbound)
   }
 
   prepare(target: Target): OutboundRequest | null {
     const { candidate } = target
     const { instance, model } = candidate
-    const question = this.#askedOf(target)
-    const made = this.#made.get(candidate) ?? []
-    const before = made.find((one) => one.question === question)
+    const inbound = this.#inboundFor(target)
+    const known = this.#prepared.get(candidate) ?? []
+    const before = known.find((one) => one.inbound === inbound)
     if (before) return before.prepared
-    const facts = factsOf(this.#tools.catalogue, instance, model)
-    const prepared = prepareRequest(forcedStream(question, instance), candidate, facts, this.#lackingAt(instance))
-    made.push({ question, prepared })
-    this.#made.set(candidate, made)
+    const facts = factsOf(this.#deps.catalogue, instance, model)
+    const prepared = prepareRequest(forcedStream(inbound, instance), candidate, facts, this.#lackingAt(instance))
+    known.push({ inbound, prepared })
+    this.#prepared.set(candidate, known)
     return prepared
   }
 
   prepareAhead(targets: Iterable<Target>): Promise<void> | null {
-    return this.#question.source.length > PIECE ? this.#prepareInTurns(targets) : null
+    return this.#inbound.source.length > PIECE ? this.#prepareInTurns(targets) : null
   }
 
   async #prepareInTurns(targets: Iterable<Target>): Promise<void> {
     for (const target of targets) {
-      await ownTurn(this.#tools.world.turn)
-      const made = this.prepare(target)
-      if (made && [made.unfit, made.droppable, made.doubts].every(({ length }) => length === 0)) return
+      await ownTurn(this.#deps.world.turn)
+      const prepared = this.prepare(target)
+      if (prepared && [prepared.unfit, prepared.droppable, prepared.doubts].every(({ length }) => length === 0)) return
     }
   }
 
   makeReady({ late }: OutboundRequest): Promise<void> | null {
-    return writeInTurns(late, this.#tools.world.turn)
+    return writeInTurns(late, this.#deps.world.turn)
   }
 
   begin(target: Target, prepared: OutboundRequest): Attempt {
-    const { health: board } = this.#tools
+    const { health } = this.#deps
     const { instance } = target.candidate
-    const question = this.#question
+    const inbound = this.#inbound
     const { protocol, auth, url, late, stream } = prepared
     const raw = late?.source ?? prepared.raw
-    const choices = severalOf(question, protocol)
-    return new Attempt(this.#tools, {
+    const choices = severalChoices(inbound, protocol)
+    const isTranslated = protocol.name !== inbound.protocol.name || this.#inboundFor(target).reencode !== undefined
+    return new Attempt(this.#deps, {
       url,
-      headers: headersFor(instance, target.key, question, prepared),
+      headers: headersFor(instance, target.key, inbound, prepared),
       identity: identityOf(instance, target.key, auth),
       body: late ? late.source.text : prepared.body,
       ...(raw && { source: raw }),
       protocol,
       quirks: instance.provider.quirks,
       key: target.key,
-      translated: protocol.name === question.protocol.name && !this.#askedOf(target).reencode ? null : question.request,
+      translated: isTranslated ? inbound.request : null,
       ...(choices && { choices }),
       stream,
-      ...(hasEffects(question.request) && { once: true }),
-      holdbackMs: question.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
-      skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(question),
+      ...(hasEffects(inbound.request) && { once: true }),
+      holdbackMs: inbound.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
+      skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(inbound),
       settings: this.#settings,
       client: this.#holder,
-      onHeaders: (headers) => board.recordQuota(target, headers),
+      onHeaders: (headers) => health.recordQuota(target, headers),
     })
   }
 
   retrySameTarget(target: Target, failure: Failure): boolean {
     const { id } = target.candidate.instance
-    if (this.#turn?.isExpiredUpstream(this.#questionAt(target), failure) || this.#isAbsent(target, failure)) return true
-    if (failure.kind === 'incompatible') return this.#learns(target, failure)
-    if (failure.kind !== 'unknown_proof' || this.#unsealed?.has(id)) return false
-    const open = stripSignatures(this.#short ?? this.#question)
-    if (!open) return false
-    if (this.#leavesOutNamed(target.candidate, failure, signaturesIn(this.#askedOf(target)))) return true
-    this.#unsealed ??= new Map()
-    this.#unsealed.set(id, open)
+    if (this.#turn?.isExpiredUpstream(this.#unadapted(target), failure)) return true
+    if (this.#isProtocolMissing(target, failure)) return true
+    if (failure.kind === 'incompatible') return this.#mayRetryWithoutMember(target, failure)
+    if (failure.kind !== 'unknown_proof' || this.#unsigned?.has(id)) return false
+    const unsigned = stripSignatures(this.#truncated ?? this.#inbound)
+    if (!unsigned) return false
+    if (this.#mayRetryWithoutNamed(target.candidate, failure, signaturesIn(this.#inboundFor(target)))) return true
+    this.#unsigned ??= new Map()
+    this.#unsigned.set(id, unsigned)
     return true
   }
 
-  /** Notes the seals that are refused, and whether those alone are left out: the refusal names them and not all of them. */
-  #leavesOutNamed(candidate: Candidate, failure: Failure, seals: readonly string[]): boolean {
-    const body = this.#made.get(candidate)?.at(-1)?.prepared?.body ?? ''
-    const named = this.#sealsNamed < MOST_NAMED ? sealsNamed(failure, body, seals) : []
-    const { refusals } = this.#tools.health
-    for (const seal of named.length > 0 ? named : seals) refusals.noteSignature(candidate, seal)
+  /** Remembers the refused signatures. True: the error identifies some but not all, so only those are removed. */
+  #mayRetryWithoutNamed(candidate: Candidate, failure: Failure, signatures: readonly string[]): boolean {
+    const body = this.#prepared.get(candidate)?.at(-1)?.prepared?.body ?? ''
+    const named = this.#retriesWithoutNamed < MAX_WITHOUT_NAMED ? signaturesNamed(failure, body, signatures) : []
+    const { refusals } = this.#deps.health
+    for (const signature of named.length > 0 ? named : signatures) refusals.noteSignature(candidate, signature)
     this.#adapted?.delete(candidate)
-    if (named.length === 0 || named.length === seals.length) return false
-    this.#sealsNamed++
+    if (named.length === 0 || named.length === signatures.length) return false
+    this.#retriesWithoutNamed++
     return true
   }
 
   reduceRequest(failure: Failure): boolean {
-    const less = failure.kind === 'context_length' ? truncated(this.#short ?? this.#question) : null
-    if (!less) return false
-    this.#short = less
-    this.#unsealed = null
+    const shorter = failure.kind === 'context_length' ? truncated(this.#truncated ?? this.#inbound) : null
+    if (!shorter) return false
+    this.#truncated = shorter
+    this.#unsigned = null
     return true
   }
 
   mayFailOver(failure: Failure): boolean {
-    return mayFailOver(this.#question.request, failure)
+    return mayFailOver(this.#inbound.request, failure)
   }
 
-  /** The question for this target, before what its model has refused is left out. */
-  #questionAt(target: Target): InboundRequest {
+  /** The request for this target, with everything its model has refused. */
+  #unadapted(target: Target): InboundRequest {
     return (
-      this.#unsealed?.get(target.candidate.instance.id) ??
-      this.#short ??
-      this.#turn?.questionFor(target) ??
-      this.#question
+      this.#unsigned?.get(target.candidate.instance.id) ??
+      this.#truncated ??
+      this.#turn?.inboundFor(target) ??
+      this.#inbound
     )
   }
 
-  /** The question as it is put there. */
-  #askedOf(target: Target): InboundRequest {
-    const question = this.#questionAt(target)
+  /** The request as this target receives it. */
+  #inboundFor(target: Target): InboundRequest {
+    const inbound = this.#unadapted(target)
     const { candidate } = target
-    return this.#tools.health.refusals.hasRecent(candidate) ? this.#adaptedFor(candidate, question) : question
+    return this.#deps.health.refusals.hasRecent(candidate) ? this.#adaptedFor(candidate, inbound) : inbound
   }
 
-  /** Without what this model has refused of late; the same object for the same question. */
-  #adaptedFor(candidate: Candidate, question: InboundRequest): InboundRequest {
+  /** The request without what this model has recently refused; the same object for the same request. */
+  #adaptedFor(candidate: Candidate, inbound: InboundRequest): InboundRequest {
     const before = this.#adapted?.get(candidate)
-    if (before?.from === question) return before.to
-    const { refusals } = this.#tools.health
-    const open = stripSignatures(question, (seal) => refusals.hasSignature(candidate, seal)) ?? question
-    const to = { ...open, refused: (path: string) => refusals.hasMember(candidate, path) }
+    if (before?.from === inbound) return before.to
+    const { refusals } = this.#deps.health
+    const stripped = stripSignatures(inbound, (signature) => refusals.hasSignature(candidate, signature)) ?? inbound
+    const to = { ...stripped, refused: (path: string) => refusals.hasMember(candidate, path) }
     this.#adapted ??= new Map()
-    this.#adapted.set(candidate, { from: question, to })
+    this.#adapted.set(candidate, { from: inbound, to })
     return to
   }
 
-  /** Whether to repeat the request at the same target without the member it refused: only one that is not essential. */
-  #learns({ candidate }: Target, failure: Failure): boolean {
+  /** Whether to retry the same target without the member it refused. Remembers the refusal. Never for an essential member. */
+  #mayRetryWithoutMember({ candidate }: Target, failure: Failure): boolean {
     const path = refusedMember(failure)
-    const { refusals } = this.#tools.health
-    if (path === undefined || refusals.hasMember(candidate, path) || this.#repeatedWithout >= MOST_LEFT_OUT)
-      return false
-    if (this.#question.request.extras.some(({ at, essential }) => essential && at === path)) return false
-    const made = this.#made.get(candidate)?.at(-1)?.prepared
-    const body = made?.late?.source.text ?? made?.body
+    const { refusals } = this.#deps.health
+    if (path === undefined || refusals.hasMember(candidate, path)) return false
+    if (this.#retriesWithoutMember >= MAX_WITHOUT_MEMBER) return false
+    if (this.#inbound.request.extras.some(({ at, essential }) => essential && at === path)) return false
+    const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared
+    const body = prepared?.late?.source.text ?? prepared?.body
     if (!body?.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
-    this.#repeatedWithout++
+    this.#retriesWithoutMember++
     refusals.noteMember(candidate, path)
     this.#adapted?.delete(candidate)
     return true
   }
 
   #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
-    const known = this.#tools.health.lacking(instance)
-    const found = this.#missing?.get(instance) ?? NONE
+    const known = this.#deps.health.lacking(instance)
+    const found = this.#missing?.get(instance) ?? NO_PROTOCOLS
     return known.length === 0 ? found : new Set([...known, ...found])
   }
 
-  /** Whether a failure says that the format is not spoken at this address, and another may be. */
-  #isAbsent(target: Target, failure: Failure): boolean {
+  /** Whether the failure means that the instance lacks the protocol, and it has another one to try. */
+  #isProtocolMissing(target: Target, failure: Failure): boolean {
     const { candidate } = target
     const { instance } = candidate
-    const question = this.#askedOf(target)
-    const asked = this.#made.get(candidate)?.find((one) => one.question === question)?.prepared?.protocol.name
-    const found = this.#missing?.get(instance) ?? new Set()
+    const inbound = this.#inboundFor(target)
+    const used = this.#prepared.get(candidate)?.find((one) => one.inbound === inbound)?.prepared?.protocol.name
+    const missing = this.#missing?.get(instance) ?? new Set()
     const isLast = this.#lackingAt(instance).size + 1 >= instance.speaks.length
-    if (!asked || isLast || found.has(asked) || !tellsOfPath(failure)) return false
+    if (!used || isLast || missing.has(used) || !isMissingPath(failure)) return false
     this.#missing ??= new Map()
-    this.#missing.set(instance, found.add(asked))
-    // What speaks of a model may be about the model: that is seen in the other format.
-    if (!/model/i.test(failure.upstream?.message ?? '')) this.#tools.health.lacks(instance, asked)
-    this.#made.delete(candidate)
+    this.#missing.set(instance, missing.add(used))
+    // An error that mentions a model may be about the model: remembered for this request only.
+    if (!/model/i.test(failure.upstream?.message ?? '')) this.#deps.health.lacks(instance, used)
+    this.#prepared.delete(candidate)
     return true
   }
 }
-/** A request is repeated so often at most, each time without one member more. */
-const MOST_LEFT_OUT = 3
-/** And so often without the seals that a refusal names; after that without any seal. */
-const MOST_NAMED = 2
+/** Most retries of one request without a refused member, each without one more. */
+const MAX_WITHOUT_MEMBER = 3
+/** Most retries without only the identified signatures; after these all are removed. */
+const MAX_WITHOUT_NAMED = 2
 
-const NONE: ReadonlySet<UpstreamProtocolName> = new Set()
+const NO_PROTOCOLS: ReadonlySet<UpstreamProtocolName> = new Set()
 
-const hedging = (board: UpstreamHealth, settings: Settings, { request }: InboundRequest): Hedging => {
-  const way = request.stream ? 'streamed' : 'whole'
+const hedging = (health: UpstreamHealth, settings: Settings, { request }: InboundRequest): Hedging => {
+  const mode = request.stream ? 'streamed' : 'whole'
   return {
-    started: () => board.earnHedgeCredit(settings),
-    after: (candidate) => board.hedgeAfter(candidate, way, settings),
-    allowed: (late, client) => board.mayHedge(late, settings, client),
-    opened: (candidate, ms) => board.recordOpeningTime(candidate, way, ms),
+    started: () => health.earnHedgeCredit(settings),
+    after: (candidate) => health.hedgeAfter(candidate, mode, settings),
+    allowed: (late, client) => health.mayHedge(late, settings, client),
+    opened: (candidate, ms) => health.recordOpeningTime(candidate, mode, ms),
   }
 }
 
 /**
- * That there is no such path, and not that there is no such model: no such method here, not implemented, or not found
- * and either said without an error of the style's own shape or with words about the address.
+ * Whether the path does not exist at the provider, rather than the model: 405, 501, or a 404 either without a structured
+ * error or with a message about the address.
  */
-const tellsOfPath = ({ status, upstream }: Failure): boolean => {
+const isMissingPath = ({ status, upstream }: Failure): boolean => {
   if (status === 405 || status === 501) return true
-  const shaped = upstream?.type !== undefined || upstream?.code !== undefined
-  return status === 404 && (!shaped || /\b(?:url|path|route|endpoint)\b|cannot post/i.test(upstream?.message ?? ''))
+  const isStructured = upstream?.type !== undefined || upstream?.code !== undefined
+  const isAboutPath = /\b(?:url|path|route|endpoint)\b|cannot post/i.test(upstream?.message ?? '')
+  return status === 404 && (!isStructured || isAboutPath)
 }
 
-/** How an answer with several choices is read there; undefined: the request asks for one. */
-const severalOf = (question: InboundRequest, format: UpstreamProtocol): MultipleChoices | undefined => {
-  const count = choicesOf(question.request)
+/** How to read an answer with several choices in this protocol. Undefined: the request asks for one choice. */
+const severalChoices = (inbound: InboundRequest, format: UpstreamProtocol): MultipleChoices | undefined => {
+  const count = choicesOf(inbound.request)
   if (count === 1 || !format.choices) return undefined
-  return { format, split: format.choices.split, count, passes: sameFormat(question.protocol, format) !== undefined }
+  return { format, split: format.choices.split, count, passes: sameFormat(inbound.protocol, format) !== undefined }
 }
 
-/** Neither a call nor a document that a missing piece would make another one. */
+/** Whether a skipped event could lose only text: no tool call and no structured output. */
 const isPlainText = ({ request }: InboundRequest): boolean =>
   request.tools.length === 0 && request.settings.format === undefined

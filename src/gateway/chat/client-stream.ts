@@ -1,7 +1,4 @@
-/**
- * A streaming answer on its way to the client: when the head goes out, what is sent while nothing else is, how a full
- * client holds the upstream back, and how a failure is told once content has gone out.
- */
+/** Streams an answer to the client: header block, keep-alives, backpressure on the upstream, failures in mid-stream. */
 
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
@@ -16,233 +13,237 @@ import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.
 import type { RouterDeps } from '../gateway.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 
-const HEAD = {
+const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
-  // Buffering proxies hold a stream back until it is over (nginx's own switch against it).
+  // Disables response buffering in nginx.
   'x-accel-buffering': 'no',
 }
 
-const NONE = {}
+const NO_HEADERS = {}
 
-/** An answer that takes longer (ms) is one of few: of those many may be open at once. */
-const LONG = 5_000
+/** ms after which an answer counts as long-lived: thousands of these may be open at once. */
+const LONG_LIVED = 5_000
 
-/** Whose answer it is. */
+/** Receives the end of a stream. */
 export type StreamListener = {
-  /** Everything has been said, or, by this failure, it has broken off. Once. */
+  /** The stream has ended: completely (null) or by this failure. Called once. */
   ended(failure: Failure | null): void
-  /** It goes on for longer than most: what is kept for it should be little. */
-  lasts(): void
+  /** The stream is long-lived: release what it does not need. */
+  longLived(): void
 }
 
+/** Where a stream is written. */
+export type ClientStreamOptions = {
+  readonly reply: ResponseWriter
+  readonly settings: Settings
+  /** Headers that do not depend on the target, for a header block sent before one has answered. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Cancelled when the client stops reading, also while no target has answered yet. */
+  readonly cancellation: Cancellation
+}
+
+/** An answer, and how it is written. */
+export type StreamedAnswer = {
+  readonly writer: StreamWriter
+  readonly flow: AnswerStream
+  readonly headers: Readonly<Record<string, string>>
+  readonly listener: StreamListener
+}
+
+/** The client's side of a streaming answer. */
 export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   place = -1
-  /** When it is to be looked whether there was silence. */
+  /** When to check for silence, in ms of the monotonic clock. */
   until = NEVER
   readonly #world: World
-  readonly #waits: SharedTimer<TimerClient>
+  readonly #timers: SharedTimer<TimerClient>
   readonly #reply: ResponseWriter
   readonly #settings: Settings
-  readonly #everything: Cancellation
-  #poured: StreamListener | null = null
+  readonly #cancellation: Cancellation
+  #listener: StreamListener | null = null
   #writer: StreamWriter | null = null
   #flow: AnswerStream | null = null
-  #begun = false
+  #headersSent = false
   #over = false
-  /** Nobody reads any more; the answer was complete. */
-  #gone = false
+  /** The client disconnected after the answer was complete. */
+  #clientDone = false
   #lastWrite: number
-  /** Until the head is out. */
+  /** Needed until the header block has been sent. */
   #headers: Readonly<Record<string, string>>
-  /** Gives up on a client that reads no more; null while it reads. */
-  #stuck: Cancel | null = null
+  /** Cancels the write timeout of a client that is not reading; null while it reads. */
+  #writeTimeout: Cancel | null = null
 
-  /**
-   * `headers` are those of ours that do not depend on who answers. `stop`: told when the client reads no more, not even
-   * the signs of life it is sent while nobody has answered yet; whatever is done for it has to end.
-   */
   constructor(
-    { world, activeCalls: live }: Pick<RouterDeps, 'world' | 'activeCalls'>,
-    reply: ResponseWriter,
-    settings: Settings,
-    headers: Readonly<Record<string, string>>,
-    stop: Cancellation,
+    { world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>,
+    { reply, settings, headers, cancellation }: ClientStreamOptions,
   ) {
     this.#world = world
-    this.#waits = live.timers
-    this.#everything = stop
+    this.#timers = activeCalls.timers
+    this.#cancellation = cancellation
     this.#reply = reply
     this.#settings = settings
     this.#headers = headers
     this.#lastWrite = world.now()
     const { interval } = settings.keepAlive
-    if (interval > 0) this.#lookAfter(Math.min(interval, LONG))
+    if (interval > 0) this.#schedule(Math.min(interval, LONG_LIVED))
   }
 
-  /** The head has gone out: from now on whatever happens is told in the stream. */
-  get begun(): boolean {
-    return this.#begun
+  /** The header block has been sent: a failure is now an event of the stream. */
+  get headersSent(): boolean {
+    return this.#headersSent
   }
 
-  /**
-   * The choice is made: sends the head, or, where a keep-alive has already sent it, what it would have said as a comment,
-   * and pours the answer through.
-   */
-  pour(
-    writer: StreamWriter,
-    flow: AnswerStream,
-    headers: Readonly<Record<string, string>>,
-    poured: StreamListener,
-  ): void {
-    if (this.#over) return poured.ended(fail('client_gone', 'the client left before the answer began'))
-    this.#poured = poured
+  /** Sends an answer. If a keep-alive has already sent the header block, a comment carries the headers instead. */
+  send({ writer, flow, headers, listener }: StreamedAnswer): void {
+    if (this.#over) return listener.ended(fail('client_gone', 'The client disconnected before the answer began.'))
+    this.#listener = listener
     this.#flow = flow
     this.#start(writer, headers)
-    // A client may have left as its head was written; then nothing of what follows is for anybody.
+    // Writing the header block may have revealed that the client disconnected.
     if (!this.#over) flow.pipeTo(this)
   }
 
-  /** A comment between two events, for whoever looks at the wire. */
+  /** Writes a comment between two events. */
   remark(text: string): void {
-    if (!this.#over && !this.#gone) this.#write(`: headgate ${text}\n`)
+    if (!this.#over && !this.#clientDone) this.#write(`: headgate ${text}\n`)
   }
 
-  /** No target could answer, and the head is already out: says so in the stream. */
+  /** No target answered, and the header block has been sent: sends the failure as an event. */
   refuse(writer: StreamWriter, failure: Failure, headers: Readonly<Record<string, string>>): void {
     this.#start(writer, headers)
     this.end(failure)
   }
 
   /**
-   * The client left. Official SDKs do at `[DONE]`, before the body's end: whoever has taken an answer to its end was
-   * answered, and the upstream may end its body too, so that its connection can be used again.
+   * The client disconnected. Official SDKs do so at `[DONE]`, before the end of the body. Such an answer is complete, and
+   * the upstream may end its body too, so that its connection can be reused.
    */
-  left(reason: Failure): void {
-    if (!this.#flow?.finished() || this.#stuck) return this.abandon(reason)
-    this.#gone = true
-    this.#waits.delete(this)
+  clientLeft(reason: Failure): void {
+    if (!this.#flow?.finished() || this.#writeTimeout) return this.abandon(reason)
+    this.#clientDone = true
+    this.#timers.delete(this)
   }
 
-  /** The client is gone, or reads no more: the upstream is let go and nothing more is said. */
+  /** The client disconnected or stopped reading: aborts the upstream call and the connection. */
   abandon(reason: Failure): void {
-    if (!this.#over) this.#breakOff(reason)
+    if (!this.#over) this.#abort(reason)
   }
 
-  #breakOff(reason: Failure): void {
+  #abort(reason: Failure): void {
     this.#flow?.abort()
     this.stop()
     this.#reply.cut()
-    this.#poured?.ended(reason)
-    this.#everything.cancel(reason)
+    this.#listener?.ended(reason)
+    this.#cancellation.cancel(reason)
   }
 
-  /** Nothing more is to be said here. */
+  /** Ends all writing and all timers. */
   stop(): void {
     this.#over = true
-    this.#waits.delete(this)
-    this.#stuck?.()
+    this.#timers.delete(this)
+    this.#writeTimeout?.()
   }
 
   push(steps: readonly StreamStep[]): boolean {
-    if (this.#over || this.#gone || !this.#writer) return true
-    let room = true
-    for (const piece of wireOf(this.#writer, steps)) room = this.#write(piece) && room
-    return room
+    if (this.#over || this.#clientDone || !this.#writer) return true
+    let ready = true
+    for (const piece of wireOf(this.#writer, steps)) ready = this.#write(piece) && ready
+    return ready
   }
 
   end(failure?: Failure): void {
     if (this.#over || !this.#writer) return
     try {
-      const told = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
-      const last = [...told, ...this.#writer.end()].join('')
+      const failed = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
+      const last = [...failed, ...this.#writer.end()].join('')
       this.stop()
-      if (!this.#gone) this.#reply.end(last)
+      if (!this.#clientDone) this.#reply.end(last)
     } catch (error) {
-      this.#breakOff(fail('internal', 'The gateway could not write the end of this answer.'))
+      this.#abort(fail('internal', 'Internal gateway error: the end of this answer could not be encoded.'))
       throw error
     }
-    this.#poured?.ended(failure ?? null)
+    this.#listener?.ended(failure ?? null)
   }
 
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
     this.#writer = writer
-    if (this.#begun) this.#write(`: headgate ${comment(headers)}\n`)
-    else this.#begin(headers)
+    if (this.#headersSent) this.#write(`: headgate ${comment(headers)}\n`)
+    else this.#sendHeaders(headers)
   }
 
   #write(piece: string | Uint8Array): boolean {
     if (piece.length === 0) return true
     this.#lastWrite = this.#world.now()
     const reply = this.#reply
-    const room =
+    const ready =
       typeof piece === 'string' ? reply.write(piece) : (reply.writeBytes?.(piece) ?? reply.write(decodeUtf8(piece)))
-    if (!room) this.#wait()
-    return room
+    if (!ready) this.#awaitDrain()
+    return ready
   }
 
-  /** The client reads slower than we write: the upstream is held back until it has caught up, or given up on. */
-  #wait(): void {
-    if (this.#stuck) return
+  /** Pauses the upstream until the client has read what was written, or the write timeout has passed. */
+  #awaitDrain(): void {
+    if (this.#writeTimeout) return
     const { clientWrite } = this.#settings.timeout
-    const giveUp = () => this.abandon(fail('client_gone', `the client read nothing for ${clientWrite} ms`))
-    this.#stuck = clientWrite > 0 ? this.#world.later(clientWrite, giveUp) : () => {}
+    const onTimeout = () => this.abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`))
+    this.#writeTimeout = clientWrite > 0 ? this.#world.later(clientWrite, onTimeout) : () => {}
     this.#reply.onDrain(() => {
-      this.#stuck?.()
-      this.#stuck = null
+      this.#writeTimeout?.()
+      this.#writeTimeout = null
       this.#flow?.resume()
     })
   }
 
-  /** Looks once an interval whether there was silence, instead of anew with every write. */
+  /** Checks for silence once an interval: resetting a timer at every write would cost more. */
   onDeadline(): void {
     const { interval } = this.#settings.keepAlive
-    this.#poured?.lasts()
+    this.#listener?.longLived()
     const left = this.#lastWrite + interval - this.#world.now()
-    // Behind the terminator nothing may stand; what is missing then is short of the upstream's own end.
-    if (left <= 0 && !this.#stuck && !this.#flow?.finished()) {
-      if (!this.#begun) this.#begin(this.#headers)
+    // A finished flow has written its terminator, after which nothing may be sent.
+    if (left <= 0 && !this.#writeTimeout && !this.#flow?.finished()) {
+      if (!this.#headersSent) this.#sendHeaders(this.#headers)
       this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
     }
-    if (!this.#over) this.#lookAfter(left > 0 ? left : interval)
+    if (!this.#over) this.#schedule(left > 0 ? left : interval)
   }
 
-  #lookAfter(ms: number): void {
-    this.#waits.set(this.#world, this, this.#world.now() + ms)
+  #schedule(ms: number): void {
+    this.#timers.set(this.#world, this, this.#world.now() + ms)
   }
 
-  #begin(headers: Readonly<Record<string, string>>): void {
-    this.#reply.head(200, { ...HEAD, ...headers })
-    this.#begun = true
-    this.#headers = NONE
+  #sendHeaders(headers: Readonly<Record<string, string>>): void {
+    this.#reply.head(200, { ...STREAM_HEADERS, ...headers })
+    this.#headersSent = true
+    this.#headers = NO_HEADERS
   }
 }
 
-/** So many bytes repay a write of their own; fewer, among other steps, join the text around them. */
-const REPAYS = 4 * 1024
+/** Bytes from which a pass-through chunk is written separately; shorter ones are joined with the text around them. */
+const SEPARATE_WRITE = 4 * 1024
 
-/** What a writer makes of the steps that one read brought: mostly one text, or the read's bytes as they came. */
+/** What to write for the steps of one upstream read: mostly one text, or the bytes of the read unchanged. */
 export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): readonly (string | Uint8Array)[] => {
   const wire: (string | Uint8Array)[] = []
   let text = ''
   for (const step of steps) {
     const { bytes } = step
     if (bytes && writer.passes?.(bytes)) {
-      if (steps.length > 1 && bytes.length < REPAYS) text += decodeUtf8(bytes)
+      if (steps.length > 1 && bytes.length < SEPARATE_WRITE) text += decodeUtf8(bytes)
       else {
         if (text !== '') wire.push(text)
         text = ''
         wire.push(bytes)
       }
     } else if (bytes && writer.passes) {
-      for (const one of splitStep(step)) for (const piece of writer.push(one)) text += piece
+      for (const single of splitStep(step)) for (const piece of writer.push(single)) text += piece
     } else for (const piece of writer.push(step)) text += piece
   }
   if (text !== '') wire.push(text)
   return wire
 }
 
-/** What the head could not say any more. */
+/** The headers that were not known when the header block was sent. */
 const comment = (headers: Readonly<Record<string, string>>): string =>
   ['provider', 'model', 'trail', 'dropped']
     .map((name) => [name, headers[`x-headgate-${name}`]])

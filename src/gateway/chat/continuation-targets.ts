@@ -1,8 +1,8 @@
-/** Who may go on with an answer that breaks off, and how they are asked. */
+/** Selects the targets that may continue an interrupted answer, and sends them the request. */
 
 import { rowOf } from '../../core/failure.ts'
 import { type Candidate, modelId, type Plan } from '../../core/target.ts'
-import type { TraceEvent } from '../../core/trace.ts'
+import type { Trace, TraceEvent } from '../../core/trace.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { printable, type Recorder } from '../call/recorder.ts'
 import type { RouterDeps } from '../gateway.ts'
@@ -11,86 +11,91 @@ import { fallbackEvent, type RouteContext, type Routed, route } from '../routing
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 import { chatAttempts } from './chat-call.ts'
 import type { ClientStream } from './client-stream.ts'
-import { ContinuedFlow, continued, mayBeContinued, takesPrefill } from './continuation.ts'
+import { ContinuedFlow, continued, isContinuable, supportsPrefill } from './continuation.ts'
 import type { Turn } from './turn.ts'
 
-type Call = {
-  readonly errand: RouteContext
-  readonly question: InboundRequest
+/** A streaming call that another target may continue. */
+export type ContinuableCall = {
+  readonly routeContext: RouteContext
+  readonly inbound: InboundRequest
   readonly turn: Turn | undefined
-  readonly record: Recorder
+  readonly recorder: Recorder
   readonly stream: ClientStream
 }
 
-/** The answer's flow, which another goes on with should it break off; null: nobody could, or it is not wished. */
-export const continuable = (tools: RouterDeps, call: Call, won: Routed): ContinuedFlow | null => {
-  const { errand, question } = call
-  const { settings } = errand.config
-  if (won.flow.whole !== null || !mayBeContinued(question, settings)) return null
-  const { trace: exchange } = call.record
-  // Whoever has failed this request once is not asked for the rest of it. Where somebody refused what was asked (a hedge
-  // may have, beside the one that answered), nobody is; nor where it was too long: it has grown by what has been said.
-  const tried = new Set(exchange.flatMap((fact) => (fact.type === 'attempt' ? [`${fact.provider} ${fact.model}`] : [])))
-  const isRefused = exchange.some(
-    (fact) =>
-      fact.type === 'failed' && (fact.failure.kind === 'context_length' || rowOf(fact.failure).excludes === 'request'),
+/** The answer's stream, continued by another target if it is interrupted. Null: disabled, unsuitable, or no target left. */
+export const continuable = (deps: RouterDeps, call: ContinuableCall, routed: Routed): ContinuedFlow | null => {
+  const { routeContext, inbound, recorder } = call
+  if (routed.flow.whole !== null || !isContinuable(inbound, routeContext.config.settings)) return null
+  const { trace } = recorder
+  // A target that failed this request is not tried again.
+  const tried = new Set(
+    trace.flatMap((event) => (event.type === 'attempt' ? [`${event.provider} ${event.model}`] : [])),
   )
-  const others = errand.plan.candidates.filter((one) => !tried.has(modelId(one)) && takesPrefill(one))
-  if (isRefused || others.length === 0) return null
-  const number = exchange.findLast((fact) => fact.type === 'committed')?.attempt ?? 0
-  return new ContinuedFlow(won, question.request, {
-    ask: (text, output, stop) => askOnce(tools, call, others, continued(question, text, output), stop),
-    seam: (before, after, failure) => {
-      const { record, stream, turn } = call
-      record.note({ type: 'continued', at: tools.world.now(), attempt: number, failure })
+  const candidates = routeContext.plan.candidates.filter((one) => !tried.has(modelId(one)) && supportsPrefill(one))
+  if (isRejected(trace) || candidates.length === 0) return null
+  const attempt = trace.findLast((event) => event.type === 'committed')?.attempt ?? 0
+  return new ContinuedFlow(routed, inbound.request, {
+    route: (text, outputTokens, cancellation) =>
+      routeOnce(deps, call, { candidates, inbound: continued(inbound, text, outputTokens), cancellation }),
+    onSwitch: (before, after, failure) => {
+      const { stream, turn } = call
+      recorder.note({ type: 'continued', at: deps.world.now(), attempt, failure })
       before.permit.failed(failure)
-      record.answeredBy(after)
+      recorder.answeredBy(after)
       turn?.answeredBy(after.target, after.prepared, after.flow)
-      tools.emit(fallbackEvent(errand, before.target, after.target, failure))
+      deps.emit(fallbackEvent(routeContext, before.target, after.target, failure))
       const { instance, model } = after.target.candidate
       stream.remark(`continued provider=${printable(instance.id)} model=${printable(model)}`)
     },
-    report: (error) => tools.emit({ event: 'error', id: errand.id, error }),
+    report: (error) => deps.emit({ event: 'error', id: routeContext.id, error }),
   })
 }
 
-/** One attempt at a model that this request has not tried, if it supports every member of the request. */
-const askOnce = async (
-  tools: RouterDeps,
-  { errand, record }: Call,
-  candidates: readonly Candidate[],
-  question: InboundRequest | null,
-  stop: Cancellation,
-): Promise<Routed | null> => {
-  const { config, deadline } = errand
-  const { settings } = config
-  const made = record.trace.filter(({ type }) => type === 'attempt').length
-  if (!question || made >= settings.retry.maxAttempts || deadline <= tools.world.now()) return null
-  const plan: Plan = { ...errand.plan, candidates }
-  const once = { ...config, settings: { ...settings, retry: { ...settings.retry, maxAttempts: 1 } } }
-  const asked = chatAttempts(tools, { question, settings })
-  const asking: AttemptSpec<OutboundRequest> = {
-    prepare: (target) => {
-      const ready = asked.prepare(target)
-      return ready && [ready.unfit, ready.droppable, ready.doubts].every(({ length }) => length === 0) ? ready : null
-    },
-    makeReady: (ready) => asked.makeReady?.(ready) ?? null,
-    begin: (target, ready) => asked.begin(target, ready),
-  }
-  const opened = await route(
-    tools,
-    {
-      ...errand,
-      plan,
-      config: once,
-      stop,
-      note: (fact) => errand.note(counted(fact, made)),
-    },
-    asking,
+/**
+ * Whether a target rejected the request itself (a hedge may have, beside the target that answered), or found it too
+ * long: the continuation is longer still.
+ */
+const isRejected = (trace: Trace): boolean =>
+  trace.some(
+    (event) =>
+      event.type === 'failed' &&
+      (event.failure.kind === 'context_length' || rowOf(event.failure).excludes === 'request'),
   )
-  return opened.ok ? opened : null
+
+type Continuation = {
+  readonly candidates: readonly Candidate[]
+  /** Null: the output limit is used up. */
+  readonly inbound: InboundRequest | null
+  readonly cancellation: Cancellation
 }
 
-/** Attempts are counted on from those before. */
-const counted = (fact: TraceEvent, before: number): TraceEvent =>
-  'attempt' in fact ? { ...fact, attempt: fact.attempt + before } : fact
+/** One attempt at a target that supports every member of the request. Null: none is left, or it failed. */
+const routeOnce = async (
+  deps: RouterDeps,
+  { routeContext, recorder }: ContinuableCall,
+  { candidates, inbound, cancellation }: Continuation,
+): Promise<Routed | null> => {
+  const { config, deadline } = routeContext
+  const { settings } = config
+  const attempts = recorder.trace.filter(({ type }) => type === 'attempt').length
+  if (!inbound || attempts >= settings.retry.maxAttempts || deadline <= deps.world.now()) return null
+  const plan: Plan = { ...routeContext.plan, candidates }
+  const once = { ...config, settings: { ...settings, retry: { ...settings.retry, maxAttempts: 1 } } }
+  const spec = chatAttempts(deps, { inbound, settings })
+  const strict: AttemptSpec<OutboundRequest> = {
+    prepare: (target) => {
+      const ready = spec.prepare(target)
+      return ready && [ready.unfit, ready.droppable, ready.doubts].every(({ length }) => length === 0) ? ready : null
+    },
+    makeReady: (ready) => spec.makeReady?.(ready) ?? null,
+    begin: (target, ready) => spec.begin(target, ready),
+  }
+  const note = (event: TraceEvent) => routeContext.note(renumbered(event, attempts))
+  const routed = await route(deps, { ...routeContext, plan, config: once, stop: cancellation, note }, strict)
+  return routed.ok ? routed : null
+}
+
+/** Attempts are numbered from 0 in each routing run, but through the whole request in its trace. */
+const renumbered = (event: TraceEvent, before: number): TraceEvent =>
+  'attempt' in event ? { ...event, attempt: event.attempt + before } : event

@@ -1,11 +1,9 @@
 /**
- * An answer of plain text that broke off in the middle, gone on with by another model that takes the beginning of its
- * own answer: what has been said is put behind the conversation as the model's own turn, and what comes back follows it
- * in the client's stream, which begins no second time and never learns of it but by a comment.
+ * Resumes an interrupted text answer on another model that supports prefill. The text sent so far becomes an assistant
+ * message at the end of the conversation. The client's stream continues; a comment in it reports the new target.
  *
- * Opt-in (`stream.continue`), once a request, and only where nothing can be joined wrongly: half a call, half a grammar
- * or a thought that is sealed cannot be gone on with by another. So only text in, text out, one choice, and no sequence
- * that ends an answer, of which half may stand on either side of the seam.
+ * Opt-in (`stream.continue`), once a request. Only plain text qualifies: part of a tool call, of structured output or of
+ * signed reasoning cannot be resumed by another model. A stop sequence excludes it too, since both parts could share one.
  */
 
 import type { ChatEvent, ChatRequest, Usage } from '../../core/chat.ts'
@@ -22,25 +20,25 @@ import type { Routed } from '../routing/router.ts'
 import { type AnswerStream, internalError } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 
-/** Whether an answer to this could be gone on with by another, should it break off. */
-export const mayBeContinued = ({ request }: InboundRequest, { stream }: Settings): boolean => {
+/** Whether another model could continue the answer to this request. */
+export const isContinuable = ({ request }: InboundRequest, { stream }: Settings): boolean => {
   const { settings, tools, messages, extras } = request
   const { stop, choices, logprobs, topLogprobs, format, effort, thinkingBudget, reasoningSummary, sealedReasoning } =
     settings
   const isText = !format || format.value.kind === 'text'
-  const onlyOne = !choices || choices.value === 1
-  const endsByItself = !stop || stop.value.length === 0
-  const unlikely = logprobs?.value !== true && !topLogprobs
-  const thinks = [effort, thinkingBudget, reasoningSummary, sealedReasoning].some((wish) => wish !== undefined)
+  const hasOneChoice = !choices || choices.value === 1
+  const hasStop = stop !== undefined && stop.value.length > 0
+  const wantsLogprobs = logprobs?.value === true || topLogprobs !== undefined
+  const reasons = [effort, thinkingBudget, reasoningSummary, sealedReasoning].some((setting) => setting !== undefined)
   return (
     stream.continue &&
     request.stream &&
     tools.length === 0 &&
     isText &&
-    onlyOne &&
-    endsByItself &&
-    unlikely &&
-    !thinks &&
+    hasOneChoice &&
+    !hasStop &&
+    !wantsLogprobs &&
+    !reasons &&
     messages.length > 0 &&
     messages.at(-1)?.role !== 'assistant' &&
     messages.every(({ content }) => content.every(({ type }) => type === 'text')) &&
@@ -48,17 +46,17 @@ export const mayBeContinued = ({ request }: InboundRequest, { stream }: Settings
   )
 }
 
-/** Whether its model goes on from the beginning of its own answer, by its vendor's document. */
-export const takesPrefill = ({ instance, model }: Candidate): boolean => {
-  const { supportsPrefill: takesPrefill } = instance.provider
-  return takesPrefill !== undefined && (takesPrefill.models?.test(model) ?? true)
+/** Whether the model continues a given beginning of its answer, by its vendor's documentation. */
+export const supportsPrefill = ({ instance, model }: Candidate): boolean => {
+  const prefill = instance.provider.supportsPrefill
+  return prefill !== undefined && (prefill.models?.test(model) ?? true)
 }
 
-/** The question with what has been said; null: nothing may be said any more. `output`: tokens said so far. */
-export const continued = (question: InboundRequest, text: string, output: number): InboundRequest | null => {
-  const { request } = question
+/** The request with the text sent so far. `outputTokens`: tokens of that text. Null: the output limit is used up. */
+export const continued = (inbound: InboundRequest, text: string, outputTokens: number): InboundRequest | null => {
+  const { request } = inbound
   const limit = request.settings.maxOutputTokens
-  const left = limit && limit.value - output
+  const left = limit && limit.value - outputTokens
   if (left !== undefined && left < 1) return null
   const at = request.messages.at(-1)?.at ?? 'messages'
   const messages: ChatRequest['messages'] = [
@@ -68,209 +66,221 @@ export const continued = (question: InboundRequest, text: string, output: number
   const settings = limit
     ? { ...request.settings, maxOutputTokens: { ...limit, value: left ?? limit.value } }
     : request.settings
-  return { ...question, reencode: { without: [] }, continues: true, request: { ...request, messages, settings } }
+  return { ...inbound, reencode: { without: [] }, continues: true, request: { ...request, messages, settings } }
 }
 
 /**
- * Whether the upstream broke the answer off: not the client, this process or a policy. An answer above the size limit is
- * not continued, since the next provider would receive all of it as input.
+ * Whether the upstream interrupted the answer, rather than the client, this process or a policy. An answer above the size
+ * limit is not continued, since the next provider would receive all of it as input.
  */
-const isBreak = (failure: Failure): boolean => {
-  const { side, excludes: condemns } = rowOf(failure)
-  return side === 'upstream' && condemns !== 'request' && failure.kind !== 'too_large'
+const isInterruption = (failure: Failure): boolean => {
+  const { side, excludes } = rowOf(failure)
+  return side === 'upstream' && excludes !== 'request' && failure.kind !== 'too_large'
 }
 
-type Next = {
-  /** Asks another; null: nobody could be. `stop`: how the asking is ended. */
-  readonly ask: (text: string, output: number, stop: Cancellation) => Promise<Routed<OutboundRequest> | null>
-  /** Another goes on, from now. */
-  readonly seam: (before: Routed<OutboundRequest>, after: Routed<OutboundRequest>, failure: Failure) => void
-  /** A bug of ours. */
+type ContinuationHooks = {
+  /** Sends the request to another target. Null: none is left, or it failed. */
+  readonly route: (
+    text: string,
+    outputTokens: number,
+    cancellation: Cancellation,
+  ) => Promise<Routed<OutboundRequest> | null>
+  /** Called when the second target takes over. */
+  readonly onSwitch: (before: Routed<OutboundRequest>, after: Routed<OutboundRequest>, failure: Failure) => void
+  /** Receives an internal error. */
   readonly report: (error: unknown) => void
 }
 
-/** The flow of an answer that may be gone on with by another. */
+/** The stream of an answer that another target continues if it is interrupted. */
 export class ContinuedFlow implements AnswerStream {
   readonly status: number
   readonly whole: string | null
   readonly body: Json | undefined
   readonly source: EncodedText | null
-  readonly #asked: InputCount
-  readonly #next: Next
+  readonly #inputCount: InputCount
+  readonly #hooks: ContinuationHooks
   readonly #pieces: string[] = []
-  #won: Routed<OutboundRequest>
-  /** What was used before the seam; null: there was none. */
-  #before: (TokenUsage & { readonly said: OutputSample; readonly dropped: number }) | null = null
-  /** A block of text is open, and nothing else was said. */
+  #current: Routed<OutboundRequest>
+  /** Usage and output of the first part; null: there is only one part. */
+  #before: (TokenUsage & { readonly output: OutputSample; readonly dropped: number }) | null = null
+  /** A text block is open. */
   #inText = false
-  #plain = true
-  /** Between two who answer: how to stop looking for the second. */
-  #gap: Cancellation | null = null
-  /** Nobody wants the rest: its client left, perhaps as the head was written, before anything was poured. */
+  /** The answer has consisted of nothing but text. */
+  #isPlainText = true
+  /** Cancels the routing between the two parts; null: no routing is in progress. */
+  #routing: Cancellation | null = null
+  /** The client disconnected, possibly before the first event. */
   #aborted = false
 
-  constructor(won: Routed<OutboundRequest>, request: ChatRequest, next: Next) {
-    this.#won = won
-    this.#asked = new InputCount(request)
-    this.#next = next
-    this.status = won.flow.status
-    this.whole = won.flow.whole
-    this.body = won.flow.body
-    this.source = won.flow.source
+  constructor(first: Routed<OutboundRequest>, request: ChatRequest, hooks: ContinuationHooks) {
+    this.#current = first
+    this.#inputCount = new InputCount(request)
+    this.#hooks = hooks
+    this.status = first.flow.status
+    this.whole = first.flow.whole
+    this.body = first.flow.body
+    this.source = first.flow.source
   }
 
-  /** Who answers now. */
-  get won(): Routed<OutboundRequest> {
-    return this.#won
+  /** The target that is answering, or that answered last. */
+  get current(): Routed<OutboundRequest> {
+    return this.#current
   }
 
   finished(): boolean {
-    return this.#won.flow.finished()
+    return this.#current.flow.finished()
   }
   id(): string | null {
-    return this.#won.flow.id()
+    return this.#current.flow.id()
   }
   usage(): Usage | null {
-    const now = this.#won.flow.usage()
+    const now = this.#current.flow.usage()
     return now && this.#before ? sum(this.#before.usage, now) : now
   }
   output(): OutputSample {
-    const now = this.#won.flow.output()
+    const now = this.#current.flow.output()
     return this.#before
-      ? { length: this.#before.said.length + now.length, beginning: this.#before.said.beginning }
+      ? { length: this.#before.output.length + now.length, beginning: this.#before.output.beginning }
       : now
   }
   droppedEvents(): number {
-    return (this.#before?.dropped ?? 0) + this.#won.flow.droppedEvents()
+    return (this.#before?.dropped ?? 0) + this.#current.flow.droppedEvents()
   }
-  /** Of both, the seam included. */
+  /** Tokens of both parts. */
   used(): TokenUsage {
-    const now = usageOf(this.#won.flow, this.#asked)
+    const now = usageOf(this.#current.flow, this.#inputCount)
     return this.#before ? { usage: sum(this.#before.usage, now.usage), estimated: true } : now
   }
   resume(): void {
-    if (!this.#gap) this.#won.flow.resume()
+    if (!this.#routing) this.#current.flow.resume()
   }
   abort(): void {
     this.#aborted = true
-    if (this.#gap) this.#gap.cancel(fail('client_gone', 'the client left before the end'))
-    else this.#won.flow.abort()
+    if (this.#routing) this.#routing.cancel(fail('client_gone', 'The client disconnected before the end.'))
+    else this.#current.flow.abort()
   }
   failWith(failure: Failure): void {
-    if (this.#gap) this.#gap.cancel(failure)
-    else this.#won.flow.failWith(failure)
+    if (this.#routing) this.#routing.cancel(failure)
+    else this.#current.flow.failWith(failure)
   }
 
   pipeTo(sink: Sink<readonly StreamStep[]>): void {
-    this.#won.flow.pipeTo({
+    this.#current.flow.pipeTo({
       push: (steps) => {
-        for (const { events } of steps) for (const event of events) this.#watch(event)
+        for (const { events } of steps) for (const event of events) this.#observe(event)
         return sink.push(steps)
       },
       end: (failure) => {
-        const mayGoOn = !this.#aborted && this.#plain && this.#inText
-        if (failure && mayGoOn && isBreak(failure)) this.#goOn(sink, failure)
+        const mayContinue = !this.#aborted && this.#isPlainText && this.#inText
+        if (failure && mayContinue && isInterruption(failure)) this.#continue(sink, failure)
         else sink.end(failure)
       },
     })
   }
 
-  #watch(event: ChatEvent): void {
+  #observe(event: ChatEvent): void {
     switch (event.type) {
       case 'open':
         this.#inText = event.block.type === 'text'
-        this.#plain &&= this.#inText
+        this.#isPlainText &&= this.#inText
         break
       case 'delta':
         this.#pieces.push(event.text)
-        this.#plain &&= event.logprobs === undefined
+        this.#isPlainText &&= event.logprobs === undefined
         break
       case 'close':
         this.#inText = false
         break
       case 'citation':
       case 'proof':
-        this.#plain = false
+        this.#isPlainText = false
     }
   }
 
-  #goOn(sink: Sink<readonly StreamStep[]>, failure: Failure): void {
-    const said = this.#pieces.join('')
-    // At the end of a turn white space is refused (Anthropic), or makes the next word another one.
-    const text = said.trimEnd()
+  #continue(sink: Sink<readonly StreamStep[]>, failure: Failure): void {
+    const sent = this.#pieces.join('')
+    // Anthropic rejects trailing white space in an assistant message; elsewhere it changes the next word.
+    const text = sent.trimEnd()
     if (text === '' || !text.isWellFormed()) return sink.end(failure)
-    const first = this.#won
-    const used = usageOf(first.flow, this.#asked)
-    const gap = new Cancellation()
-    this.#gap = gap
-    this.#next
-      .ask(text, used.usage.output, gap)
-      .then((won) => {
-        this.#gap = null
-        if (won && gap.reason) {
-          won.flow.abort()
-          won.permit.release()
+    const first = this.#current
+    const used = usageOf(first.flow, this.#inputCount)
+    const cancellation = new Cancellation()
+    this.#routing = cancellation
+    this.#hooks
+      .route(text, used.usage.output, cancellation)
+      .then((second) => {
+        this.#routing = null
+        if (second && cancellation.reason) {
+          second.flow.abort()
+          second.permit.release()
         }
-        if (gap.reason) return sink.end(gap.reason)
-        if (!won) return sink.end(failure)
-        this.#before = { ...used, said: first.flow.output(), dropped: first.flow.droppedEvents() }
-        this.#won = won
-        this.#next.seam(first, won, failure)
-        won.flow.pipeTo(behind(sink, said.slice(text.length), used.usage))
+        if (cancellation.reason) return sink.end(cancellation.reason)
+        if (!second) return sink.end(failure)
+        this.#before = { ...used, output: first.flow.output(), dropped: first.flow.droppedEvents() }
+        this.#current = second
+        this.#hooks.onSwitch(first, second, failure)
+        second.flow.pipeTo(new SecondPart(sink, sent.slice(text.length), used.usage))
       })
       .catch((error) => {
-        this.#gap = null
-        this.#next.report(error)
-        // Who goes on already has not failed, and is not heard to the end.
-        this.#won.flow.abort()
-        sink.end(this.#won === first ? failure : internalError)
+        this.#routing = null
+        this.#hooks.report(error)
+        // The second target has not failed: its answer is aborted without a verdict.
+        this.#current.flow.abort()
+        sink.end(this.#current === first ? failure : internalError)
       })
   }
 }
 
-/**
- * Into a stream that has begun and in which a text is open. `space`: the white space that had been said and was not sent
- * along; said again it is left out.
- */
-const behind = (sink: Sink<readonly StreamStep[]>, space: string, before: Usage): Sink<readonly StreamStep[]> => {
-  let left = space
-  let open = true
-  /** In a block that is no text: thoughts of the second, which go to nobody. */
-  let foreign = false
-  const passed = (event: ChatEvent): readonly ChatEvent[] => {
+/** Joins the second part of an answer to a stream in which a text block is open. */
+class SecondPart implements Sink<readonly StreamStep[]> {
+  readonly #sink: Sink<readonly StreamStep[]>
+  readonly #before: Usage
+  /** Trailing white space of the first part that the second target did not receive: removed if it repeats it. */
+  #space: string
+  #textOpen = true
+  /** In a block that is not text: the second model's reasoning, which the client does not receive. */
+  #inOtherBlock = false
+
+  constructor(sink: Sink<readonly StreamStep[]>, space: string, before: Usage) {
+    this.#sink = sink
+    this.#space = space
+    this.#before = before
+  }
+
+  push(steps: readonly StreamStep[]): boolean {
+    return this.#sink.push(steps.map(({ events }) => ({ events: events.flatMap((event) => this.#joined(event)) })))
+  }
+
+  end(failure?: Failure): void {
+    this.#sink.end(failure)
+  }
+
+  #joined(event: ChatEvent): readonly ChatEvent[] {
     switch (event.type) {
       case 'start':
       case 'citation':
       case 'proof':
         return []
-      case 'open': {
-        foreign = event.block.type !== 'text'
-        if (foreign || open) return []
-        open = true
+      case 'open':
+        this.#inOtherBlock = event.block.type !== 'text'
+        if (this.#inOtherBlock || this.#textOpen) return []
+        this.#textOpen = true
         return [event]
-      }
-      case 'delta': {
-        if (foreign) return []
-        let at = 0
-        while (at < left.length && at < event.text.length && left[at] === event.text[at]) at++
-        // What differs here was never a repetition.
-        left = at === event.text.length ? left.slice(at) : ''
-        return at === 0 ? [event] : at === event.text.length ? [] : [{ type: 'delta', text: event.text.slice(at) }]
-      }
-      case 'close': {
-        if (foreign || !open) {
-          foreign = false
+      case 'delta':
+        return this.#inOtherBlock ? [] : this.#withoutRepeatedSpace(event)
+      case 'close':
+        if (this.#inOtherBlock || !this.#textOpen) {
+          this.#inOtherBlock = false
           return []
         }
-        open = false
+        this.#textOpen = false
         return [event]
-      }
       case 'usage':
-        return [{ type: 'usage', usage: sum(before, event.usage) }]
+        return [{ type: 'usage', usage: sum(this.#before, event.usage) }]
       case 'finish': {
-        const shut: readonly ChatEvent[] = open ? [{ type: 'close' }] : []
-        open = false
-        return [...shut, event]
+        const closed: readonly ChatEvent[] = this.#textOpen ? [{ type: 'close' }] : []
+        this.#textOpen = false
+        return [...closed, event]
       }
       case 'failure':
       case 'ping':
@@ -279,19 +289,26 @@ const behind = (sink: Sink<readonly StreamStep[]>, space: string, before: Usage)
         throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
     }
   }
-  return {
-    push: (steps) => sink.push(steps.map(({ events }) => ({ events: events.flatMap(passed) }))),
-    end: (failure) => sink.end(failure),
+
+  #withoutRepeatedSpace(event: Extract<ChatEvent, { type: 'delta' }>): readonly ChatEvent[] {
+    const { text } = event
+    const space = this.#space
+    let at = 0
+    while (at < space.length && at < text.length && space[at] === text[at]) at++
+    // After the first difference nothing more is a repetition.
+    this.#space = at === text.length ? space.slice(at) : ''
+    if (at === 0) return [event]
+    return at === text.length ? [] : [{ type: 'delta', text: text.slice(at) }]
   }
 }
 
-/** Neither record is the upstream's own any more. */
-const sum = (one: Usage, other: Usage): Usage => {
+/** Tokens of both parts. The upstreams' raw usage records are left out: neither is right for the whole. */
+const sum = (first: Usage, second: Usage): Usage => {
   const of = (name: 'cacheRead' | 'cacheWrite' | 'reasoning') =>
-    one[name] === undefined && other[name] === undefined ? {} : { [name]: (one[name] ?? 0) + (other[name] ?? 0) }
+    first[name] === undefined && second[name] === undefined ? {} : { [name]: (first[name] ?? 0) + (second[name] ?? 0) }
   return {
-    input: one.input + other.input,
-    output: one.output + other.output,
+    input: first.input + second.input,
+    output: first.output + second.output,
     ...of('cacheRead'),
     ...of('cacheWrite'),
     ...of('reasoning'),

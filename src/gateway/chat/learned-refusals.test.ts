@@ -5,7 +5,7 @@ import { bench, instance, play, said } from '../../../test/support/gateway.ts'
 import type { Asked } from '../../../test/support/still-world.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { refusedMember } from '../../protocols/errors/refused-member.ts'
-import { sealsNamed } from './strip-signatures.ts'
+import { signaturesNamed } from './strip-signatures.ts'
 
 const USER = { role: 'user', content: 'hi' }
 const refuses =
@@ -167,7 +167,7 @@ for (const [what, upstream = {}, seals] of QUOTED)
   test(`seals named by ${what}`, () => {
     const input = ['gAAAxRg==', 'gAAAyZw=='].map((encrypted_content, at) => ({ id: `rs_${at + 1}`, encrypted_content }))
     const failure = fail('unknown_proof', 'm', { upstream })
-    assert.deepEqual(sealsNamed(failure, JSON.stringify({ input }), ['gAAAxRg==', 'gAAAyZw==']), seals)
+    assert.deepEqual(signaturesNamed(failure, JSON.stringify({ input }), ['gAAAxRg==', 'gAAAyZw==']), seals)
   })
 
 const NAMED: readonly (readonly [message: string, more: object, member: string | undefined])[] = [

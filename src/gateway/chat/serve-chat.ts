@@ -1,16 +1,13 @@
-/**
- * The path of one model call, from what the edge received to what the client is sent: read, plan, try, answer, record.
- * Each is decided elsewhere; here they meet in order.
- */
+/** Serves one chat call, from the received request to the end of its answer: parse, plan, route, answer, record. */
 
-import { type ChatEvent, fold } from '../../core/chat.ts'
+import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
+import type { Config } from '../../core/config.ts'
 import type { Failure, Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { AnswerContext, ClientProtocol, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
-import type { Candidate } from '../../core/target.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
-import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { framesOf } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
@@ -23,7 +20,7 @@ import { InputCount, usageOf } from '../call/usage.ts'
 import type { Gateway } from '../gateway.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { type NotRouted, type Routed, route } from '../routing/router.ts'
+import { type NotRouted, type RouteContext, type Routed, route } from '../routing/router.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
 import { parseLargeRequest, parseRequest } from '../upstream/parse-request.ts'
@@ -33,314 +30,374 @@ import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
 import type { Turn } from './turn.ts'
 
-/** A turn of a conversation, and the reply that stores its answer. */
+/** A turn of a stored conversation, and the writer that stores its answer. */
 export type StartedTurn = { readonly turn: Turn; readonly reply: ResponseWriter }
-type Begin = (question: InboundRequest) => Promise<Outcome<StartedTurn>>
 
-/** `begin`: makes the question a turn of a conversation, where the style has such. */
-export const serveChat = (
-  gateway: Gateway,
-  protocol: ClientProtocol,
-  received: IncomingRequest,
-  reply: ResponseWriter,
-  begin?: Begin,
-): Promise<void> =>
-  runCall({ gateway, protocol, style: protocol.style, received, reply }, (stop, record) =>
-    serve(gateway, protocol, received, reply, stop, record, begin),
+/** One chat call of a client. */
+export type ChatCall = {
+  readonly protocol: ClientProtocol
+  readonly received: IncomingRequest
+  readonly reply: ResponseWriter
+  /** Makes the request a turn of a stored conversation. Absent: the protocol has no stored conversations. */
+  readonly startTurn?: (inbound: InboundRequest) => Promise<Outcome<StartedTurn>>
+}
+
+/** Serves a chat call. Resolves when its answer has ended; upstream and client errors are answers too. */
+export const serveChat = (gateway: Gateway, call: ChatCall): Promise<void> => {
+  const { protocol, received, reply } = call
+  return runCall({ gateway, protocol, style: protocol.style, received, reply }, (cancellation, recorder) =>
+    serve({ ...call, gateway, cancellation, recorder }),
   )
+}
 
-const serve = async (
-  gateway: Gateway,
-  protocol: ClientProtocol,
-  received: IncomingRequest,
-  client: ResponseWriter,
-  stop: Cancellation,
-  record: Recorder,
-  begin?: Begin,
-  // biome-ignore lint/suspicious/noConfusingVoidType: what does not last returns nothing
-): Promise<OngoingAnswer | void> => {
+type CallContext = ChatCall & {
+  readonly gateway: Gateway
+  readonly cancellation: Cancellation
+  readonly recorder: Recorder
+}
+
+/** A call that was parsed and has a plan. */
+type PlannedCall = CallContext & {
+  readonly config: Config
+  readonly plan: Plan
+  /** The client's own request. */
+  readonly request: ChatRequest
+  /** The same, with the earlier turns of a stored conversation. */
+  readonly inbound: InboundRequest
+  readonly turn: Turn | undefined
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
+const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
+  const planned = await planCall(call)
+  if (!planned) return
+  const { gateway, received, reply, cancellation, recorder, config, request, inbound, turn } = planned
   const { world } = gateway
-  const config = gateway.config()
   const { settings } = config
-  const asked =
+  // No client waits for a background response; the timeouts of each attempt still apply.
+  gateway.activeCalls.startDeadline(world, cancellation, turn?.kept.background ? 0 : settings.timeout.request)
+  const headers = { 'x-request-id': received.id }
+  const stream = request.stream ? new ClientStream(gateway, { reply, settings, headers, cancellation }) : null
+  const resources: CallResources = { cancellation, stream, routed: null }
+  let ongoing = false
+  try {
+    const routeContext = routeContextFor(planned)
+    const attempts = chatAttempts(gateway, { inbound, settings, turn, holder: received.holder })
+    const routed = await route(gateway, routeContext, attempts)
+    if (routed.ok) resources.routed = { flow: routed.flow, permit: routed.permit }
+    const large = routed.ok && !stream && lengthOf(routed.flow) > PIECE
+    if (large) await ownTurn(world.turn, true)
+    if (cancellation.reason?.kind === 'client_gone') return abandon(planned, stream, routed, cancellation.reason)
+    const answerContext = answerContextFor(planned, stream, routed.ok ? routed.target.candidate.model : request.model)
+    if (!routed.ok) return refuse(planned, stream, routed, answerContext)
+    recorder.answeredBy(routed)
+    turn?.answeredBy(routed.target, routed.prepared, routed.flow)
+    if (!stream) {
+      const body = bodyOf(routed, inbound, answerContext)
+      if (large) await ownTurn(world.turn, true)
+      return sendWhole(planned, routed, body)
+    }
+    const continued = continuable(gateway, { routeContext, inbound, turn, recorder, stream }, routed)
+    const writer = writerFor(inbound, routed, continued, answerContext)
+    const inputCount = new InputCount(request)
+    if (!turn && received.body.length <= COUNT_AT_ONCE) inputCount.count()
+    const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder })
+    streaming.begin(writer)
+    ongoing = true
+    return streaming
+  } finally {
+    if (!ongoing) release(resources)
+  }
+}
+
+/** Parses the request, starts its turn and plans its targets. Null: an error was sent to the client. */
+const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
+  const { gateway, protocol, received, recorder, startTurn } = call
+  const config = gateway.config()
+  const { limit } = config.settings
+  const parsed =
     received.body.length > PIECE
-      ? await parseLargeRequest(protocol, received, settings.limit, world.turn)
-      : parseRequest(protocol, received.body, received.headers, settings.limit)
-  if (!asked.ok) return writeAndRecordError({ protocol, reply: client, record }, asked.failure, null)
-  const { request } = asked.value
-  record.received(request.model, request.stream)
-  const begun = begin ? await begin(asked.value) : undefined
-  if (begun?.ok === false) return writeAndRecordError({ protocol, reply: client, record }, begun.failure, null)
-  const { turn, reply } = begun?.value ?? { turn: undefined, reply: client }
-  const question = {
-    ...(turn?.question ?? asked.value),
+      ? await parseLargeRequest(protocol, received, limit, gateway.world.turn)
+      : parseRequest(protocol, received.body, received.headers, limit)
+  if (!parsed.ok) {
+    writeAndRecordError({ protocol, reply: call.reply, record: recorder }, parsed.failure, null)
+    return null
+  }
+  const { request } = parsed.value
+  recorder.received(request.model, request.stream)
+  const started = startTurn ? await startTurn(parsed.value) : undefined
+  if (started?.ok === false) {
+    writeAndRecordError({ protocol, reply: call.reply, record: recorder }, started.failure, null)
+    return null
+  }
+  const { turn, reply } = started?.value ?? { turn: undefined, reply: call.reply }
+  const plan = planFor(gateway, config, request.model)
+  if (!plan.ok) {
+    writeAndRecordError({ protocol, reply, record: recorder }, plan.failure, null)
+    return null
+  }
+  const inbound = {
+    ...(turn?.inbound ?? parsed.value),
     query: received.query,
     ...(received.source && { raw: received.source }),
   }
-  const plan = planFor(gateway, config, request.model)
-  if (!plan.ok) return writeAndRecordError({ protocol, reply, record }, plan.failure, null)
+  return { ...call, reply, config, plan: plan.value, request, inbound, turn }
+}
 
-  // Nobody waits for what is answered in the background; its silences are limited all the same.
-  gateway.activeCalls.startDeadline(world, stop, turn?.kept.background ? 0 : settings.timeout.request)
-  const keysOf = keyOrder(gateway, config, question)
-  const ours = { 'x-request-id': received.id }
-  const stream = request.stream ? new ClientStream(gateway, reply, settings, ours, stop) : null
-  const ends: Ends = { stop, stream, won: null }
-  let lasts = false
-  try {
-    const errand = {
-      id: received.id,
-      client: received.client,
-      clientKey: received.clientKey,
-      plan: plan.value,
-      config,
-      deadline: stop.until,
-      stop,
-      keysOf: turn ? (candidate: Candidate) => turn.preferredKeys(candidate, keysOf(candidate)) : keysOf,
-      note: (fact: TraceEvent) => record.note(fact),
-    }
-    const opened = await route(
-      gateway,
-      errand,
-      chatAttempts(gateway, { question, settings, turn, holder: received.holder }),
-    )
-    if (opened.ok) ends.won = { flow: opened.flow, permit: opened.permit }
-    const large = opened.ok && !stream && lengthOf(opened.flow) > PIECE
-    if (large) await ownTurn(world.turn, true)
-    const model = opened.ok ? opened.target.candidate.model : request.model
-    const context = {
-      ...contextFor(world, question, received.id, model),
-      ...(turn && { kept: turn.kept }),
-      lost: (path: string) => {
-        // The head of a stream is out: a comment reports it.
-        if (record.lostOutput(path)) stream?.remark(`dropped=${path}`)
-      },
-    }
-    if (stop.reason?.kind === 'client_gone') return leave(opened, stream, reply, question, record, stop.reason)
-    if (!opened.ok) {
-      const failure = turn?.asClientError(opened.failure) ?? opened.failure
-      if (!stream?.begun) {
-        stream?.stop()
-        return writeAndRecordError({ protocol, reply, record }, failure, opened.soonest)
-      }
-      stream.refuse(protocol.encodeStream(context), failure, record.headers())
-      return record.end('refused', statusOf(failure), failure)
-    }
-    record.answeredBy(opened)
-    turn?.answeredBy(opened.target, opened.prepared, opened.flow)
-    if (!stream) {
-      const body = bodyOf(opened, question, context)
-      if (large) await ownTurn(world.turn, true)
-      return whole(reply, opened, body, { request, record })
-    }
-    const more = continuable(gateway, { errand, question, turn, record, stream }, opened)
-    const writer = writerFor(question, opened, more, context)
-    const counted = new InputCount(request)
-    if (!turn && received.body.length <= SOON_COUNTED) counted.count()
-    const pouring = new StreamingCall(opened, more, stream, { stop, asked: counted, record })
-    pouring.begin(writer)
-    lasts = true
-    return pouring
-  } finally {
-    if (!lasts) end(ends)
+const routeContextFor = ({
+  gateway,
+  received,
+  cancellation,
+  recorder,
+  config,
+  plan,
+  inbound,
+  turn,
+}: PlannedCall): RouteContext => {
+  const keysOf = keyOrder(gateway, config, inbound)
+  return {
+    id: received.id,
+    client: received.client,
+    clientKey: received.clientKey,
+    plan,
+    config,
+    deadline: cancellation.until,
+    stop: cancellation,
+    keysOf: turn ? (candidate: Candidate) => turn.preferredKeys(candidate, keysOf(candidate)) : keysOf,
+    note: (event: TraceEvent) => recorder.note(event),
   }
 }
 
-/** Characters of an answer that has come whole, or about how many. */
+const answerContextFor = (
+  { gateway: { world }, received, recorder, inbound, turn }: PlannedCall,
+  stream: ClientStream | null,
+  model: string,
+): AnswerContext => ({
+  request: inbound.request,
+  body: inbound.body,
+  model,
+  requestId: received.id,
+  created: Math.floor(world.date() / 1000),
+  id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
+  ...(turn && { kept: turn.kept }),
+  lost: (path: string) => {
+    // The header block of a stream has been sent: a comment reports the member.
+    if (recorder.lostOutput(path)) stream?.remark(`dropped=${path}`)
+  },
+})
+
+/** Characters of a whole answer; approximate where it was received as a stream. */
 const lengthOf = (flow: AnswerStream): number => flow.whole?.length ?? flow.output().length
 
-/** A question of so many characters is counted (3 µs) before its answer flows, rather than kept as long as that may take. */
-const SOON_COUNTED = 2_048
+/**
+ * Characters of the longest request whose tokens are counted before its answer begins (3 µs). A longer request is kept
+ * in memory instead, until a count is needed.
+ */
+const COUNT_AT_ONCE = 2_048
 
-/** What is to be let go of at a call's end, however it comes. */
-type Ends = {
-  readonly stop: Cancellation
+/** Everything that a call must release at its end, on every path. */
+type CallResources = {
+  readonly cancellation: Cancellation
   readonly stream: ClientStream | null
-  won: Pick<Routed, 'flow' | 'permit'> | null
+  routed: Pick<Routed, 'flow' | 'permit'> | null
 }
 
-const end = ({ stop, stream, won }: Ends): void => {
-  stop.clearDeadline()
+const release = ({ cancellation, stream, routed }: CallResources): void => {
+  cancellation.clearDeadline()
   stream?.stop()
-  // Over long ago, save after a bug of ours.
-  won?.flow.abort()
-  won?.permit.release()
+  // Both have ended already, except after an internal error.
+  routed?.flow.abort()
+  routed?.permit.release()
+}
+
+/** No target answered: sends the error as the response, or as an event of a stream that has begun. */
+const refuse = (
+  { protocol, reply, recorder, turn }: PlannedCall,
+  stream: ClientStream | null,
+  routed: NotRouted,
+  context: AnswerContext,
+): void => {
+  const failure = turn?.asClientError(routed.failure) ?? routed.failure
+  if (!stream?.headersSent) {
+    stream?.stop()
+    return writeAndRecordError({ protocol, reply, record: recorder }, failure, routed.soonest)
+  }
+  stream.refuse(protocol.encodeStream(context), failure, recorder.headers())
+  recorder.end('refused', statusOf(failure), failure)
+}
+
+/** The client disconnected: aborts the upstream call and counts it against no target. */
+const abandon = (
+  { reply, recorder, inbound }: PlannedCall,
+  stream: ClientStream | null,
+  routed: Routed | NotRouted,
+  reason: Failure,
+): void => {
+  if (routed.ok) {
+    recorder.used(usageOf(routed.flow, new InputCount(inbound.request)))
+    routed.flow.abort()
+    routed.permit.release()
+  }
+  stream?.stop()
+  reply.cut()
+  recorder.end('client_gone', statusOf(reason), reason)
+}
+
+/** Sends a whole answer. */
+const sendWhole = ({ reply, recorder, request }: PlannedCall, routed: Routed, body: string): void => {
+  routed.permit.done()
+  recorder.used(usageOf(routed.flow, new InputCount(request)))
+  recorder.responseStarted = true
+  reply.head(200, { 'content-type': 'application/json', ...recorder.headers() })
+  const { source } = routed.flow
+  if (source && source.text === body) reply.end(body, source)
+  else reply.end(body)
+  recorder.end('answered', 200)
 }
 
 /**
- * A stream: the upstream's own frames if it speaks the client's format, otherwise written anew from the events, as where
- * another may go on with it, whose frames could not follow those of the first.
+ * The writer of a stream: passes the upstream's frames through if it uses the client's format, otherwise encodes the
+ * events. An answer that another target may continue is always encoded, since frames of two upstreams do not join.
  */
 const writerFor = (
   { protocol }: InboundRequest,
   { flow, prepared }: Routed,
-  more: ContinuedFlow | null,
+  continued: ContinuedFlow | null,
   context: AnswerContext,
 ): StreamWriter => {
-  const same = flow.whole === null && !more ? sameFormat(protocol, prepared.protocol) : undefined
+  const same = flow.whole === null && !continued ? sameFormat(protocol, prepared.protocol) : undefined
   if (same) return same.passStream(context)
   const several = choicesOf(context.request) > 1 ? protocol.encodeChoices : undefined
   return several ? several.stream(context) : protocol.encodeStream(context)
 }
 
+type StreamingState = {
+  /** The same answer with a second target that may continue it; null: it cannot be continued. */
+  readonly continued: ContinuedFlow | null
+  readonly stream: ClientStream
+  readonly cancellation: Cancellation
+  readonly inputCount: InputCount
+  readonly recorder: Recorder
+}
+
+/** A stream in progress. It holds only what its end needs: thousands may be open at once. */
 class StreamingCall implements StreamListener, OngoingAnswer {
-  readonly #stop: Cancellation
+  readonly #cancellation: Cancellation
   readonly #stream: ClientStream
   readonly #flow: AnswerStream
-  readonly #ticket: AttemptPermit
-  /** The same with another who may go on with it. */
-  readonly #more: ContinuedFlow | null
-  readonly #asked: InputCount
-  readonly #record: Recorder
-  #frame: CallScope | null = null
-  /** How it ended; undefined: it has not. */
+  readonly #permit: AttemptPermit
+  readonly #continued: ContinuedFlow | null
+  readonly #inputCount: InputCount
+  readonly #recorder: Recorder
+  #scope: CallScope | null = null
+  /** How it ended; undefined: it is in progress. */
   #failure: Failure | null | undefined
 
-  constructor({ flow, permit: ticket }: Routed, more: ContinuedFlow | null, stream: ClientStream, call: Served) {
-    this.#stop = call.stop
+  constructor({ flow, permit }: Routed, { continued, stream, cancellation, inputCount, recorder }: StreamingState) {
+    this.#cancellation = cancellation
     this.#stream = stream
     this.#flow = flow
-    this.#ticket = ticket
-    this.#more = more
-    this.#asked = call.asked
-    this.#record = call.record
+    this.#permit = permit
+    this.#continued = continued
+    this.#inputCount = inputCount
+    this.#recorder = recorder
   }
 
   begin(writer: StreamWriter): void {
-    const record = this.#record
-    this.#stop.onCancel((reason) => {
-      if (reason.kind === 'client_gone') this.#stream.left(reason)
+    const recorder = this.#recorder
+    this.#cancellation.onCancel((reason) => {
+      if (reason.kind === 'client_gone') this.#stream.clientLeft(reason)
       else this.#answer.failWith(reason)
     })
-    record.responseStarted = true
-    const headers = record.headers()
-    record.releaseDetails()
-    this.#stream.pour(writer, this.#answer, headers, this)
+    recorder.responseStarted = true
+    const headers = recorder.headers()
+    recorder.releaseDetails()
+    this.#stream.send({ writer, flow: this.#answer, headers, listener: this })
   }
 
   get #answer(): AnswerStream {
-    return this.#more ?? this.#flow
+    return this.#continued ?? this.#flow
   }
 
-  attach(frame: CallScope): void {
-    this.#frame = frame
-    if (this.#failure !== undefined) this.#conclude(frame, this.#failure)
+  attach(scope: CallScope): void {
+    this.#scope = scope
+    if (this.#failure !== undefined) this.#conclude(scope, this.#failure)
   }
 
-  lasts(): void {
-    this.#asked.count()
+  longLived(): void {
+    this.#inputCount.count()
   }
 
   ended(failure: Failure | null): void {
     this.#failure = failure
-    const frame = this.#frame
-    // Whoever ended it is still at work in the stream.
-    if (frame) void Promise.resolve().then(() => this.#conclude(frame, failure))
+    const scope = this.#scope
+    // Deferred: the stream that reports its end is still on the stack.
+    if (scope) void Promise.resolve().then(() => this.#conclude(scope, failure))
   }
 
-  #conclude(frame: CallScope, failure: Failure | null): void {
+  #conclude(scope: CallScope, failure: Failure | null): void {
     try {
       this.#settle(failure)
-      frame.finish()
+      scope.finish()
     } catch (error) {
-      frame.fail(error)
+      scope.fail(error)
     }
   }
 
   #settle(failure: Failure | null): void {
-    const record = this.#record
-    const more = this.#more
+    const recorder = this.#recorder
+    const continued = this.#continued
     try {
-      const held = more?.won.permit ?? this.#ticket
-      if (failure && failure.kind !== 'client_gone') held.failed(failure)
-      else if (failure) held.release()
-      else held.done()
-      record.used(more?.used() ?? usageOf(this.#flow, this.#asked))
+      const permit = continued?.current.permit ?? this.#permit
+      if (failure && failure.kind !== 'client_gone') permit.failed(failure)
+      else if (failure) permit.release()
+      else permit.done()
+      recorder.used(continued?.used() ?? usageOf(this.#flow, this.#inputCount))
       const skipped = this.#answer.droppedEvents()
-      if (skipped > 0) record.note({ type: 'dropped_events', count: skipped })
-      if (!failure) return record.end('answered', 200)
-      record.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
+      if (skipped > 0) recorder.note({ type: 'dropped_events', count: skipped })
+      if (!failure) return recorder.end('answered', 200)
+      recorder.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
     } finally {
-      end({ stop: this.#stop, stream: this.#stream, won: { flow: this.#flow, permit: this.#ticket } })
+      const routed = { flow: this.#flow, permit: this.#permit }
+      release({ cancellation: this.#cancellation, stream: this.#stream, routed })
     }
   }
 }
 
-type Served = { readonly stop: Cancellation; readonly asked: InputCount; readonly record: Recorder }
-
-/** A whole answer: nothing has been sent before all of it was here, so that it is given out at once. */
-const whole = (
-  reply: ResponseWriter,
-  won: Routed,
-  body: string,
-  { request, record }: Pick<InboundRequest, 'request'> & { readonly record: Recorder },
-): void => {
-  won.permit.done()
-  record.used(usageOf(won.flow, new InputCount(request)))
-  record.responseStarted = true
-  reply.head(200, { 'content-type': 'application/json', ...record.headers() })
-  const { source } = won.flow
-  if (source && source.text === body) reply.end(body, source)
-  else reply.end(body)
-  record.end('answered', 200)
-}
-
-/** The upstream's own words if it speaks the client's format, otherwise written anew from what it said. */
+/** The body of a whole answer: the upstream's own text if it uses the client's format, otherwise encoded from its events. */
 const bodyOf = ({ flow, prepared }: Routed, { protocol }: InboundRequest, context: AnswerContext): string => {
   const same = sameFormat(protocol, prepared.protocol)
   if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context, flow.body) ?? flow.whole
+  const steps = stepsOf(flow)
+  const assembled = same?.assembleAnswer(steps.flatMap(framesOf)) ?? null
+  if (assembled !== null) return same?.passAnswer?.(assembled, context) ?? assembled
+  const answer = fold(steps.flatMap(({ events }) => events))
+  const choices = choicesIn(steps).map((events) => ({ ...answer, ...fold(events) }))
+  const encoded =
+    choices.length > 0 ? protocol.encodeChoices?.whole(choices, context) : protocol.encodeAnswer(answer, context)
+  return JSON.stringify(encoded)
+}
+
+/** All steps of an answer that has been received whole. */
+const stepsOf = (flow: AnswerStream): readonly StreamStep[] => {
   const steps: StreamStep[] = []
   flow.pipeTo({
-    push: (some) => {
-      append(steps, some)
+    push: (more) => {
+      append(steps, more)
       return true
     },
     end: () => {},
   })
-  const theirs = same?.assembleAnswer(steps.flatMap(framesOf)) ?? null
-  if (theirs !== null) return same?.passAnswer?.(theirs, context) ?? theirs
-  const answer = fold(steps.flatMap(({ events }) => events))
-  const several = choicesIn(steps).map((events) => ({ ...answer, ...fold(events) }))
-  const written =
-    several.length > 0 ? protocol.encodeChoices?.whole(several, context) : protocol.encodeAnswer(answer, context)
-  return JSON.stringify(written)
+  return steps
 }
 
-/** The events of each choice of several, by index. */
+/** The events of each choice, in the order of their indexes. Empty: the answer has one choice. */
 const choicesIn = (steps: readonly StreamStep[]): readonly (readonly ChatEvent[])[] => {
-  const found = new Map<number, ChatEvent[]>()
+  const byIndex = new Map<number, ChatEvent[]>()
   for (const { index, events } of steps.flatMap(({ choices = [] }) => choices)) {
-    const own = found.get(index) ?? []
-    append(own, events)
-    found.set(index, own)
+    const known = byIndex.get(index) ?? []
+    append(known, events)
+    byIndex.set(index, known)
   }
-  return [...found].sort(([a], [b]) => a - b).map(([, events]) => events)
+  return [...byIndex].sort(([a], [b]) => a - b).map(([, events]) => events)
 }
-
-/** The client is gone: whatever was opened for it is let go, and it is nobody's failure. */
-const leave = (
-  opened: Routed | NotRouted,
-  stream: ClientStream | null,
-  reply: ResponseWriter,
-  { request }: InboundRequest,
-  record: Recorder,
-  reason: Failure,
-): void => {
-  if (opened.ok) {
-    record.used(usageOf(opened.flow, new InputCount(request)))
-    opened.flow.abort()
-    opened.permit.release()
-  }
-  stream?.stop()
-  reply.cut()
-  record.end('client_gone', statusOf(reason), reason)
-}
-
-const contextFor = (world: World, question: InboundRequest, requestId: string, model: string): AnswerContext => ({
-  request: question.request,
-  body: question.body,
-  model,
-  requestId,
-  created: Math.floor(world.date() / 1000),
-  id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-})

@@ -1,7 +1,6 @@
 /**
- * Reasoning is sealed by whoever thought, and a conversation that has been answered by several cannot be told apart by
- * looking: the seals of one vendor's accounts, models and regions are alike. So it is sent as it came, and whoever does
- * not know a seal is asked again without any.
+ * Removes reasoning signatures from a request. They are specific to a provider, account, model and region, and cannot be
+ * recognised by inspection. So they are sent as received, and removed only for a target that has rejected them.
  */
 import type { Message, Part } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
@@ -9,30 +8,30 @@ import { type Json, list, object, readJson } from '../../core/json.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 
 /**
- * The question without the seals in it, to be encoded again; null: it has no seals. Removed seals are reported like any other loss.
- * `isMeant`: only these seals.
+ * The request without its signatures, to be encoded again. Removed signatures are reported as dropped.
+ * `shouldRemove`: limits the removal to some signatures. Null: there is none to remove.
  */
 export const stripSignatures = (
-  question: InboundRequest,
-  isMeant: (seal: string) => boolean = () => true,
+  inbound: InboundRequest,
+  shouldRemove: (signature: string) => boolean = () => true,
 ): InboundRequest | null => {
-  const { request, reencode: anew } = question
-  const isSealed = (part: Part): boolean =>
-    part.type === 'reasoning' && part.proof !== undefined && isMeant(part.proof.value)
-  const sealed = request.messages.flatMap(({ content }) => content.filter(isSealed).map(({ at }) => at))
-  if (sealed.length === 0) return null
-  const open = (part: Part): Part => (isSealed(part) ? unsealed(part) : part)
+  const { request, reencode } = inbound
+  const isAffected = (part: Part): boolean =>
+    part.type === 'reasoning' && part.proof !== undefined && shouldRemove(part.proof.value)
+  const paths = request.messages.flatMap(({ content }) => content.filter(isAffected).map(({ at }) => at))
+  if (paths.length === 0) return null
+  const strip = (part: Part): Part => (isAffected(part) ? unsigned(part) : part)
   return {
-    ...question,
-    reencode: { without: [...(anew?.without ?? []), ...sealed] },
+    ...inbound,
+    reencode: { without: [...(reencode?.without ?? []), ...paths] },
     request: {
       ...request,
-      messages: request.messages.map((message): Message => ({ ...message, content: message.content.map(open) })),
+      messages: request.messages.map((message): Message => ({ ...message, content: message.content.map(strip) })),
     },
   }
 }
 
-/** Every seal in the question. */
+/** All signatures in the request. */
 export const signaturesIn = ({ request }: InboundRequest): readonly string[] =>
   request.messages.flatMap(({ content }) =>
     content.flatMap((part) => (part.type === 'reasoning' && part.proof ? [part.proof.value] : [])),
@@ -42,32 +41,39 @@ export const signaturesIn = ({ request }: InboundRequest): readonly string[] =>
 const QUOTE = /encrypted content (\S{1,40}?)\.\.\.(\S{0,40}) could not/i
 /** An item by its id: "Item with id 'rs_1' not found." */
 const ITEM = /^item with id '([^']{1,200})' not found/i
-/** The place of a message or item, or of a block in a message: `messages.1.content.0`, `input[2]`. */
-const PLACE = /\b(messages|input|contents)[.[](\d{1,6})\]?(?:\.(content|parts)[.[](\d{1,6}))?/
+/** The path of a message or item, or of a block in a message: `messages.1.content.0`, `input[2]`. */
+const PATH = /\b(messages|input|contents)[.[](\d{1,6})\]?(?:\.(content|parts)[.[](\d{1,6}))?/
 
-/** Longer bodies are not parsed again to find what a refusal names. */
+/** Characters of the longest body that is parsed again to resolve a path or item id. */
 const LONGEST_PARSED = 1_048_576
 
-/** The seals that a refusal names, by a place in the body that was sent, an item's id or a part of their text. Empty: none. */
-export const sealsNamed = ({ param, upstream }: Failure, body: string, seals: readonly string[]): readonly string[] => {
-  const words = upstream?.message ?? ''
-  const [, head, tail] = QUOTE.exec(words) ?? []
-  if (head !== undefined && tail !== undefined)
-    return seals.filter((seal) => seal.startsWith(head) && seal.endsWith(tail))
-  const [, id] = ITEM.exec(words) ?? []
-  const [, outerList, index, inner, innerIndex] = PLACE.exec(words) ?? PLACE.exec(param ?? '') ?? []
+/**
+ * The signatures that a provider's error identifies, by a path in the sent body, an item's id or part of their text.
+ * Empty: it identifies none.
+ */
+export const signaturesNamed = (
+  { param, upstream }: Failure,
+  body: string,
+  signatures: readonly string[],
+): readonly string[] => {
+  const message = upstream?.message ?? ''
+  const [, start, end] = QUOTE.exec(message) ?? []
+  if (start !== undefined && end !== undefined)
+    return signatures.filter((signature) => signature.startsWith(start) && signature.endsWith(end))
+  const [, id] = ITEM.exec(message) ?? []
+  const [, outerList, index, innerList, innerIndex] = PATH.exec(message) ?? PATH.exec(param ?? '') ?? []
   if ((id === undefined && outerList === undefined) || body.length > LONGEST_PARSED) return []
   const sent = readJson(body)
   const outer =
     id === undefined ? entry(sent, outerList, index) : listAt(sent, 'input').find((item) => object(item)?.id === id)
-  const place = JSON.stringify((inner === undefined ? outer : entry(outer, inner, innerIndex)) ?? null)
-  return seals.filter((seal) => place.includes(JSON.stringify(seal)))
+  const named = JSON.stringify((innerList === undefined ? outer : entry(outer, innerList, innerIndex)) ?? null)
+  return signatures.filter((signature) => named.includes(JSON.stringify(signature)))
 }
 
 const listAt = (value: Json | undefined, name: string): readonly Json[] => list(object(value)?.[name])
 const entry = (value: Json | undefined, name = '', index = ''): Json | undefined => listAt(value, name)[Number(index)]
 
-const unsealed = (part: Part): Part => {
+const unsigned = (part: Part): Part => {
   if (part.type !== 'reasoning') return part
   const { proof: _, ...rest } = part
   return rest

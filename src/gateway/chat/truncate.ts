@@ -1,27 +1,27 @@
-/**
- * A conversation that is too long for everybody, where the client lets its beginning go (`truncation: "auto"`): the older
- * half of its turns is left out, by name, as often as it takes.
- */
+/** Shortens a conversation that no target accepts whole, if the client allows it (`truncation: "auto"`). */
 import type { Message } from '../../core/chat.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 
-/** The question without its oldest turns, to be written anew; null: it may not be shortened, or cannot be any more. */
-export const truncated = (question: InboundRequest): InboundRequest | null => {
-  const { request, reencode: anew } = question
+/**
+ * The request without the older half of its turns, to be encoded again; may be applied repeatedly. The removed messages
+ * are reported as dropped. Null: the client does not allow it, or no turn is left to remove.
+ */
+export const truncated = (inbound: InboundRequest): InboundRequest | null => {
+  const { request, reencode } = inbound
   if (!request.mayShorten) return null
   const turns = request.messages.filter(({ role }) => role !== 'system')
-  const from = cutOf(turns)
-  if (from === undefined) return null
-  const gone = new Set<Message>(turns.slice(0, from))
+  const start = firstKept(turns)
+  if (start === undefined) return null
+  const removed = new Set<Message>(turns.slice(0, start))
   return {
-    ...question,
-    reencode: { without: [...(anew?.without ?? []), ...[...gone].map(({ at }) => at)] },
-    request: { ...request, messages: request.messages.filter((message) => !gone.has(message)) },
+    ...inbound,
+    reencode: { without: [...(reencode?.without ?? []), ...[...removed].map(({ at }) => at)] },
+    request: { ...request, messages: request.messages.filter((message) => !removed.has(message)) },
   }
 }
 
-/** Where the rest begins: with something the user said, so that no call is without its result nor a result without its call. */
-const cutOf = (turns: readonly Message[]): number | undefined => {
-  const starts = turns.flatMap(({ role }, at) => (role === 'user' && at > 0 ? [at] : []))
-  return starts.find((at) => at >= turns.length / 2) ?? starts.at(-1)
+/** Index of the first message to keep: a user message, so that no tool call is separated from its result. */
+const firstKept = (turns: readonly Message[]): number | undefined => {
+  const starts = turns.flatMap(({ role }, index) => (role === 'user' && index > 0 ? [index] : []))
+  return starts.find((index) => index >= turns.length / 2) ?? starts.at(-1)
 }

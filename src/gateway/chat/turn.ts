@@ -1,4 +1,4 @@
-/** What a model call needs from a turn of a stored conversation. `responses/conversation.ts` implements it. */
+/** A turn of a stored conversation, as far as a chat call needs it. `responses/conversation.ts` implements it. */
 import type { Failure } from '../../core/failure.ts'
 import type { StorageInfo } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -6,16 +6,17 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 
+/** One turn of a stored conversation. */
 export type Turn = {
   /** The request with all earlier turns. */
-  readonly question: InboundRequest
+  readonly inbound: InboundRequest
   readonly kept: StorageInfo
   /** The request for this target: a target that stores the conversation itself receives only the new turn. */
-  questionFor(target: Target): InboundRequest
-  /** The key that holds the stored conversation comes first. */
+  inboundFor(target: Target): InboundRequest
+  /** The keys with the one that holds the stored conversation first. */
   preferredKeys(candidate: Candidate, keys: Iterable<ProviderKey>): Iterable<ProviderKey>
   /** Whether the failure means that the provider's stored conversation has expired: the whole conversation is then sent once. */
-  isExpiredUpstream(asked: InboundRequest, failure: Failure): boolean
+  isExpiredUpstream(sent: InboundRequest, failure: Failure): boolean
   /** The failure as the client receives it. */
   asClientError(failure: Failure): Failure
   /** Records which target answered. */

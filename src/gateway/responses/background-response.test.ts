@@ -22,8 +22,8 @@ const given = (room = () => true, gate = Promise.resolve()) => {
     owner: 'me',
     queued: body('queued'),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
-    room,
-    keep: async (response, status, events) => {
+    hasRoom: room,
+    save: async (response, status, events) => {
       kept.push({ status, response, events: events.length })
       await gate
     },

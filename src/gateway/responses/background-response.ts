@@ -1,6 +1,6 @@
 /**
- * A response that is answered in the background: the road's reply goes into it instead of to a client. Whoever asks is
- * shown the response as it stands, or its events from any number on, those to come too.
+ * A background response: receives an answer in place of a client. Clients read the response in its current state, or its
+ * events from any number on, including those still to come.
  */
 
 import { type Failure, fail } from '../../core/failure.ts'
@@ -9,30 +9,28 @@ import { type JsonObject, number, object, parseObject, text } from '../../core/j
 import type { ResponseStatus } from '../../core/stored-response.ts'
 import { eventsIn } from './recording-writer.ts'
 
-/** What a job has said, as one event: its number, its name, and its JSON. */
+/** One event of the response: its sequence number, its type and its JSON. */
 export type BackgroundEvent = { readonly number: number; readonly type: string; readonly data: string }
 
 export type BackgroundOptions = {
   readonly owner: string
-  /** The response before anything has been answered, queued. */
+  /** The response before any part of an answer, queued. */
   readonly queued: JsonObject
-  /** The response that says it failed so. */
+  /** The response that reports a failure. */
   readonly failed: (failure: Failure) => JsonObject
-  /** Whether it may say more, by what all of them have said. */
-  readonly room: () => boolean
-  /**
-   * Stores the response in its new state, unless its end is stored. Resolves when it is stored, or could not be in the time
-   * allowed.
-   */
-  readonly keep: (response: JsonObject, status: ResponseStatus, events: readonly BackgroundEvent[]) => Promise<void>
+  /** Whether all background responses together may buffer more events. */
+  readonly hasRoom: () => boolean
+  /** Stores the response in its new state. Resolves when it is stored, or all attempts have failed. Never rejects. */
+  readonly save: (response: JsonObject, status: ResponseStatus, events: readonly BackgroundEvent[]) => Promise<void>
 }
 
-/** Characters of events it may say; more is no answer of a model. */
-const MOST = 128 * 1024 * 1024
+/** Most characters of events of one response. */
+const MAX_CHARACTERS = 128 * 1024 * 1024
 
-/** Characters after which it is asked anew whether there is room for more. */
-const STEP = 64 * 1024
+/** Characters of events between two checks for room. */
+const CHECK_INTERVAL = 64 * 1024
 
+/** A response that is answered in the background. */
 export class BackgroundResponse implements ResponseWriter {
   readonly owner: string
   readonly #options: BackgroundOptions
@@ -40,12 +38,12 @@ export class BackgroundResponse implements ResponseWriter {
   readonly #watchers = new Set<() => void>()
   #response: JsonObject
   #size = 0
-  /** So many characters it may say before it asks. */
-  #granted = STEP
+  /** Size at which room is checked again. */
+  #nextCheck = CHECK_INTERVAL
   #status: ResponseStatus = 'queued'
-  /** Its end is being stored, or has been; it is published after that. */
+  /** The write of its end, after which the end is published; null: it has not ended. */
   #ending: Promise<void> | null = null
-  #gone: () => void = () => {}
+  #onGone: () => void = () => {}
 
   constructor(options: BackgroundOptions) {
     this.#options = options
@@ -70,104 +68,107 @@ export class BackgroundResponse implements ResponseWriter {
     return this.#events
   }
 
-  /** Runs whenever there is more to tell, until the function it gives is called. */
+  /** Calls `run` after each change, until the returned function is called. */
   watch(run: () => void): () => void {
     this.#watchers.add(run)
     return () => this.#watchers.delete(run)
   }
 
-  /** Aborts the upstream call and ends the response as it stands, unless it has ended. Resolves when that is stored. */
+  /** Aborts the upstream call and ends the response as it is, unless it has ended. Resolves when that is stored. */
   async cancel(): Promise<void> {
     if (!this.#ending) {
       this.#finish({ ...this.#response, status: 'cancelled' }, 'cancelled', [])
-      this.#gone()
+      this.#onGone()
     }
     await this.#ending
   }
 
-  /** At shutdown: one more attempt to store an end that could not be stored. Resolves as `keep` does. */
+  /** At shutdown: one more attempt to store an end that could not be stored. Resolves as `save` does. */
   async storeAgain(): Promise<void> {
     if (!this.#ending) return
     await this.#ending
-    await this.#options.keep(this.#response, this.#status, this.#events)
+    await this.#options.save(this.#response, this.#status, this.#events)
   }
 
-  // ── What the road tells ────────────────────────────────────────────────────────────────────────────────────────
+  // ── The answer, as it is written ───────────────────────────────────────────────────────────────────────────────
 
   head(): void {}
 
   write(chunk: string): boolean {
-    this.#hear(chunk)
+    this.#receive(chunk)
     return true
   }
 
   end(chunk = ''): void {
-    this.#hear(chunk)
+    this.#receive(chunk)
     if (this.#ending) return
     const error = object(parseObject(chunk)?.error)
-    const message = text(error?.message) ?? 'The answer broke off.'
+    const message = text(error?.message) ?? INTERRUPTED
     this.#fail(fail('truncated', message), error)
   }
 
   cut(): void {
-    if (!this.#ending) this.#fail(fail('truncated', 'The answer broke off.'))
+    if (!this.#ending) this.#fail(fail('truncated', INTERRUPTED))
   }
 
-  /** It is never full. */
+  /** Never called back: `write` always accepts more. */
   onDrain(): void {}
 
   onGone(run: () => void): void {
-    this.#gone = run
+    this.#onGone = run
   }
 
-  // ── What becomes of it ─────────────────────────────────────────────────────────────────────────────────────────
+  // ── The response and its events ────────────────────────────────────────────────────────────────────────────────
 
-  #hear(chunk: string): void {
+  #receive(chunk: string): void {
     if (this.#ending) return
     for (const event of eventsIn(chunk)) {
       const type = text(event.type) ?? ''
       const data = JSON.stringify(event)
-      const made = { number: number(event.sequence_number) ?? this.#events.length, type, data }
+      const numbered = { number: number(event.sequence_number) ?? this.#events.length, type, data }
       this.#size += data.length
       const response = object(event.response)
-      const last = LAST.get(type)
-      if (response && last) return this.#finish(response, last, [made])
-      this.#events.push(made)
+      const finalStatus = FINAL_STATUS.get(type)
+      if (response && finalStatus) return this.#finish(response, finalStatus, [numbered])
+      this.#events.push(numbered)
       if (!response) continue
       this.#response = response
       if (this.#status !== 'queued') continue
       this.#status = 'in_progress'
-      void this.#options.keep(response, 'in_progress', this.#events)
+      void this.#options.save(response, 'in_progress', this.#events)
     }
-    const problem = this.#size > this.#granted ? this.#noRoom() : null
+    const problem = this.#size > this.#nextCheck ? this.#sizeProblem() : null
     if (problem) {
       this.#fail(problem)
-      this.#gone()
+      this.#onGone()
     }
-    this.#tell()
+    this.#notify()
   }
 
-  #noRoom(): Failure | null {
-    if (this.#size > MOST) return fail('too_large', `The answer is longer than ${MOST} characters of events.`)
-    if (!this.#options.room())
-      return fail('busy', 'The responses being answered in the background take more memory than they may.')
-    this.#granted = this.#size + STEP
+  #sizeProblem(): Failure | null {
+    if (this.#size > MAX_CHARACTERS)
+      return fail('too_large', `The answer is too large (limit ${MAX_CHARACTERS} characters of events).`)
+    if (!this.#options.hasRoom())
+      return fail('busy', 'Background responses in progress use too much memory. Retry later.')
+    this.#nextCheck = this.#size + CHECK_INTERVAL
     return null
   }
 
-  /** An error in place of an answer; `said`: as the client would have been told. */
-  #fail(failure: Failure, said?: JsonObject): void {
-    const made = this.#options.failed(failure)
-    const error = said ? { code: text(said.code) ?? 'server_error', message: failure.message } : made.error
-    const response = { ...made, error: error ?? null }
+  /** Ends with an error. `clientError`: the error object that a client would have received. */
+  #fail(failure: Failure, clientError?: JsonObject): void {
+    const failed = this.#options.failed(failure)
+    const error = clientError
+      ? { code: text(clientError.code) ?? 'server_error', message: failure.message }
+      : failed.error
+    const response = { ...failed, error: error ?? null }
     let next = (this.#events.at(-1)?.number ?? -1) + 1
     const last: BackgroundEvent[] = []
-    const add = (type: string, more: JsonObject) => {
-      last.push({ number: next, type, data: JSON.stringify({ type, sequence_number: next, ...more }) })
+    const add = (type: string, members: JsonObject) => {
+      last.push({ number: next, type, data: JSON.stringify({ type, sequence_number: next, ...members }) })
       next++
     }
     if (this.#events.length === 0) add('response.created', { response: { ...this.#response, status: 'in_progress' } })
-    add('error', { error: said ?? error ?? null })
+    add('error', { error: clientError ?? error ?? null })
     add('response.failed', { response })
     this.#finish(response, 'failed', last)
   }
@@ -178,18 +179,20 @@ export class BackgroundResponse implements ResponseWriter {
       this.#events.push(...last)
       this.#status = status
       this.#response = response
-      this.#tell()
+      this.#notify()
     }
-    this.#ending = this.#options.keep(response, status, [...this.#events, ...last]).finally(publish)
-    this.#tell()
+    this.#ending = this.#options.save(response, status, [...this.#events, ...last]).finally(publish)
+    this.#notify()
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const run of [...this.#watchers]) run()
   }
 }
 
-const LAST: ReadonlyMap<string, ResponseStatus> = new Map([
+const INTERRUPTED = 'The answer was interrupted.'
+
+const FINAL_STATUS: ReadonlyMap<string, ResponseStatus> = new Map([
   ['response.completed', 'completed'],
   ['response.incomplete', 'incomplete'],
   ['response.failed', 'failed'],

@@ -1,4 +1,4 @@
-/** `POST /v1/responses/compact`: a conversation made shorter by whoever would answer it, to be gone on with by anybody. */
+/** `POST /v1/responses/compact`: replaces a conversation by a summary that any target can continue. */
 
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
@@ -11,12 +11,14 @@ import type { Gateway } from '../gateway.ts'
 import { parseLargeRequest } from '../upstream/parse-request.ts'
 import { createResponse } from './create-response.ts'
 
+/** Serves a request for a compaction: the model summarises the conversation in a response that is not stored. */
 export const compact = async (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> => {
   const refuse = (failure: Failure) =>
     sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, failure)
-  const asked = await parseLargeRequest(openaiResponses, received, gateway.config().settings.limit, gateway.world.turn)
-  if (!asked.ok) return refuse(asked.failure)
-  const { model, input, instructions, previous_response_id, prompt_cache_key } = asked.value.body
+  const { limit } = gateway.config().settings
+  const parsed = await parseLargeRequest(openaiResponses, received, limit, gateway.world.turn)
+  if (!parsed.ok) return refuse(parsed.failure)
+  const { model, input, instructions, previous_response_id, prompt_cache_key } = parsed.value.body
   const items: readonly Json[] =
     typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : list(input)
   const body: JsonObject = {
@@ -24,27 +26,27 @@ export const compact = async (gateway: Gateway, received: IncomingRequest, reply
     input: [...items, { type: 'message', role: 'user', content: COMPACT }],
     store: false,
   }
-  const answer = new Captured(reply)
+  const answer = new CapturedResponse(reply)
   await createResponse(gateway, { ...received, body: JSON.stringify(body) }, answer)
   const response = answer.status === 200 ? object(parseJson(answer.text)) : undefined
-  if (!response) return answer.passOn()
-  // It would stand for all of the conversation from now on.
+  if (!response) return answer.forward()
+  // A partial summary would replace the whole conversation.
   if (response.status === 'incomplete')
-    return refuse(fail('truncated', 'The model did not bring its summary of the conversation to an end.'))
+    return refuse(fail('truncated', 'The model did not finish its summary of the conversation.'))
   const summary = outputText(response)
-  if (summary === '') return refuse(fail('empty', 'The model gave no summary of the conversation.'))
+  if (summary === '') return refuse(fail('empty', 'The model returned no summary of the conversation.'))
   const id = (prefix: string) => `${prefix}_${randomLetters(gateway.world, 24)}`
-  const kept = items
+  const userMessages = items
     .filter(isObject)
-    .filter(isUsers)
-    .map((item) => named(item, id('msg')))
+    .filter(isUserMessage)
+    .map((item) => withId(item, id('msg')))
   reply.head(200, answer.headers)
   reply.end(
     JSON.stringify({
       id: id('resp'),
       object: 'response.compaction',
       created_at: Math.floor(gateway.world.date() / 1000),
-      output: [...kept, compactionItem(id('cmp'), summary)],
+      output: [...userMessages, compactionItem(id('cmp'), summary)],
       usage: response.usage ?? null,
     }),
   )
@@ -53,11 +55,11 @@ export const compact = async (gateway: Gateway, received: IncomingRequest, reply
 const defined = (members: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined && value !== null))
 
-/** What the user said stays as it was said; the summary stands for everything else. */
-const isUsers = (item: JsonObject): boolean =>
+/** User messages are kept unchanged; the summary replaces everything else. */
+const isUserMessage = (item: JsonObject): boolean =>
   item.role === 'user' && (item.type === undefined || item.type === 'message')
 
-const named = (item: JsonObject, id: string): JsonObject => ({
+const withId = (item: JsonObject, id: string): JsonObject => ({
   ...item,
   type: 'message',
   id: text(item.id) ?? id,
@@ -65,8 +67,8 @@ const named = (item: JsonObject, id: string): JsonObject => ({
   ...(typeof item.content === 'string' && { content: [{ type: 'input_text', text: item.content }] }),
 })
 
-/** An answer that is read here, and passed on only if it is an error. */
-class Captured implements ResponseWriter {
+/** Captures an answer for this module, and forwards it to the client only if it is an error. */
+class CapturedResponse implements ResponseWriter {
   status = 0
   headers: Readonly<Record<string, string>> = {}
   text = ''
@@ -101,7 +103,7 @@ class Captured implements ResponseWriter {
     this.#reply.onGone(run)
   }
 
-  passOn(): void {
+  forward(): void {
     if (this.#cut || this.status === 0) return this.#reply.cut()
     this.#reply.head(this.status, this.headers)
     this.#reply.end(this.text)

@@ -14,7 +14,7 @@ import { memoryResponseStore } from './memory-response-store.ts'
 const headers: HeaderLookup = () => undefined
 const limits = { messages: 100_000, parts: 100_000, tools: 100_000 }
 
-const questionOf = (body: JsonObject): InboundRequest => {
+const inboundOf = (body: JsonObject): InboundRequest => {
   const asked = parseRequest(openaiResponses, JSON.stringify({ model: 'm', ...body }), headers, limits)
   assert.ok(asked.ok, JSON.stringify(asked))
   return asked.value
@@ -84,16 +84,16 @@ const worldOf = (all: readonly StoredResponse[], more: Partial<TurnDeps> = {}): 
     owner: 'me',
     limits,
     loopTurn: (run) => queueMicrotask(run),
-    letters: (length) => String(letters++).padStart(length, 'x'),
+    randomLetters: (length) => String(letters++).padStart(length, 'x'),
     created: 1_700_000_000,
-    othersMayKnow: false,
+    upstreamMayStore: false,
     ...more,
     stored: (id) => durable.memory.get(id, 'me'),
   }
 }
 
 const turnOf = async (world: TurnDeps, body: JsonObject, background = false): Promise<ConversationTurn> => {
-  const turn = await turnFor(world, questionOf(body), { id: 'resp_hgnew', background })
+  const turn = await turnFor(world, inboundOf(body), { id: 'resp_hgnew', background })
   assert.ok(turn.ok, JSON.stringify(turn))
   return turn.value
 }
@@ -168,10 +168,10 @@ const asked: readonly (readonly [string, readonly StoredResponse[], JsonObject, 
 for (const [name, all, body, said] of asked)
   test(`turn: ${name}`, async () => {
     const turn = await turnOf(worldOf(all), body)
-    assert.deepEqual(saidIn(turn.question), said)
+    assert.deepEqual(saidIn(turn.inbound), said)
     // Ids mean nothing to whoever answers next.
-    if (all.length > 0) assert.doesNotMatch(turn.question.source, /"previous_response_id"|msg_in|msg_out|"fc_/)
-    assert.deepEqual(JSON.parse(turn.question.source), turn.question.body)
+    if (all.length > 0) assert.doesNotMatch(turn.inbound.source, /"previous_response_id"|msg_in|msg_out|"fc_/)
+    assert.deepEqual(JSON.parse(turn.inbound.source), turn.inbound.body)
     assert.deepEqual(turn.kept, {
       id: 'resp_hgnew',
       previous: body.previous_response_id ?? null,
@@ -191,7 +191,7 @@ const refusals: readonly (readonly [
   [
     'an id of ours nobody knows',
     [],
-    { othersMayKnow: true },
+    { upstreamMayStore: true },
     { previous_response_id: 'resp_hgx', input: 'a' },
     'unknown_previous',
     'previous_response_id',
@@ -215,7 +215,7 @@ const refusals: readonly (readonly [
   [
     'one whose beginning is gone',
     [stored('resp_hgb', { previous: 'resp_hga' })],
-    { othersMayKnow: true },
+    { upstreamMayStore: true },
     { previous_response_id: 'resp_hgb', input: 'a' },
     'unknown_previous',
     'previous_response_id',
@@ -269,24 +269,27 @@ const refusals: readonly (readonly [
 ]
 for (const [name, all, more, body, kind, param] of refusals)
   test(`turn: refused: ${name}`, async () => {
-    const turn = await turnFor(worldOf(all, more), questionOf(body), { id: 'resp_hgnew', background: false })
+    const turn = await turnFor(worldOf(all, more), inboundOf(body), { id: 'resp_hgnew', background: false })
     assert.ok(!turn.ok)
     assert.deepEqual([turn.failure.kind, turn.failure.param], [kind, param])
   })
 
 test('turn: an id others may know goes to them as it came', async () => {
-  const world = worldOf([], { othersMayKnow: true })
+  const world = worldOf([], { upstreamMayStore: true })
   const turn = await turnOf(world, { previous_response_id: 'resp_theirs', input: 'a' })
-  assert.deepEqual(turn.question.body, { model: 'm', previous_response_id: 'resp_theirs', input: 'a' })
-  turn.keep('{"output":[]}', 'completed', null)
+  assert.deepEqual(turn.inbound.body, { model: 'm', previous_response_id: 'resp_theirs', input: 'a' })
+  turn.save({ response: '{"output":[]}', status: 'completed', events: null })
   // And what continues it begins there.
   const next = await turnOf(world, { previous_response_id: 'resp_hgnew', input: 'b' })
-  assert.equal(next.question.body.previous_response_id, 'resp_theirs')
-  assert.deepEqual(saidIn(next.question), ['a', 'b'])
+  assert.equal(next.inbound.body.previous_response_id, 'resp_theirs')
+  assert.deepEqual(saidIn(next.inbound), ['a', 'b'])
 })
 
 test('turn: without a provider that may know the id, it is not found', async () => {
-  const turn = await turnOf(worldOf([], { othersMayKnow: true }), { previous_response_id: 'resp_theirs', input: 'a' })
+  const turn = await turnOf(worldOf([], { upstreamMayStore: true }), {
+    previous_response_id: 'resp_theirs',
+    input: 'a',
+  })
   const why = (kind: 'unsupported' | 'status', param: string) => turn.asClientError({ kind, message: '', param }).kind
   assert.equal(why('unsupported', 'previous_response_id'), 'unknown_previous')
   assert.equal(why('unsupported', 'tools[0]'), 'unsupported')
@@ -298,22 +301,22 @@ test('turn: an error in the conversation has the path that the client knows', as
     previous_response_id: 'resp_hgb',
     input: [{ role: 'user', content: 'a' }],
   })
-  const { clientPath } = turn.question
+  const { clientPath } = turn.inbound
   assert.deepEqual(
     ['input[0].content', 'input[3]', 'input[4].content[0].text', 'tools[0]'].map((path) => clientPath?.(path)),
     ['previous_response_id', 'previous_response_id', 'input[0].content[0].text', 'tools[0]'],
   )
   const words = await turnOf(worldOf(chain), { previous_response_id: 'resp_hgb', input: 'a' })
-  assert.equal(words.question.clientPath?.('input[4].content'), 'input')
+  assert.equal(words.inbound.clientPath?.('input[4].content'), 'input')
 })
 
 // ── Where somebody keeps it too ──────────────────────────────────────────────────────────────────────────────────
 
 /** A target by the ids that matter here. */
-const target = (instance: string, key: string): Parameters<ConversationTurn['questionFor']>[0] =>
+const target = (instance: string, key: string): Parameters<ConversationTurn['inboundFor']>[0] =>
   // Nothing else of a target is looked at.
   ({ candidate: { instance: { id: instance }, model: 'm' }, key: { id: key } }) as Parameters<
-    ConversationTurn['questionFor']
+    ConversationTurn['inboundFor']
   >[0]
 
 const native = () =>
@@ -326,15 +329,15 @@ for (const [name, instance, key, own] of [
 ] as const)
   test(`turn: ${name}`, async () => {
     const turn = await native()
-    const question = turn.questionFor(target(instance, key))
-    assert.equal(question !== turn.question, own)
-    assert.equal(question.body.previous_response_id, own ? 'resp_theirs' : undefined)
-    assert.deepEqual(saidIn(question), own ? ['next'] : ['asked resp_hga', 'said resp_hga', 'next'])
-    assert.deepEqual(JSON.parse(question.source), question.body)
+    const inbound = turn.inboundFor(target(instance, key))
+    assert.equal(inbound !== turn.inbound, own)
+    assert.equal(inbound.body.previous_response_id, own ? 'resp_theirs' : undefined)
+    assert.deepEqual(saidIn(inbound), own ? ['next'] : ['asked resp_hga', 'said resp_hga', 'next'])
+    assert.deepEqual(JSON.parse(inbound.source), inbound.body)
     // Where its members lie is where the text has them: a provider's own name of the model is written over the client's.
-    for (const { key, start, value, end } of question.members)
-      assert.deepEqual(JSON.parse(`{${question.source.slice(start, end)}}`), {
-        [key]: JSON.parse(question.source.slice(value, end)),
+    for (const { key, start, value, end } of inbound.members)
+      assert.deepEqual(JSON.parse(`{${inbound.source.slice(start, end)}}`), {
+        [key]: JSON.parse(inbound.source.slice(value, end)),
       })
   })
 
@@ -359,11 +362,11 @@ for (const [name, failure, gone] of [
 ] as const)
   test(`turn: a record that may be gone: ${name}`, async () => {
     const turn = await native()
-    assert.equal(turn.isExpiredUpstream(turn.question, failure), false)
-    assert.equal(turn.isExpiredUpstream(turn.questionFor(target('one', 'k1')), failure), gone)
-    assert.equal(turn.questionFor(target('one', 'k1')) === turn.question, gone)
+    assert.equal(turn.isExpiredUpstream(turn.inbound, failure), false)
+    assert.equal(turn.isExpiredUpstream(turn.inboundFor(target('one', 'k1')), failure), gone)
+    assert.equal(turn.inboundFor(target('one', 'k1')) === turn.inbound, gone)
     // Only once: what is told everything has forgotten nothing.
-    assert.equal(turn.isExpiredUpstream(turn.questionFor(target('one', 'k1')), failure), false)
+    assert.equal(turn.isExpiredUpstream(turn.inboundFor(target('one', 'k1')), failure), false)
   })
 
 // ── What is kept ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -378,7 +381,14 @@ test('turn: what is kept is the turn’s own input, each item with an id, and th
       { type: 'function_call_output', call_id: 'c', output: 'x' },
     ],
   })
-  assert.equal(await turn.keep('{"id":"resp_hgnew","output":[{"id":"msg_answer"}]}', 'completed', null), null)
+  assert.equal(
+    await turn.save({
+      response: '{"id":"resp_hgnew","output":[{"id":"msg_answer"}]}',
+      status: 'completed',
+      events: null,
+    }),
+    null,
+  )
   const kept = world.stored('resp_hgnew')
   assert.ok(kept)
   const items: JsonObject[] = JSON.parse(kept.input)
@@ -418,7 +428,7 @@ for (const [name, body, keeps, connected, where] of shelves)
     const world = worldOf([], { stores: { durable: keeps ? durable : null, ...(connected && { connection }) } })
     const turn = await turnOf(world, { input: 'a', ...body })
     assert.equal(turn.kept.store, keeps && body.store !== false)
-    await turn.keep('{"output":[]}', 'completed', null)
+    await turn.save({ response: '{"output":[]}', status: 'completed', events: null })
     assert.equal(durable.memory.get('resp_hgnew', 'me') !== undefined, where === 'durable')
     assert.equal(connection.get('resp_hgnew', 'me') !== undefined, where === 'connection')
   })
@@ -429,13 +439,7 @@ test('turn: what a connection remembers and what is stored are one conversation'
   const both: TurnDeps = { ...world, stores: { ...world.stores, connection } }
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
   const turn = await turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
-  assert.deepEqual(saidIn(turn.question), [
-    'asked resp_hga',
-    'said resp_hga',
-    'asked resp_hgb',
-    'said resp_hgb',
-    'next',
-  ])
+  assert.deepEqual(saidIn(turn.inbound), ['asked resp_hga', 'said resp_hga', 'asked resp_hgb', 'said resp_hgb', 'next'])
 })
 
 test('turn: one that failed is not kept, and takes what it continued from the connection’s memory', async () => {
@@ -444,7 +448,7 @@ test('turn: one that failed is not kept, and takes what it continued from the co
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
   const both: TurnDeps = { ...world, stores: { ...world.stores, connection } }
   const turn = await turnOf(both, { previous_response_id: 'resp_hgb', input: 'next', store: false })
-  turn.keep('{}', 'failed', null)
+  turn.save({ response: '{}', status: 'failed', events: null })
   assert.equal(connection.get('resp_hgnew', 'me'), undefined)
   assert.equal(connection.get('resp_hgb', 'me'), undefined)
   assert.ok(world.stored('resp_hga'))
@@ -452,7 +456,11 @@ test('turn: one that failed is not kept, and takes what it continued from the co
 
 test('turn: one that failed in the background is stored, to be retrieved', async () => {
   const world = worldOf([])
-  await (await turnOf(world, { input: 'a' }, true)).keep('{"status":"failed"}', 'failed', 'events')
+  await (await turnOf(world, { input: 'a' }, true)).save({
+    response: '{"status":"failed"}',
+    status: 'failed',
+    events: 'events',
+  })
   assert.partialDeepStrictEqual(world.stored('resp_hgnew'), { status: 'failed', events: 'events' })
 })
 
@@ -460,7 +468,7 @@ test('turn: a failed write is its result', async () => {
   const durable = testStore()
   durable.failure = fail('storage', 'the disk is full')
   const turn = await turnOf(worldOf([], { stores: { durable } }), { input: 'a' })
-  assert.equal(await turn.keep('{}', 'completed', null), durable.failure)
+  assert.equal(await turn.save({ response: '{}', status: 'completed', events: null }), durable.failure)
 })
 
 test('turn: what cannot be read from the store is a failure of the store, not an unknown id', async () => {
@@ -471,7 +479,7 @@ test('turn: what cannot be read from the store is a failure of the store, not an
     { previous_response_id: 'resp_hga', input: 'a' },
     { input: [{ type: 'item_reference', id: 'msg_a' }] },
   ])
-    assert.deepEqual(await turnFor(world, questionOf(body), { id: 'resp_hgnew', background: false }), {
+    assert.deepEqual(await turnFor(world, inboundOf(body), { id: 'resp_hgnew', background: false }), {
       ok: false,
       failure,
     })
@@ -486,7 +494,7 @@ test('turn: a thought without its seal is only what it says', async () => {
     previous_response_id: 'resp_hga',
     input: 'next',
   })
-  assert.deepEqual(list(turn.question.body.input).slice(1, 3), [
+  assert.deepEqual(list(turn.inbound.body.input).slice(1, 3), [
     { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed' },
     { type: 'reasoning', id: 'rs_hg_rs_2', summary: [{ type: 'summary_text', text: 'hm' }] },
   ])
@@ -504,7 +512,7 @@ test('turn: a conversation longer than anybody takes is refused before it is rea
     return durable.turns(id, owner)
   }
   const world = worldOf([], { stores: { durable: { ...durable, turns } } })
-  const turn = await turnFor(world, questionOf({ previous_response_id: 'resp_hg9', input: 'next' }), {
+  const turn = await turnFor(world, inboundOf({ previous_response_id: 'resp_hg9', input: 'next' }), {
     id: 'resp_hgnew',
     background: false,
   })
@@ -513,7 +521,7 @@ test('turn: a conversation longer than anybody takes is refused before it is rea
     failure: { kind: 'invalid_request', param: 'previous_response_id' },
   })
   assert.equal(read, 4)
-  const shorter = questionOf({ previous_response_id: 'resp_hg1', input: 'next' })
+  const shorter = inboundOf({ previous_response_id: 'resp_hg1', input: 'next' })
   assert.ok((await turnFor(world, shorter, { id: 'a', background: false })).ok)
 })
 
@@ -528,8 +536,8 @@ test('turn: the store returns several turns of a conversation at once', async ()
   const world = worldOf([], { stores: { durable: { ...durable, turns } } })
   const turn = await turnOf(world, { previous_response_id: 'resp_hgc', input: 'next' })
   assert.deepEqual(asked, ['resp_hgc', 'resp_hga'])
-  assert.equal(saidIn(turn.question)[0], 'asked resp_hga')
-  assert.equal(saidIn(turn.question).length, 7)
+  assert.equal(saidIn(turn.inbound)[0], 'asked resp_hga')
+  assert.equal(saidIn(turn.inbound).length, 7)
 })
 
 test('turn: a turn is read once, however many of its items are named', async () => {
@@ -543,7 +551,7 @@ test('turn: a turn is read once, however many of its items are named', async () 
   }
   const world = worldOf([], { stores: { durable: { ...durable, holding } } })
   const turn = await turnOf(world, { input: input.map(({ id }) => ({ type: 'item_reference', id })) })
-  assert.equal(saidIn(turn.question).length, 500)
+  assert.equal(saidIn(turn.inbound).length, 500)
   assert.equal(read, 1)
 })
 
@@ -554,7 +562,7 @@ test('turn: a large item named again and again is refused before it is written o
   durable.memory.put(stored('resp_hga', { input: JSON.stringify(input), items: ['m'] }))
   const turn = await turnFor(
     { ...world, stores: { durable } },
-    questionOf({ input: Array(1_000).fill({ type: 'item_reference', id: 'm' }) }),
+    inboundOf({ input: Array(1_000).fill({ type: 'item_reference', id: 'm' }) }),
     { id: 'resp_hgnew', background: false },
   )
   assert.partialDeepStrictEqual(turn, { ok: false, failure: { kind: 'invalid_request', param: 'input' } })
@@ -563,7 +571,11 @@ test('turn: a large item named again and again is refused before it is written o
 test('turn: of very many items the last ones can be referenced', async () => {
   const world = worldOf([])
   const input = Array.from({ length: 20_000 }, (_, at) => ({ role: 'user', id: `m${at}`, content: 'x' }))
-  await (await turnOf(world, { input })).keep('{"output":[{"id":"said"}]}', 'completed', null)
+  await (await turnOf(world, { input })).save({
+    response: '{"output":[{"id":"said"}]}',
+    status: 'completed',
+    events: null,
+  })
   const { items } = world.stored('resp_hgnew') ?? { items: [] }
   assert.deepEqual([items.length, items[0], items.at(-1)], [10_000, 'm10001', 'said'])
 })
@@ -584,14 +596,17 @@ test('turn: a large conversation is expanded and stored in pieces, and is the sa
   }
   const world = worldOf([earlier('resp_hgone', null), earlier('resp_hgtwo', 'resp_hgone')], { loopTurn })
   const turn = await turnOf(world, { model: 'm', input: 'and now?', previous_response_id: 'resp_hgtwo' })
-  const input = list(turn.question.body.input)
+  const input = list(turn.inbound.body.input)
   assert.equal(input.length, 5)
   assert.equal(input.filter((item) => JSON.stringify(item).includes(JSON.stringify(words))).length, 2)
   assert.ok(turns > 10, `${turns} turns`)
 
   const large = await turnOf(world, { model: 'm', input: words })
   const before = turns
-  assert.equal(await large.keep('{"id":"resp_hgnew","output":[]}', 'completed', null), null)
+  assert.equal(
+    await large.save({ response: '{"id":"resp_hgnew","output":[]}', status: 'completed', events: null }),
+    null,
+  )
   assert.ok(turns > before + 1)
   assert.match(
     world.stored('resp_hgnew')?.input ?? '',

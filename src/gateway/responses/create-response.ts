@@ -1,4 +1,4 @@
-/** A call of the responses style: a turn of a conversation that is kept here, answered now or in the background. */
+/** `POST /v1/responses`: a turn of a stored conversation, answered at once or in the background. */
 
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
@@ -27,64 +27,73 @@ import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor 
 import { RecordingWriter } from './recording-writer.ts'
 import { sendEvents } from './retrieve-response.ts'
 
-/** `connection`: what this connection remembers of its own turns, where there is such a thing. */
+/**
+ * Serves a request for a response. `connection`: the turns of this WebSocket connection that are not stored durably.
+ * Resolves when the answer has been sent.
+ */
 export const createResponse = (
   gateway: Gateway,
   received: IncomingRequest,
   reply: ResponseWriter,
   connection?: MemoryStore,
 ): Promise<void> => {
-  const world = turnWorld(gateway, received, connection)
-  // A search first: few requests contain these names, and `answer` parses the body anyway.
+  const call: ResponseCall = { gateway, deps: turnDeps(gateway, received, connection), received, reply }
+  // A text search first: few requests contain these names, and the body is parsed later anyway.
   const { body } = received
-  if (!body.includes('"background"') && !(connection && body.includes('"generate"')))
-    return answer(gateway, world, received, reply)
-  const choose = (asked: JsonObject | undefined): Promise<void> => {
-    if (asked?.background === true) return inBackground(gateway, world, received, reply)
-    if (connection && asked?.generate === false) return prepareTurn(gateway, world, received, reply)
-    return answer(gateway, world, received, reply)
+  if (!body.includes('"background"') && !(connection && body.includes('"generate"'))) return answerNow(call)
+  const choose = (parsed: JsonObject | undefined): Promise<void> => {
+    if (parsed?.background === true) return answerInBackground(call)
+    if (connection && parsed?.generate === false) return prepareTurn(call)
+    return answerNow(call)
   }
   if (body.length <= PIECE) return choose(parseObject(body))
-  return inTurns(readLarge(body, DEEPEST), world.loopTurn).then((read) =>
+  return inTurns(readLarge(body, DEEPEST), call.deps.loopTurn).then((read) =>
     choose(object(read.ok ? read.value : undefined)),
   )
 }
 
-/** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
-const answer = (gateway: Gateway, world: TurnDeps, received: IncomingRequest, reply: ResponseWriter): Promise<void> => {
-  const storing: Storing = { reply: null }
-  const called = serveChat(gateway, openaiResponses, received, reply, async (question) => {
-    const turn = await begin(world, question, { id: newId(world), background: false })
-    if (!turn.ok) return turn
-    const kept = turn.value.recordingWriter(reply)
-    if (kept instanceof RecordingWriter) storing.reply = kept
-    return good({ turn: turn.value, reply: kept })
-  })
-  return called.then(settled(storing))
+type ResponseCall = {
+  readonly gateway: Gateway
+  readonly deps: TurnDeps
+  readonly received: IncomingRequest
+  readonly reply: ResponseWriter
 }
 
-type Storing = { reply: RecordingWriter | null }
+/** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
+const answerNow = ({ gateway, deps, received, reply }: ResponseCall): Promise<void> => {
+  const pending: PendingWrite = { writer: null }
+  const startTurn = async (inbound: InboundRequest) => {
+    const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })
+    if (!turn.ok) return turn
+    const writer = turn.value.recordingWriter(reply)
+    if (writer instanceof RecordingWriter) pending.writer = writer
+    return good({ turn: turn.value, reply: writer })
+  }
+  return serveChat(gateway, { protocol: openaiResponses, received, reply, startTurn }).then(settled(pending))
+}
 
-/** A function of its own, so that an open stream keeps nothing of its request in memory. */
+type PendingWrite = { writer: RecordingWriter | null }
+
+/** A separate function, so that its closure does not keep the request of an open stream in memory. */
 const settled =
-  (storing: Storing): (() => Promise<void>) =>
+  (pending: PendingWrite): (() => Promise<void>) =>
   async () => {
-    await storing.reply?.settled
+    await pending.writer?.settled
   }
 
-const begin = async (
-  world: TurnDeps,
-  question: InboundRequest,
+const startedTurn = async (
+  deps: TurnDeps,
+  inbound: InboundRequest,
   options: TurnOptions,
 ): Promise<Outcome<ConversationTurn>> => {
-  const turn = await turnFor(world, question, options)
-  const previous = question.body.previous_response_id
-  // A client whose continuation failed starts again without what its connection remembers.
-  if (!turn.ok && typeof previous === 'string') world.stores.connection?.delete(previous, world.owner)
+  const turn = await turnFor(deps, inbound, options)
+  const previous = inbound.body.previous_response_id
+  // A client whose continuation failed starts again: the connection's record is no longer trusted.
+  if (!turn.ok && typeof previous === 'string') deps.stores.connection?.delete(previous, deps.owner)
   return turn
 }
 
-const turnWorld = (gateway: Gateway, { client }: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
+const turnDeps = (gateway: Gateway, { client }: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses } = gateway
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
@@ -93,161 +102,183 @@ const turnWorld = (gateway: Gateway, { client }: IncomingRequest, connection: Me
     owner: client,
     limits: config.settings.limit,
     loopTurn: world.turn,
-    letters: (length) => randomLetters(world, length),
+    randomLetters: (length) => randomLetters(world, length),
     created: Math.floor(world.date() / 1000),
-    othersMayKnow: usable(config).some(keepsResponses),
+    upstreamMayStore: usable(config).some(keepsResponses),
   }
 }
 
-/** Characters of events those under way may have said before no other is begun; beyond twice as many none says more. */
-const MOST_SAID = 256 * 1024 * 1024
+/**
+ * Soft limit on the characters of buffered background events: above it no further background response starts. At twice
+ * this, responses in progress are aborted.
+ */
+const MAX_BUFFERED = 256 * 1024 * 1024
 
-const saidBy = (jobs: Gateway['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
+const bufferedBy = (jobs: Gateway['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
 
-/** ms before the answer of a background job that could not be stored is written again: doubled each time, up to the longest. */
-const RETRY = { first: 1_000, longest: 60_000 }
-/** Attempts to store it, in about 10 minutes. */
-const TRIES = 16
+/** ms before a failed write to the store is retried, doubled each time. */
+const STORE_RETRY = { first: 1_000, longest: 60_000 }
+/** Attempts to store a background response, within about 10 minutes. */
+const STORE_ATTEMPTS = 16
 
 /**
- * Answers at once with the queued response, or with its events from the first on, and goes on without the client. The
- * road is asked for a stream, whatever the client wants: so it can be watched, and is never waited for in vain.
+ * Answers at once with the queued response, or with its events as they come, and continues without the client. The
+ * upstream call always streams, so that the events can be followed and the stream timeouts apply.
  */
-const inBackground = async (
-  gateway: Gateway,
-  world: TurnDeps,
-  received: IncomingRequest,
-  reply: ResponseWriter,
-): Promise<void> => {
+const answerInBackground = async (call: ResponseCall): Promise<void> => {
+  const { gateway, deps, received, reply } = call
   const refuse = (failure: Failure) => {
-    const record = new Recorder(gateway, received, openaiResponses.style)
-    writeAndRecordError({ protocol: openaiResponses, reply, record }, failure, null)
+    const recorder = new Recorder(gateway, received, openaiResponses.style)
+    writeAndRecordError({ protocol: openaiResponses, reply, record: recorder }, failure, null)
   }
-  const options = { id: newId(world), background: true }
-  const asked = await parseLargeRequest(openaiResponses, received, world.limits, world.loopTurn)
-  if (!asked.ok) return refuse(asked.failure)
-  const names = repeating(world.letters)
-  const unfit = notStorable(world, asked.value)
-  if (unfit) return refuse(unfit)
-  const begun = await begin({ ...world, letters: names() }, asked.value, options)
-  if (!begun.ok) return refuse(begun.failure)
-  let turn = begun.value
+  const parsed = await parseLargeRequest(openaiResponses, received, deps.limits, deps.loopTurn)
+  if (!parsed.ok) return refuse(parsed.failure)
+  const notStorable = storageProblem(deps, parsed.value)
+  if (notStorable) return refuse(notStorable)
+  const options = { id: newId(deps), background: true }
+  const replay = replayedLetters(deps.randomLetters)
+  const started = await startedTurn({ ...deps, randomLetters: replay() }, parsed.value, options)
+  if (!started.ok) return refuse(started.failure)
   const { jobs } = gateway
-  if (jobs.size >= gateway.config().settings.limit.concurrent)
-    return refuse(fail('busy', 'As many responses are answered in the background as may be (limit.concurrent).'))
-  if (saidBy(jobs) > MOST_SAID)
-    return refuse(fail('busy', 'The responses being answered in the background take all the memory they may.'))
+  const full = capacityProblem(gateway)
+  if (full) return refuse(full)
 
-  const context = contextOf(gateway.world, turn, received)
+  const current = { turn: started.value }
+  const context = contextOf(gateway.world, current.turn, received)
   const queued = pendingResponse(context, 'queued')
   const job = new BackgroundResponse({
     owner: received.client,
     queued,
     failed: (failure) => failedResponse(context, failure),
-    room: () => saidBy(jobs) <= 2 * MOST_SAID,
-    keep: async (response, status, events) => {
-      const source = JSON.stringify(response)
-      if (status === 'in_progress') return void (await turn.keep(source, status, null))
-      const all = events.map(({ data }) => data).join('\n')
-      // Until it is stored the response is served from this job: the store still has it in progress.
-      const store = async (tries: number, wait: number): Promise<void> => {
-        if (!jobs.has(options.id)) return
-        const failure = await turn.keep(source, status, all)
-        if (!failure || tries === 1) jobs.delete(options.id)
-        else gateway.world.later(wait, () => void store(tries - 1, Math.min(2 * wait, RETRY.longest)))
-      }
-      await store(TRIES, RETRY.first)
-    },
+    hasRoom: () => bufferedBy(jobs) <= 2 * MAX_BUFFERED,
+    save: saverOf(gateway, options.id, current),
   })
   jobs.set(options.id, job)
-  const unkept = await turn.keep(JSON.stringify(queued), 'queued', null)
-  if (unkept) {
+  const notStored = await current.turn.save({ response: JSON.stringify(queued), status: 'queued', events: null })
+  if (notStored) {
     jobs.delete(options.id)
-    return refuse(unkept)
+    return refuse(notStored)
   }
-  const { background: _, stream: __, stream_options: ___, ...rest } = asked.value.body
-  const streamed = { ...rest, stream: true }
-  const isLarge = received.body.length > PIECE
-  const body = isLarge ? (await inTurns(writeLarge(streamed), world.loopTurn)).text : JSON.stringify(streamed)
-  const away: IncomingRequest = { ...received, body }
-  void serveChat(gateway, openaiResponses, away, job, async (question) => {
-    const again = await turnFor({ ...world, letters: names() }, question, options)
-    if (!again.ok) return again
-    // The turn that is answered records which target did.
-    turn = again.value
-    return good({ turn, reply: job })
+  const body = await streamedBody(call, parsed.value)
+  void serveChat(gateway, {
+    protocol: openaiResponses,
+    received: { ...received, body },
+    reply: job,
+    startTurn: async (inbound) => {
+      const turn = await turnFor({ ...deps, randomLetters: replay() }, inbound, options)
+      if (!turn.ok) return turn
+      // This turn, not the first one, learns which target answers.
+      current.turn = turn.value
+      return good({ turn: turn.value, reply: job })
+    },
   })
 
-  if (asked.value.request.stream) return sendEvents(gateway, reply, job, -1, received.id)
+  if (parsed.value.request.stream) return sendEvents(gateway, { reply, source: job, after: -1, requestId: received.id })
   reply.head(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
   reply.end(JSON.stringify(queued))
 }
 
-/**
- * `generate: false`, OpenAI's way to send ahead on a connection what the next turn will continue (Codex does so while its
- * user still types): kept like any turn, with an empty answer, and nobody is asked.
- */
-const prepareTurn = async (
-  gateway: Gateway,
-  world: TurnDeps,
-  received: IncomingRequest,
-  reply: ResponseWriter,
-): Promise<void> => {
-  const body = parseObject(received.body) ?? {}
-  // Codex sends its instructions and tools ahead, and no question yet.
-  const nothing = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
-  const source = nothing ? JSON.stringify({ ...body, input: '' }) : received.body
-  const asked = await parseLargeRequest(openaiResponses, { ...received, body: source }, world.limits, world.loopTurn)
-  if (!asked.ok) return sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, asked.failure)
-  const question = nothing ? { ...asked.value, body: { ...asked.value.body, input: [] } } : asked.value
-  const begun = await begin(world, question, { id: newId(world), background: false })
-  if (!begun.ok) return sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, begun.failure)
-  const writer = openaiResponses.encodeStream(contextOf(gateway.world, begun.value, received))
-  const usage = { input: 0, output: 0 }
-  const events: readonly ChatEvent[] = [
-    { type: 'start' },
-    { type: 'usage', usage },
-    { type: 'finish', finish: { kind: 'stop', raw: null } },
-  ]
-  const kept = begun.value.recordingWriter(reply)
-  kept.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
-  kept.end([...writer.push({ events }), ...writer.end()].join(''))
-  if (kept instanceof RecordingWriter) await kept.settled
+/** Why no further background response may start; null: one may. */
+const capacityProblem = ({ jobs, config }: Gateway): Failure | null => {
+  const { concurrent } = config().settings.limit
+  if (jobs.size >= concurrent)
+    return fail('busy', `Too many background responses in progress (limit.concurrent is ${concurrent}). Retry later.`)
+  if (bufferedBy(jobs) > MAX_BUFFERED)
+    return fail(
+      'busy',
+      `Background responses in progress use too much memory (limit ${MAX_BUFFERED} characters of events). Retry later.`,
+    )
+  return null
 }
 
-/** The same letters each time from the beginning: a question read again gives its items the ids they are listed under. */
-const repeating = (letters: TurnDeps['letters']): (() => TurnDeps['letters']) => {
+/** Stores each state of a background response, and retries a failed write of its end. */
+const saverOf =
+  (
+    { world, jobs }: Gateway,
+    id: string,
+    current: { readonly turn: ConversationTurn },
+  ): ConstructorParameters<typeof BackgroundResponse>[0]['save'] =>
+  async (value, status, events) => {
+    const response = JSON.stringify(value)
+    if (status === 'in_progress') return void (await current.turn.save({ response, status, events: null }))
+    const lines = events.map(({ data }) => data).join('\n')
+    // Until its end is stored the response is served from the job: the store still has it in progress.
+    const store = async (attempts: number, wait: number): Promise<void> => {
+      if (!jobs.has(id)) return
+      const failure = await current.turn.save({ response, status, events: lines })
+      if (!failure || attempts === 1) jobs.delete(id)
+      else world.later(wait, () => void store(attempts - 1, Math.min(2 * wait, STORE_RETRY.longest)))
+    }
+    await store(STORE_ATTEMPTS, STORE_RETRY.first)
+  }
+
+/** The body of a background request as a plain streaming request. */
+const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRequest): Promise<string> => {
+  const { background: _, stream: __, stream_options: ___, ...rest } = inbound.body
+  const streamed = { ...rest, stream: true }
+  if (received.body.length <= PIECE) return JSON.stringify(streamed)
+  return (await inTurns(writeLarge(streamed), deps.loopTurn)).text
+}
+
+/**
+ * `generate: false`: OpenAI's way to send in advance what the next turn on a connection will continue (Codex does so
+ * while its user types). Stored like any turn, with an empty answer; no upstream is called.
+ */
+const prepareTurn = async ({ gateway, deps, received, reply }: ResponseCall): Promise<void> => {
+  const refuse = (failure: Failure) =>
+    sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, failure)
+  const body = parseObject(received.body) ?? {}
+  // Codex sends its instructions and tools in advance, without input, which the decoder requires.
+  const isEmpty = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
+  const source = isEmpty ? JSON.stringify({ ...body, input: '' }) : received.body
+  const parsed = await parseLargeRequest(openaiResponses, { ...received, body: source }, deps.limits, deps.loopTurn)
+  if (!parsed.ok) return refuse(parsed.failure)
+  const inbound = isEmpty ? { ...parsed.value, body: { ...parsed.value.body, input: [] } } : parsed.value
+  const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })
+  if (!turn.ok) return refuse(turn.failure)
+  const encoder = openaiResponses.encodeStream(contextOf(gateway.world, turn.value, received))
+  const events: readonly ChatEvent[] = [
+    { type: 'start' },
+    { type: 'usage', usage: { input: 0, output: 0 } },
+    { type: 'finish', finish: { kind: 'stop', raw: null } },
+  ]
+  const writer = turn.value.recordingWriter(reply)
+  writer.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
+  writer.end([...encoder.push({ events }), ...encoder.end()].join(''))
+  if (writer instanceof RecordingWriter) await writer.settled
+}
+
+/** Each returned function replays the same letters: a request parsed twice gives its items the same ids. */
+const replayedLetters = (randomLetters: TurnDeps['randomLetters']): (() => TurnDeps['randomLetters']) => {
   const made: string[] = []
   return () => {
     let at = 0
     return (length) => {
-      const found = made[at] ?? letters(length)
-      made[at++] = found
-      return found
+      const letters = made[at] ?? randomLetters(length)
+      made[at++] = letters
+      return letters
     }
   }
 }
 
-/** Why a background response is refused: what is not stored cannot be retrieved later. */
-const notStorable = (world: TurnDeps, { body }: InboundRequest): Failure | null => {
+/** Why a background response is refused; null: it can be stored, and so retrieved later. */
+const storageProblem = ({ stores }: TurnDeps, { body }: InboundRequest): Failure | null => {
   const param = 'background'
-  if (!world.stores.durable)
+  if (!stores.durable)
     return fail(
       'unsupported',
-      'Nothing is kept here (responses.keepDays is 0), so nothing can be answered in the background.',
+      '`background: true` needs stored responses, which this gateway has disabled (responses.keepDays is 0).',
       { param },
     )
   if (body.store === false)
-    return fail('invalid_value', '`background: true` needs the response to be stored: leave out `store: false`.', {
-      param,
-    })
+    return fail('invalid_value', '`background: true` needs a stored response. Leave out `store: false`.', { param })
   return null
 }
 
 const contextOf = (world: World, turn: ConversationTurn, received: IncomingRequest): AnswerContext => ({
-  request: turn.question.request,
-  body: turn.question.body,
-  model: turn.question.request.model,
+  request: turn.inbound.request,
+  body: turn.inbound.body,
+  model: turn.inbound.request.model,
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,

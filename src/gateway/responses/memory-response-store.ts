@@ -1,47 +1,47 @@
-/** Responses in memory, up to a size limit: the turns of WebSocket connections that are not stored. */
+/** Responses in memory, up to a size limit: the turns of WebSocket connections that are not stored durably. */
 import type { MemoryStore, StoredResponse } from '../../core/stored-response.ts'
 
-/** `most`: characters it may hold in all; the longest untouched make room. */
-export const memoryResponseStore = (most: number): MemoryStore => {
-  const kept = new Map<string, StoredResponse>()
-  /** By an item, the answer in whose turn it is. */
+/** `limit`: characters of all responses. Above it the least recently used responses are evicted. */
+export const memoryResponseStore = (limit: number): MemoryStore => {
+  // The Map's order is the order of last use.
+  const responses = new Map<string, StoredResponse>()
+  /** The key of the response that contains an item, by the item's key. */
   const holders = new Map<string, string>()
   let size = 0
-  const name = (id: string, owner: string): string => `${owner} ${id}`
+  const keyOf = (id: string, owner: string): string => `${owner} ${id}`
   const remove = (key: string): boolean => {
-    const found = kept.get(key)
-    if (!found) return false
-    size -= sizeOf(found)
-    for (const item of found.items) {
-      const named = name(item, found.owner)
-      if (holders.get(named) === key) holders.delete(named)
+    const response = responses.get(key)
+    if (!response) return false
+    size -= sizeOf(response)
+    for (const item of response.items) {
+      const itemKey = keyOf(item, response.owner)
+      if (holders.get(itemKey) === key) holders.delete(itemKey)
     }
-    return kept.delete(key)
+    return responses.delete(key)
   }
   const get = (id: string, owner: string): StoredResponse | undefined => {
-    const key = name(id, owner)
-    const found = kept.get(key)
-    if (!found) return undefined
-    // The Map's order is the order of last use.
-    kept.delete(key)
-    kept.set(key, found)
-    return found
+    const key = keyOf(id, owner)
+    const response = responses.get(key)
+    if (!response) return undefined
+    responses.delete(key)
+    responses.set(key, response)
+    return response
   }
   return {
     get,
-    holding: (item, owner) => kept.get(holders.get(name(item, owner)) ?? ''),
+    holding: (item, owner) => responses.get(holders.get(keyOf(item, owner)) ?? ''),
     put(response) {
-      const key = name(response.id, response.owner)
+      const key = keyOf(response.id, response.owner)
       remove(key)
-      kept.set(key, response)
-      for (const item of response.items) holders.set(name(item, response.owner), key)
+      responses.set(key, response)
+      for (const item of response.items) holders.set(keyOf(item, response.owner), key)
       size += sizeOf(response)
-      for (const oldest of kept.keys()) {
-        if (size <= most || oldest === key) break
+      for (const oldest of responses.keys()) {
+        if (size <= limit || oldest === key) break
         remove(oldest)
       }
     },
-    delete: (id, owner) => remove(name(id, owner)),
+    delete: (id, owner) => remove(keyOf(id, owner)),
   }
 }
 

@@ -1,94 +1,97 @@
-/** What can be done with an answer that is kept: shown, told again as a stream, its input listed, cancelled, deleted. */
+/** Stored and background responses by id: retrieve, replay as a stream, list input, cancel, delete. */
 
 import { type Failure, fail, good } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
+import type { Settings } from '../../core/settings.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
-import type { Cancel } from '../../core/world.ts'
+import type { Cancel, World } from '../../core/world.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendError } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import type { Gateway } from '../gateway.ts'
 import type { BackgroundEvent, BackgroundResponse } from './background-response.ts'
-import { conversation } from './conversation.ts'
+import { readHistory } from './conversation-history.ts'
 import { eventsIn } from './recording-writer.ts'
 
-type Page = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter, id: string) => Promise<void>
+type ResponseHandler = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter, id: string) => Promise<void>
 
-/** `GET /v1/responses/{id}`: as it stands, or with `stream=true` its events behind `starting_after`, those to come too. */
-export const showResponse: Page = async (gateway, received, reply, id) => {
+/**
+ * `GET /v1/responses/{id}`: the response in its current state. With `stream=true` its events after `starting_after`, of a
+ * background response also those still to come.
+ */
+export const showResponse: ResponseHandler = async (gateway, received, reply, id) => {
   const query = new URLSearchParams(received.query)
   const job = jobOf(gateway, received, id)
   const found = job ? good(undefined) : await gateway.responses.get(id, received.client)
   if (!found.ok) return refuse(received, reply, found.failure)
   const stored = found.value
-  if (!job && !stored) return refuse(received, reply, unknown(id))
-  if (query.get('stream') !== 'true') {
-    if (job) return json(reply, received, JSON.stringify(job.response))
-    return json(reply, received, stored?.response ?? '')
-  }
-  const after = query.get('starting_after')
-  if (after !== null && !/^\d{1,15}$/.test(after))
+  if (!job && !stored) return refuse(received, reply, notFound(id))
+  if (query.get('stream') !== 'true')
+    return sendJson(reply, received, job ? JSON.stringify(job.response) : (stored?.response ?? ''))
+  const startingAfter = query.get('starting_after')
+  if (startingAfter !== null && !/^\d{1,15}$/.test(startingAfter))
     return refuse(
       received,
       reply,
-      fail('invalid_value', '`starting_after` is the sequence_number of an event: a whole number.', {
+      fail('invalid_value', '`starting_after` must be the sequence_number of an event: a whole number.', {
         param: 'starting_after',
       }),
     )
-  const from = after === null ? -1 : Number(after)
-  if (job) return sendEvents(gateway, reply, job, from, received.id)
-  // Another process that keeps its answers in the same place is at it, and its events are there until it is done.
+  const after = startingAfter === null ? -1 : Number(startingAfter)
+  if (job) return sendEvents(gateway, { reply, source: job, after, requestId: received.id })
+  // Another process with the same store is answering it, and has its events.
   if (stored?.status === 'queued' || stored?.status === 'in_progress')
     return refuse(
       received,
       reply,
-      fail('busy', 'This response is being answered by another process, and can be told as a stream once it is done.', {
-        retryAfter: 1_000,
-      }),
+      fail(
+        'busy',
+        'Another process is still answering this response. Retry the stream when the response has completed.',
+        { retryAfter: 1_000 },
+      ),
     )
-  if (stored)
-    sendEvents(
-      gateway,
-      reply,
-      { events: eventsOf(gateway, stored), over: true, watch: () => () => {} },
-      from,
-      received.id,
-    )
+  if (!stored) return
+  const source = { events: eventsOf(gateway, stored), over: true, watch: () => () => {} }
+  sendEvents(gateway, { reply, source, after, requestId: received.id })
 }
 
-/** `GET /v1/responses/{id}/input_items`: everything the answer was given to, the turns before it too, newest first unless `order=asc`. */
-export const listInput: Page = async (gateway, received, reply, id) => {
-  const found = await conversation((one) => gateway.responses.turns(one, received.client), id)
-  if (!found.ok) return refuse(received, reply, found.failure)
-  const earlier = found.value.turns.slice(0, -1)
-  const stored = found.value.turns.at(-1)
-  if (!stored) return refuse(received, reply, unknown(id))
+/**
+ * `GET /v1/responses/{id}/input_items`: all items the answer depends on, earlier turns included, newest first unless
+ * `order=asc`.
+ */
+export const listInput: ResponseHandler = async (gateway, received, reply, id) => {
+  const history = await readHistory((turnId) => gateway.responses.turns(turnId, received.client), id)
+  if (!history.ok) return refuse(received, reply, history.failure)
+  const earlier = history.value.turns.slice(0, -1)
+  const stored = history.value.turns.at(-1)
+  if (!stored) return refuse(received, reply, notFound(id))
   const query = new URLSearchParams(received.query)
   const limit = Number(query.get('limit') ?? 20)
   const order = query.get('order') ?? 'desc'
-  const wrong =
-    !Number.isInteger(limit) || limit < 1 || limit > 100
-      ? fail('invalid_value', '`limit` is a whole number from 1 to 100.', { param: 'limit' })
-      : order !== 'asc' && order !== 'desc'
-        ? fail('invalid_value', '`order` is `asc` or `desc`.', { param: 'order' })
-        : null
-  if (wrong) return refuse(received, reply, wrong)
+  if (!Number.isInteger(limit) || limit < 1 || limit > 100)
+    return refuse(
+      received,
+      reply,
+      fail('invalid_value', '`limit` must be a whole number from 1 to 100.', { param: 'limit' }),
+    )
+  if (order !== 'asc' && order !== 'desc')
+    return refuse(received, reply, fail('invalid_value', '`order` must be `asc` or `desc`.', { param: 'order' }))
   const all = [...earlier.flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]), ...inputOf(stored)]
   const items = order === 'asc' ? all : all.toReversed()
-  const place = (name: string) => {
-    const wanted = query.get(name)
-    return wanted === null ? undefined : items.findIndex((item) => item.id === wanted)
+  const indexOf = (name: string) => {
+    const itemId = query.get(name)
+    return itemId === null ? undefined : items.findIndex((item) => item.id === itemId)
   }
-  const after = place('after')
-  const before = place('before')
+  const after = indexOf('after')
+  const before = indexOf('before')
   if (after === -1 || before === -1)
     return refuse(
       received,
       reply,
-      fail('invalid_value', 'There is no item of that id in the input of this response.', {
+      fail('invalid_value', 'The input of this response has no item with this id.', {
         param: after === -1 ? 'after' : 'before',
       }),
     )
@@ -101,41 +104,38 @@ export const listInput: Page = async (gateway, received, reply, id) => {
     last_id: text(data.at(-1)?.id) ?? '',
     has_more: rest.length > data.length,
   }
-  json(reply, received, JSON.stringify(page))
+  sendJson(reply, received, JSON.stringify(page))
 }
 
-/** `POST /v1/responses/{id}/cancel`: ends one that is answered in the background; one that has ended stays as it is. */
-export const cancelResponse: Page = async (gateway, received, reply, id) => {
+/** `POST /v1/responses/{id}/cancel`: cancels a background response. One that has ended stays as it is. */
+export const cancelResponse: ResponseHandler = async (gateway, received, reply, id) => {
   const job = jobOf(gateway, received, id)
   if (job) {
     await job.cancel()
-    return json(reply, received, JSON.stringify(job.response))
+    return sendJson(reply, received, JSON.stringify(job.response))
   }
   const found = await gateway.responses.get(id, received.client)
   if (!found.ok) return refuse(received, reply, found.failure)
   const stored = found.value
-  if (!stored) return refuse(received, reply, unknown(id))
+  if (!stored) return refuse(received, reply, notFound(id))
   if (object(parseJson(stored.response))?.background !== true)
     return refuse(
       received,
       reply,
-      fail(
-        'invalid_request',
-        'Only a response that is answered in the background (`background: true`) can be cancelled.',
-      ),
+      fail('invalid_request', 'Only a background response (`background: true`) can be cancelled.'),
     )
-  json(reply, received, stored.response)
+  sendJson(reply, received, stored.response)
 }
 
-/** `DELETE /v1/responses/{id}`: what continued it cannot be continued any more. */
-export const deleteResponse: Page = async (gateway, received, reply, id) => {
+/** `DELETE /v1/responses/{id}`: deletes a response. Turns that continued it can no longer be continued. */
+export const deleteResponse: ResponseHandler = async (gateway, received, reply, id) => {
   const job = jobOf(gateway, received, id)
   await job?.cancel()
   const deleted = await gateway.responses.delete(id, received.client)
   if (!deleted.ok) return refuse(received, reply, deleted.failure)
-  if (!deleted.value) return refuse(received, reply, unknown(id))
+  if (!deleted.value) return refuse(received, reply, notFound(id))
   if (job) gateway.jobs.delete(id)
-  json(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
+  sendJson(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
 }
 
 const inputOf = ({ input }: StoredResponse): readonly JsonObject[] => list(parseJson(input)).filter(isObject)
@@ -147,13 +147,13 @@ const jobOf = ({ jobs }: Gateway, { client }: IncomingRequest, id: string): Back
   return job?.owner === client ? job : undefined
 }
 
-const unknown = (id: string): Failure =>
+const notFound = (id: string): Failure =>
   fail(
     'unknown_response',
-    `Response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or is another client's.`,
+    `Response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or belongs to another client.`,
   )
 
-const json = (reply: ResponseWriter, { id }: IncomingRequest, body: string): void => {
+const sendJson = (reply: ResponseWriter, { id }: IncomingRequest, body: string): void => {
   reply.head(200, { 'content-type': 'application/json', 'x-request-id': id })
   reply.end(body)
 }
@@ -161,21 +161,21 @@ const json = (reply: ResponseWriter, { id }: IncomingRequest, body: string): voi
 const refuse = ({ id }: IncomingRequest, reply: ResponseWriter, failure: Failure): void =>
   sendError({ protocol: openaiResponses, reply, requestId: id }, failure)
 
-// ── As a stream ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Streams ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The events a stored answer came with, or those it would have come with. */
+/** The stored events of a response, or equivalent events if it was not a stream. */
 const eventsOf = ({ world }: Gateway, { response, events }: StoredResponse): readonly BackgroundEvent[] => {
-  const said = events?.split('\n') ?? []
-  const read = said.length > 0 ? said.map((line) => object(parseJson(line))) : toldAgain(world, response)
-  return read.flatMap((event, at) => {
+  const lines = events?.split('\n') ?? []
+  const values = lines.length > 0 ? lines.map((line) => object(parseJson(line))) : replayed(world, response)
+  return values.flatMap((event, at) => {
     if (!event) return []
     const number = typeof event.sequence_number === 'number' ? event.sequence_number : at
     return [{ number, type: text(event.type) ?? '', data: JSON.stringify(event) }]
   })
 }
 
-/** A response that is an answer's whole record, written as the stream that would have ended with it. */
-const toldAgain = (world: Gateway['world'], source: string): readonly JsonObject[] => {
+/** The events of a stream that would have ended with this response. */
+const replayed = (world: World, source: string): readonly JsonObject[] => {
   const body = object(parseJson(source)) ?? {}
   const request = openaiResponses.decodeRequest({ model: text(body.model) ?? '', input: '' })
   if (!request.ok) return []
@@ -193,76 +193,102 @@ const toldAgain = (world: Gateway['world'], source: string): readonly JsonObject
     },
   }
   const writer = openaiResponses.encodeStream(context)
-  const told = [...writer.push({ events: openaiResponses.decodeAnswer(body) }), ...writer.end()]
-  const events = told.flatMap(eventsIn)
-  // Its last word is the record itself, with the ids it has been shown under.
-  return events.map((event) => (LAST.has(text(event.type) ?? '') ? { ...event, response: body } : event))
+  const frames = [...writer.push({ events: openaiResponses.decodeAnswer(body) }), ...writer.end()]
+  // The final event has the response as stored, with the ids that clients have seen.
+  return frames
+    .flatMap(eventsIn)
+    .map((event) => (FINAL_TYPES.has(text(event.type) ?? '') ? { ...event, response: body } : event))
 }
 
-const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed'])
+const FINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
-const HEAD = {
+const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
   'x-accel-buffering': 'no',
 }
 
-type Told = Pick<BackgroundResponse, 'events' | 'over' | 'watch'>
+/** The events to send, and where. */
+export type EventsToSend = {
+  readonly reply: ResponseWriter
+  readonly source: Pick<BackgroundResponse, 'events' | 'over' | 'watch'>
+  /** Events up to this sequence number are left out. */
+  readonly after: number
+  readonly requestId: string
+}
 
-/** Writes the events behind a number, as fast as the client reads, until the last. */
-export const sendEvents = (
-  { world, config }: Pick<Gateway, 'world' | 'config'>,
-  reply: ResponseWriter,
-  told: Told,
-  after: number,
-  requestId: string,
-): void => {
-  reply.head(200, { ...HEAD, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
-  const { keepAlive, timeout } = config().settings
-  const { interval } = keepAlive
-  let at = 0
-  let full = false
-  let ended = false
-  let quiet: Cancel = () => {}
-  let patient: Cancel = () => {}
-  const write = (text: string) => {
-    if (reply.write(text)) return
-    full = true
-    if (timeout.clientWrite > 0)
-      patient = world.later(timeout.clientWrite, () => {
-        end()
-        reply.cut()
-      })
+/** Streams the events of a response, as fast as the client reads, until the response is over. */
+export const sendEvents = ({ world, config }: Pick<Gateway, 'world' | 'config'>, sent: EventsToSend): void =>
+  new EventSender(world, config().settings, sent).start()
+
+class EventSender {
+  readonly #world: World
+  readonly #interval: number
+  readonly #writeTimeout: number
+  readonly #sent: EventsToSend
+  /** Index of the next event. */
+  #next = 0
+  #full = false
+  #ended = false
+  #cancelPing: Cancel = () => {}
+  #cancelTimeout: Cancel = () => {}
+  #unwatch: () => void = () => {}
+
+  constructor(world: World, { keepAlive, timeout }: Settings, sent: EventsToSend) {
+    this.#world = world
+    this.#interval = keepAlive.interval
+    this.#writeTimeout = timeout.clientWrite
+    this.#sent = sent
   }
-  const rest = () => {
-    quiet()
-    if (interval > 0 && !ended)
-      quiet = world.later(interval, () => {
-        if (!full) write(': ping\n')
-        rest()
-      })
+
+  start(): void {
+    const { reply, source, requestId } = this.#sent
+    reply.head(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
+    this.#unwatch = source.watch(() => this.#advance())
+    reply.onDrain(() => {
+      this.#full = false
+      this.#cancelTimeout()
+      this.#advance()
+    })
+    reply.onGone(() => this.#stop())
+    this.#advance()
   }
-  const end = () => {
-    ended = true
-    quiet()
-    patient()
-    leave()
-  }
-  const go = () => {
-    while (!full && !ended && at < told.events.length) {
-      const event = told.events[at++]
-      if (event && event.number > after) write(writeFrame(event.type, event.data))
+
+  #advance(): void {
+    const { reply, source, after } = this.#sent
+    while (!this.#full && !this.#ended && this.#next < source.events.length) {
+      const event = source.events[this.#next++]
+      if (event && event.number > after) this.#write(writeFrame(event.type, event.data))
     }
-    if (ended || full || !told.over || at < told.events.length) return rest()
-    end()
+    if (this.#ended || this.#full || !source.over || this.#next < source.events.length) return this.#schedulePing()
+    this.#stop()
     reply.end(writeFrame(undefined, '[DONE]'))
   }
-  const leave = told.watch(go)
-  reply.onDrain(() => {
-    full = false
-    patient()
-    go()
-  })
-  reply.onGone(end)
-  go()
+
+  #write(text: string): void {
+    const { reply } = this.#sent
+    if (reply.write(text)) return
+    this.#full = true
+    if (this.#writeTimeout <= 0) return
+    this.#cancelTimeout = this.#world.later(this.#writeTimeout, () => {
+      this.#stop()
+      reply.cut()
+    })
+  }
+
+  #schedulePing(): void {
+    this.#cancelPing()
+    if (this.#interval <= 0 || this.#ended) return
+    this.#cancelPing = this.#world.later(this.#interval, () => {
+      if (!this.#full) this.#write(': ping\n')
+      this.#schedulePing()
+    })
+  }
+
+  #stop(): void {
+    this.#ended = true
+    this.#cancelPing()
+    this.#cancelTimeout()
+    this.#unwatch()
+  }
 }

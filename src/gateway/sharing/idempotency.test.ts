@@ -40,7 +40,7 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
     }
     reply.done = share(
       { protocol, style: 'chat', received, reply, repeatable: repeatableChat(protocol, false) },
-      (gateway, to) => serveChat(gateway, protocol, received, to),
+      (gateway, to) => serveChat(gateway, { protocol, received, reply: to }),
     )
     return reply
   }

@@ -62,7 +62,9 @@ export const handlersFor = (home: Home): Handlers => {
     const { style } = protocol
     const repeatable = repeatableChat(protocol, false)
     return (received: IncomingRequest, reply: ResponseWriter) =>
-      share({ protocol, style, received, reply, repeatable }, (shared, to) => serveChat(shared, protocol, received, to))
+      share({ protocol, style, received, reply, repeatable }, (shared, to) =>
+        serveChat(shared, { protocol, received, reply: to }),
+      )
   }
   const turns = protocols[ROUTES.responses.protocol]
   const repeatableTurn = repeatableChat(turns, true)

@@ -1,0 +1,112 @@
+/** Reads the earlier turns of a stored conversation, and single items that a request references by id. */
+
+import { good, type Outcome } from '../../core/failure.ts'
+import { type JsonObject, text } from '../../core/json.ts'
+import { sizeUpTo } from '../../core/large-write.ts'
+import type { Turn as LoopTurn } from '../../core/steps.ts'
+import type { MemoryStore, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
+import { isReference, itemsIn, portableItem } from './conversation-items.ts'
+
+/** Most turns of a conversation, and most characters of their stored JSON. Few providers accept as much. */
+export const MAX_TURNS = 10_000
+export const MAX_CHARACTERS = 32 * 1024 * 1024
+
+/** Most items of a turn that a later request may reference, and most it may reference: each costs a store lookup. */
+export const MAX_REFERENCED = 10_000
+
+/** Where the responses of a conversation are stored. */
+export type ResponseStores = {
+  /** Outlives the process. Null: disabled by configuration. */
+  readonly durable: ResponseStore | null
+  /** The turns of one WebSocket connection that are not to be stored (`store: false`). */
+  readonly connection?: MemoryStore
+}
+
+/** The turns of a conversation. */
+export type ConversationHistory = {
+  /** Oldest first. */
+  readonly turns: readonly StoredResponse[]
+  /** The id that the oldest turn continues, which is not stored here. Null: the conversation is complete. */
+  readonly root: string | null
+  /** Above a limit: only the latest turns were read. */
+  readonly tooLong: boolean
+}
+
+/** A conversation without turns. */
+export const NO_HISTORY: ConversationHistory = { turns: [], root: null, tooLong: false }
+
+/** Reads the turn with this id, and as many of those before it as one read returns, newest first. */
+export type FindTurns = (id: string) => Promise<Outcome<readonly StoredResponse[]>>
+
+/** Reads the connection's store first, then the durable store. */
+export const findTurnsIn =
+  ({ durable, connection }: ResponseStores, owner: string): FindTurns =>
+  async (id) => {
+    const inMemory = connection?.get(id, owner)
+    if (inMemory) return good([inMemory])
+    return durable ? durable.turns(id, owner) : good([])
+  }
+
+/** The turns of a conversation up to and including this one. */
+export const readHistory = async (findTurns: FindTurns, id: string): Promise<Outcome<ConversationHistory>> => {
+  const turns: StoredResponse[] = []
+  let next: string | null = id
+  let size = 0
+  while (next !== null) {
+    const found = await findTurns(next)
+    if (!found.ok) return found
+    if (found.value.length === 0) break
+    for (const turn of found.value) {
+      size += sizeOf(turn)
+      if (size > MAX_CHARACTERS || turns.length === MAX_TURNS)
+        return good({ turns: turns.reverse(), root: turn.id, tooLong: true })
+      turns.push(turn)
+      next = turn.previous
+    }
+  }
+  return good({ turns: turns.reverse(), root: next, tooLong: false })
+}
+
+/** Characters of a turn's stored JSON. */
+export const sizeOf = ({ input, response }: StoredResponse): number => input.length + response.length
+
+/** An item that a request references, and the turn that contains it. */
+export type ReferencedItem = { readonly item: JsonObject; readonly turn: StoredResponse }
+
+/** The items that a request references by id, by that id. Unknown ids are left out. */
+export const readReferences = async (
+  { durable, connection }: ResponseStores,
+  { owner, loopTurn }: { readonly owner: string; readonly loopTurn: LoopTurn },
+  items: readonly JsonObject[],
+): Promise<Outcome<ReadonlyMap<string, ReferencedItem>>> => {
+  const referenced = new Map<string, ReferencedItem>()
+  // A turn may have megabytes: it is parsed once, however many of its items are referenced.
+  const known = new Map<string, ReferencedItem>()
+  const ids = new Set(items.filter(isReference).map((reference) => text(reference.id) ?? ''))
+  let size = 0
+  for (const id of [...ids].slice(0, MAX_REFERENCED)) {
+    if (!known.has(id) && size <= MAX_CHARACTERS) {
+      const inMemory = connection?.holding(id, owner)
+      const holding = inMemory || !durable ? good(inMemory) : await durable.holding(id, owner)
+      if (!holding.ok) return holding
+      const turn = holding.value
+      if (turn) {
+        size += sizeOf(turn)
+        for (const item of await itemsIn(turn, loopTurn))
+          known.set(text(item.id) ?? '', { item: portableItem(item), turn })
+      }
+    }
+    const found = known.get(id)
+    if (found) referenced.set(id, found)
+  }
+  return good(referenced)
+}
+
+/** Characters of all referenced items, each counted as often as it occurs: a short request may name megabytes repeatedly. */
+export const sizeOfReferenced = (
+  items: readonly JsonObject[],
+  references: ReadonlyMap<string, ReferencedItem>,
+): number => {
+  const sizes = new Map([...references].map(([id, { item }]) => [id, sizeUpTo(item, MAX_CHARACTERS)]))
+  return items.reduce((sum, { id }) => sum + (sizes.get(text(id) ?? '') ?? 0), 0)
+}

@@ -394,7 +394,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       const value = (name: string) =>
         Number(new RegExp(`^${name.replace(/[{}+"]/g, '\\$&')} (.*)$`, 'm').exec(page)?.[1])
       assert.equal(value('headgate_workers'), 2)
-      assert.equal(value('headgate_workers_told'), 2)
+      assert.equal(value('headgate_workers_reporting'), 2)
       assert.match(page, /^headgate_requests_total\{.*\} 5$/m)
       assert.match(page, /^headgate_ttft_seconds_bucket\{.*le="\+Inf"\} 5$/m)
       assert.match(page, /^headgate_info\{.*\} 1$/m)
@@ -410,7 +410,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     try {
       await one.ask('POST', '/v1/chat/completions', QUESTION)
       const page = (await one.ask('GET', '/metrics')).text
-      assert.match(page, /^headgate_workers_told 1$/m)
+      assert.match(page, /^headgate_workers_reporting 1$/m)
       assert.match(page, /^headgate_requests_total\{.*\} 6$/m)
     } finally {
       process.kill(pid, 'SIGCONT')
@@ -512,7 +512,7 @@ const GAUGES = [
   'headgate_buffered_bytes',
   'headgate_event_loop_delay_seconds',
   'headgate_workers',
-  'headgate_workers_told',
+  'headgate_workers_reporting',
 ]
 
 const disposable = (upstream: Upstream) => Object.assign(upstream, { [Symbol.asyncDispose]: () => upstream.close() })

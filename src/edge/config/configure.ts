@@ -213,13 +213,13 @@ export const configure = ({ env: real, dotenv, file, providers }: Texts): Loaded
   const mask = maskerFor(env, secretsIn(content), HARMLESS)
 
   const order = variable(env, 'PROVIDERS')
-  const upstreams = upstreamsFrom(
+  const upstreams = upstreamsFrom({
     env,
-    { entries: content.providers, placeOf },
+    file: { entries: content.providers, placeOf },
     providers,
-    order === undefined ? undefined : commaList(order),
-    launch?.port ?? 0,
-  )
+    order: order === undefined ? undefined : commaList(order),
+    ownPort: launch?.port ?? 0,
+  })
   const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
   const warnings = [...misspelledSettings(env), ...upstreams.warnings].map(mask)
   problems.push(...upstreams.problems)

@@ -148,13 +148,14 @@ const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: strin
   }
 }
 
+/** An entry of the file, and its provider. */
+type NamedEntry = { readonly name: string; readonly entry: ProviderEntry; readonly provider: Provider }
+
 /** An instance of the file, merged with its environment variables. */
 const fromFile = (
+  { name, entry, provider }: NamedEntry,
   env: Env,
   heads: Heads,
-  name: string,
-  entry: ProviderEntry,
-  provider: Provider,
   placeOf: FileProviders['placeOf'],
 ): { readonly draft: Draft; readonly problems: readonly Problem[] } => {
   const id = byFileName(name, provider)
@@ -406,13 +407,19 @@ const misspelled = (env: Env, providers: Providers): readonly string[] =>
       : [`${name} is set, but is not a known variable; did you mean ${meant}?`]
   })
 
-export const upstreamsFrom = (
-  env: Env,
-  file: FileProviders,
-  providers: Providers,
-  order: readonly string[] | undefined,
-  ownPort: number,
-): Upstreams => {
+/** Where the configured providers come from. */
+export type UpstreamSources = {
+  readonly env: Env
+  readonly file: FileProviders
+  readonly providers: Providers
+  /** The names in `PROVIDERS`. */
+  readonly order: readonly string[] | undefined
+  /** The gateway's port, to refuse itself as an upstream; 0 if unknown. */
+  readonly ownPort: number
+}
+
+/** Reads the provider instances of the environment and the file. Errors are returned as problems. */
+export const upstreamsFrom = ({ env, file, providers, order, ownPort }: UpstreamSources): Upstreams => {
   const problems: Problem[] = []
   const warnings: string[] = [...misspelled(env, providers)]
   const heads = headsIn(env, providers)
@@ -446,7 +453,7 @@ export const upstreamsFrom = (
         file.placeOf(['providers', name, 'kind']).value,
       )
     } else {
-      const { draft, problems: further } = fromFile(env, heads, name, entry, kind, file.placeOf)
+      const { draft, problems: further } = fromFile({ name, entry, provider: kind }, env, heads, file.placeOf)
       drafts.set(id, draft)
       problems.push(...further)
     }

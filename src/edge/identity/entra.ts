@@ -82,16 +82,19 @@ type Prepared =
 
 const tokenRequest = async (env: Env, scope: string): Promise<Prepared> => {
   const { AZURE_TENANT_ID: tenant, AZURE_CLIENT_ID: client, AZURE_CLIENT_SECRET: secret } = env
-  if (tenant && client && secret) return fromAuthority(env, tenant, client, scope, { client_secret: secret })
+  if (tenant && client && secret) return fromAuthority({ env, tenant, client, scope }, { client_secret: secret })
   const { AZURE_FEDERATED_TOKEN_FILE: file } = env
   if (tenant && client && file) {
     try {
       // Kubernetes rotates this file about every hour.
       const assertion = (await readFile(file, 'utf8')).trim()
-      return fromAuthority(env, tenant, client, scope, {
-        client_assertion_type: JWT_BEARER,
-        client_assertion: assertion,
-      })
+      return fromAuthority(
+        { env, tenant, client, scope },
+        {
+          client_assertion_type: JWT_BEARER,
+          client_assertion: assertion,
+        },
+      )
     } catch (error) {
       return { ok: false, why: 'the file in AZURE_FEDERATED_TOKEN_FILE cannot be read', detail: detailOf(error) }
     }
@@ -101,13 +104,12 @@ const tokenRequest = async (env: Env, scope: string): Promise<Prepared> => {
 
 const JWT_BEARER = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
+type Application = { readonly env: Env; readonly tenant: string; readonly client: string; readonly scope: string }
+
 /** https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow */
 const fromAuthority = (
-  env: Env,
-  tenant: string,
-  client: string,
-  scope: string,
-  proof: Record<string, string>,
+  { env, tenant, client, scope }: Application,
+  credential: Readonly<Record<string, string>>,
 ): Prepared => {
   const authority = (env.AZURE_AUTHORITY_HOST || AUTHORITY).replace(/\/+$/, '')
   if (!isSafe(authority)) return { ok: false, why: 'AZURE_AUTHORITY_HOST is not an https URL', detail: 'not requested' }
@@ -117,7 +119,12 @@ const fromAuthority = (
       method: 'POST',
       url: `${authority}/${encodeURIComponent(tenant)}/oauth2/v2.0/token`,
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      body: new URLSearchParams({ grant_type: 'client_credentials', client_id: client, scope, ...proof }).toString(),
+      body: new URLSearchParams({
+        grant_type: 'client_credentials',
+        client_id: client,
+        scope,
+        ...credential,
+      }).toString(),
     },
   }
 }

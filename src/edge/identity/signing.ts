@@ -23,23 +23,25 @@ export const signing = (options: CloudSignerOptions): SigningDialer => {
     dial(call, listener) {
       if (call.identity === undefined) return dial(call, listener)
       signer ??= open()
-      return new SignedCall(dial, signer, call, call.identity, listener)
+      return new SignedCall({ dial, call, identity: call.identity, listener }, signer)
     },
     close: () => void signer?.then((loaded) => loaded.close()),
   }
 }
 
+type CallToSign = {
+  readonly dial: Dial
+  readonly call: UpstreamCall
+  readonly identity: Identity
+  readonly listener: UpstreamListener
+}
+
+/** A call that is sent after it has been signed. */
 class SignedCall implements Ongoing {
   readonly #aborting = new AbortController()
   #call: Ongoing | null = null
 
-  constructor(
-    dial: Dial,
-    loading: Promise<CloudSigner>,
-    call: UpstreamCall,
-    identity: Identity,
-    listener: UpstreamListener,
-  ) {
+  constructor({ dial, call, identity, listener }: CallToSign, loading: Promise<CloudSigner>) {
     const sign = async (): Promise<void> => {
       // This is asynchronous, so no listener method is called before `dial` has returned.
       const signer = await loading.catch(() => null)

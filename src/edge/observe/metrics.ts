@@ -5,7 +5,7 @@ import type { GatewayEvent } from '../../core/trace.ts'
 import type { TraceSummary } from '../../core/trace-summary.ts'
 import type { CostOf } from './event-log.ts'
 import { summaryOf } from './memoize-last.ts'
-import { copied, createRegistry, type Labels, MAX_VALUE_LENGTH, OTHER } from './registry.ts'
+import { copied, createRegistry, type Labels, MAX_VALUE_LENGTH, OTHER, type Registry } from './registry.ts'
 import { addUsage, attempt, type Usage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -82,15 +82,8 @@ const RESULTS = {
   broken: 'aborted',
 } as const
 
-export const createMetrics = ({
-  version,
-  started,
-  readings = () => [],
-  costOf = () => undefined,
-  isKnown = () => true,
-  usage,
-}: MetricsOptions): Metrics => {
-  const registry = createRegistry()
+/** Registers all counters and histograms. */
+const createInstruments = (registry: Registry) => {
   const target = ['provider', 'model']
   const requests = registry.counter('headgate_requests_total', 'Requests, by outcome.', [
     'style',
@@ -166,7 +159,6 @@ export const createMetrics = ({
     [],
     OVERHEAD,
   )
-  const overheads = once(() => overhead.of({}))
   const genAi = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model']
   const duration = registry.histogram(
     'gen_ai_server_request_duration_seconds',
@@ -186,126 +178,218 @@ export const createMetrics = ({
     [...genAi, 'gen_ai_token_type'],
     TOKENS,
   )
+  return {
+    requests,
+    attempts,
+    failovers,
+    hedges,
+    skipped,
+    transitions,
+    keyChanges,
+    interrupted,
+    aborts,
+    shared,
+    shed,
+    dropped,
+    droppedEvents,
+    tokens,
+    cost,
+    errors,
+    first,
+    overhead,
+    duration,
+    firstToken,
+    tokenUsage,
+  }
+}
 
+type Instruments = ReturnType<typeof createInstruments>
+
+/** Decides which model names may be label values. */
+class ModelLabels {
+  readonly #isKnown: (provider: string, model: string) => boolean
   /** Known models by provider. */
-  const known = new Map<string, Set<string>>()
+  readonly #known = new Map<string, Set<string>>()
+
+  constructor(isKnown: (provider: string, model: string) => boolean) {
+    this.#isKnown = isKnown
+  }
 
   /** The upstream model as a label value. */
-  const labelOf = (provider: string, model: string): string => {
-    const models = known.get(provider)
+  labelOf(provider: string, model: string): string {
+    const models = this.#known.get(provider)
     if (model === '' || models?.has(model)) return model
-    if (!isKnown(provider, model)) return OTHER
+    if (!this.#isKnown(provider, model)) return OTHER
     if (model.length > MAX_VALUE_LENGTH) return model
     // The name may be a slice of the request body, which it would keep in memory.
     if (models) models.add(copied(model))
-    else known.set(provider, new Set([copied(model)]))
+    else this.#known.set(provider, new Set([copied(model)]))
     return model
   }
+}
 
-  const countAttempts = (summary: TraceSummary) => {
-    const interruption = summary.outcome === 'interrupted' ? summary.failure : undefined
-    for (const { provider, model, end, failure = end === 'committed' ? interruption : undefined } of summary.attempts) {
-      const result = failure ? rowOf(failure).code : RESULTS[end]
-      attempts.add({ provider, model: labelOf(provider, model), class: result })
-    }
+/** The series for requests with the same labels. */
+const seriesOf = (instruments: Instruments, summary: TraceSummary, label: string) => {
+  const { provider = '', style, stream, outcome, status, failure } = summary
+  const reason = failure ? rowOf(failure).code : ''
+  const model = copied(label)
+  const target = { provider, model }
+  const names = { gen_ai_operation_name: 'chat', gen_ai_provider_name: provider, gen_ai_request_model: model }
+  const tokensOf = (type: string) => once(() => instruments.tokens.of({ ...target, type }))
+  const counted = (type: string) => once(() => instruments.tokenUsage.of({ ...names, gen_ai_token_type: type }))
+  return {
+    provider,
+    model,
+    style,
+    stream,
+    outcome,
+    status,
+    reason,
+    requests: perClient((client) =>
+      instruments.requests.of({ style, stream: String(stream), outcome, status, provider, client }),
+    ),
+    duration: once(() => instruments.duration.of({ ...names, error_type: reason })),
+    first: once(() => instruments.first.of(target)),
+    firstToken: once(() => instruments.firstToken.of(names)),
+    tokens: {
+      input: tokensOf('input'),
+      output: tokensOf('output'),
+      cacheRead: tokensOf('cache_read'),
+      cacheWrite: tokensOf('cache_write'),
+      reasoning: tokensOf('reasoning'),
+    },
+    counted: { input: counted('input'), output: counted('output') },
+    cost: once(() => instruments.cost.of(target)),
+  }
+}
+type RequestSeries = ReturnType<typeof seriesOf>
+
+/** Caches the series of the most recent label combinations. */
+class SeriesCache {
+  readonly #instruments: Instruments
+  readonly #recent: RequestSeries[] = []
+
+  constructor(instruments: Instruments) {
+    this.#instruments = instruments
   }
 
-  /** The series for requests with the same labels. */
-  const kindOf = ({ provider = '', style, stream, outcome, status, failure }: TraceSummary, label: string) => {
-    const reason = failure ? rowOf(failure).code : ''
-    const model = copied(label)
-    const target = { provider, model }
-    const names = { gen_ai_operation_name: 'chat', gen_ai_provider_name: provider, gen_ai_request_model: model }
-    const tokensOf = (type: string) => once(() => tokens.of({ ...target, type }))
-    const counted = (type: string) => once(() => tokenUsage.of({ ...names, gen_ai_token_type: type }))
-    return {
-      provider,
-      model,
-      style,
-      stream,
-      outcome,
-      status,
-      reason,
-      requests: perClient((client) =>
-        requests.of({ style, stream: String(stream), outcome, status, provider, client }),
-      ),
-      duration: once(() => duration.of({ ...names, error_type: reason })),
-      first: once(() => first.of(target)),
-      firstToken: once(() => firstToken.of(names)),
-      tokens: {
-        input: tokensOf('input'),
-        output: tokensOf('output'),
-        cacheRead: tokensOf('cache_read'),
-        cacheWrite: tokensOf('cache_write'),
-        reasoning: tokensOf('reasoning'),
-      },
-      counted: { input: counted('input'), output: counted('output') },
-      cost: once(() => cost.of(target)),
-    }
-  }
-  const kinds: ReturnType<typeof kindOf>[] = []
-
-  /** The cached series for this request's labels. */
-  const kindLike = (summary: TraceSummary, model: string) => {
+  /** The series for this request's labels. */
+  get(summary: TraceSummary, model: string): RequestSeries {
     const { provider = '', style, stream, outcome, status, failure } = summary
     const reason = failure ? rowOf(failure).code : ''
-    for (const kind of kinds)
+    for (const series of this.#recent)
       if (
-        kind.model === model &&
-        kind.provider === provider &&
-        kind.style === style &&
-        kind.stream === stream &&
-        kind.outcome === outcome &&
-        kind.status === status &&
-        kind.reason === reason
+        series.model === model &&
+        series.provider === provider &&
+        series.style === style &&
+        series.stream === stream &&
+        series.outcome === outcome &&
+        series.status === status &&
+        series.reason === reason
       )
-        return kind
-    const kind = kindOf(summary, model)
-    if (model.length > MAX_VALUE_LENGTH) return kind
-    kinds.unshift(kind)
-    if (kinds.length > MAX_KINDS) kinds.pop()
-    return kind
+        return series
+    const series = seriesOf(this.#instruments, summary, model)
+    if (model.length > MAX_VALUE_LENGTH) return series
+    this.#recent.unshift(series)
+    if (this.#recent.length > MAX_KINDS) this.#recent.pop()
+    return series
+  }
+}
+
+class GatewayMetrics implements Metrics {
+  readonly #options: MetricsOptions
+  readonly #costOf: CostOf
+  readonly #registry = createRegistry()
+  readonly #instruments = createInstruments(this.#registry)
+  readonly #series = new SeriesCache(this.#instruments)
+  readonly #labels: ModelLabels
+  readonly #overhead = once(() => this.#instruments.overhead.of({}))
+
+  constructor(options: MetricsOptions) {
+    const { costOf = () => undefined, isKnown = () => true } = options
+    this.#options = options
+    this.#costOf = costOf
+    this.#labels = new ModelLabels(isKnown)
   }
 
-  const countRequest = (summary: TraceSummary) => {
+  record(event: GatewayEvent): void {
+    switch (event.event) {
+      case 'request':
+        return this.#countRequest(summaryOf(event.exchange))
+      case 'fallback':
+        return this.#instruments.failovers.add({
+          from: providerIn(event.from),
+          to: providerIn(event.to),
+          class: event.kind,
+        })
+      case 'circuit':
+        return this.#instruments.transitions.add({ what: event.what, from: event.from, to: event.to })
+      case 'key':
+        return this.#instruments.keyChanges.add({ provider: event.provider, from: event.from, to: event.to })
+      case 'error':
+        return this.#instruments.errors.add({})
+      default:
+        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+    }
+  }
+
+  shed(why: string): void {
+    this.#instruments.shed.add({ why })
+  }
+
+  text(): string {
+    return `${this.#registry.text()}${this.#currentValues()}`
+  }
+
+  #countRequest(summary: TraceSummary): void {
     const { provider = '', upstreamModel = '', style, stream, outcome, failure, usage, firstContentMs } = summary
-    const model = labelOf(provider, upstreamModel)
-    const kind = kindLike(summary, model)
-    kind.requests(summary.client ?? NO_CLIENT).add()
-    countAttempts(summary)
-    if (outcome === 'interrupted') interrupted.add({ provider, model, reason: kind.reason })
+    const model = this.#labels.labelOf(provider, upstreamModel)
+    const series = this.#series.get(summary, model)
+    series.requests(summary.client ?? NO_CLIENT).add()
+    this.#countAttempts(summary)
+    const { interrupted, aborts, shed, hedges, skipped, shared, dropped, droppedEvents } = this.#instruments
+    if (outcome === 'interrupted') interrupted.add({ provider, model, reason: series.reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
-    if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: kind.reason })
+    if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: series.reason })
     if (summary.hedge) hedges.add({ won: String(summary.hedge === 'won') })
     for (const { provider, why } of summary.skipped) skipped.add({ provider, why })
     if (summary.shared) shared.add({ style, how: summary.shared.how })
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)
-    overheads().record(summary.overheadMs / 1000)
+    this.#overhead().record(summary.overheadMs / 1000)
     if (!summary.provider) return
-    kind.duration().record(summary.totalMs / 1000)
+    series.duration().record(summary.totalMs / 1000)
     if (firstContentMs !== null) {
-      kind.first().record(firstContentMs / 1000)
-      if (stream) kind.firstToken().record(firstContentMs / 1000)
+      series.first().record(firstContentMs / 1000)
+      if (stream) series.firstToken().record(firstContentMs / 1000)
     }
     if (!usage) return
     const { input, output, cacheRead, cacheWrite, reasoning } = usage
-    kind.tokens.input().add(input)
-    kind.tokens.output().add(output)
-    if (cacheRead !== undefined) kind.tokens.cacheRead().add(cacheRead)
-    if (cacheWrite !== undefined) kind.tokens.cacheWrite().add(cacheWrite)
-    if (reasoning !== undefined) kind.tokens.reasoning().add(reasoning)
+    series.tokens.input().add(input)
+    series.tokens.output().add(output)
+    if (cacheRead !== undefined) series.tokens.cacheRead().add(cacheRead)
+    if (cacheWrite !== undefined) series.tokens.cacheWrite().add(cacheWrite)
+    if (reasoning !== undefined) series.tokens.reasoning().add(reasoning)
     // OpenTelemetry's metric excludes estimates.
     if (!summary.estimated) {
-      kind.counted.input().record(input)
-      kind.counted.output().record(output)
+      series.counted.input().record(input)
+      series.counted.output().record(output)
     }
-    const dollars = costOf(summary)
-    if (dollars !== undefined) kind.cost().add(dollars)
+    const dollars = this.#costOf(summary)
+    if (dollars !== undefined) series.cost().add(dollars)
+  }
+
+  #countAttempts(summary: TraceSummary): void {
+    const interruption = summary.outcome === 'interrupted' ? summary.failure : undefined
+    for (const { provider, model, end, failure = end === 'committed' ? interruption : undefined } of summary.attempts) {
+      const result = failure ? rowOf(failure).code : RESULTS[end]
+      this.#instruments.attempts.add({ provider, model: this.#labels.labelOf(provider, model), class: result })
+    }
   }
 
   /** Gauges are rebuilt at each scrape, so removed ones disappear. */
-  const currentValues = (): string => {
+  #currentValues(): string {
+    const { version, started, usage, readings = () => [] } = this.#options
     const now = createRegistry()
     now.gauge('headgate_info', 'The running version.', ['version']).set({ version }, 1)
     addUsage(now, started, usage)
@@ -317,25 +401,7 @@ export const createMetrics = ({
     }
     return now.text()
   }
-
-  return {
-    record(event) {
-      switch (event.event) {
-        case 'request':
-          return countRequest(summaryOf(event.exchange))
-        case 'fallback':
-          return failovers.add({ from: providerIn(event.from), to: providerIn(event.to), class: event.kind })
-        case 'circuit':
-          return transitions.add({ what: event.what, from: event.from, to: event.to })
-        case 'key':
-          return keyChanges.add({ provider: event.provider, from: event.from, to: event.to })
-        case 'error':
-          return errors.add({})
-        default:
-          throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
-      }
-    },
-    shed: (why) => shed.add({ why }),
-    text: () => `${registry.text()}${currentValues()}`,
-  }
 }
+
+/** Creates the metrics of one process. */
+export const createMetrics = (options: MetricsOptions): Metrics => new GatewayMetrics(options)

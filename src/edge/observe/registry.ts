@@ -5,9 +5,9 @@
 
 export type Labels = { readonly [name: string]: string | number }
 
-type Kind = 'counter' | 'gauge' | 'histogram'
+type MetricKind = 'counter' | 'gauge' | 'histogram'
 
-type Level = Map<string | number | undefined, Level | Series>
+type LabelTree = Map<string | number | undefined, LabelTree | Series>
 
 /** `of` returns the series with these labels. Callers on hot paths keep it, since the lookup costs more than counting. */
 export type Counter = { add(labels: Labels, by?: number): void; of(labels: Labels): { add(by?: number): void } }
@@ -80,20 +80,28 @@ class Series {
 
 const isCount = (by = 1): boolean => by >= 0 && Number.isFinite(by)
 
+type MetricDefinition = {
+  readonly name: string
+  readonly help: string
+  readonly kind: MetricKind
+  readonly labels: readonly string[]
+  readonly bounds?: readonly number[]
+}
+
 class Metric {
   readonly name: string
   readonly help: string
-  readonly kind: Kind
+  readonly kind: MetricKind
   readonly labels: readonly string[]
   readonly bounds: readonly number[]
   readonly #maxSeries: number
   readonly #seen: readonly Set<string>[]
   readonly #series = new Map<string, Series>()
   /** Caches series by the labels as given, one map level per label, since cleaning and joining labels is slow. */
-  readonly #given: Level = new Map()
+  readonly #given: LabelTree = new Map()
   #cached = 0
 
-  constructor(name: string, help: string, kind: Kind, labels: readonly string[], bounds: readonly number[] = []) {
+  constructor({ name, help, kind, labels, bounds = [] }: MetricDefinition) {
     this.name = name
     this.help = help
     this.kind = kind
@@ -113,7 +121,7 @@ class Metric {
   }
 
   series(labels: Labels): Series {
-    let found: Level | Series | undefined = this.#given
+    let found: LabelTree | Series | undefined = this.#given
     for (const name of this.labels) {
       if (!(found instanceof Map)) break
       found = found.get(labels[name])
@@ -140,7 +148,7 @@ class Metric {
     let level = this.#given
     for (const value of given) {
       const below = level.get(value)
-      const next: Level = below instanceof Map ? below : new Map()
+      const next: LabelTree = below instanceof Map ? below : new Map()
       level.set(value, next)
       level = next
     }
@@ -185,14 +193,14 @@ class Metric {
 
 export const createRegistry = (): Registry => {
   const metrics: Metric[] = []
-  const make = (...arguments_: ConstructorParameters<typeof Metric>): Metric => {
-    const metric = new Metric(...arguments_)
+  const register = (definition: MetricDefinition): Metric => {
+    const metric = new Metric(definition)
     metrics.push(metric)
     return metric
   }
   return {
     counter(name, help, labels) {
-      const metric = make(name, help, 'counter', labels)
+      const metric = register({ name, help, kind: 'counter', labels })
       return {
         add(given, by) {
           // A value that cannot be counted does not create a series.
@@ -202,7 +210,7 @@ export const createRegistry = (): Registry => {
       }
     },
     gauge(name, help, labels) {
-      const metric = make(name, help, 'gauge', labels)
+      const metric = register({ name, help, kind: 'gauge', labels })
       return {
         set(given, value) {
           metric.series(given).value = value
@@ -210,7 +218,7 @@ export const createRegistry = (): Registry => {
       }
     },
     histogram(name, help, labels, bounds) {
-      const metric = make(name, help, 'histogram', labels, bounds)
+      const metric = register({ name, help, kind: 'histogram', labels, bounds })
       return {
         record(given, value) {
           if (Number.isFinite(value)) metric.series(given).record(value)

@@ -1,4 +1,4 @@
-/** Asks the policies for a plan and for the order of keys, with what the board knows at this moment. */
+/** Plans the targets of a request and the order of their keys, from the configuration and the current health. */
 import type { Config } from '../../core/config.ts'
 import { good, type Outcome } from '../../core/failure.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -9,91 +9,100 @@ import { draft, isSettled, type Moment, type PlanDraft, settle, type Wanted } fr
 import type { RouterDeps } from '../gateway.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 
+/** What planning needs. `lists`: model lists by instance id. */
 export type Planner = RouterDeps & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
 
-/** What is known of a name: `plan`, where every request of it has the same. */
-type Decided = { readonly draft: PlanDraft; readonly plan: Plan | null }
+/** A cached plan for a model name. `plan`: present if it is the same for all requests. */
+type CachedPlan = { readonly draft: PlanDraft; readonly plan: Plan | null }
 
-/** Forgotten with the configuration. */
-type Kept = {
+/** The plans for one configuration. */
+type PlanCache = {
   readonly lists: ReturnType<Planner['lists']>
   readonly catalogue: Planner['catalogue']
-  /** By the names of routes, which are the operator's words. */
-  readonly routes: Map<string, Decided>
-  /** By other names, which are the client's. */
-  readonly others: Map<string, Decided>
+  /** By route name. Routes come from the configuration. */
+  readonly routes: Map<string, CachedPlan>
+  /** By other model names. Clients choose them. */
+  readonly others: Map<string, CachedPlan>
 }
 type Drafting = (wanted: Wanted) => Outcome<PlanDraft>
-const kept = new WeakMap<Config, Map<Drafting, Kept>>()
+const cachesByConfig = new WeakMap<Config, Map<Drafting, PlanCache>>()
 
-/** So many names of so many characters at most are kept of those that clients choose; the oldest make room. */
-const MOST_NAMES = 1_000
-const LONGEST_NAME = 200
+/** Limits of the cached names chosen by clients: number (the oldest is evicted) and characters of a name. */
+const MAX_NAMES = 1_000
+const MAX_NAME_LENGTH = 200
 
-/** Every provider stands in every plan as a last resort: so many candidates are kept, up to 300 bytes each. */
-const MOST_CANDIDATES = 200_000
+/** Maximum number of candidates in all cached plans, about 300 bytes each. Every plan has all providers as a last resort. */
+const MAX_CANDIDATES = 200_000
 
-/** `drafting`: by what kind of model is asked for. */
+/** The plan for a model name. `drafting`: the rules for the kind of model (chat, embeddings). */
 export const planFor = (gateway: Planner, config: Config, model: string, drafting: Drafting = draft): Outcome<Plan> => {
   const { catalogue } = gateway
   const lists = gateway.lists()
-  const { routes, others } = keptFor(config, drafting, lists, catalogue)
+  const { routes, others } = cacheFor(config, drafting, lists, catalogue)
   const isRoute = config.routes.has(model)
   const names = isRoute ? routes : others
   const known = names.get(model)
   if (known) return good(known.plan ?? settle(known.draft, momentOf(gateway)))
-  const made = drafting({ model, config, lists, catalogue })
-  if (!made.ok) return made
-  const plan = settle(made.value, momentOf(gateway))
-  const fitting = MOST_CANDIDATES / Math.max(1, config.instances.length)
-  const most = isRoute ? fitting : Math.min(MOST_NAMES, fitting)
-  if (isRoute || model.length <= LONGEST_NAME) {
-    names.set(model, { draft: made.value, plan: isSettled(made.value) ? plan : null })
-    const [oldest] = names.size > most ? names.keys() : []
+  const drafted = drafting({ model, config, lists, catalogue })
+  if (!drafted.ok) return drafted
+  const plan = settle(drafted.value, momentOf(gateway))
+  const capacity = MAX_CANDIDATES / Math.max(1, config.instances.length)
+  const limit = isRoute ? capacity : Math.min(MAX_NAMES, capacity)
+  if (isRoute || model.length <= MAX_NAME_LENGTH) {
+    names.set(model, { draft: drafted.value, plan: isSettled(drafted.value) ? plan : null })
+    const [oldest] = names.size > limit ? names.keys() : []
     if (oldest !== undefined) names.delete(oldest)
   }
   return good(plan)
 }
 
-const momentOf = ({ catalogue, health: board, world }: Planner): Moment => ({
+const momentOf = ({ catalogue, health, world }: Planner): Moment => ({
   catalogue,
-  view: { latency: (candidate) => board.slowness(candidate) },
+  view: { latency: (candidate) => health.slowness(candidate) },
   random: world.random,
 })
 
-const keptFor = (config: Config, drafting: Drafting, lists: Kept['lists'], catalogue: Kept['catalogue']): Kept => {
-  const kinds = kept.get(config) ?? new Map<Drafting, Kept>()
-  const known = kinds.get(drafting)
+const cacheFor = (
+  config: Config,
+  drafting: Drafting,
+  lists: PlanCache['lists'],
+  catalogue: PlanCache['catalogue'],
+): PlanCache => {
+  const caches = cachesByConfig.get(config) ?? new Map<Drafting, PlanCache>()
+  const known = caches.get(drafting)
   if (known && known.lists === lists && known.catalogue === catalogue) return known
-  const fresh: Kept = { lists, catalogue, routes: new Map(), others: new Map() }
-  kept.set(config, kinds.set(drafting, fresh))
+  const fresh: PlanCache = { lists, catalogue, routes: new Map(), others: new Map() }
+  cachesByConfig.set(config, caches.set(drafting, fresh))
   return fresh
 }
 
-/** The order in which a candidate's keys are tried by this request: drawn once, when it is first asked for, the same for all its attempts. `question`: what may have a prompt cache; null: it has none. */
+/**
+ * Returns a candidate's keys in the order in which this request tries them. The order is computed on first use and is the
+ * same for all attempts of the request. `inbound`: for prompt cache affinity; null: none.
+ */
 export const keyOrder = (
-  { health: board, world }: RouterDeps,
+  { health, world }: RouterDeps,
   { settings }: Config,
-  question: InboundRequest | null,
+  inbound: InboundRequest | null,
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {
-  const drawn = new Map<Candidate, Iterable<ProviderKey>>()
-  const turn = settings.keyStrategy === 'round-robin' ? board.turn() : 0
-  const affinity = question && settings.keyStrategy === 'sticky' ? affinityOf(question.request) : undefined
+  const orders = new Map<Candidate, Iterable<ProviderKey>>()
+  const turn = settings.keyStrategy === 'round-robin' ? health.turn() : 0
+  const affinity = inbound && settings.keyStrategy === 'sticky' ? affinityOf(inbound.request) : undefined
   return (candidate) => {
     const { instance } = candidate
-    // There is nothing to draw, and a plan may have hundreds of candidates.
+    // Avoid work: a plan may have hundreds of candidates.
     if (instance.keys.length < 2) return instance.keys
-    const known = drawn.get(candidate)
+    const known = orders.get(candidate)
     if (known) return known
     const view = {
-      inFlight: (key: ProviderKey) => board.inFlight(instance, key),
-      busy: () => board.busy(instance),
-      left: (key: ProviderKey) => board.remainingLimit({ candidate, key }),
+      inFlight: (key: ProviderKey) => health.inFlight(instance, key),
+      busy: () => health.busy(instance),
+      left: (key: ProviderKey) => health.remainingLimit({ candidate, key }),
       turn,
       ...(affinity !== undefined && { affinity }),
     }
     const keys = orderKeys(instance.keys, settings.keyStrategy, view, world.random)
-    drawn.set(candidate, keys)
+    orders.set(candidate, keys)
     return keys
   }
 }

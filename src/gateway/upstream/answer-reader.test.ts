@@ -15,7 +15,7 @@ const said = (content: string) => chunk({ content })
 const stream = `${chunk({ role: 'assistant', content: 'hé' })}${chunk({ content: 'llo' }, 'stop')}data: [DONE]\n\n`
 const page = '<!doctype html><title>Sign in to the network</title>'
 
-/** What an upstream says under which type and status, and what it is taken for: the text, or the kind of the failure. */
+/** [name, status, content type, body, result for a stream request, result otherwise]. A result is a text or a failure kind. */
 const cases: readonly (readonly [
   name: string,
   status: number,
@@ -26,25 +26,18 @@ const cases: readonly (readonly [
 ])[] = [
   ['a stream', 200, 'text/event-stream; charset=utf-8', stream, 'héllo', 'héllo'],
   ['an answer', 200, 'application/json', whole, 'héllo', 'héllo'],
-  [
-    'an answer behind blanks that keep the connection alive',
-    200,
-    'application/json',
-    `\n \n${whole}`,
-    'héllo',
-    'héllo',
-  ],
-  ['a stream that calls itself JSON', 200, 'application/json', stream, 'héllo', 'malformed'],
-  ['one that begins with a comment', 200, 'application/json', `: hi\n\n${stream}`, 'héllo', 'malformed'],
-  ['a stream without a type', 200, '', stream, 'héllo', 'malformed'],
-  ['an answer without a type', 200, '', whole, 'héllo', 'héllo'],
-  ['blanks and nothing else', 200, 'application/json', ' \n', 'malformed', 'malformed'],
-  ['half an answer', 200, 'application/json', whole.slice(0, 40), 'malformed', 'malformed'],
-  ['a page', 200, 'text/html', page, 'not_json', 'not_json'],
-  ['a page that calls itself JSON', 200, 'application/json', page, 'not_json', 'not_json'],
+  ['an answer after keep-alive whitespace', 200, 'application/json', `\n \n${whole}`, 'héllo', 'héllo'],
+  ['a stream with a JSON content type', 200, 'application/json', stream, 'héllo', 'malformed'],
+  ['a stream that starts with a comment', 200, 'application/json', `: hi\n\n${stream}`, 'héllo', 'malformed'],
+  ['a stream without a content type', 200, '', stream, 'héllo', 'malformed'],
+  ['an answer without a content type', 200, '', whole, 'héllo', 'héllo'],
+  ['whitespace only', 200, 'application/json', ' \n', 'malformed', 'malformed'],
+  ['a truncated answer', 200, 'application/json', whole.slice(0, 40), 'malformed', 'malformed'],
+  ['a web page', 200, 'text/html', page, 'not_json', 'not_json'],
+  ['a web page with a JSON content type', 200, 'application/json', page, 'not_json', 'not_json'],
   ['a redirect', 302, 'text/html', '', 'redirect', 'redirect'],
   ['an error', 429, 'application/json', '{"error":{"message":"slow down"}}', 'rate_limited', 'rate_limited'],
-  ['an error under the type of a stream', 503, 'text/event-stream', '{"error":{}}', 'overloaded', 'overloaded'],
+  ['an error with a stream content type', 503, 'text/event-stream', '{"error":{}}', 'overloaded', 'overloaded'],
 ]
 
 const reading = (status: number, type: string, stream: boolean): AnswerReader => {
@@ -71,34 +64,29 @@ for (const [name, status, type, body, streamed, asOne] of cases)
     }
   })
 
-// ── Frames in a row ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── Consecutive frames ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The first text opens its block, the second says no more than that it goes on. */
+/** The first text opens its block; the second only continues it. */
 const begun = said('1') + said('2')
 
-/** A stream in two reads, and what each step of the second is: how many frames known by their bytes, or one that was read. */
+/** A stream in two reads, and the steps of the second: the number of frames recognised by their bytes, or one decoded frame. */
 const rows: readonly (readonly [name: string, before: string, then: string, steps: readonly (number | 'read')[]])[] = [
-  ['one alone', begun, said('b'), [1]],
+  ['one', begun, said('b'), [1]],
   ['several', begun, said('b') + said('c ✓') + said('d\n"e"'), [3]],
-  ['behind half a one', begun + said('b').slice(0, 20), said('b').slice(20) + said('see') + said('d'), ['read', 2]],
-  ['before half a one', begun, said('b') + said('see') + said('d').slice(0, 20), [2]],
+  ['after a partial frame', begun + said('b').slice(0, 20), said('b').slice(20) + said('see') + said('d'), ['read', 2]],
+  ['before a partial frame', begun, said('b') + said('see') + said('d').slice(0, 20), [2]],
   [
-    'with another between',
+    'with a different frame between',
     begun,
     said('b') + chunk({ tool_calls: [] }) + said('see') + said('d'),
     [1, 'read', 'read', 1],
   ],
-  [
-    'the first ones of all',
-    '',
-    chunk({ role: 'assistant', content: '' }) + begun + said('b'),
-    ['read', 'read', 'read', 1],
-  ],
-  ['with the end', begun, `${said('b')}${chunk({}, 'stop')}data: [DONE]\n\n`, [1, 'read', 'read']],
+  ['the first frames', '', chunk({ role: 'assistant', content: '' }) + begun + said('b'), ['read', 'read', 'read', 1]],
+  ['with the end of the stream', begun, `${said('b')}${chunk({}, 'stop')}data: [DONE]\n\n`, [1, 'read', 'read']],
 ]
 
 for (const [name, before, then, steps] of rows)
-  test(`reader: frames in a row: ${name}`, () => {
+  test(`reader: consecutive frames: ${name}`, () => {
     const read = (bytesOf: (text: string) => Uint8Array) => {
       const reader = reading(200, 'text/event-stream', true)
       return [before, then].map((text) => reader.push(bytesOf(text)))
@@ -108,13 +96,13 @@ for (const [name, before, then, steps] of rows)
       second.map(({ bytes, events }) => (bytes ? events.length : 'read')),
       steps,
     )
-    // The same as where every frame is read by itself.
+    // Equal to decoding each frame alone.
     const slow = read((text) => new TextEncoder().encode(text))
     assert.ok(slow.flat().every(({ bytes }) => !bytes))
     assert.deepEqual(read(Buffer.from).flat().flatMap(splitStep), slow.flat())
   })
 
-test('reader: where nothing is like the last, a read is taken apart a few times and no more', () => {
+test('reader: without repetition, only a few frames of a read are decoded alone', () => {
   const reader = reading(200, 'text/event-stream', true)
   const all = Array.from({ length: 50 }, (_, at) => chunk({ content: `${at}`, [`m${at}`]: at })).join('')
   const steps = reader.push(Buffer.from(all))

@@ -1,6 +1,6 @@
 /**
- * From an upstream's bytes to steps of an answer, in whichever form they come: a stream of events, one JSON body, or an
- * error. What cannot be read, or is not there, is a `failure` event like any other.
+ * Decodes an upstream's response: a stream of events, one JSON body, or an error. Malformed, missing or oversized content
+ * becomes a `failure` event.
  */
 import type { ChatEvent, ChatRequest } from '../../core/chat.ts'
 import type { ErrorTable } from '../../core/error-table.ts'
@@ -16,35 +16,37 @@ import { frameEnd, sse } from '../../protocols/framing/sse.ts'
 import { latin1Of, utf8 } from '../../protocols/framing/utf8.ts'
 import { ChoicesDecoder, decodeChoices, type EditChoice, type MultipleChoices } from '../../protocols/shared/choices.ts'
 
-/** `over`: the format's terminal event has been read, and the answer is complete before its body ends. */
+/** Decodes a response body. `over`: the terminal event has been read, so the answer is complete before its body ends. */
 export type AnswerReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
 
+/** The status and headers of an upstream response. */
 export type ResponseHead = { readonly status: number; readonly headers: HeaderLookup }
 
-/** What an answer is read by. */
+/** The parts of a protocol that decode answers. */
 export type AnswerFormat = Pick<
   UpstreamProtocol,
   'decodeAnswer' | 'decodeStream' | 'decodeFailure' | 'restore' | 'framing'
 >
 
+/** How the answer to a request is decoded. */
 export type AnswerContext = {
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
-  /** The question, if it was translated for this upstream: what that changed in the tools is undone in the answer. */
+  /** The request, if it was translated: changes that the translation made to tools are reverted in the answer. */
   readonly translated: ChatRequest | null
   /** The request asks for several choices. */
   readonly choices?: MultipleChoices | undefined
-  /** A stream was asked for. */
+  /** The request asks for a stream. */
   readonly stream: boolean
-  /** ms since 1970, for waits given as dates. */
+  /** Unix time in ms, to interpret a Retry-After date. */
   readonly date: number
 }
 
 /**
- * Largest of each kind, in bytes: one event of a stream (some repeat the question, or carry an image), an answer, one that
- * is kept as its bytes beside its text, a stream, an error's body.
+ * Maximum sizes in bytes: an event of a stream (it may contain an image), a JSON answer, a JSON answer whose bytes are
+ * kept beside its text, a stream, an error body.
  */
-const MOST = {
+const MAX = {
   event: 8 * 1024 * 1024,
   whole: 32 * 1024 * 1024,
   kept: 64 * 1024,
@@ -52,97 +54,101 @@ const MOST = {
   error: 1024 * 1024,
 }
 
-export const readerFor = (head: ResponseHead, dialect: AnswerContext): AnswerReader => {
+/** Chooses the reader by status and content type. */
+export const readerFor = (head: ResponseHead, context: AnswerContext): AnswerReader => {
   const type = head.headers('content-type') ?? ''
-  if (head.status < 200 || head.status >= 400) return errorReader(head, dialect)
+  if (head.status < 200 || head.status >= 400) return errorReader(head, context)
   if (head.status >= 300)
     return refuse(
-      fail('redirect', `the upstream redirects (status ${head.status}); check its base URL`, { status: head.status }),
+      fail('redirect', `the upstream redirects (status ${head.status}). Check its base URL.`, { status: head.status }),
     )
   if (type.includes('html')) return refuse(webPage(head.status))
-  const { mediaType } = dialect.protocol.framing ?? sse
-  if (type.includes(mediaType)) return streamReader(head, dialect)
-  if (!dialect.stream) return wholeReader(head, dialect)
-  // Of the other framings one begins like JSON and one is binary: there the head has to say what comes.
-  if (dialect.protocol.framing) return type.includes('json') ? wholeReader(head, dialect) : streamReader(head, dialect)
-  return eitherReader(head, dialect)
+  const { mediaType } = context.protocol.framing ?? sse
+  if (type.includes(mediaType)) return streamReader(head, context)
+  if (!context.stream) return jsonReader(head, context)
+  // For other framings only the content type decides: one starts like JSON, and one is binary.
+  if (context.protocol.framing) return type.includes('json') ? jsonReader(head, context) : streamReader(head, context)
+  return detectingReader(head, context)
 }
 
-/** The first letters of an event stream: a field's name, or a comment. No JSON begins so. */
-const STREAM_BEGINS = new Set([...'deir:'].map((letter) => letter.charCodeAt(0)))
+/** First bytes of an event stream: a field name or a comment. JSON starts with none of them. */
+const STREAM_STARTS = new Set([...'deir:'].map((char) => char.charCodeAt(0)))
 const isBlank = (byte: number): boolean => byte <= 0x20
 
-/** A stream was asked for and none is announced: an answer come whole, or a stream under another name (OpenAI's own was JSON, in 2023). */
-const eitherReader = (head: ResponseHead, dialect: AnswerContext): AnswerReader => {
-  let chosen: AnswerReader | undefined
-  /** Bytes of blanks before the first letter. */
+/**
+ * The request asks for a stream, and the content type is another. The first byte decides between a JSON body and a stream:
+ * OpenAI sent streams as JSON in 2023.
+ */
+const detectingReader = (head: ResponseHead, context: AnswerContext): AnswerReader => {
+  let detected: AnswerReader | undefined
+  /** Number of leading whitespace bytes. */
   let blanks = 0
   return {
     push(chunk) {
-      if (chosen) return chosen.push(chunk)
+      if (detected) return detected.push(chunk)
       const first = chunk.find((byte) => !isBlank(byte))
       if (first === undefined) {
         blanks += chunk.length
-        return blanks > MOST.whole ? tooLarge(MOST.whole) : []
+        return blanks > MAX.whole ? tooLarge(MAX.whole) : []
       }
-      chosen = STREAM_BEGINS.has(first) ? streamReader(head, dialect) : wholeReader(head, dialect)
-      return chosen.push(chunk)
+      detected = STREAM_STARTS.has(first) ? streamReader(head, context) : jsonReader(head, context)
+      return detected.push(chunk)
     },
     get over() {
-      return chosen?.over === true
+      return detected?.over === true
     },
-    end: () => (chosen ?? wholeReader(head, dialect)).end(),
+    end: () => (detected ?? jsonReader(head, context)).end(),
   }
 }
 
 const webPage = (status: number): Failure =>
-  fail('not_json', 'the upstream answered with a web page instead of an answer', { status })
+  fail('not_json', 'the upstream returned a web page instead of an answer', { status })
 
 const refuse = (failure: Failure): AnswerReader => ({
   push: () => [{ events: [{ type: 'failure', failure }] }],
   end: () => [{ events: [{ type: 'failure', failure }] }],
 })
 
-const streamReader = (head: ResponseHead, dialect: AnswerContext): AnswerReader =>
-  dialect.choices && !dialect.choices.passes
-    ? new ChoicesReader(head, dialect, dialect.choices)
-    : new StreamReader(head, dialect)
+const streamReader = (head: ResponseHead, context: AnswerContext): AnswerReader =>
+  context.choices && !context.choices.passes
+    ? new ChoicesReader(head, context, context.choices)
+    : new StreamReader(head, context)
 
-/** Frames that are read by themselves in the hope that one like them follows; then the rest of a read is read together. */
-const TRIES = 4
+/** Consecutive frames of a read that are tried for repetition. After this the rest of the read is decoded at once. */
+const MAX_TRIES = 4
 
-/** A class, since thousands of streams may be open and say nothing: closures take three times the memory. */
+/** Decodes a stream. A class, because closures take three times the memory and many streams may be open. */
 class StreamReader implements AnswerReader {
   readonly #frames: FrameReader
-  readonly #events: StreamDecoder
-  readonly #mend: EventMapper | null
+  readonly #decoder: StreamDecoder
+  readonly #mapEvents: EventMapper | null
   #size = 0
 
-  constructor(head: ResponseHead, dialect: AnswerContext) {
-    this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
-    this.#events = dialect.protocol.decodeStream()
-    this.#mend = mender(head, dialect)
+  constructor(head: ResponseHead, context: AnswerContext) {
+    this.#frames = (context.protocol.framing ?? sse).frames(MAX.event)
+    this.#decoder = context.protocol.decodeStream()
+    this.#mapEvents = eventMapper(head, context)
   }
 
   get over(): boolean {
-    return this.#events.over === true
+    return this.#decoder.over === true
   }
 
   push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
-    if (this.#size > MOST.stream) return tooLarge(MOST.stream)
+    if (this.#size > MAX.stream) return tooLarge(MAX.stream)
     const read: StreamStep[] = []
-    const letters = this.#events.again && latin1Of(chunk)
+    const latin = this.#decoder.again && latin1Of(chunk)
     let tries = 0
     for (let at = 0; at < chunk.length; ) {
-      const again = letters !== undefined && this.#frames.between ? this.#events.again?.(chunk, letters, at) : undefined
-      let end = again?.end ?? chunk.length
-      // What follows one that has to be read may be as it is, and is looked for there.
-      if (!again && letters !== undefined && tries < TRIES) end = frameEnd(chunk, at)
+      const repeated = latin !== undefined && this.#frames.between ? this.#decoder.again?.(chunk, latin, at) : undefined
+      let end = repeated?.end ?? chunk.length
+      // Decode one frame alone: the next one may repeat it.
+      if (!repeated && latin !== undefined && tries < MAX_TRIES) end = frameEnd(chunk, at)
       const part = end - at === chunk.length ? chunk : chunk.subarray(at, end)
-      if (again) read.push({ bytes: part, events: this.#mended(again.events) })
+      if (repeated) read.push({ bytes: part, events: this.#mapped(repeated.events) })
       else this.#read(this.#frames.push(part), read)
-      tries = again ? 0 : tries + 1
+      tries = repeated ? 0 : tries + 1
       at = end
     }
     return read
@@ -151,29 +157,29 @@ class StreamReader implements AnswerReader {
   end(): readonly StreamStep[] {
     const last: StreamStep[] = []
     this.#read(this.#frames.end(), last)
-    const rest = this.#mended(this.#events.end())
+    const rest = this.#mapped(this.#decoder.end())
     if (rest.length > 0) last.push({ events: rest })
     return last
   }
 
   #read(found: readonly Frame[], into: StreamStep[]): void {
-    for (const frame of found) into.push({ frame, events: this.#mended(this.#events.push(frame)) })
+    for (const frame of found) into.push({ frame, events: this.#mapped(this.#decoder.push(frame)) })
   }
 
-  #mended(events: readonly ChatEvent[]): readonly ChatEvent[] {
-    return this.#mend ? this.#mend(events) : events
+  #mapped(events: readonly ChatEvent[]): readonly ChatEvent[] {
+    return this.#mapEvents ? this.#mapEvents(events) : events
   }
 }
 
-/** A stream with several choices. */
+/** Decodes a stream with several choices. */
 class ChoicesReader implements AnswerReader {
   readonly #frames: FrameReader
   readonly #choices: ChoicesDecoder
   #size = 0
 
-  constructor(head: ResponseHead, dialect: AnswerContext, choices: MultipleChoices) {
-    this.#frames = (dialect.protocol.framing ?? sse).frames(MOST.event)
-    this.#choices = new ChoicesDecoder(choices, choiceMender(head, dialect, choices))
+  constructor(head: ResponseHead, context: AnswerContext, choices: MultipleChoices) {
+    this.#frames = (context.protocol.framing ?? sse).frames(MAX.event)
+    this.#choices = new ChoicesDecoder(choices, choiceMapper(head, context, choices))
   }
 
   get over(): boolean {
@@ -182,7 +188,7 @@ class ChoicesReader implements AnswerReader {
 
   push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
-    if (this.#size > MOST.stream) return tooLarge(MOST.stream)
+    if (this.#size > MAX.stream) return tooLarge(MAX.stream)
     return this.#frames.push(chunk).map((frame) => this.#choices.push(frame))
   }
 
@@ -191,125 +197,128 @@ class ChoicesReader implements AnswerReader {
   }
 }
 
-/** What is changed in the events of each choice: restoring tools has a state of its own for each. */
-const choiceMender = (head: ResponseHead, dialect: AnswerContext, { count }: MultipleChoices): EditChoice => {
-  const menders = Array.from({ length: count }, () => mender(head, dialect))
-  return (index, events) => menders[index]?.(events) ?? events
+/** One event mapper for each choice, because restoring tools has state. */
+const choiceMapper = (head: ResponseHead, context: AnswerContext, { count }: MultipleChoices): EditChoice => {
+  const mappers = Array.from({ length: count }, () => eventMapper(head, context))
+  return (index, events) => mappers[index]?.(events) ?? events
 }
 
-const wholeReader = (head: ResponseHead, dialect: AnswerContext): AnswerReader =>
-  collecting(MOST.whole, (text, bytes) => {
+const jsonReader = (head: ResponseHead, context: AnswerContext): AnswerReader =>
+  collecting(MAX.whole, (text, bytes) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
-    const said = { whole: text, body, ...(bytes && { source: { text, bytes } }) }
-    const { choices } = dialect
-    // In the client's own format a whole answer to a whole request passes as it is.
-    if (choices && (dialect.stream || !choices.passes))
-      return { ...said, ...decodeChoices(body, choices, choiceMender(head, dialect, choices)) }
-    const events = dialect.protocol.decodeAnswer(body)
-    return { ...said, events: mender(head, dialect)?.(events) ?? events }
+    const answer = { whole: text, body, ...(bytes && { source: { text, bytes } }) }
+    const { choices } = context
+    // In the client's own protocol, a JSON answer to a request without streaming passes unchanged.
+    if (choices && (context.stream || !choices.passes))
+      return { ...answer, ...decodeChoices(body, choices, choiceMapper(head, context, choices)) }
+    const events = context.protocol.decodeAnswer(body)
+    return { ...answer, events: eventMapper(head, context)?.(events) ?? events }
   })
 
 const unreadable = (text: string, status: number): Failure => {
   if (text.trimStart().startsWith('<')) return webPage(status)
-  const message = text === '' ? 'the upstream answered with nothing' : 'the answer is not complete JSON'
+  const message = text === '' ? 'the upstream sent an empty body' : 'the answer is not complete JSON'
   return fail('malformed', message, { status })
 }
 
 /**
- * Read by its format, then meant as the provider means it; the wait it asks for may be in head or body. Of one too long
- * to be an error only the beginning is looked at: that it failed is in the status.
+ * Decodes an error body by the protocol, then by the provider's error table. Retry-After may be in the headers or the body.
+ * Of an oversized body only the beginning is decoded, because the status already shows the failure.
  */
 const errorReader = ({ status, headers }: ResponseHead, { quirks, protocol, date }: AnswerContext): AnswerReader => {
   const read = (text: string): StreamStep => {
     const body = readJson(text)
-    const said = applyErrorTable(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
-    const wait = said.retryAfter ?? retryAfter(headers, body, date)
-    const failure = { ...said, status: said.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
+    const decoded = applyErrorTable(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
+    const wait = decoded.retryAfter ?? retryAfter(headers, body, date)
+    const failure = { ...decoded, status: decoded.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
     return { events: [{ type: 'failure', failure }] }
   }
-  return collecting(MOST.error, read, read)
+  return collecting(MAX.error, read, read)
 }
 
-/** Keeps the body until its end and reads it then; `beyond`: what is made of one beyond the limit, by what fitted. */
+/** Collects the body and decodes it at its end. `readTruncated`: decodes the part within the limit if the body exceeds it. */
 const collecting = (
-  most: number,
+  limit: number,
   read: (text: string, bytes: Uint8Array | null) => StreamStep,
-  beyond?: (text: string) => StreamStep,
+  readTruncated?: (text: string) => StreamStep,
 ): AnswerReader => {
   const text = utf8()
   const pieces: string[] = []
   let size = 0
-  /** The answer's bytes, if it comes in one piece. */
-  let only: Uint8Array | null = null
+  /** The body's bytes, if it arrives in one small chunk. */
+  let single: Uint8Array | null = null
   return {
     push(chunk) {
       size += chunk.length
-      if (size > most) return beyond ? [beyond(pieces.join(''))] : tooLarge(most)
-      only = size === chunk.length && size <= MOST.kept ? new Uint8Array(chunk) : null
+      if (size > limit) return readTruncated ? [readTruncated(pieces.join(''))] : tooLarge(limit)
+      single = size === chunk.length && size <= MAX.kept ? new Uint8Array(chunk) : null
       pieces.push(...text.push(chunk))
       return []
     },
     end() {
       pieces.push(...text.end())
-      const whole = pieces.join('')
-      return [read(whole, only && isTheSame(whole, only) ? only : null)]
+      const joined = pieces.join('')
+      return [read(joined, single && isExactText(joined, single) ? single : null)]
     },
   }
 }
 
-/** Neither a mark was left out of the text nor anything that is no UTF-8 replaced in it. */
-const isTheSame = (text: string, bytes: Uint8Array): boolean => bytes[0] !== 0xef && !text.includes('\ufffd')
+/** Whether decoding removed no byte order mark and replaced no invalid UTF-8. */
+const isExactText = (text: string, bytes: Uint8Array): boolean => bytes[0] !== 0xef && !text.includes('\ufffd')
 
-const tooLarge = (most: number): StreamStep[] => [
-  { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${most} bytes`) }] },
+const tooLarge = (limit: number): StreamStep[] => [
+  { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${limit} bytes`) }] },
 ]
 
 type EventMapper = (events: readonly ChatEvent[]) => readonly ChatEvent[]
 
-/** What a provider means by its token counts and its errors, and what translating the question did to its tools. Null: nothing else than it says. */
-const mender = ({ headers }: ResponseHead, { protocol, quirks, translated }: AnswerContext): EventMapper | null => {
+/** Applies the provider's corrections to usage and errors, and restores translated tools. Null: nothing to change. */
+const eventMapper = (
+  { headers }: ResponseHead,
+  { protocol, quirks, translated }: AnswerContext,
+): EventMapper | null => {
   const restore = (translated && protocol.restore?.(translated)) || undefined
   const errors = quirks?.errors
   if (!quirks?.usage && !errors && !restore) return null
-  const named = errors ? namedIn(errors, headers) : NO_HEADERS
-  if (!quirks || restore || named !== NO_HEADERS) return mending(quirks?.usage, errors, named, restore)
-  // Nearly always: then it is the same for every answer of this provider.
-  const known = menders.get(quirks) ?? mending(quirks.usage, errors, named, undefined)
-  menders.set(quirks, known)
+  const errorHeaders = errors ? headersUsedBy(errors, headers) : NO_HEADERS
+  if (!quirks || restore || errorHeaders !== NO_HEADERS)
+    return makeEventMapper(quirks?.usage, errors, errorHeaders, restore)
+  // The usual case: the mapper is the same for all answers of this provider.
+  const known = mapperByQuirks.get(quirks) ?? makeEventMapper(quirks.usage, errors, errorHeaders, undefined)
+  mapperByQuirks.set(quirks, known)
   return known
 }
-const menders = new WeakMap<Quirks, EventMapper>()
+const mapperByQuirks = new WeakMap<Quirks, EventMapper>()
 
-/** Apart, so that of the head and the question nothing else is kept as long as the answer goes on. */
-const mending = (
+/** A separate function, so that its closure keeps neither the headers nor the request in memory. */
+const makeEventMapper = (
   usage: Quirks['usage'],
   errors: Quirks['errors'],
   headers: HeaderLookup,
   restore: Stage<ChatEvent, ChatEvent> | undefined,
 ): EventMapper => {
-  // The one function that is kept with the answer: others are made where there is something to mend.
   return (events) => {
-    // Nearly every event of a stream: nothing is made anew for it.
-    if (!restore && !asksToMend(events, usage !== undefined)) return events
-    const meant = events.map((event): ChatEvent => {
+    // The usual case in a stream: avoid a copy.
+    if (!restore && !needsMapping(events, usage !== undefined)) return events
+    const mapped = events.map((event): ChatEvent => {
       if (usage && event.type === 'usage') return { type: 'usage', usage: usage(event.usage) }
       if (event.type === 'failure') return { type: 'failure', failure: applyErrorTable(event.failure, errors, headers) }
       return event
     })
-    return restore ? meant.flatMap((event) => restore.push(event)) : meant
+    return restore ? mapped.flatMap((event) => restore.push(event)) : mapped
   }
 }
 
-const asksToMend = (events: readonly ChatEvent[], usage: boolean): boolean => {
+const needsMapping = (events: readonly ChatEvent[], usage: boolean): boolean => {
   for (const { type } of events) if (type === 'failure' || (usage && type === 'usage')) return true
   return false
 }
 
 const NO_HEADERS: HeaderLookup = () => undefined
 
-/** Of the head what rows of the table look for, which is little. */
-const namedIn = ({ rows }: ErrorTable, headers: HeaderLookup): HeaderLookup => {
+/** Copies the few headers that the error table uses. */
+const headersUsedBy = ({ rows }: ErrorTable, headers: HeaderLookup): HeaderLookup => {
   const found = new Map<string, string>()
   for (const { when } of rows) {
     const value = when.header === undefined ? undefined : headers(when.header)

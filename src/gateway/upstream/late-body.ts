@@ -1,31 +1,32 @@
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { atOnce, inTurns, type Turn } from '../../core/steps.ts'
 
-/** A large body that is written in pieces, once it is to be sent. */
+/** A large request body that is encoded only when it is about to be sent. */
 export class LateBody {
-  readonly #write: () => Generator<undefined, EncodedText, undefined>
+  readonly #encode: () => Generator<undefined, EncodedText, undefined>
   #source: EncodedText | null = null
 
-  constructor(write: () => Generator<undefined, EncodedText, undefined>) {
-    this.#write = write
+  constructor(encode: () => Generator<undefined, EncodedText, undefined>) {
+    this.#encode = encode
   }
 
+  /** Whether the body is encoded. */
   get isWritten(): boolean {
     return this.#source !== null
   }
 
-  /** Writes it in pieces. */
+  /** Encodes the body in steps. */
   *steps(): Generator<undefined, void, undefined> {
-    this.#source = yield* this.#write()
+    this.#source = yield* this.#encode()
   }
 
-  /** Writes it at once if that is not done yet. */
+  /** The encoded body. Encodes it first if needed. */
   get source(): EncodedText {
-    this.#source ??= atOnce(this.#write())
+    this.#source ??= atOnce(this.#encode())
     return this.#source
   }
 }
 
-/** Writes it in turns of the event loop; null: there is nothing to write. */
+/** Encodes a body in turns of the event loop. Null: nothing to encode. */
 export const writeInTurns = (late: LateBody | undefined, turn: Turn): Promise<void> | null =>
   late && !late.isWritten ? inTurns(late.steps(), turn) : null

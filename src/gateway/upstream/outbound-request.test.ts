@@ -7,7 +7,7 @@ import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { type Compatibility, prepareRequest } from './outbound-request.ts'
 import { parseRequest } from './parse-request.ts'
 
-/** A vendor that gives up whatever it is told to, by its own names. */
+/** A provider that drops the given paths of its own request format. */
 const givesUp = (...paths: readonly string[]): Provider => ({
   name: 'strict',
   title: 'Strict',
@@ -54,33 +54,50 @@ const format = {
   name: 'n',
   schema: { type: 'object', properties: {}, additionalProperties: false },
 }
-const cases: readonly (readonly [name: string, style: string, body: JsonObject, gives: string[], told: string[]])[] = [
+const cases: readonly (readonly [
+  name: string,
+  style: string,
+  body: JsonObject,
+  gives: string[],
+  expected: string[],
+])[] = [
   [
-    'by the same name',
+    'by their path, if it is the same',
     'messages',
     { model: 'any', max_tokens: 9, messages: [{ role: 'user', content: 'x' }], top_k: 3 },
     ['top_k'],
     ['top_k'],
   ],
-  ['by the name it came from', 'responses', { ...hello, temperature: 1 }, ['temperature'], ['temperature']],
-  ['by another name', 'responses', { ...hello, max_output_tokens: 99 }, ['max_tokens'], ['max_output_tokens']],
-  ['below a list', 'responses', hello, ['messages[0].content'], ['input[0].content']],
   [
-    'inside another, each by its own',
+    'by the client’s path of the same name',
+    'responses',
+    { ...hello, temperature: 1 },
+    ['temperature'],
+    ['temperature'],
+  ],
+  [
+    'by the client’s path of another name',
+    'responses',
+    { ...hello, max_output_tokens: 99 },
+    ['max_tokens'],
+    ['max_output_tokens'],
+  ],
+  ['inside a list', 'responses', hello, ['messages[0].content'], ['input[0].content']],
+  [
+    'inside another, each by its path',
     'responses',
     { ...hello, reasoning: { effort: 'low', summary: 'auto' }, text: { format } },
     ['output_config.effort', 'output_config.format.schema', 'thinking.display'],
     ['reasoning.effort', 'text.format.schema', 'reasoning.summary'],
   ],
-  ['that came from nowhere, as it is', 'responses', hello, ['speed'], ['speed']],
+  ['by the provider’s path, if the client sent none', 'responses', hello, ['speed'], ['speed']],
 ]
-for (const [name, style, body, gives, told] of cases)
-  test(`prepare: what a provider gives up is named ${name}`, () =>
-    assert.deepEqual(dropped(style, body, ...gives), told))
+for (const [name, style, body, gives, expected] of cases)
+  test(`prepare: dropped parts are listed ${name}`, () => assert.deepEqual(dropped(style, body, ...gives), expected))
 
-// ── In which format, and where ───────────────────────────────────────────────────────────────────────────────────
+// ── Protocol and path ───────────────────────────────────────────────────────────────────────────────────
 
-/** Speaks two formats, the second with nothing that is called `held`. */
+/** Supports two protocols. The second drops members named `held`. */
 const two = (more: Partial<Wire> = {}): Provider => ({
   name: 'two',
   title: 'Two',
@@ -104,27 +121,34 @@ const ways: readonly (readonly [
   path: string,
   fitness: Partial<Compatibility>,
 ])[] = [
-  ['the client’s own', 'responses', hello, {}, '/v1/responses', {}],
+  ['the client’s protocol', 'responses', hello, {}, '/v1/responses', {}],
   [
-    'the client’s own',
+    'the client’s protocol',
     'chat',
     { model: 'any', messages: [{ role: 'user', content: 'x' }] },
     {},
     '/v1/chat/completions',
     {},
   ],
-  ['the other, which carries it', 'responses', { ...hello, instructions: 'held' }, {}, '/v1/chat/completions', {}],
   [
-    'the other, which carries all but what may be left out',
+    'the other protocol, which carries all of it',
+    'responses',
+    { ...hello, instructions: 'held' },
+    {},
+    '/v1/chat/completions',
+    {},
+  ],
+  [
+    'the other protocol, which carries all but optional parts',
     'responses',
     { ...hello, instructions: 'held', tools: [search] },
     {},
     '/v1/chat/completions',
     { droppable: ['tools[0]'] },
   ],
-  ['its own path at the host', 'responses', hello, { path: '/api/r', atHost: true }, '/api/r', {}],
+  ['a provider-specific path at the host', 'responses', hello, { path: '/api/r', atHost: true }, '/api/r', {}],
   [
-    'who keeps is asked to',
+    'storage is requested where supported',
     'responses',
     { ...hello, previous_response_id: 'resp_1', store: true },
     {},
@@ -132,7 +156,7 @@ const ways: readonly (readonly [
     {},
   ],
   [
-    'who keeps nothing is not asked to',
+    'storage is not requested where unsupported',
     'responses',
     { ...hello, store: true },
     { keepsNothing: true },
@@ -140,7 +164,7 @@ const ways: readonly (readonly [
     {},
   ],
   [
-    'what only others may know makes it unfit',
+    'a reference to another provider’s stored response makes it unfit',
     'responses',
     { ...hello, previous_response_id: 'resp_1' },
     { keepsNothing: true },
@@ -159,9 +183,9 @@ for (const [what, style, body, more, path, fitness] of ways)
       assert.deepEqual({ store, previous_response_id }, { store: undefined, previous_response_id: undefined, ...keeps })
   })
 
-// ── Reasoning of other vendors, in the client's own format ───────────────────────────────────────────────────────
+// ── Reasoning of other providers, in the client's protocol ───────────────────────────────────────────────────────
 
-/** A path in the body that is sent is one of the list without what was left out. */
+/** Paths in the sent body refer to the list without the omitted entries. */
 test('dropped: foreign reasoning in messages, and what is dropped after it, by the client’s own paths', () => {
   const thought = { type: 'thinking', thinking: 'hm', signature: '' }
   const body = {

@@ -1,4 +1,4 @@
-/** What one candidate would be sent: which format, which body, which headers, and what cannot be carried there. */
+/** Builds the request for one candidate: protocol, URL, body and headers, and what of the request it cannot carry. */
 
 import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
@@ -21,87 +21,88 @@ import { acceptedBody, missingAbilities, withoutRefusedPaths } from '../../proto
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { LateBody } from './late-body.ts'
 
-/** The client's request, read once. */
+/** The client's request, parsed once. */
 export type InboundRequest = {
   readonly protocol: ClientProtocol
   readonly request: ChatRequest
-  /** As it came, and parsed; `members` says where in the text each outermost member lies. */
+  /** The body as text, and parsed below. `members`: the position of each outermost member in the text. */
   readonly source: string
   readonly body: JsonObject
-  /** What the client sent, with its bytes, where they are at hand: `source` itself, unless that was written anew. */
+  /** The body as received, with its bytes if available. Its text equals `source` unless that was rewritten. */
   readonly raw?: EncodedText
   readonly members: readonly Span[]
   readonly headers: HeaderLookup
-  /** What stood behind the path's question mark. */
+  /** The query string of the request, without the inbound mark. */
   readonly query?: string
-  /** The request is not what the body says any more: it is written anew, for whoever speaks the same format too, without what lay at these paths. */
+  /** `request` differs from `body`. It is encoded again even for the same protocol. `without`: the removed paths. */
   readonly reencode?: { readonly without: readonly string[] }
-  /** A path in `body` as the client would write it, where the body is not the client's own alone. */
+  /** Maps a path in `body` to the client's path, if the body contains more than the client sent. */
   readonly clientPath?: (path: string) => string
-  /** Whether the vendor has refused a member of the body (`store`), or of its messages or items (`messages.foo`). */
+  /** Whether the provider has rejected a member of the body (`store`), or of its messages or items (`messages.foo`). */
   readonly refused?: (path: string) => boolean
-  /** The client wants a whole answer, and the upstream is asked for a stream all the same. */
+  /** The upstream streams the answer although the client did not request a stream. */
   readonly asStream?: true
-  /** Its last message is the beginning of the answer: it goes to whoever goes on from there, in the format for that. */
+  /** The last message is the beginning of the answer. Only targets that support prefill can continue it. */
   readonly continues?: true
 }
 
 /**
- * A question whose client wants a whole answer, as a provider is asked it of which the operator said `aggregate`: for a
- * stream. Nothing has been sent before it has ended, so whatever breaks it off can be tried elsewhere. Sound has other
- * encodings in a stream than whole (OpenAI: `pcm16` alone), so what asks for it is asked as it is.
+ * Turns a request without streaming into a streamed one, for an instance with the setting `aggregate`. The answer is sent
+ * when it is complete, so a broken stream can be retried. Audio output is excluded: streams support fewer encodings (OpenAI:
+ * only `pcm16`).
  */
-export const forcedStream = (question: InboundRequest, { aggregate }: Instance): InboundRequest => {
-  if (aggregate !== true || question.request.stream || question.asStream || wantsSound(question.body)) return question
-  return { ...question, asStream: true, request: { ...question.request, stream: true } }
+export const forcedStream = (inbound: InboundRequest, { aggregate }: Instance): InboundRequest => {
+  if (aggregate !== true || inbound.request.stream || inbound.asStream || wantsAudio(inbound.body)) return inbound
+  return { ...inbound, asStream: true, request: { ...inbound.request, stream: true } }
 }
 
-const wantsSound = ({ modalities, audio }: JsonObject): boolean =>
+const wantsAudio = ({ modalities, audio }: JsonObject): boolean =>
   object(audio) !== undefined || list(modalities).includes('audio')
 
+/** The request for one target. */
 export type OutboundRequest = {
   readonly protocol: UpstreamProtocol
   readonly url: string
   readonly auth: Auth
-  /** Empty where it is written late. */
+  /** Empty if `late` is present. */
   readonly body: string
-  /** The same, where its bytes are at hand. */
+  /** The body with its bytes, if available. */
   readonly raw?: EncodedText
-  /** A large body is not written before this target is tried. */
+  /** A large body. It is encoded when this target is tried. */
   readonly late?: LateBody
-  /** A stream is asked for. */
+  /** The request asks for a stream. */
   readonly stream: boolean
-  /** Client paths of what was given up. */
+  /** Client paths of dropped parts. */
   readonly dropped: readonly string[]
-  /** Client paths of what the target cannot carry and the request cannot do without. Not empty: unfit. */
+  /** Client paths of essential parts that the target cannot carry. If not empty, the target is unfit. */
   readonly unfit: readonly string[]
-  /** Client paths of what it can be asked only without, and what may be left out when nobody is left who carries it. */
+  /** Client paths of optional parts that the target cannot carry. They may be dropped if no other target can carry them. */
   readonly droppable: readonly string[]
-  /** What its model cannot do by the catalogue. */
+  /** Features of the request that the model lacks according to the catalogue. */
   readonly doubts: readonly Doubt[]
 }
 
-/** How well a target can carry what is asked, by the client's paths. */
+/** How well a target can carry the request, by the client's paths. */
 export type Compatibility = Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable' | 'doubts'>
 
 /**
- * What this candidate would be sent: in the client's own format if it is spoken there, and in another one only if that
- * carries what the own cannot, or the own is lacking there.
+ * Builds the request for a candidate. Prefers the client's protocol; uses another if the candidate lacks it, or if only the
+ * other carries the whole request. `lacking`: protocols found unsupported. Null: no protocol is possible.
  */
 export const prepareRequest = (
-  question: InboundRequest,
+  inbound: InboundRequest,
   candidate: Candidate,
   facts: ModelFacts | undefined,
   lacking?: ReadonlySet<UpstreamProtocolName>,
 ): OutboundRequest | null => {
-  const { clientPath = (path) => path } = question
-  const unsure = doubts(question.request, facts, question.source.length)
-  const about = { doubts: unsure.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
+  const { clientPath = (path) => path } = inbound
+  const found = doubts(inbound.request, facts, inbound.source.length)
+  const doubtsAtClientPaths = { doubts: found.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   let best: OutboundRequest | null = null
-  const { supportsPrefill: takesPrefill } = candidate.instance.provider
-  for (const wire of wiresInOrder(question.protocol.name, candidate.instance, candidate.model, lacking)) {
-    if (question.continues && wire.protocol !== takesPrefill?.protocol) continue
-    const made = { ...prepareAs(wire, question, candidate, facts), ...about }
+  const { supportsPrefill } = candidate.instance.provider
+  for (const wire of wiresInOrder(inbound.protocol.name, candidate.instance, candidate.model, lacking)) {
+    if (inbound.continues && wire.protocol !== supportsPrefill?.protocol) continue
+    const made = { ...prepareAs(wire, inbound, candidate, facts), ...doubtsAtClientPaths }
     if (made.unfit.length === 0 && made.droppable.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }
@@ -110,7 +111,7 @@ export const prepareRequest = (
 
 const prepareAs = (
   wire: Wire,
-  question: InboundRequest,
+  inbound: InboundRequest,
   candidate: Candidate,
   facts: ModelFacts | undefined,
 ): Omit<OutboundRequest, 'doubts'> => {
@@ -118,7 +119,7 @@ const prepareAs = (
   const protocol = upstreamProtocols[wire.protocol]
   const { takesReasoning, takesCustomTools, sealsReasoning } = instance.provider
   const { accepts, lacks } = wire
-  const isTranslated = protocol.name !== question.protocol.name
+  const isTranslated = protocol.name !== inbound.protocol.name
   const target: EncodeTarget = {
     model,
     outputLimit: facts?.maxOutputTokens,
@@ -126,100 +127,100 @@ const prepareAs = (
     takesReasoning,
     accepts,
     takesCustomTools,
-    // A responses client requests the seals itself; clients of other formats cannot, and always return them.
+    // Responses clients request signatures themselves. Clients of other protocols cannot, and always return them.
     sealsReasoning: isTranslated && sealsReasoning?.test(model),
   }
   const quirk = instance.provider.quirks?.requestBody
-  const given: Loss[] = []
-  /** By the client's own paths. */
-  const lacking = lacks ? missingAbilities(question.request, lacks) : NONE
-  const lost = (path: string, unfit = false) => given.push({ at: path, unfit })
-  const mend = (body: JsonObject) => {
-    const asked = wire.keepsNothing ? withoutKeeping(body, question.protocol.name, lost) : body
-    const taken = acceptedBody(asked, accepts, lost)
-    const fitted = quirk?.(taken, model, lost, protocol.name) ?? taken
-    return question.refused ? withoutRefusedPaths(fitted, question.refused, lost) : fitted
+  const bodyLosses: Loss[] = []
+  /** Parts of the request that the wire does not support, by client paths. */
+  const lacking = lacks ? missingAbilities(inbound.request, lacks) : NONE
+  const recordLoss = (path: string, unfit = false) => bodyLosses.push({ at: path, unfit })
+  const adjust = (body: JsonObject) => {
+    const stateless = wire.keepsNothing ? withoutKeeping(body, inbound.protocol.name, recordLoss) : body
+    const accepted = acceptedBody(stateless, accepts, recordLoss)
+    const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
+    return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
   }
-  const { request } = question
+  const { request } = inbound
   const stream = request.stream && !(protocol.choices?.wholeOnly && choicesOf(request) > 1)
   const path = pathOf(wire, protocol, model, stream)
-  const place = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
-  const url = place + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
+  const base = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
+  const url = base + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
   const auth = wire.auth ?? instance.provider.auth
 
-  const same = question.reencode ? undefined : sameFormat(question.protocol, protocol)
+  const same = inbound.reencode ? undefined : sameFormat(inbound.protocol, protocol)
   if (same) {
-    const asked = question.asStream ? { ...question.body, stream: true } : question.body
-    const adapted = same.adaptRequest(asked, target)
-    const after = mend(adapted)
-    const isShorter = adapted.input !== asked.input || adapted.messages !== asked.messages
-    const left = isShorter ? (same.omittedEntries?.(asked, target) ?? []) : []
-    const named =
-      left.length === 0
-        ? given
+    const original = inbound.asStream ? { ...inbound.body, stream: true } : inbound.body
+    const adapted = same.adaptRequest(original, target)
+    const after = adjust(adapted)
+    const isShorter = adapted.input !== original.input || adapted.messages !== original.messages
+    const omitted = isShorter ? (same.omittedEntries?.(original, target) ?? []) : []
+    const sameLosses =
+      omitted.length === 0
+        ? bodyLosses
         : [
-            ...left.map((at) => ({ at, unfit: false })),
-            ...given.map((loss) => ({ ...loss, at: beforeLeaving(loss.at, left) })),
+            ...omitted.map((at) => ({ at, unfit: false })),
+            ...bodyLosses.map((loss) => ({ ...loss, at: pathBeforeOmission(loss.at, omitted) })),
           ]
-    // A path of the provider's own (Vertex) is not Anthropic's, and takes no query of theirs.
-    const query = wire.path === undefined ? passedQuery(question, url) : ''
+    // A provider-specific path (Vertex) does not accept Anthropic's query parameters.
+    const query = wire.path === undefined ? forwardedQuery(inbound, url) : ''
     return {
       protocol,
       url: url + query,
       auth,
-      ...rewritten(question, after),
+      ...rewritten(inbound, after),
       stream,
-      ...sorted(lacking.length === 0 ? named : [...lacking, ...named], question),
+      ...sorted(lacking.length === 0 ? sameLosses : [...lacking, ...sameLosses], inbound),
     }
   }
   const encoded = protocol.encodeRequest(stream === request.stream ? request : { ...request, stream }, target)
-  const mended = mend(encoded.body)
-  const after = question.continues ? (instance.provider.supportsPrefill?.body?.(mended) ?? mended) : mended
-  const byClientsName = given.map(({ at, unfit }) => ({ at: original(at, encoded.from), unfit }))
-  const gone = (question.reencode?.without ?? []).map((at) => ({ at, unfit: false }))
-  const losses = sorted([...lacking, ...encoded.losses, ...byClientsName, ...gone], question)
-  const written =
-    question.source.length > PIECE
+  const adjusted = adjust(encoded.body)
+  const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
+  const atClientPaths = bodyLosses.map(({ at, unfit }) => ({ at: clientPathOf(at, encoded.from), unfit }))
+  const removed = (inbound.reencode?.without ?? []).map((at) => ({ at, unfit: false }))
+  const losses = sorted([...lacking, ...encoded.losses, ...atClientPaths, ...removed], inbound)
+  const content =
+    inbound.source.length > PIECE
       ? { body: '', late: new LateBody(() => writeLarge(after)) }
       : { body: JSON.stringify(after) }
-  return { protocol, url, auth, ...written, stream, ...losses }
+  return { protocol, url, auth, ...content, stream, ...losses }
 }
 
-/** The client's body with the members that differ from it. */
+/** The client's body text with the changed members replaced. */
 const rewritten = (
   { source, members, raw, body: before }: InboundRequest,
   after: JsonObject,
 ): Pick<OutboundRequest, 'body' | 'raw' | 'late'> => {
   const isRaw = raw?.text === source
   if (source.length > PIECE && before !== after) {
-    // The bytes of what stays are copied at once: 18 MB in 5 ms.
+    // The bytes of unchanged members are copied in one step: 18 MB take 5 ms.
     const isCopied = isRaw && !Object.keys(after).some((name) => after[name] !== before[name] && isLarge(after[name]))
     const write = isCopied
       ? () => oneStep(() => rewriteSource(raw, members, before, after))
       : () => rewriteLarge(source, members, before, after)
     return { body: '', late: new LateBody(write) }
   }
-  // A body of ASCII alone is encoded as fast as its bytes are copied.
+  // Only for text beyond ASCII: ASCII is encoded as fast as its bytes are copied.
   if (isRaw && raw.bytes.length > source.length) {
-    const sent = rewriteSource(raw, members, before, after)
-    return { body: sent.text, raw: sent }
+    const encoded = rewriteSource(raw, members, before, after)
+    return { body: encoded.text, raw: encoded }
   }
   const body = rewrite(source, members, before, after)
   return { body, ...(raw?.text === body && { raw }) }
 }
 
-// biome-ignore lint/correctness/useYield: all of it is one piece
+// biome-ignore lint/correctness/useYield: the work is one step
 function* oneStep<T>(run: () => T): Generator<undefined, T, undefined> {
   return run()
 }
 
-/** How the client's format passes, if it is the upstream's as well. */
+/** The rules for passing a request through, if client and upstream use the same protocol. */
 export const sameFormat = (client: ClientProtocol, upstream: UpstreamProtocol): SameFormat | undefined =>
   client.name === upstream.name ? client.passing : undefined
 
 const hostOf = (url: string): string => /^[a-z]+:\/\/[^/]*/i.exec(url)?.[0] ?? url
 
-/** The path of this call: the provider's own if it has one for this format, the model's name written into it. */
+/** The URL path, provider-specific if configured, with the model name inserted. */
 const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
   const { path = protocol.path, streamPath } = wire.path === undefined ? { ...protocol, ...wire } : wire
   return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathStep(model))
@@ -235,98 +236,98 @@ const sorted = (
   if (losses.length === 0) return NO_LOSSES
   const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
   const essential = paths(true)
-  const spare = essential.length > 0 ? spareIn(request) : new Set<string>()
+  const optional = essential.length > 0 ? optionalPaths(request) : new Set<string>()
   const named = (found: readonly string[]) => [...new Set(found.map(clientPath))]
   return {
     dropped: named(paths(false)),
-    unfit: named(essential.filter((at) => !spare.has(at))),
-    droppable: named(essential.filter((at) => spare.has(at))),
+    unfit: named(essential.filter((at) => !optional.has(at))),
+    droppable: named(essential.filter((at) => optional.has(at))),
   }
 }
 
-/** The paths of what a provider runs itself and the model need not use, and of the traces such use has left. */
-const spareIn = ({ tools, messages, extras }: ChatRequest): ReadonlySet<string> =>
+/** The paths of optional provider-run tools, and of their calls and results in the conversation. */
+const optionalPaths = ({ tools, messages, extras }: ChatRequest): ReadonlySet<string> =>
   new Set(
-    [...tools, ...extras, ...messages.flatMap(({ content }) => content)].flatMap((one) =>
-      'spare' in one && one.spare ? [one.at] : [],
+    [...tools, ...extras, ...messages.flatMap(({ content }) => content)].flatMap((part) =>
+      'spare' in part && part.spare ? [part.at] : [],
     ),
   )
 
-/** Asked without what it can only be asked without; that is named like any other loss. */
+/** Drops the optional parts that the target cannot carry, and lists them as dropped. */
 export const dropOptional = <Ready extends Compatibility>(prepared: Ready): Ready =>
   prepared.droppable.length === 0
     ? prepared
     : { ...prepared, dropped: [...prepared.dropped, ...prepared.droppable], droppable: [] }
 
-/** A path in a body, as it was before these entries of its lists were left out. */
-const beforeLeaving = (path: string, left: readonly string[]): string =>
-  left.reduce((now, gone) => {
-    const [, list = '', index] = /^(.*)\[(\d+)\]$/s.exec(gone) ?? []
-    if (!now.startsWith(`${list}[`)) return now
-    const [, at = '', rest = ''] = /^(\d+)(.*)$/s.exec(now.slice(list.length + 1)) ?? []
-    return Number(at) >= Number(index) ? `${list}[${Number(at) + 1}${rest}` : now
+/** Maps a path in a body to the path before these list entries were omitted. */
+const pathBeforeOmission = (path: string, omitted: readonly string[]): string =>
+  omitted.reduce((current, entry) => {
+    const [, list = '', index] = /^(.*)\[(\d+)\]$/s.exec(entry) ?? []
+    if (!current.startsWith(`${list}[`)) return current
+    const [, at = '', rest = ''] = /^(\d+)(.*)$/s.exec(current.slice(list.length + 1)) ?? []
+    return Number(at) >= Number(index) ? `${list}[${Number(at) + 1}${rest}` : current
   }, path)
 
-/** A path in the upstream's body, as the client would write it: by the longest part of it whose origin is known. */
-const original = (path: string, from: { readonly [member: string]: string }): string => {
-  for (let head = path; head !== ''; head = head.slice(0, Math.max(0, head.search(/[.[][^.[]*$/)))) {
-    const client = Object.hasOwn(from, head) ? from[head] : undefined
-    if (client !== undefined) return client + path.slice(head.length)
+/** Maps a path in the upstream's body to the client's path, by its longest prefix with a known origin. */
+const clientPathOf = (path: string, from: { readonly [member: string]: string }): string => {
+  for (let prefix = path; prefix !== ''; prefix = prefix.slice(0, Math.max(0, prefix.search(/[.[][^.[]*$/)))) {
+    const client = Object.hasOwn(from, prefix) ? from[prefix] : undefined
+    if (client !== undefined) return client + path.slice(prefix.length)
   }
   return path
 }
 
 /**
- * The headers of the call upstream: ours, the provider's, the credential, and from the client only what a provider of
- * the same format understands. Never its authorization, cookies or forwarding headers.
+ * The headers of an upstream request: the gateway's, the provider's, the credentials, and a few client headers if the
+ * protocol is the same. Authorization, cookies and forwarding headers of the client are never forwarded.
  */
 export const headersFor = (
   instance: Instance,
   key: ProviderKey,
-  question: InboundRequest,
+  inbound: InboundRequest,
   prepared: OutboundRequest,
 ): Readonly<Record<string, string>> => {
-  const ours = oursFor(instance, key, prepared)
-  if (prepared.protocol.name !== question.protocol.name) return ours
+  const base = baseHeaders(instance, key, prepared)
+  if (prepared.protocol.name !== inbound.protocol.name) return base
   let headers: Record<string, string> | null = null
-  for (const [name, isSane] of FORWARDED_HEADERS) {
-    const value = question.headers(name)
-    if (value === undefined || !isSane(value)) continue
-    headers ??= { ...ours }
+  for (const [name, isValid] of FORWARDED_HEADERS) {
+    const value = inbound.headers(name)
+    if (value === undefined || !isValid(value)) continue
+    headers ??= { ...base }
     headers[name] = value
   }
-  return headers ?? ours
+  return headers ?? base
 }
 
-/** The same object for the same kind of call with the same key: what is made of it further out is made once too. */
-const oursFor = (
+/** Headers common to all requests of one kind with one key. Returns the same object each time, so that its encoding is cached too. */
+const baseHeaders = (
   instance: Instance,
   key: ProviderKey,
   { protocol, stream, auth }: OutboundRequest,
 ): CachedHeaders['headers'] => {
-  const before = made.get(key) ?? []
-  for (const one of before)
-    if (one.instance === instance && one.protocol === protocol && one.stream === stream && one.auth === auth)
-      return one.headers
+  const cached = cachedHeaders.get(key) ?? []
+  for (const entry of cached)
+    if (entry.instance === instance && entry.protocol === protocol && entry.stream === stream && entry.auth === auth)
+      return entry.headers
   const headers: CachedHeaders['headers'] = {
     'content-type': 'application/json',
     accept: stream ? (protocol.framing ?? sse).mediaType : 'application/json',
     ...protocol.headers,
     ...providerHeaders(instance, key, auth),
   }
-  made.set(key, [...before.slice(-MOST_MADE + 1), { instance, protocol, stream, auth, headers }])
+  cachedHeaders.set(key, [...cached.slice(-MAX_CACHED + 1), { instance, protocol, stream, auth, headers }])
   return headers
 }
 
-/** So many kinds of calls with one key. */
-const MOST_MADE = 8
+/** Maximum number of cached header sets for each key. */
+const MAX_CACHED = 8
 type CachedHeaders = Pick<OutboundRequest, 'protocol' | 'stream' | 'auth'> & {
   readonly instance: Instance
   readonly headers: Readonly<Record<string, string>>
 }
-const made = new WeakMap<ProviderKey, readonly CachedHeaders[]>()
+const cachedHeaders = new WeakMap<ProviderKey, readonly CachedHeaders[]>()
 
-/** What every call to a provider carries, whatever it asks: its own headers and the credential. */
+/** Headers of every request to a provider: its own and the credentials. */
 export const providerHeaders = (
   { provider }: Instance,
   key: ProviderKey,
@@ -338,21 +339,21 @@ export const providerHeaders = (
   ...(auth !== 'none' && key.secret && { [auth.header]: (auth.prefix ?? '') + key.secret.reveal() }),
 })
 
-/** Who signs the call in, if no key does. */
+/** The identity that provides credentials for a request without a key. */
 export const identityOf = (
   { provider, variables }: Instance,
   key: ProviderKey,
   auth: Auth = provider.auth,
 ): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.otherwise?.(variables))
 
-/** Client headers that mean something to the model's provider and carry nothing of the client's identity. */
-export const FORWARDED_HEADERS: readonly (readonly [name: string, isSane: (value: string) => boolean])[] = [
+/** Client headers forwarded to a provider of the same protocol. They do not identify the client. */
+export const FORWARDED_HEADERS: readonly (readonly [name: string, isValid: (value: string) => boolean])[] = [
   ['anthropic-beta', () => true],
   ['openai-beta', () => true],
-  // A date; what came before this one has streams of another form, which nobody here reads.
+  // Earlier versions use another stream format, which is not supported.
   ['anthropic-version', (value) => /^20\d\d-\d\d-\d\d$/.test(value) && value >= '2023-06-01'],
 ]
 
-/** Anthropic's SDKs mark their beta calls in the query too. That mark passes, and nothing else of a query does. */
-const passedQuery = ({ query = '' }: InboundRequest, url: string): string =>
+/** Forwards only `beta=true` from the query: Anthropic's SDKs mark beta calls there too. */
+const forwardedQuery = ({ query = '' }: InboundRequest, url: string): string =>
   new URLSearchParams(query).get('beta') === 'true' ? `${url.includes('?') ? '&' : '?'}beta=true` : ''

@@ -7,22 +7,22 @@ import { parseLargeRequest, parseRequest } from './parse-request.ts'
 const user = { role: 'user', content: 'x' }
 const large = 'x'.repeat(300_000)
 const bodies: readonly (readonly [name: string, source: string])[] = [
-  ['a good one', JSON.stringify({ model: 'm', messages: [{ role: 'user', content: large }] })],
+  ['a valid body', JSON.stringify({ model: 'm', messages: [{ role: 'user', content: large }] })],
   [
-    'one with long numbers',
+    'a body with long numbers',
     `{"model":"m","seed":12345678901234567890,"messages":[{"role":"user","content":"${large}"}]}`,
   ],
-  ['no JSON', `{"model":"m","messages":["${large}`],
-  ['no JSON, behind line feeds', `{"model":"m",${'\n'.repeat(300_000)}"messages":x}`],
-  ['no object', `["${large}"]`],
-  ['blanks alone', ' '.repeat(300_000)],
+  ['invalid JSON', `{"model":"m","messages":["${large}`],
+  ['invalid JSON after line feeds', `{"model":"m",${'\n'.repeat(300_000)}"messages":x}`],
+  ['not an object', `["${large}"]`],
+  ['whitespace only', ' '.repeat(300_000)],
   ['too many messages', JSON.stringify({ model: 'm', messages: Array(10_001).fill(user) })],
-  ['a member given twice', `{"model":"m","model":"n","messages":[],"user":"${large}"}`],
-  ['a number beyond a double', `{"model":"m","messages":[],"user":"${large}","n":1e999}`],
+  ['a duplicate member', `{"model":"m","model":"n","messages":[],"user":"${large}"}`],
+  ['a number beyond a 64-bit float', `{"model":"m","messages":[],"user":"${large}","n":1e999}`],
   ['a member of the wrong type', JSON.stringify({ model: 'm', messages: large })],
 ]
 for (const [name, source] of bodies)
-  test(`question: read in turns of the event loop it is the same: ${name}`, async () => {
+  test(`parse request: parsing in steps gives the same result: ${name}`, async () => {
     const headers = () => undefined
     let turns = 0
     const turn = (run: () => void) => {
@@ -35,7 +35,7 @@ for (const [name, source] of bodies)
     assert.ok(turns > 1)
   })
 
-test('question: a small body is read at once', async () => {
+test('parse request: a small body is parsed at once', async () => {
   const { limit } = defaultSettings
   const body = JSON.stringify({ model: 'm', messages: [user] })
   const asked = await parseLargeRequest(openaiChat, { body, headers: () => undefined }, limit, () =>

@@ -1,4 +1,4 @@
-/** From the body as received to a question that can be planned for: parsed once, guarded, typed. */
+/** Parses and validates a request body, once, into an `InboundRequest`. */
 
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
@@ -12,6 +12,7 @@ import { inTurns, ownTurn, PIECE, type Turn } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
 import type { InboundRequest } from './outbound-request.ts'
 
+/** Parses a request. Errors: invalid JSON, limits exceeded, or a body that the protocol rejects. */
 export const parseRequest = (
   protocol: ClientProtocol,
   source: string,
@@ -26,8 +27,8 @@ export const parseRequest = (
 }
 
 /**
- * The same as `ask`; a large body is read in pieces, each in its own turn of the event loop. Then decoding is a piece of
- * its own: it is bounded by the number of messages, parts and tools.
+ * Like `parseRequest`, but parses a large body in steps, each in its own turn of the event loop. Decoding is one step: the
+ * numbers of messages, parts and tools bound it.
  */
 export const parseLargeRequest = async (
   protocol: ClientProtocol,
@@ -45,7 +46,7 @@ export const parseLargeRequest = async (
   return good({ protocol, request: request.value, headers, ...read.value })
 }
 
-/** The same as `readBody`; a large body is read in pieces. */
+/** Like `readBody`, but parses a large body in steps. */
 export const readInTurns = async (source: string, limits: ExtentLimits, turn: Turn): Promise<Outcome<ParsedBody>> =>
   source.length <= PIECE ? readBody(source, limits) : inTurns(readSteps(source, limits), turn)
 
@@ -53,57 +54,60 @@ function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, 
   const read = yield* readLarge(source, DEEPEST)
   yield
   if (!read.ok) return bad(source.trim() === '' ? EMPTY : invalid(read.error))
-  if (!isObject(read.value)) return bad(NO_OBJECT)
+  if (!isObject(read.value)) return bad(NOT_AN_OBJECT)
   const problem = extentProblem(read.value, limits)
   if (problem) return bad(problem)
-  const { survey: walk } = read
-  if (!walk.ok) return bad(refusal(walk.problem, walk.at))
-  return good({ source, body: read.value, members: walk.members })
+  const { survey: surveyed } = read
+  if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
+  return good({ source, body: read.value, members: surveyed.members })
 }
 
-/** The body as it came, and parsed; and where in it each outermost member lies. */
+/** Parses a body and locates its outermost members. */
 export const readBody = (source: string, limits: ExtentLimits): Outcome<ParsedBody> => {
   const body = parse(source)
-  return body.ok ? surveyed(source, body.value, limits) : body
+  return body.ok ? withMembers(source, body.value, limits) : body
 }
 
+/** The body as text and parsed, with the position of each outermost member. */
 type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members'>
 
-const surveyed = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<ParsedBody> => {
+const withMembers = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<ParsedBody> => {
   const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)
   if (problem) return bad(problem)
-  const walk = survey(source, DEEPEST)
-  if (!walk.ok) return bad(refusal(walk.problem, walk.at))
-  // Keeping every digit is slow, and the survey has seen whether a number is so long.
-  const exact = walk.long ? parseObject(source) : undefined
-  return good({ source, body: exact ?? body, members: walk.members })
+  const surveyed = survey(source, DEEPEST)
+  if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
+  // Parsing with exact digits is slow, so only bodies with a long number need it.
+  const exact = surveyed.long ? parseObject(source) : undefined
+  return good({ source, body: exact ?? body, members: surveyed.members })
 }
 
 const parse = (source: string): Outcome<JsonObject> => {
   if (source.trim() === '') return bad(EMPTY)
   try {
     const value: unknown = JSON.parse(source)
-    return isObject(value) ? good(value) : bad(NO_OBJECT)
+    return isObject(value) ? good(value) : bad(NOT_AN_OBJECT)
   } catch (error) {
     return bad(invalid(describeJsonError(error, source)))
   }
 }
 
 const EMPTY = fail('invalid_json', 'The body is empty. Send a JSON object.')
-const NO_OBJECT = fail(
+const NOT_AN_OBJECT = fail(
   'invalid_json',
-  'The body is JSON, but not an object. Send an object with "model" and what to answer.',
+  'The body is JSON, but not an object. Send an object with "model" and the input.',
 )
 const invalid = (why: string) => fail('invalid_json', `The body is not valid JSON: ${why}.`)
 
-const refusal = (problem: 'too-deep' | 'duplicate' | 'not-finite', at: string) => {
+const surveyFailure = (problem: 'too-deep' | 'duplicate' | 'not-finite', at: string) => {
   switch (problem) {
     case 'too-deep':
-      return fail('invalid_value', `The body is nested deeper than ${DEEPEST} levels.`, { param: at })
+      return fail('invalid_value', `The body is nested too deeply (limit ${DEEPEST} levels).`, { param: at })
     case 'duplicate':
-      return fail('invalid_value', `"${at}" is given more than once; leave one.`, { param: at })
+      return fail('invalid_value', `"${at}" occurs more than once. Send it once.`, { param: at })
     case 'not-finite':
-      return fail('invalid_value', `A number in "${at}" is too large for any model to mean it.`, { param: at })
+      return fail('invalid_value', `A number in "${at}" exceeds the range of a 64-bit float. Send a smaller number.`, {
+        param: at,
+      })
     default:
       throw new Error(`unknown problem ${problem satisfies never}`)
   }

@@ -9,19 +9,19 @@ const keyOf = (value: string) => ({ id: 'a1f3', secret: new Secret(value), weigh
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
 for (const [name, said, kept] of [
-  ['nothing of it', 'The model is overloaded.', 'The model is overloaded.'],
+  ['no part of the key', 'The model is overloaded.', 'The model is overloaded.'],
   ['the key', `No key ${KEY}.`, 'No key [key].'],
   ['the key twice in a row', KEY + KEY, '[key][key]'],
-  ['its first and last letters, as people tell keys apart', 'No key Zq7+…8r==.', 'No key Zq7+…8r==.'],
+  ['its first and last characters, as an identifier', 'No key Zq7+…8r==.', 'No key Zq7+…8r==.'],
   ['its beginning', `No key ${KEY.slice(0, 16)}…`, 'No key Zq7+[key]…'],
   ['its end', `No key …${KEY.slice(-14)}`, 'No key …[key]8r=='],
-  ['seven letters of its middle', `No ${KEY.slice(8, 15)}.`, `No ${KEY.slice(8, 15)}.`],
-  ['eight letters of its middle', `No ${KEY.slice(8, 16)}.`, 'No [key].'],
-  ['two pieces', `${KEY.slice(6, 15)} ${KEY.slice(8, 20)}`, '[key] [key]'],
-  ['in capitals', `No ${KEY.toUpperCase()}.`, 'No ZQ7+[key]8R==.'],
+  ['seven characters of its middle', `No ${KEY.slice(8, 15)}.`, `No ${KEY.slice(8, 15)}.`],
+  ['eight characters of its middle', `No ${KEY.slice(8, 16)}.`, 'No [key].'],
+  ['two parts', `${KEY.slice(6, 15)} ${KEY.slice(8, 20)}`, '[key] [key]'],
+  ['in upper case', `No ${KEY.toUpperCase()}.`, 'No ZQ7+[key]8R==.'],
   ['in a URL', `?key=${encodeURIComponent(KEY)}&a`, '?key=Zq7%2B[key]8r%3D%3D&a'],
   ['in hexadecimal', Buffer.from(KEY).toString('hex'), '5a71372b[key]38723d3d'],
-  ['beside a letter that grows when it is made small', `İ ${KEY.slice(0, 16)}…`, 'İ Zq7+[key]…'],
+  ['beside a letter whose lower case is longer', `İ ${KEY.slice(0, 16)}…`, 'İ Zq7+[key]…'],
 ] as const)
   test(`redact: ${name}`, () => {
     const failure = redactKey(
@@ -32,7 +32,7 @@ for (const [name, said, kept] of [
   })
 
 for (const before of ['', 'a', 'ab', 'Bearer ', 'user:'])
-  test(`redact: in base64 behind “${before}”`, () => {
+  test(`redact: in base64 after “${before}”`, () => {
     for (const text of [base64(before + KEY), Buffer.from(before + KEY).toString('base64url')]) {
       const { message } = redactKey(fail('status', `got ${text} there`), keyOf(KEY))
       assert.match(message, /^got [\w+/-]{0,12}\[key\][\w+/=-]{0,8} there$/)
@@ -40,14 +40,14 @@ for (const before of ['', 'a', 'ab', 'Bearer ', 'user:'])
   })
 
 for (const word of ['not-needed', 'ollama', 'lm-studio-key'])
-  test(`redact: the placeholder ${word} is not looked for in pieces`, () => {
+  test(`redact: parts of the placeholder ${word} are not redacted`, () => {
     assert.equal(
       redactKey(fail('status', `The lm-studio server ${word}s.`), keyOf(word)).message,
       'The lm-studio server [key]s.',
     )
   })
 
-test('redact: without a key, or with a key of letters no header can hold, nothing breaks', () => {
+test('redact: no key, or a key with characters invalid in headers', () => {
   const failure = fail('status', 'no')
   assert.equal(redactKey(failure, { id: 'a', secret: null, weight: 1 }), failure)
   assert.equal(redactKey(failure, keyOf('ключ-ключ-ключ-ключ-ключ-ключ')).message, 'no')

@@ -2,21 +2,21 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply } from '../../../test/support/gateway.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
-import { BroadcastResponse, bytesOf, type Leaving } from './broadcast-response.ts'
+import { BroadcastResponse, bytesOf, type ReadOutcome } from './broadcast-response.ts'
 
-const MOST = 4_000
+const LIMIT = 4_000
 
-const stageFor = (most = MOST, patience = 100) => {
+const broadcastWith = (limit = LIMIT, writeTimeout = 100) => {
   const world = stillWorld()
   let taken = 0
   let largest = 0
-  let deserted = 0
+  let unread = 0
   let over = 0
   const answer = new BroadcastResponse({
     world,
-    most,
-    patience,
-    room: {
+    limit,
+    writeTimeout,
+    quota: {
       take(bytes) {
         taken += bytes
         largest = Math.max(largest, taken)
@@ -26,24 +26,24 @@ const stageFor = (most = MOST, patience = 100) => {
         taken -= bytes
       },
     },
-    deserted: () => {
-      deserted++
+    onNoReaders: () => {
+      unread++
     },
-    over: () => {
+    onEnd: () => {
       over++
     },
   })
   const read = (own: Readonly<Record<string, string>> = {}) => {
     const reply = new CapturedReply()
-    const left: Leaving[] = []
-    answer.read(reply, own, (how) => left.push(how))
+    const left: ReadOutcome[] = []
+    answer.read(reply, own, (outcome) => left.push(outcome))
     return Object.assign(reply, { left })
   }
-  return { world, answer, read, taken: () => taken, largest: () => largest, deserted: () => deserted, over: () => over }
+  return { world, answer, read, taken: () => taken, largest: () => largest, unread: () => unread, over: () => over }
 }
 
-test('shared: one reader is written to as if nobody stood between', () => {
-  const { answer, read, over } = stageFor()
+test('shared: a single reader receives each write unchanged', () => {
+  const { answer, read, over } = broadcastWith()
   const reply = read()
   answer.head(200, { a: 'b' })
   assert.equal(answer.write('one'), true)
@@ -55,8 +55,8 @@ test('shared: one reader is written to as if nobody stood between', () => {
   assert.equal(over(), 1)
 })
 
-test('shared: whoever comes later gets all of it, with headers of its own, whenever it comes', () => {
-  const { answer, read } = stageFor()
+test('shared: a later reader receives the whole answer, with its own headers', () => {
+  const { answer, read } = broadcastWith()
   read()
   const early = read({ id: 'early' })
   answer.head(200, { id: 'first', other: 'o' })
@@ -76,8 +76,8 @@ test('shared: whoever comes later gets all of it, with headers of its own, whene
     )
 })
 
-test('shared: a slow reader holds nobody back, and misses nothing', () => {
-  const { answer, read } = stageFor()
+test('shared: a slow reader delays no other reader and misses nothing', () => {
+  const { answer, read } = broadcastWith()
   const slow = read()
   const quick = read()
   answer.head(200, {})
@@ -91,8 +91,8 @@ test('shared: a slow reader holds nobody back, and misses nothing', () => {
   assert.deepEqual([slow.text, slow.over], ['abcd', 'ended'])
 })
 
-test('shared: one that is full and alone holds the road back, until it has room or another reads', () => {
-  const { answer, read } = stageFor()
+test('shared: a single full reader pauses the call until it drains or another reader joins', () => {
+  const { answer, read } = broadcastWith()
   let drained = 0
   answer.onDrain(() => {
     drained++
@@ -110,8 +110,8 @@ test('shared: one that is full and alone holds the road back, until it has room 
   assert.deepEqual([drained, quick.text], [2, 'ab'])
 })
 
-test('shared: one that held the road back and leaves holds it no more', () => {
-  const { answer, read } = stageFor()
+test('shared: the call resumes when the full reader leaves', () => {
+  const { answer, read } = broadcastWith()
   let drained = 0
   answer.onDrain(() => {
     drained++
@@ -125,22 +125,22 @@ test('shared: one that held the road back and leaves holds it no more', () => {
   assert.equal(answer.write('b'), true)
 })
 
-test('shared: whoever reads nothing for its time is let go, and the rest goes on', async () => {
-  const { answer, read, world, deserted } = stageFor()
+test('shared: a reader that stops reading is dropped after the write timeout; the others continue', async () => {
+  const { answer, read, world, unread } = broadcastWith()
   const stuck = read()
   const quick = read()
   answer.head(200, {})
   stuck.room = false
   answer.write('a')
   await world.pass(101)
-  assert.deepEqual([stuck.over, stuck.left, deserted()], ['cut', ['left'], 0])
+  assert.deepEqual([stuck.over, stuck.left, unread()], ['cut', ['left'], 0])
   answer.end('b')
   assert.equal(quick.text, 'ab')
   assert.equal(world.timers(), 0)
 })
 
-test('shared: it is deserted when the last has left, and not before', () => {
-  const { answer, read, deserted } = stageFor()
+test('shared: reports no readers when the last one has left, not earlier', () => {
+  const { answer, read, unread } = broadcastWith()
   let gone = 0
   answer.onGone(() => {
     gone++
@@ -149,9 +149,9 @@ test('shared: it is deserted when the last has left, and not before', () => {
   const two = read()
   answer.head(200, {})
   one.leave()
-  assert.equal(deserted(), 0)
+  assert.equal(unread(), 0)
   two.leave()
-  assert.deepEqual([deserted(), gone], [1, 0])
+  assert.deepEqual([unread(), gone], [1, 0])
   assert.equal(answer.write('still here'), true)
   const back = read()
   assert.equal(back.text, 'still here')
@@ -160,8 +160,8 @@ test('shared: it is deserted when the last has left, and not before', () => {
   assert.equal(gone, 1)
 })
 
-test('shared: who begins to write an answer nobody wants is told so', () => {
-  const { answer } = stageFor()
+test('shared: a call that starts after the answer was abandoned is cancelled', () => {
+  const { answer } = broadcastWith()
   let gone = 0
   answer.abandon()
   answer.onGone(() => {
@@ -170,8 +170,8 @@ test('shared: who begins to write an answer nobody wants is told so', () => {
   assert.equal(gone, 1)
 })
 
-test('shared: what breaks off breaks off for all, and never looks whole', () => {
-  const { answer, read, over } = stageFor()
+test('shared: a cut answer is cut for every reader and has no status', () => {
+  const { answer, read, over } = broadcastWith()
   const one = read()
   const slow = read()
   answer.head(200, {})
@@ -183,8 +183,8 @@ test('shared: what breaks off breaks off for all, and never looks whole', () => 
   assert.deepEqual([one.over, slow.over, over(), answer.status], ['cut', 'cut', 1, null])
 })
 
-test('shared: an answer that outgrows its room goes on at the pace of its slowest, and holds nothing more', () => {
-  const { answer, read, taken, largest } = stageFor(1_000)
+test('shared: above its limit an answer follows the slowest reader and keeps only unread text', () => {
+  const { answer, read, taken, largest } = broadcastWith(1_000)
   const one = read()
   const slow = read()
   answer.head(200, {})
@@ -192,9 +192,9 @@ test('shared: an answer that outgrows its room goes on at the pace of its slowes
   const piece = 'x'.repeat(200)
   let written = 0
   while (answer.write(piece) && written < 50) written++
-  assert.equal(answer.whole, false)
+  assert.equal(answer.replayable, false)
   assert.ok(largest() <= 1_000 + bytesOf(piece), `${largest()}`)
-  assert.throws(() => read(), /without its beginning/)
+  assert.throws(() => read(), /no longer buffered/)
   slow.drain()
   assert.equal(taken(), 0)
   assert.equal(slow.text, one.text)
@@ -205,25 +205,25 @@ test('shared: an answer that outgrows its room goes on at the pace of its slowes
   assert.equal(one.text.length, 200 * (written + 51) + 4)
 })
 
-test('shared: one that outgrows its room while nobody reads is deserted again', () => {
-  const { answer, read, deserted } = stageFor(100)
+test('shared: an answer that exceeds its limit without readers reports it again', () => {
+  const { answer, read, unread } = broadcastWith(100)
   read().leave()
   answer.head(200, {})
-  assert.equal(deserted(), 1)
+  assert.equal(unread(), 1)
   answer.write('x'.repeat(200))
-  assert.equal(deserted(), 2)
+  assert.equal(unread(), 2)
 })
 
-test('shared: readers that come, stop, go on and leave in any order each get a beginning of it, and all who stay get all', async () => {
+test('shared: readers that join, pause, resume and leave in any order receive a prefix; those that stay receive all', async () => {
   for (let seed = 1; seed <= 400; seed++) {
-    const most = seed % 3 === 0 ? 700 : 1_000_000
-    const stage = stageFor(most, 0)
-    const { world, answer, read } = stage
+    const limit = seed % 3 === 0 ? 700 : 1_000_000
+    const broadcast = broadcastWith(limit, 0)
+    const { world, answer, read } = broadcast
     const pick = (n: number) => Math.floor(world.random() * n)
     const readers: ReturnType<typeof read>[] = [read()]
-    let held = false
+    let paused = false
     answer.onDrain(() => {
-      held = false
+      paused = false
     })
     answer.head(200, {})
     let all = ''
@@ -231,7 +231,7 @@ test('shared: readers that come, stop, go on and leave in any order each get a b
       const one = readers[pick(readers.length)]
       switch (pick(6)) {
         case 0:
-          if (answer.whole) readers.push(read())
+          if (answer.replayable) readers.push(read())
           break
         case 1:
           if (one) one.room = false
@@ -243,17 +243,17 @@ test('shared: readers that come, stop, go on and leave in any order each get a b
           if (one && readers.length > 1 && one.left.length === 0) one.leave()
           break
         default:
-          if (held) break
+          if (paused) break
           all += `${step} `
-          held = !answer.write(`${step} `)
+          paused = !answer.write(`${step} `)
       }
       for (const reader of readers) assert.ok(all.startsWith(reader.text), `seed ${seed}, step ${step}`)
       const open = readers.filter(({ left }) => left.length === 0)
-      // A held road is one somebody can still let go on.
-      if (held)
+      // A paused call must have a reader that can resume it.
+      if (paused)
         assert.ok(
           open.some(({ room }) => !room),
-          `seed ${seed}, step ${step}: held by nobody`,
+          `seed ${seed}, step ${step}: paused without a full reader`,
         )
     }
     for (const reader of readers) reader.drain()
@@ -263,7 +263,7 @@ test('shared: readers that come, stop, go on and leave in any order each get a b
     for (const { left, over, text } of readers)
       if (left[0] === 'left') assert.equal(over, null)
       else assert.deepEqual([left, over, text], [['read'], 'ended', `${all}end`], `seed ${seed}`)
-    assert.equal(stage.taken(), 0, `seed ${seed}`)
+    assert.equal(broadcast.taken(), 0, `seed ${seed}`)
     assert.equal(world.timers(), 0)
   }
 })

@@ -1,65 +1,66 @@
 /**
- * An answer with several readers. The road writes it once, as to any client; it is kept as it is written and played to
- * whoever reads it, from its beginning, as fast as each can.
+ * An answer with several readers. The call writes it once; it is buffered and replayed to each reader from its beginning,
+ * as fast as that reader accepts it.
  *
- * Nobody waits for a slow reader while the answer is kept: what it has not taken yet is in the record. Where the record
- * has outgrown its room only what somebody has still to read is held, the slowest sets the pace, and nobody can join.
- * With one reader it is the same as without: its own fullness holds the road back.
+ * While the whole answer is buffered a slow reader delays no other. Above the buffer's limit only the text that some
+ * reader still needs is kept: the slowest reader then sets the pace, and no further reader can join. A single reader
+ * applies backpressure as if there were no buffer.
  */
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
-/** Memory for records, together with those of others. All in bytes. */
+/** Memory for buffered answers, shared by all of them. In bytes. */
 export type MemoryQuota = {
-  /** Takes so much in any case; answers whether that was still within what may be kept. */
+  /** Always takes the bytes. False: the total is above the limit. */
   take(bytes: number): boolean
   give(bytes: number): void
 }
 
 export type BroadcastOptions = {
   readonly world: World
-  readonly room: MemoryQuota
-  /** The largest record. */
-  readonly most: number
-  /** ms for a reader that has stopped reading; 0 is without limit. */
-  readonly patience: number
-  /** Nobody reads it any more, and it is not over; also when nobody does and it is kept no longer. */
-  readonly deserted: () => void
-  /** The last word has been written, or it broke off. */
-  readonly over: () => void
+  readonly quota: MemoryQuota
+  /** Largest buffer of this answer, in bytes. */
+  readonly limit: number
+  /** ms after which a reader that has stopped reading is dropped; 0: never. */
+  readonly writeTimeout: number
+  /** The last reader left before the end; or there is none, and the buffer was given up. */
+  readonly onNoReaders: () => void
+  /** The answer has ended or was cut. */
+  readonly onEnd: () => void
 }
 
-/** How it ended for a reader: to the end, cut off, or it left. */
-export type Leaving = 'read' | 'cut' | 'left'
+/** How it ended for a reader: `read` to the end, `cut` off, or it `left`. */
+export type ReadOutcome = 'read' | 'cut' | 'left'
 
-type Head = { readonly status: number; readonly headers: Readonly<Record<string, string>> }
+type HeaderBlock = { readonly status: number; readonly headers: Readonly<Record<string, string>> }
 
-type Reader = {
+type BroadcastReader = {
   readonly reply: ResponseWriter
-  /** Headers of its own, over the answer's. */
-  readonly own: Readonly<Record<string, string>>
-  readonly done: (how: Leaving) => void
-  /** The next piece it is to be given. */
+  /** The reader's own headers, which override the answer's. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly done: (outcome: ReadOutcome) => void
+  /** Index of the next piece to write. */
   at: number
-  /** Waits for it to take what it was given; null: it has room. */
+  /** Cancels the write timeout while the reader does not accept more; null: it does. */
   full: Cancel | null
 }
 
-/** Small pieces that somebody has to catch up with leave together, up to so many characters a write. */
-const SLICE = 65_536
+/** Characters of small pieces that are joined into one write for a reader that catches up. */
+const JOINED = 65_536
 
+/** An answer that is written once and read by several clients. */
 export class BroadcastResponse implements ResponseWriter {
   readonly #options: BroadcastOptions
-  readonly #readers = new Set<Reader>()
-  #head: Head | null = null
+  readonly #readers = new Set<BroadcastReader>()
+  #head: HeaderBlock | null = null
   #pieces: string[] = []
   #size = 0
-  #whole = true
+  #replayable = true
   #end: 'ended' | 'cut' | null = null
-  /** Nobody wants it: whoever writes it, or begins to, is told so. */
-  #unwanted = false
-  /** The road was told to wait. */
-  #held = false
+  /** Abandoned: the call that writes it is cancelled, also if it starts later. */
+  #abandoned = false
+  /** The call waits for `onDrain`. */
+  #paused = false
   #onDrain: () => void = () => {}
   #onGone: () => void = () => {}
 
@@ -67,73 +68,73 @@ export class BroadcastResponse implements ResponseWriter {
     this.#options = options
   }
 
-  /** It is all here from the beginning: others may still read it. */
-  get whole(): boolean {
-    return this.#whole
+  /** It is buffered from its beginning: further readers can join. */
+  get replayable(): boolean {
+    return this.#replayable
   }
 
   get readers(): number {
     return this.#readers.size
   }
 
-  /** The status of an answer that was written to its end; null of any other. */
+  /** The status of an answer that has ended; null: it is in progress or was cut. */
   get status(): number | null {
     return this.#end === 'ended' ? (this.#head?.status ?? null) : null
   }
 
-  /** Plays it to this reply, from its beginning. `done` is called once. */
-  read(reply: ResponseWriter, own: Readonly<Record<string, string>>, done: (how: Leaving) => void): void {
-    if (!this.#whole) throw new Error('an answer without its beginning is read')
-    const reader: Reader = { reply, own, done, at: 0, full: null }
+  /** Writes the answer to this reply, from its beginning. `done` is called once. Throws if it is not replayable. */
+  read(reply: ResponseWriter, headers: Readonly<Record<string, string>>, done: (outcome: ReadOutcome) => void): void {
+    if (!this.#replayable) throw new Error('the beginning of this answer is no longer buffered')
+    const reader: BroadcastReader = { reply, headers, done, at: 0, full: null }
     this.#readers.add(reader)
-    reply.onGone(() => this.#leave(reader, 'left'))
+    reply.onGone(() => this.#remove(reader, 'left'))
     if (!this.#readers.has(reader)) return
-    if (this.#head) reply.head(this.#head.status, { ...this.#head.headers, ...own })
+    if (this.#head) reply.head(this.#head.status, { ...this.#head.headers, ...headers })
     if (this.#end === 'cut') this.#cutOff(reader)
-    else this.#play(reader)
-    this.#goOn()
+    else this.#writeTo(reader)
+    this.#resume()
   }
 
-  /** Nobody will join any more: nothing is held but what its readers have still to read. */
+  /** No further reader will join: keeps only what the present readers still need. */
   release(): void {
-    this.#whole = false
+    this.#replayable = false
     this.#trim()
   }
 
-  /** As if its client had left: whoever writes it is let go. */
+  /** Cancels the call that writes it, as if its client had disconnected. */
   abandon(): void {
-    if (this.#end || this.#unwanted) return
-    this.#unwanted = true
+    if (this.#end || this.#abandoned) return
+    this.#abandoned = true
     this.#onGone()
   }
 
-  // ── What the road writes ───────────────────────────────────────────────────────────────────────────────────────
+  // ── Written by the call ────────────────────────────────────────────────────────────────────────────────────────
 
   head(status: number, headers: Readonly<Record<string, string>>): void {
     if (this.#head) return
     this.#head = { status, headers }
-    for (const { reply, own } of this.#readers) reply.head(status, { ...headers, ...own })
+    for (const reader of this.#readers) reader.reply.head(status, { ...headers, ...reader.headers })
   }
 
   write(text: string): boolean {
     if (this.#end || text === '') return true
     this.#add(text)
-    this.#held = !this.#hasRoom()
-    return !this.#held
+    this.#paused = !this.#hasRoom()
+    return !this.#paused
   }
 
   end(text = ''): void {
     if (this.#end) return
     this.#end = 'ended'
     this.#add(text)
-    this.#options.over()
+    this.#options.onEnd()
   }
 
   cut(): void {
     if (this.#end) return
     this.#end = 'cut'
     for (const reader of [...this.#readers]) this.#cutOff(reader)
-    this.#options.over()
+    this.#options.onEnd()
   }
 
   onDrain(run: () => void): void {
@@ -142,105 +143,105 @@ export class BroadcastResponse implements ResponseWriter {
 
   onGone(run: () => void): void {
     this.#onGone = run
-    if (this.#unwanted) run()
+    if (this.#abandoned) run()
   }
 
-  // ── What the readers get ───────────────────────────────────────────────────────────────────────────────────────
+  // ── Written to the readers ─────────────────────────────────────────────────────────────────────────────────────
 
   #add(text: string): void {
     if (text !== '') {
       const bytes = bytesOf(text)
       this.#pieces.push(text)
       this.#size += bytes
-      const allowed = this.#options.room.take(bytes) && this.#size <= this.#options.most
-      if (!allowed) this.#whole = false
+      const isWithinLimits = this.#options.quota.take(bytes) && this.#size <= this.#options.limit
+      if (!isWithinLimits) this.#replayable = false
     }
-    for (const reader of [...this.#readers]) this.#play(reader)
+    for (const reader of [...this.#readers]) this.#writeTo(reader)
     this.#trim()
-    if (!this.#whole && !this.#end && this.#readers.size === 0) this.#options.deserted()
+    if (!this.#replayable && !this.#end && this.#readers.size === 0) this.#options.onNoReaders()
   }
 
-  /** Gives it what it has not had yet, until it is full. */
-  #play(reader: Reader): void {
+  /** Writes everything the reader has not received, until it is full. */
+  #writeTo(reader: BroadcastReader): void {
     const { reply } = reader
     while (!reader.full && this.#readers.has(reader)) {
       const text = this.#next(reader)
       if (this.#end === 'ended' && reader.at === this.#pieces.length) {
         reply.end(text)
-        return this.#leave(reader, 'read')
+        return this.#remove(reader, 'read')
       }
       if (text === '') return
-      if (!reply.write(text)) this.#wait(reader)
+      if (!reply.write(text)) this.#awaitDrain(reader)
     }
   }
 
-  #next(reader: Reader): string {
+  #next(reader: BroadcastReader): string {
     const from = reader.at
     let to = from
     let length = 0
     while (to < this.#pieces.length) {
       length += this.#pieces[to]?.length ?? 0
-      // A long piece leaves whole, as it came; only small ones are put together.
-      if (to > from && length > SLICE) break
+      // A long piece is written alone, without a copy.
+      if (to > from && length > JOINED) break
       to++
     }
     reader.at = to
     return to === from + 1 ? (this.#pieces[from] ?? '') : this.#pieces.slice(from, to).join('')
   }
 
-  #wait(reader: Reader): void {
-    const { world, patience } = this.#options
-    const giveUp = () => this.#cutOff(reader, 'left')
-    reader.full = patience > 0 ? world.later(patience, giveUp) : () => {}
+  #awaitDrain(reader: BroadcastReader): void {
+    const { world, writeTimeout } = this.#options
+    const onTimeout = () => this.#cutOff(reader, 'left')
+    reader.full = writeTimeout > 0 ? world.later(writeTimeout, onTimeout) : () => {}
     reader.reply.onDrain(() => {
       reader.full?.()
       reader.full = null
-      this.#play(reader)
+      this.#writeTo(reader)
       this.#trim()
-      this.#goOn()
+      this.#resume()
     })
   }
 
-  #cutOff(reader: Reader, how: Leaving = 'cut'): void {
+  #cutOff(reader: BroadcastReader, outcome: ReadOutcome = 'cut'): void {
     reader.reply.cut()
-    this.#leave(reader, how)
+    this.#remove(reader, outcome)
   }
 
-  #leave(reader: Reader, how: Leaving): void {
+  #remove(reader: BroadcastReader, outcome: ReadOutcome): void {
     if (!this.#readers.delete(reader)) return
     reader.full?.()
     reader.reply.onGone(() => {})
-    reader.done(how)
+    reader.done(outcome)
     this.#trim()
     if (this.#end) return
-    if (this.#readers.size === 0) this.#options.deserted()
-    this.#goOn()
+    if (this.#readers.size === 0) this.#options.onNoReaders()
+    this.#resume()
   }
 
-  /** While it is kept, as soon as somebody can take more; then, as soon as everybody can. */
+  /** While replayable one ready reader is enough; afterwards all must be ready. */
   #hasRoom(): boolean {
     if (this.#readers.size === 0) return true
     const readers = [...this.#readers]
-    return this.#whole ? readers.some(({ full }) => !full) : readers.every(({ full }) => !full)
+    return this.#replayable ? readers.some(({ full }) => !full) : readers.every(({ full }) => !full)
   }
 
-  #goOn(): void {
-    if (!this.#held || this.#end || !this.#hasRoom()) return
-    this.#held = false
+  #resume(): void {
+    if (!this.#paused || this.#end || !this.#hasRoom()) return
+    this.#paused = false
     this.#onDrain()
   }
 
-  /** Lets go of what everybody has read, once nobody else can. */
+  /** Unless replayable, removes what every reader has received. */
   #trim(): void {
-    if (this.#whole) return
+    if (this.#replayable) return
     const read = Math.min(this.#pieces.length, ...[...this.#readers].map(({ at }) => at))
     if (read === 0) return
     const bytes = this.#pieces.splice(0, read).reduce((sum, piece) => sum + bytesOf(piece), 0)
     for (const reader of this.#readers) reader.at -= read
     this.#size -= bytes
-    this.#options.room.give(bytes)
+    this.#options.quota.give(bytes)
   }
 }
 
-/** At most what a text takes in V8: a byte a character where all are Latin, else two, and what every string has around it. */
+/** Upper bound of a string's memory in V8, in bytes: 1 or 2 a character and a fixed overhead. */
 export const bytesOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length + 48

@@ -1,9 +1,9 @@
 /**
- * One answer for requests that are one: tries of the same call (`Idempotency-Key`), and, where the operator wants it,
- * calls of one client that say the same at the same time (`coalesce`). The first is answered on the road as ever, only
- * into a `SharedAnswer`; the others read that. Nobody further in knows of it.
+ * One response for several requests: retries with the same `Idempotency-Key`, and, if enabled (`coalesce`), identical
+ * concurrent requests of one client. The first request is served as usual, but writes to a `BroadcastResponse`; the
+ * others read from it.
  *
- * Nothing passes from one client to another: whoever asks is a part of every name here.
+ * Responses are never shared between clients: the client is part of every name.
  */
 
 import type { Config } from '../../core/config.ts'
@@ -11,9 +11,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
-import type { Settings } from '../../core/settings.ts'
 import type { GatewayEvent, TraceEvent } from '../../core/trace.ts'
-import type { Cancel } from '../../core/world.ts'
 import { canonical, givesTwice, isRepeatable, keyProblem, storesAnswer } from '../../policy/idempotency-key.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
@@ -22,89 +20,154 @@ import { parseEmbeddings } from '../endpoints/embeddings.ts'
 import type { Gateway } from '../gateway.ts'
 import { FORWARDED_HEADERS } from '../upstream/outbound-request.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
-import { BroadcastResponse, type Leaving, type MemoryQuota } from './broadcast-response.ts'
+import { BroadcastResponse, type ReadOutcome } from './broadcast-response.ts'
+import {
+  DUPLICATE,
+  type EndedEvent,
+  memoryLimit,
+  OVERHEAD,
+  type SharedResponse,
+  SharedResponses,
+} from './shared-responses.ts'
 
+/** A call whose response may be shared. */
 export type ShareableCall = {
-  /** The client's format. */
+  /** The client's protocol. */
   readonly protocol: ClientProtocol
-  /** The kind of call, as the log calls it. */
+  /** The kind of call, as in the log. */
   readonly style: string
   readonly received: IncomingRequest
   readonly reply: ResponseWriter
-  /** The body, if the answer of another request that says the same is as good; null: never. */
+  /** The parsed body, if the response to an identical request may be used instead; null: it may not. */
   readonly repeatable: (received: IncomingRequest, limits: ExtentLimits) => JsonObject | null
 }
 
-/** The road, with the gateway and the reply it is to use. */
-type Serve = (gateway: Gateway, reply: ResponseWriter) => Promise<void>
+/** Serves the call with this gateway and writer. */
+type ServeCall = (gateway: Gateway, reply: ResponseWriter) => Promise<void>
 
-export type Share = (call: ShareableCall, serve: Serve) => Promise<void>
+/** Answers a call from a shared response, or serves it. */
+export type Share = (call: ShareableCall, serve: ServeCall) => Promise<void>
 
-type Ended = TraceEvent & { type: 'ended' }
+/** Characters of the longest body that is compared with others: making 17 million characters canonical took 3 s. */
+const LONGEST_COMPARED = 1_000_000
 
-/** An answer under way, or kept. */
-type Entry = {
-  /** The request it was made for. */
-  readonly id: string
-  readonly answer: BroadcastResponse
-  readonly config: Config
-  readonly names: Set<string>
-  /** Tries of the same call may come back for it. */
-  keyed: boolean
-  /** Ends it, where everybody has left, unless somebody comes back. */
-  grace: Cancel | null
-  /** How the road ended; undefined where it did not say. */
-  ended: Ended | undefined
-  /** When it is forgotten, in ms of the monotonic clock. */
-  until: number
-  /** It is over for the road too. Resolves once. */
-  readonly settled: Promise<void>
-  readonly settle: () => void
+/** One response may use this fraction of the memory for all, so that it does not evict all others. */
+const MAX_FRACTION = 1 / 4
+
+/** ms after which to retry a key whose response is in progress and cannot be joined. */
+const RETRY_AFTER = 5_000
+
+/** Shares responses as configured. `fingerprint`: a collision-free digest of any text, of a fixed length. */
+export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => string): Share => {
+  const sharing = new ResponseSharing(gateway, fingerprint)
+  return (call, serve) => {
+    const config = gateway.config()
+    const { idempotency, coalesce } = config.settings
+    const key = idempotency.keep > 0 ? call.received.headers('idempotency-key') : undefined
+    return key === undefined && !coalesce ? serve(gateway, call.reply) : sharing.share(call, serve, { key, config })
+  }
 }
 
-/** By a name, the answer, and the question it was an answer to. */
-type Named = { readonly entry: Entry; readonly print: string }
+class ResponseSharing {
+  readonly #gateway: Gateway
+  readonly #fingerprint: (text: string) => string
+  readonly #responses: SharedResponses
 
-/** What an answer costs beside its text, in bytes: names, prints, headers. */
-const BASE = 2_048
+  constructor(gateway: Gateway, fingerprint: (text: string) => string) {
+    this.#gateway = gateway
+    this.#fingerprint = fingerprint
+    this.#responses = new SharedResponses(gateway)
+  }
 
-/** Characters of a body beyond which nobody looks whether another says the same: 17 million took 3 s to bring into one spelling. */
-const LONGEST_TWIN = 1_000_000
-
-/** How the names of calls that say the same begin; those of keys begin otherwise. */
-const TWIN = 'twin '
-
-/** No answer may take more of what all may take than this part, so that one does not push out all others. */
-const PART = 4
-
-/** ms after which it is worth asking again under a key whose answer cannot be joined. */
-const LATER = 5_000
-
-/** `fingerprint`: a digest of any text, of a fixed length; two texts never have the same. */
-export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => string): Share => {
-  const { world } = gateway
-  const shelf = new SharedResponses(gateway)
-
-  const lead = async (
+  async share(
     call: ShareableCall,
-    serve: Serve,
-    names: ReadonlyMap<string, string>,
-    keyed: boolean,
-  ): Promise<void> => {
-    const { received } = call
-    const config = gateway.config()
-    const { settings } = config
+    serve: ServeCall,
+    { key, config }: { readonly key: string | undefined; readonly config: Config },
+  ): Promise<void> {
+    const { received, reply, style } = call
+    const problem = key === undefined ? null : keyProblem(key)
+    if (problem) return this.#refuse(call, problem)
+
+    /** The names of this call, each with the fingerprint of its request. */
+    const names = new Map<string, string>()
+    if (key !== undefined) {
+      const name = `key ${received.client} ${key}`
+      const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${received.body}`)
+      const found = this.#responses.find(name)
+      if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
+      if (found && !found.response.answer.replayable) return this.#refuse(call, KEY_IN_USE)
+      if (found) return this.#attach(call, found.response, found.response.answer.status === null ? 'joined' : 'stored')
+      names.set(name, print)
+    }
+    const duplicate = config.settings.coalesce ? this.#duplicateName(call) : null
+    if (duplicate !== null) {
+      const found = this.#responses.find(duplicate)?.response
+      if (found?.answer.replayable && found.config === config) {
+        for (const [name, print] of names) this.#responses.name(name, found, print)
+        if (key !== undefined) found.keyed = true
+        return this.#attach(call, found, 'coalesced')
+      }
+      names.set(duplicate, '')
+    }
+    if (names.size === 0) return serve(this.#gateway, reply)
+    return this.#start(call, serve, { names, keyed: key !== undefined })
+  }
+
+  /** Serves a call into a new shared response, with the call's client as the first reader. */
+  async #start(
+    call: ShareableCall,
+    serve: ServeCall,
+    { names, keyed }: { readonly names: ReadonlyMap<string, string>; readonly keyed: boolean },
+  ): Promise<void> {
+    const gateway = this.#gateway
+    const responses = this.#responses
     const served = Promise.withResolvers<void>()
-    const over = Promise.withResolvers<void>()
+    const answered = Promise.withResolvers<void>()
+    const response = this.#newResponse(call.received.id, keyed, answered.resolve)
+    for (const [name, print] of names) responses.name(name, response, print)
+    let clientLeft = false
+    let finished = false
+    const emit = (event: GatewayEvent) => {
+      if (event.event !== 'request' || finished) return gateway.emit(event)
+      response.ended ??= endOf(event.exchange, response.id)
+      // Its own client had left. The clients that received it have log lines of their own.
+      const left: readonly TraceEvent[] = clientLeft ? [{ type: 'shared', how: 'left', with: response.id }] : []
+      gateway.emit({ event: 'request', exchange: [...event.exchange, ...left] })
+    }
+    responses.take(OVERHEAD)
+    response.answer.read(call.reply, {}, (outcome) => {
+      clientLeft = outcome === 'left'
+    })
+    void Promise.all([served.promise, answered.promise]).then(() => {
+      finished = true
+      response.grace?.()
+      responses.finish(response)
+      response.settle()
+    })
+    try {
+      await serve({ ...gateway, emit }, response.answer)
+    } catch (error) {
+      response.answer.cut()
+      throw error
+    } finally {
+      served.resolve()
+    }
+  }
+
+  /** `onEnd`: called when the answer has ended, was cut or was abandoned. */
+  #newResponse(id: string, keyed: boolean, onEnd: () => void): SharedResponse {
+    const { world } = this.#gateway
+    const config = this.#gateway.config()
+    const { settings } = config
     const settled = Promise.withResolvers<void>()
     const abandon = () => {
-      // Who comes back now has to ask anew.
-      shelf.unlist(entry)
-      over.resolve()
-      entry.answer.abandon()
+      // A later retry starts a new response.
+      this.#responses.unlist(response)
+      onEnd()
+      response.answer.abandon()
     }
-    const entry: Entry = {
-      id: received.id,
+    const response: SharedResponse = {
+      id,
       config,
       names: new Set(),
       keyed,
@@ -115,265 +178,103 @@ export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => 
       settle: settled.resolve,
       answer: new BroadcastResponse({
         world,
-        room: shelf,
-        most: mostOf(settings) / PART,
-        patience: settings.timeout.clientWrite,
-        over: () => over.resolve(),
-        deserted: () => {
-          entry.grace?.()
+        quota: this.#responses,
+        limit: memoryLimit(settings) * MAX_FRACTION,
+        writeTimeout: settings.timeout.clientWrite,
+        onEnd,
+        onNoReaders: () => {
+          response.grace?.()
           const { finish } = settings.idempotency
-          if (!entry.keyed || finish === 0 || !entry.answer.whole || !shelf.mayGoOn(entry, settings)) return abandon()
-          entry.grace = world.later(finish, abandon)
+          const mayContinue = response.keyed && finish > 0 && response.answer.replayable
+          if (!mayContinue || !this.#responses.mayContinueUnread(response, settings)) return abandon()
+          response.grace = world.later(finish, abandon)
         },
       }),
     }
-    for (const [name, print] of names) shelf.name(name, entry, print)
-    let left = false
-    let finished = false
-    const tell = (news: GatewayEvent) => {
-      if (news.event !== 'request' || finished) return gateway.emit(news)
-      entry.ended ??= endOf(news.exchange, received.id)
-      // Its own client had left; those for whom it went on have lines of their own.
-      const alone: readonly TraceEvent[] = left ? [{ type: 'shared', how: 'left', with: received.id }] : []
-      gateway.emit({ event: 'request', exchange: [...news.exchange, ...alone] })
-    }
-    shelf.take(BASE)
-    entry.answer.read(call.reply, {}, (how) => {
-      left = how === 'left'
-    })
-    void Promise.all([served.promise, over.promise]).then(() => {
-      finished = true
-      entry.grace?.()
-      shelf.finish(entry)
-      entry.settle()
-    })
-    try {
-      await serve({ ...gateway, emit: tell }, entry.answer)
-    } catch (error) {
-      entry.answer.cut()
-      throw error
-    } finally {
-      served.resolve()
-    }
+    return response
   }
 
-  const join = (call: ShareableCall, entry: Entry, how: 'joined' | 'stored' | 'coalesced'): Promise<void> => {
+  /** Answers a call from a shared response. Resolves when its client has received it, and its end has been recorded. */
+  #attach(call: ShareableCall, response: SharedResponse, how: 'joined' | 'stored' | 'coalesced'): Promise<void> {
     const { received, reply } = call
-    const record = recorderOf(call)
-    record.note({ type: 'shared', how, with: entry.id })
-    shelf.cameBack(entry)
-    entry.grace?.()
-    entry.grace = null
-    const own = {
+    const recorder = this.#recorderOf(call)
+    recorder.note({ type: 'shared', how, with: response.id })
+    this.#responses.markRead(response)
+    response.grace?.()
+    response.grace = null
+    const headers = {
       'x-request-id': received.id,
       ...(how === 'coalesced' ? { 'x-headgate-coalesced': 'true' } : { 'x-headgate-idempotent': how }),
     }
     return new Promise((resolve) => {
-      const done = async (leaving: Leaving): Promise<void> => {
-        if (leaving === 'left') {
-          const gone = fail('client_gone', 'the client left before the end')
-          record.end('client_gone', statusOf(gone), gone)
+      const done = async (outcome: ReadOutcome): Promise<void> => {
+        if (outcome === 'left') {
+          const failure = fail('client_gone', 'The client disconnected before the end.')
+          recorder.end('client_gone', statusOf(failure), failure)
           return resolve()
         }
-        await entry.settled
-        const { ended, answer } = entry
-        if (leaving === 'cut') record.end('interrupted', ended?.status ?? 200, ended?.failure)
-        else record.end(ended?.how ?? 'answered', ended?.status ?? answer.status ?? 200, ended?.failure)
+        await response.settled
+        const { ended, answer } = response
+        if (outcome === 'cut') recorder.end('interrupted', ended?.status ?? 200, ended?.failure)
+        else recorder.end(ended?.how ?? 'answered', ended?.status ?? answer.status ?? 200, ended?.failure)
         resolve()
       }
-      entry.answer.read(reply, own, done)
+      response.answer.read(reply, headers, done)
     })
   }
 
-  const recorderOf = ({ received, style }: ShareableCall): Recorder => {
-    const record = new Recorder(gateway, received, style)
-    const body = parseObject(received.body)
-    record.received(text(body?.model) ?? '', body?.stream === true)
-    return record
-  }
-
-  const refuse = (call: ShareableCall, failure: Failure): void =>
-    writeAndRecordError({ protocol: call.protocol, reply: call.reply, record: recorderOf(call) }, failure, null)
-
-  /** What a request is that says the same in other words: the order of members, blanks. Null: each is one of its own. */
-  const twinOf = (call: ShareableCall): string | null => {
+  /** The name of all requests that are equal but for white space and member order. Null: the request is not repeatable. */
+  #duplicateName(call: ShareableCall): string | null {
     const { received, style } = call
-    if (received.body.length > LONGEST_TWIN || storesAnswer(received.headers('cache-control'))) return null
-    const body = call.repeatable(received, gateway.config().settings.limit)
+    if (received.body.length > LONGEST_COMPARED || storesAnswer(received.headers('cache-control'))) return null
+    const body = call.repeatable(received, this.#gateway.config().settings.limit)
     if (!body) return null
-    const passed = FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null)
-    return fingerprint(`${JSON.stringify([style, received.query, passed])}\n${canonical(body)}`)
+    const forwarded = FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null)
+    const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonical(body)}`)
+    return `${DUPLICATE}${received.client} ${print}`
   }
 
-  const share = async (call: ShareableCall, serve: Serve, key: string | undefined, config: Config): Promise<void> => {
-    const { received, reply, style } = call
-    const problem = key === undefined ? null : keyProblem(key)
-    if (problem) return refuse(call, problem)
-
-    const names = new Map<string, string>()
-    if (key !== undefined) {
-      const name = `key ${received.client} ${key}`
-      const print = fingerprint(`${JSON.stringify([style, received.query])}\n${received.body}`)
-      const found = shelf.find(name)
-      if (found && found.print !== print) return refuse(call, reused)
-      if (found?.entry.answer.whole)
-        return join(call, found.entry, found.entry.answer.status === null ? 'joined' : 'stored')
-      if (found) return refuse(call, inUse)
-      names.set(name, print)
-    }
-    const twin = config.settings.coalesce ? twinOf(call) : null
-    if (twin !== null) {
-      const name = `${TWIN}${received.client} ${twin}`
-      const found = shelf.find(name)?.entry
-      if (found?.answer.whole && found.config === config) {
-        for (const [other, print] of names) shelf.name(other, found, print)
-        if (key !== undefined) found.keyed = true
-        return join(call, found, 'coalesced')
-      }
-      names.set(name, '')
-    }
-    if (names.size === 0) return serve(gateway, reply)
-    return lead(call, serve, names, key !== undefined)
+  #recorderOf({ received, style }: ShareableCall): Recorder {
+    const recorder = new Recorder(this.#gateway, received, style)
+    const body = parseObject(received.body)
+    recorder.received(text(body?.model) ?? '', body?.stream === true)
+    return recorder
   }
 
-  return (call, serve) => {
-    const config = gateway.config()
-    const { idempotency, coalesce } = config.settings
-    const key = idempotency.keep > 0 ? call.received.headers('idempotency-key') : undefined
-    return key === undefined && !coalesce ? serve(gateway, call.reply) : share(call, serve, key, config)
+  #refuse(call: ShareableCall, failure: Failure): void {
+    const { protocol, reply } = call
+    writeAndRecordError({ protocol, reply, record: this.#recorderOf(call) }, failure, null)
   }
 }
 
-/** The body of a call that another may stand in for; `stored`: whether its format stores answers unless told otherwise. */
+/** For chat calls: the body of a repeatable request. `stored`: whether the protocol stores responses by default. */
 export const repeatableChat =
   (protocol: ClientProtocol, stored: boolean): ShareableCall['repeatable'] =>
   ({ body, headers }, limits) => {
-    const asked = parseRequest(protocol, body, headers, limits)
-    if (!asked.ok || givesTwice(body, asked.value.body)) return null
-    return isRepeatable(asked.value.request, { body: asked.value.body, stored }) ? asked.value.body : null
+    const parsed = parseRequest(protocol, body, headers, limits)
+    if (!parsed.ok || givesTwice(body, parsed.value.body)) return null
+    return isRepeatable(parsed.value.request, { body: parsed.value.body, stored }) ? parsed.value.body : null
   }
 
-/** An embedding is the same each time. */
+/** For embeddings: the body of any valid request, since embeddings are deterministic. */
 export const repeatableEmbeddings: ShareableCall['repeatable'] = ({ body }, limits) => {
-  const asked = parseEmbeddings(body, limits)
-  return asked.ok && !givesTwice(body, asked.value.body) ? asked.value.body : null
+  const parsed = parseEmbeddings(body, limits)
+  return parsed.ok && !givesTwice(body, parsed.value.body) ? parsed.value.body : null
 }
 
-const mostOf = ({ idempotency }: Settings): number => idempotency.maxMegabytes * 1024 * 1024
-
-const endOf = (exchange: readonly TraceEvent[], id: string): Ended | undefined =>
-  exchange.some((fact) => fact.type === 'received' && fact.id === id)
-    ? exchange.find((fact): fact is Ended => fact.type === 'ended')
+const endOf = (trace: readonly TraceEvent[], id: string): EndedEvent | undefined =>
+  trace.some((event) => event.type === 'received' && event.id === id)
+    ? trace.find((event): event is EndedEvent => event.type === 'ended')
     : undefined
 
-const reused = fail(
+const KEY_REUSED = fail(
   'idempotency_key_reused',
-  'This Idempotency-Key was sent before with another body, or to another path. Send what was sent first to get its answer, or a new key with a new request.',
+  'This Idempotency-Key was used before with another body or path. Repeat the first request unchanged to get its response, or send a new request with a new key.',
   { param: 'Idempotency-Key' },
 )
 
-const inUse = fail(
+const KEY_IN_USE = fail(
   'idempotency_key_in_use',
-  'The request of this Idempotency-Key is being answered at this moment, and its answer is longer than may be kept (idempotency.maxMegabytes), so that it cannot be given twice. Wait for it to end, or ask with a new key.',
-  { param: 'Idempotency-Key', retryAfter: LATER },
+  'A request with this Idempotency-Key is in progress, and its response is too large to share (idempotency.maxMegabytes). Retry when it has ended, or use a new key.',
+  { param: 'Idempotency-Key', retryAfter: RETRY_AFTER },
 )
-
-/** The answers that others may read, by name: under way, or over and kept for a while. */
-class SharedResponses implements MemoryQuota {
-  readonly #gateway: Gateway
-  readonly #named = new Map<string, Named>()
-  /** Under way, with nobody waiting for them. */
-  readonly #alone = new Set<Entry>()
-  /** Over; the oldest first. */
-  readonly #kept = new Set<Entry>()
-  #taken = 0
-  #timer: Cancel | null = null
-
-  constructor(gateway: Gateway) {
-    this.#gateway = gateway
-  }
-
-  find(name: string): Named | undefined {
-    const found = this.#named.get(name)
-    if (found && found.entry.until <= this.#gateway.world.now()) {
-      this.#forget(found.entry)
-      return undefined
-    }
-    return found
-  }
-
-  name(name: string, entry: Entry, print: string): void {
-    this.#named.set(name, { entry, print })
-    entry.names.add(name)
-  }
-
-  /** Nobody waits for it any more: whether it may go on all the same. */
-  mayGoOn(entry: Entry, { limit }: Settings): boolean {
-    this.#alone.add(entry)
-    return this.#alone.size <= limit.concurrent
-  }
-
-  cameBack(entry: Entry): void {
-    this.#alone.delete(entry)
-  }
-
-  /** Kept for tries that come later, if it is the answer to the call; forgotten otherwise. */
-  finish(entry: Entry): void {
-    const { world, config } = this.#gateway
-    const { keep } = config().settings.idempotency
-    const { answer, ended } = entry
-    this.#alone.delete(entry)
-    // What is kept is kept for tries of the same call; a call like it is answered anew.
-    for (const name of [...entry.names]) if (name.startsWith(TWIN)) this.#unname(name, entry)
-    const answered = (ended === undefined || ended.how === 'answered') && answer.status === 200
-    if (!entry.keyed || keep === 0 || !answer.whole || !answered) return this.#forget(entry)
-    entry.until = world.now() + keep
-    this.#kept.add(entry)
-    this.#sweepLater()
-  }
-
-  take(bytes: number): boolean {
-    const most = mostOf(this.#gateway.config().settings)
-    this.#taken += bytes
-    for (const oldest of this.#kept) {
-      if (this.#taken <= most) break
-      this.#forget(oldest)
-    }
-    return this.#taken <= most
-  }
-
-  give(bytes: number): void {
-    this.#taken -= bytes
-  }
-
-  /** Nobody finds it any more. */
-  unlist(entry: Entry): void {
-    this.#alone.delete(entry)
-    for (const name of [...entry.names]) this.#unname(name, entry)
-  }
-
-  #forget(entry: Entry): void {
-    this.unlist(entry)
-    this.#kept.delete(entry)
-    this.give(BASE)
-    entry.answer.release()
-  }
-
-  /** The name may by now be another's. */
-  #unname(name: string, entry: Entry): void {
-    entry.names.delete(name)
-    if (this.#named.get(name)?.entry === entry) this.#named.delete(name)
-  }
-
-  /** What nobody asks for again is let go of in its time all the same. */
-  #sweepLater(): void {
-    const [oldest] = this.#kept
-    if (this.#timer || !oldest) return
-    const { world } = this.#gateway
-    this.#timer = world.later(Math.max(0, oldest.until - world.now()), () => {
-      this.#timer = null
-      for (const entry of [...this.#kept]) if (entry.until <= world.now()) this.#forget(entry)
-      this.#sweepLater()
-    })
-  }
-}

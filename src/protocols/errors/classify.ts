@@ -1,113 +1,114 @@
 /**
- * From what an upstream said to what it means: the first row that fits, of the provider's own table and then of the
- * common one. What no row knows is judged by its status alone: an unknown 4xx is the request's fault, an unknown 5xx the
- * provider's.
+ * Classifies upstream errors: the first matching row decides, of the provider's table and then of the common one. Without
+ * a match the status decides: an unknown 4xx blames the request, an unknown 5xx the provider.
  */
 import type { ErrorRow, ErrorSigns, ErrorTable } from '../../core/error-table.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { COMMON_ERRORS } from './common-errors.ts'
 
-/** What an error body said, found in it by the format's decoder. */
+/** The members of an error body, extracted by the format's decoder. */
 export type UpstreamError = {
   readonly type?: string
   readonly code?: string
   readonly message?: string
   readonly param?: string
   readonly requestId?: string
-  /** More exact words than those: a google.rpc status or reason, an inner error's code, `x-amzn-errortype`. */
+  /** More specific codes: a google.rpc status or reason, an inner error's code, `x-amzn-errortype`. */
   readonly hints?: readonly string[]
 }
 
 /**
- * The failure an upstream's answer tells of. Total: any status, any words. An error inside a 200 has the status 200
- * here; if its code is a status (OpenRouter's `code: 502`), that one counts.
+ * The failure of an upstream's error response, for any status and body. `status` is 200 for an error inside a 200; if
+ * its code is a status (OpenRouter's `code: 502`), the code takes precedence.
  */
-export const classify = (status: number, said: UpstreamError): Failure => {
-  const actual = status >= 300 ? status : (statusIn(said.code) ?? status)
-  const { type, code, message, requestId, param } = said
-  const words = message === undefined ? undefined : maskSecrets(bounded(message))
-  const reason = said.hints?.join(' ')
-  const heard = {
+export const classify = (status: number, error: UpstreamError): Failure => {
+  const actual = status >= 300 ? status : (statusIn(error.code) ?? status)
+  const { type, code, message, requestId, param } = error
+  const masked = message === undefined ? undefined : maskSecrets(bounded(message))
+  const reason = error.hints?.join(' ')
+  const upstream = {
     ...(type !== undefined && { type: maskSecrets(bounded(type)) }),
     ...(code !== undefined && { code: maskSecrets(bounded(code)) }),
     ...(reason !== undefined && { reason: maskSecrets(bounded(reason)) }),
-    ...(words !== undefined && { message: words }),
+    ...(masked !== undefined && { message: masked }),
     ...(requestId !== undefined && { requestId: bounded(requestId) }),
   }
-  const failure = fail('error_in_stream', '', { ...(actual >= 300 && { status: actual }), upstream: heard })
-  const kind = kindOf(heardIn(failure, NO_HEADERS), param)
+  const failure = fail('error_in_stream', '', { ...(actual >= 300 && { status: actual }), upstream })
+  const kind = kindOf(signsOf(failure, NO_HEADERS), param)
   return {
     ...failure,
     kind,
-    message: words === undefined || words.trim() === '' ? sentence(kind, actual) : words,
+    message: masked === undefined || masked.trim() === '' ? defaultMessage(kind, actual) : masked,
     ...(param !== undefined && { param: bounded(param) }),
   }
 }
 
-const LONGEST = 4_000
-const bounded = (text: string): string => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text)
+/** Characters of a text quoted from an upstream. */
+const MAX_LENGTH = 4_000
+const bounded = (text: string): string => (text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text)
 
 const statusIn = (code: string | undefined): number | undefined =>
   code !== undefined && /^[45][0-9][0-9]$/.test(code) ? Number(code) : undefined
 
-/** What a row is held against. */
-type Heard = {
-  /** 200 where the error is inside a 200 and names no status. */
+/** The signs of an error that rows match. */
+type ObservedSigns = {
+  /** 200 for an error inside a 200 without a status of its own. */
   readonly status: number
-  readonly words: readonly string[]
+  /** Normalised codes, types and reasons. */
+  readonly codes: readonly string[]
   readonly message: string
   readonly headers: HeaderLookup
 }
 
-/** Compared without what vendors write differently: `Too_Many-Requests`, `TooManyRequestsException`. */
-const plain = (word: string): string =>
-  word
+/** Normalises a code: `Too_Many-Requests` equals `TooManyRequestsException`. */
+const normalised = (code: string): string =>
+  code
     .slice(0, 100)
     .toLowerCase()
     .replaceAll(/[_\- ]/g, '')
     .replace(/exception$/, '')
 
-const among = <T>(one: T, wanted: T | readonly T[]): boolean =>
-  Array.isArray(wanted) ? wanted.includes(one) : one === wanted
+const isAmong = <T>(value: T, expected: T | readonly T[]): boolean =>
+  Array.isArray(expected) ? expected.includes(value) : value === expected
 
-const fits = ({ status, word, message, header }: ErrorSigns, heard: Heard): boolean =>
-  (status === undefined || among(heard.status, status)) &&
-  (header === undefined || heard.headers(header) !== undefined) &&
-  (word === undefined || [word].flat().some((one) => heard.words.includes(plain(one)))) &&
-  (message === undefined || message.test(heard.message))
+const matches = ({ status, word, message, header }: ErrorSigns, observed: ObservedSigns): boolean =>
+  (status === undefined || isAmong(observed.status, status)) &&
+  (header === undefined || observed.headers(header) !== undefined) &&
+  (word === undefined || [word].flat().some((code) => observed.codes.includes(normalised(code)))) &&
+  (message === undefined || message.test(observed.message))
 
-const firstRow = ({ rows }: ErrorTable, heard: Heard): ErrorRow | undefined =>
-  rows.find(({ when }) => fits(when, heard))
+const firstRow = ({ rows }: ErrorTable, observed: ObservedSigns): ErrorRow | undefined =>
+  rows.find(({ when }) => matches(when, observed))
 
 const NO_HEADERS: HeaderLookup = () => undefined
 
-const heardIn = ({ status, upstream }: Failure, headers: HeaderLookup): Heard => ({
+const signsOf = ({ status, upstream }: Failure, headers: HeaderLookup): ObservedSigns => ({
   status: status ?? 200,
-  words: [...(upstream?.reason?.split(' ') ?? []), upstream?.code, upstream?.type].flatMap((word) =>
-    word === undefined ? [] : [plain(word)],
+  codes: [...(upstream?.reason?.split(' ') ?? []), upstream?.code, upstream?.type].flatMap((code) =>
+    code === undefined ? [] : [normalised(code)],
   ),
   message: upstream?.message ?? '',
   headers,
 })
 
-/** The row of a table that says what this failure means. What no upstream has said, a stream that broke off, no row can mean. */
+/** The first row that matches a failure; undefined for failures without an upstream error, such as a broken stream. */
 export const matchingRow = (table: ErrorTable, failure: Failure, headers: HeaderLookup): ErrorRow | undefined =>
-  failure.upstream && firstRow(table, heardIn(failure, headers))
+  failure.upstream && firstRow(table, signsOf(failure, headers))
 
-/** The failure as this provider means it, whatever its format took it for. */
+/** Reclassifies a failure by the provider's own error table. */
 export const applyErrorTable = (failure: Failure, table: ErrorTable | undefined, headers: HeaderLookup): Failure => {
   const kind = table && matchingRow(table, failure, headers)?.kind
   if (kind === undefined || kind === failure.kind) return failure
-  const silent = (failure.upstream?.message ?? '').trim() === ''
-  return { ...failure, kind, message: silent ? sentence(kind, failure.status ?? 200) : failure.message }
+  const isEmpty = (failure.upstream?.message ?? '').trim() === ''
+  return { ...failure, kind, message: isEmpty ? defaultMessage(kind, failure.status ?? 200) : failure.message }
 }
 
-const kindOf = (heard: Heard, param: string | undefined): FailureKind => {
-  const { status } = heard
+const kindOf = (observed: ObservedSigns, param: string | undefined): FailureKind => {
+  const { status } = observed
   if (status >= 300 && status < 400) return 'redirect'
-  const row = firstRow(COMMON_ERRORS, heard)
-  // A bare 404 about something else than the model: a stored response, a file.
+  const row = firstRow(COMMON_ERRORS, observed)
+  // A 404 about something other than the model: a stored response, a file.
   const byStatus = row?.when.word === undefined && row?.when.message === undefined
   if (status === 404 && byStatus && param !== undefined && param !== 'model') return 'invalid_request'
   if (row) return row.kind
@@ -115,8 +116,8 @@ const kindOf = (heard: Heard, param: string | undefined): FailureKind => {
   return status < 500 ? 'invalid_request' : 'status'
 }
 
-/** What to say when the upstream said nothing. Of what must not be tried again no sentence may sound as if it could be. */
-const sentence = (kind: FailureKind, status: number): string => {
+/** The message for an error without one. Messages of final errors must not suggest a retry. */
+const defaultMessage = (kind: FailureKind, status: number): string => {
   switch (kind) {
     case 'auth':
       return "The provider did not accept the gateway's key. Check the key in the gateway's configuration."
@@ -125,17 +126,17 @@ const sentence = (kind: FailureKind, status: number): string => {
     case 'quota':
       return "The gateway's account at this provider has used up its quota."
     case 'model_missing':
-      // A server asked at a path it has nothing at says no more than that either: a base URL without its /v1.
+      // A wrong path gives the same 404: a base URL without its /v1.
       return `The provider does not have this model${status === 404 ? ', or its base URL is wrong' : ''}.`
     case 'context_length':
       return 'The request is longer than the model can read.'
     case 'content_policy':
-      return 'The provider refused the request for its content.'
+      return 'The provider refused the request because of its content.'
     case 'invalid_request':
       return 'The provider refused the request and gave no reason.'
     case 'rate_limited':
     case 'token_rate':
-      return 'The provider has a rate limit and it is reached for now.'
+      return "The provider's rate limit is reached."
     case 'overloaded':
       return 'The provider is overloaded.'
     case 'timeout':
@@ -151,27 +152,27 @@ const sentence = (kind: FailureKind, status: number): string => {
   }
 }
 
-/** Keys by their makers' prefixes. */
+/** Keys with well-known prefixes. */
 const PREFIXED =
   /(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|hf|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|sess|ya29)[-_.]|AIza|AKIA|ASIA|eyJ)[A-Za-z0-9_\-.*~+/]{8,}/g
-/** Anything that could be a key; whether it is one the words before it tell. */
+/** Anything that could be a key; the text before it decides. */
 const TOKEN = /[A-Za-z0-9_\-.*~+/]{8,}/g
 const SCHEME_BEFORE = /(?:bearer|basic)[\s:='"`]{1,8}$/i
 const KEY_BEFORE =
   /(?:key|token|secret|password|passwd|credential|authorization|signature)s?[\s:='"`(]{1,8}(?:(?:provided|is|was|of|given|value)[\s:='"`(]{1,8})?$/i
 
-/** The text with everything that looks like a credential reduced to its last four characters. Linear in its length. */
+/** Masks credentials in a text, except their last four characters. Linear in its length. */
 export const maskSecrets = (text: string): string =>
-  text.replaceAll(PREFIXED, masked).replaceAll(TOKEN, (token, at: number, whole: string) => {
-    const before = whole.slice(Math.max(0, at - 40), at)
-    if (SCHEME_BEFORE.test(before)) return masked(token)
-    return looksRandom(token) && KEY_BEFORE.test(before) ? masked(token) : token
+  text.replaceAll(PREFIXED, maskToken).replaceAll(TOKEN, (token, at: number, source: string) => {
+    const before = source.slice(Math.max(0, at - 40), at)
+    if (SCHEME_BEFORE.test(before)) return maskToken(token)
+    return looksRandom(token) && KEY_BEFORE.test(before) ? maskToken(token) : token
   })
 
 const looksRandom = (token: string): boolean =>
   (token.length >= 12 && /[0-9]/.test(token) && /[A-Za-z]/.test(token)) || (token.length >= 24 && !/[./]/.test(token))
 
-const masked = (token: string): string => {
+const maskToken = (token: string): string => {
   const end = token.endsWith('.') ? '.' : ''
   const bare = end ? token.slice(0, -1) : token
   return `***${bare.slice(-4)}${end}`

@@ -1,12 +1,12 @@
 /**
- * What most upstreams mean by a word, a status or a sentence. It is believed of anybody, since behind an
- * OpenAI-compatible address there may be any of them: what only one vendor says, or means otherwise, is in that
- * provider's file and is asked first. Sentences are read only under a status that blames the request, and none of them
- * here takes a key out of service.
+ * The meaning of codes, statuses and messages that most upstreams share. It applies to every provider, since any server
+ * can be behind an OpenAI-compatible URL. A provider's own table takes precedence. Messages are matched only with a status
+ * that blames the request, and never take a key out of service.
  */
 import type { ErrorTable } from '../../core/error-table.ts'
 
-const BLAMING = [400, 413, 422]
+/** Statuses that blame the request. */
+const REQUEST_STATUSES = [400, 413, 422]
 
 const ANTHROPIC = 'platform.claude.com/docs/en/api/errors (2026-11-21)'
 const OPENAI = 'developers.openai.com/api/docs/guides/error-codes (2026-11-21)'
@@ -14,10 +14,11 @@ const GOOGLE = 'cloud.google.com/service-control/reference/rpc/google.rpc (2026-
 const BEDROCK = 'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (2026-11-21)'
 const CLOUDFLARE = 'github.com/curl/curl/discussions/16143 (2026-11-21)'
 
+/** The error table for all providers; rows in order of precedence. */
 export const COMMON_ERRORS: ErrorTable = {
   checked: '2026-11-22',
   rows: [
-    // ── Codes, types and reasons: they say what happened whatever the status is ────────────────────────────────────
+    // ── Codes, types and reasons: they decide for any status ────────────────────────────────────────────────────────
     {
       when: { word: ['insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active'] },
       kind: 'quota',
@@ -73,13 +74,13 @@ export const COMMON_ERRORS: ErrorTable = {
       kind: 'context_length',
       seen: 'openai-chat-400-13',
     },
-    // llama.cpp and what is built on it; with a 500 in its first version.
+    // llama.cpp and its derivatives; its first version returned a 500.
     {
       when: { word: 'exceed_context_size_error' },
       kind: 'context_length',
       seen: 'github.com/ggml-org/llama.cpp/pull/15780 (2025-09-03)',
     },
-    // The vendor does not take a member, or a value of it, that another vendor may take.
+    // A member or value that other providers may accept.
     {
       when: { word: ['unsupported_parameter', 'unknown_parameter'] },
       kind: 'incompatible',
@@ -90,13 +91,13 @@ export const COMMON_ERRORS: ErrorTable = {
       kind: 'incompatible',
       seen: 'openai-chat-test-openai-o1-mini-system-role-system-3f4f8c41',
     },
-    // A kind of file that only some vendors read.
+    // A file type that only some providers accept.
     {
       when: { word: 'unsupported_file' },
       kind: 'incompatible',
       seen: 'openai-responses-test-multimodal-tool-return-matrix-direct-url-au-d5b64f58',
     },
-    // Mistral, and the servers that use its templates.
+    // Mistral, and servers with its chat templates.
     {
       when: { word: 'invalid_request_message_order' },
       kind: 'incompatible',
@@ -112,7 +113,7 @@ export const COMMON_ERRORS: ErrorTable = {
       kind: 'model_missing',
       seen: 'azure-chat-test-chat-reasoning-1b5ad5b7',
     },
-    // More tokens than a minute's allowance: waiting does not help, another provider may.
+    // The request exceeds a minute's token limit: waiting does not help, another provider may.
     { when: { status: 413, word: 'rate_limit_exceeded' }, kind: 'token_rate', seen: 'groq-chat-413-19' },
     { when: { word: ['overloaded_error', 'overloaded'] }, kind: 'overloaded', seen: 'anthropic-messages-529-0' },
     {
@@ -168,7 +169,7 @@ export const COMMON_ERRORS: ErrorTable = {
     { when: { word: 'DEADLINE_EXCEEDED' }, kind: 'timeout', seen: GOOGLE },
     { when: { word: 'ModelTimeoutException' }, kind: 'timeout', seen: BEDROCK },
 
-    // The id of a reasoning item that the vendor has not stored: a sentence, since its status alone says that a model is missing.
+    // A reasoning item that the provider has not stored. Matched by message: the 404 alone means a missing model.
     {
       when: { status: [400, 404], message: /^item with id '.{1,200}' not found/i },
       kind: 'unknown_proof',
@@ -194,173 +195,176 @@ export const COMMON_ERRORS: ErrorTable = {
       seen: 'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)',
     },
     { when: { status: 409 }, kind: 'conflict', seen: ANTHROPIC },
-    // Bedrock: the model behind it failed.
+    // Bedrock: the model failed.
     { when: { status: 424 }, kind: 'overloaded', seen: BEDROCK },
     { when: { status: 429 }, kind: 'rate_limited', seen: 'mistral-mistral-429-18' },
-    // Groq: flex capacity is gone for the moment.
+    // Groq: no flex capacity at the moment.
     { when: { status: 498 }, kind: 'overloaded', seen: 'Groq, docs/flex-processing (2026-11-21)' },
     { when: { status: 499 }, kind: 'timeout', seen: GOOGLE },
     { when: { status: 503 }, kind: 'overloaded', seen: OPENAI },
     { when: { status: [522, 524] }, kind: 'timeout', seen: CLOUDFLARE },
     { when: { status: 529 }, kind: 'overloaded', seen: ANTHROPIC },
 
-    // ── Sentences: reasoning that somebody else has sealed ──────────────────────────────────────────────────────
+    // ── Messages: reasoning signatures of another provider ──────────────────────────────────────────────────────
     {
-      when: { status: BLAMING, message: /invalid `?signature`? in `?thinking`? block/i },
+      when: { status: REQUEST_STATUSES, message: /invalid `?signature`? in `?thinking`? block/i },
       kind: 'unknown_proof',
       seen: 'github.com/anthropics/claude-code/issues/10627 (2025-10-30)',
     },
     {
-      when: { status: BLAMING, message: /(?:corrupted|invalid) thought signature|thought signature is not valid/i },
+      when: {
+        status: REQUEST_STATUSES,
+        message: /(?:corrupted|invalid) thought signature|thought signature is not valid/i,
+      },
       kind: 'unknown_proof',
       seen: 'github.com/google-gemini/gemini-cli/issues/13467 (2025-11-20)',
     },
 
     {
-      when: { status: BLAMING, message: /blocks in the latest assistant message cannot be modified/i },
+      when: { status: REQUEST_STATUSES, message: /blocks in the latest assistant message cannot be modified/i },
       kind: 'unknown_proof',
       seen: 'github.com/anthropics/claude-code/issues/63267 (2026-05-28)',
     },
 
-    // ── Sentences: a member, a feature or a history shape that this vendor refuses and another may take. They are common
-    //    because relays and servers under any name return the words of the vendor or server behind them ──────────────
+    // ── Messages: a member, feature or message order that this provider rejects and another may accept. They are common
+    //    to all providers, since relays return the messages of the provider they call ──────────────────────────────
     // Groq, and Cerebras since 2026.
     {
-      when: { status: BLAMING, message: /property '[^']{1,300}' is unsupported/i },
+      when: { status: REQUEST_STATUSES, message: /property '[^']{1,300}' is unsupported/i },
       kind: 'incompatible',
       seen: 'github.com/janhq/jan/issues/8136 (2026-05-13)',
     },
     // Servers with pydantic schemas: Anthropic, Mistral, Fireworks, vLLM.
     {
-      when: { status: BLAMING, message: /extra inputs are not permitted/i },
+      when: { status: REQUEST_STATUSES, message: /extra inputs are not permitted/i },
       kind: 'incompatible',
       seen: 'github.com/Wei-Shaw/claude-relay-service/issues/660 (2025-11-12)',
     },
-    // Perplexity on tools, xAI on penalties, OpenAI on a search.
+    // Perplexity for tools, xAI for penalties, OpenAI for web search.
     {
-      when: { status: BLAMING, message: /not supported (?:with|for|on) this model/i },
+      when: { status: REQUEST_STATUSES, message: /not supported (?:with|for|on) this model/i },
       kind: 'incompatible',
       seen: 'openai-chat-test-openai-web-search-tool-model-not-supported-fca1d756',
     },
-    // Templates of vLLM and Perplexity.
+    // Chat templates of vLLM and Perplexity.
     {
-      when: { status: BLAMING, message: /roles must alternate|should be alternating|should alternate with/i },
+      when: { status: REQUEST_STATUSES, message: /roles must alternate|should be alternating|should alternate with/i },
       kind: 'incompatible',
       seen: 'github.com/vllm-project/vllm/issues/6862 (2024-07-27)',
     },
-    // A vLLM that was started without a parser of calls.
+    // vLLM started without a tool-call parser.
     {
-      when: { status: BLAMING, message: /tool choice requires --enable-auto-tool-choice/i },
+      when: { status: REQUEST_STATUSES, message: /tool choice requires --enable-auto-tool-choice/i },
       kind: 'incompatible',
       seen: 'github.com/swiss-ai/model-launch/issues/213 (2026-08-27)',
     },
-    // DeepSeek, and the servers of its models: the reasoning of an earlier turn is missing.
+    // DeepSeek and servers of its models: the reasoning of an earlier turn is missing.
     {
-      when: { status: BLAMING, message: /in the thinking mode must be passed back/i },
+      when: { status: REQUEST_STATUSES, message: /in the thinking mode must be passed back/i },
       kind: 'incompatible',
       seen: 'github.com/earendil-works/pi/issues/3636 (2026-04-24)',
     },
-    // A schema without this kind of part or role: DeepSeek has no pictures and no `developer`.
+    // An unsupported part type or role: DeepSeek has no images and no `developer`.
     {
-      when: { status: BLAMING, message: /unknown variant `[^`]{1,100}`, expected/i },
+      when: { status: REQUEST_STATUSES, message: /unknown variant `[^`]{1,100}`, expected/i },
       kind: 'incompatible',
       seen: 'github.com/rikkahub/rikkahub/issues/1433 (2026-07-03)',
     },
-    // OpenAI and Azure, chat completions: these models take both on the responses endpoint only.
+    // OpenAI and Azure, chat completions: these models support both on the responses endpoint only.
     {
-      when: { status: BLAMING, message: /function tools with reasoning_effort are not supported/i },
+      when: { status: REQUEST_STATUSES, message: /function tools with reasoning_effort are not supported/i },
       kind: 'incompatible',
       seen: 'github.com/pipecat-ai/pipecat/issues/4043 (2026-03-16)',
     },
-    // OpenAI and Azure, responses: reasoning items of another vendor, or without what belongs to them.
+    // OpenAI and Azure, responses: reasoning items of another provider, or without their related items.
     {
-      when: { status: BLAMING, message: /array too long\. expected an array with maximum length 0\b/i },
+      when: { status: REQUEST_STATUSES, message: /array too long\. expected an array with maximum length 0\b/i },
       kind: 'incompatible',
       seen: 'github.com/querymt/querymt/issues/976 (2026-09-22)',
     },
     {
-      when: { status: BLAMING, message: /expected an id that begins with '/i },
+      when: { status: REQUEST_STATUSES, message: /expected an id that begins with '/i },
       kind: 'incompatible',
       seen: 'github.com/jlcodes99/cockpit-tools/issues/2090 (2026-08-26)',
     },
     {
-      when: { status: BLAMING, message: /was provided without its required following item/i },
+      when: { status: REQUEST_STATUSES, message: /was provided without its required following item/i },
       kind: 'incompatible',
       seen: 'openai-responses-test-openai-responses-thinking-with-modified-his-a417596a',
     },
     {
-      when: { status: BLAMING, message: /was provided without its required 'reasoning' item/i },
+      when: { status: REQUEST_STATUSES, message: /was provided without its required 'reasoning' item/i },
       kind: 'incompatible',
       seen: 'github.com/continuedev/continue/issues/10018 (2026-01-29)',
     },
     // Claude, at Anthropic and elsewhere.
     {
-      when: { status: BLAMING, message: /expected `thinking` or `redacted_thinking`, but found/i },
+      when: { status: REQUEST_STATUSES, message: /expected `thinking` or `redacted_thinking`, but found/i },
       kind: 'incompatible',
       seen: 'github.com/zed-industries/zed/pull/33317 (2025-06-24)',
     },
     {
-      when: { status: BLAMING, message: /does not support assistant message prefill/i },
+      when: { status: REQUEST_STATUSES, message: /does not support assistant message prefill/i },
       kind: 'incompatible',
       seen: 'github.com/smallmain/vscode-unify-chat-provider/issues/249 (2026-07-07)',
     },
 
-    // ── Sentences: how a full window is told where no code does ─────────────────────────────────────────────────
+    // ── Messages: context length exceeded, for providers without a code ─────────────────────────────────────────
     {
-      when: { status: BLAMING, message: /prompt is too long/i },
+      when: { status: REQUEST_STATUSES, message: /prompt is too long/i },
       kind: 'context_length',
       seen: 'anthropic-messages-chat-real-error-scenarios-anthropic-claude-haiku-290c1ad6',
     },
     {
-      when: { status: BLAMING, message: /exceed context limit/i },
+      when: { status: REQUEST_STATUSES, message: /exceed context limit/i },
       kind: 'context_length',
       seen: 'github.com/anthropics/claude-code/issues/16580 (2026-01-07)',
     },
-    // vLLM and its kin, older OpenAI, DeepSeek, OpenRouter.
+    // vLLM and similar servers, older OpenAI, DeepSeek, OpenRouter.
     {
-      when: { status: BLAMING, message: /maximum context length is/i },
+      when: { status: REQUEST_STATUSES, message: /maximum context length is/i },
       kind: 'context_length',
       seen: 'vllm-chat-400-25',
     },
     // Mistral.
     {
-      when: { status: BLAMING, message: /too large for model with \d+ maximum context length/i },
+      when: { status: REQUEST_STATUSES, message: /too large for model with \d+ maximum context length/i },
       kind: 'context_length',
       seen: 'github.com/earendil-works/pi/blob/main/packages/ai/src/utils/overflow.ts (2026-11-23)',
     },
     {
-      when: { status: BLAMING, message: /model's context length is only/i },
+      when: { status: REQUEST_STATUSES, message: /model's context length is only/i },
       kind: 'context_length',
       seen: 'vllm-chat-400-26',
     },
-    // SGLang; vLLM says `longer than the maximum model length`.
+    // SGLang; vLLM returns `longer than the maximum model length`.
     {
-      when: { status: BLAMING, message: /is longer than the (?:model's context|maximum model) length/i },
+      when: { status: REQUEST_STATUSES, message: /is longer than the (?:model's context|maximum model) length/i },
       kind: 'context_length',
       seen: 'github.com/QwenLM/Qwen3/issues/1321 (2025-04-29)',
     },
     // Text Generation Inference, at Hugging Face and Together.
     {
-      when: { status: BLAMING, message: /`inputs` tokens \+ `max_new_tokens` must be <=/ },
+      when: { status: REQUEST_STATUSES, message: /`inputs` tokens \+ `max_new_tokens` must be <=/ },
       kind: 'context_length',
       seen: 'github.com/stanford-crfm/helm/pull/2079 (2023-12-05)',
     },
-    // llama.cpp before it had a type for it.
+    // llama.cpp before it had an error type.
     {
-      when: { status: BLAMING, message: /exceeds the available context size/i },
+      when: { status: REQUEST_STATUSES, message: /exceeds the available context size/i },
       kind: 'context_length',
       seen: 'github.com/oobabooga/textgen/issues/7257 (2025-10-07)',
     },
     {
-      when: { status: BLAMING, message: /input token count .{0,40}exceeds the maximum number of tokens/i },
+      when: { status: REQUEST_STATUSES, message: /input token count .{0,40}exceeds the maximum number of tokens/i },
       kind: 'context_length',
       seen: 'vertex-gemini-chat-real-error-scenarios-vertexai-gemini-2-5-fl-a4fc5d9c',
     },
 
-    // ── Words that only repeat what a status says, and are all there is inside a 200 that names none ────────────────
+    // ── Codes that repeat a status: they decide only for errors inside a 200 ────────────────────────────────────────
     {
       when: {
-        status: [200, ...BLAMING],
+        status: [200, ...REQUEST_STATUSES],
         word: ['invalid_request_error', 'INVALID_ARGUMENT', 'bad_request', 'ValidationException', 'invalid_value'],
       },
       kind: 'invalid_request',

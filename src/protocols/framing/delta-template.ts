@@ -1,13 +1,13 @@
 /**
- * Most events of a stream differ from the one before in their text alone, and reading JSON is the dearest thing done to
- * them. So of an event that was read in full it is remembered what stood around its text; the next one that begins and
- * ends so, with a JSON string in between, says the same with another text and is not read again.
+ * Fast path for streams. Most events differ from the previous one only in their text, and parsing JSON is the largest cost
+ * per event. A template keeps the bytes around the text of a parsed event. The next event with the same bytes around a
+ * JSON string is a delta with that string; it is not parsed.
  *
- * Such events are recognised by their bytes, as many as a read brings in a row, and no frame is looked for in them.
+ * Several matching events in a row are recognised directly in the bytes of a read, without splitting them into frames.
  *
- * Nothing is taken on trust. Where the text stands is proved when it is learnt: with marks in its place the event still
- * is JSON in which the codec finds that mark. Then any string there gives the same JSON with another text: what could end
- * a string (a quote, a control character, an escape that is none) is refused, and the event is read in full.
+ * A template is verified when it is learnt: with a marker in place of the text, the event must be valid JSON in which the
+ * codec finds that marker. Then any other valid JSON string is safe. A quote, a control character or an invalid escape
+ * does not match, and the event is parsed in full.
  */
 
 import type { ChatEvent } from '../../core/chat.ts'
@@ -16,18 +16,18 @@ import type { Frame, RepeatMatch } from '../../core/protocol.ts'
 import { writeFrame } from './sse.ts'
 import { decodeSlice } from './utf8.ts'
 
-/** Where the codec finds an event's text; undefined: nowhere. */
+/** Extracts an event's text as the codec does; undefined if the event is not a plain delta. */
 export type TextOf = (event: Json) => Json | undefined
 
-/** What stands before a hole, and what may be in it. */
-type Gap = { readonly before: string; readonly holds: 'text' | 'padding' | 'number' }
+/** Fixed text followed by a variable part. */
+type Segment = { readonly before: string; readonly holds: 'text' | 'padding' | 'number' }
 
-/** Texts in a row that could not be learnt from: then this stream has events that are all unlike, and no more is tried. */
-const MOST_MISSES = 8
-/** Longer events are rare, and reading them is not what costs. */
-const LONGEST = 16_384
+/** Failed attempts in a row after which learning stops: the events of this stream have no common form. */
+const MAX_MISSES = 8
+/** Maximum length of a template's event in characters. Longer events are rare. */
+const MAX_LENGTH = 16_384
 
-/** Members that differ in every event and mean nothing for the text: padding against eavesdroppers on lengths, and the place in the stream. */
+/** Members that vary per event besides the text: padding that hides lengths, and the sequence number. */
 const PADDING = '"obfuscation":"'
 const NUMBER = '"sequence_number":'
 const TEXT_MARK = 'headgate mark'
@@ -37,85 +37,89 @@ const NUMBER_MARK = 86_420_135
 const QUOTE = 34
 const BACKSLASH = 92
 
-/** What a decoder says in place of what is no UTF-8; and its bytes, where somebody said it himself. */
-const FAULT = '\ufffd'
-const FAULT_BYTES = '\xef\xbf\xbd'
+/** The replacement character for invalid UTF-8, and its own encoding where the text contains it. */
+const REPLACEMENT = '\ufffd'
+const REPLACEMENT_BYTES = '\xef\xbf\xbd'
 
 const asDelta = (text: string): readonly ChatEvent[] => [{ type: 'delta', text }]
 
-/** What stands around the holes of an event, from end to end. */
-type Mould = { readonly gaps: readonly Gap[]; readonly after: string }
+/** The fixed text of an event, with its variable parts. */
+type Template = { readonly segments: readonly Segment[]; readonly after: string }
 
+/** The template of one stream: learnt from a parsed event, then matched against following events. */
 export class DeltaTemplate {
   readonly #textOf: TextOf
   #event: string | undefined
-  #mould: Mould | null = null
-  /** What the mould is of: the event's data; all of it, as it stands on the wire; and that in letters of one byte each. */
-  #of: 'data' | 'wire' | 'bytes' = 'data'
+  #template: Template | null = null
+  /** What the template matches: the event's data, the event on the wire, or the event on the wire as Latin-1 bytes. */
+  #scope: 'data' | 'wire' | 'bytes' = 'data'
   #misses = 0
 
   constructor(textOf: TextOf) {
     this.#textOf = textOf
   }
 
-  /** The text of an event that says the same as the one learnt from, and is not empty; undefined: it has to be read. */
+  /** The text of an event that matches the template and is not empty; undefined if the event must be parsed. */
   textOf({ event, data, raw }: Frame): string | undefined {
-    const source = this.#of === 'data' ? data : raw
-    if (!this.#mould || event !== this.#event || source === undefined) return undefined
-    if (!found.by(this.#mould, source, 0) || found.end !== source.length) return undefined
-    const said = source.slice(found.from, found.to)
-    // What was found is a JSON string without its quotes.
-    return said.includes('\\') ? JSON.parse(`"${said}"`) : apart(said)
+    const source = this.#scope === 'data' ? data : raw
+    if (!this.#template || event !== this.#event || source === undefined) return undefined
+    if (!match.find(this.#template, source, 0) || match.end !== source.length) return undefined
+    const json = source.slice(match.from, match.to)
+    // The matched part is a JSON string without its quotes.
+    return json.includes('\\') ? JSON.parse(`"${json}"`) : copied(json)
   }
 
   /**
-   * All such events in a row from there, as more text; undefined: the next has to be read. `letters`: one for each byte.
-   * `tell`: what a text says.
+   * Matches as many events in a row as possible from index `from`; undefined if the next event must be parsed. `latin1`
+   * has one character per byte; `toEvents` converts a text to events.
    */
-  inBytes(bytes: Uint8Array, letters: string, from: number, tell = asDelta): RepeatMatch | undefined {
-    const mould = this.#of === 'bytes' ? this.#mould : null
+  inBytes(bytes: Uint8Array, latin1: string, from: number, toEvents = asDelta): RepeatMatch | undefined {
+    const template = this.#scope === 'bytes' ? this.#template : null
     let events: ChatEvent[] | undefined
     let end = from
-    while (mould && end < letters.length && found.by(mould, letters, end)) {
-      const after = found.end
-      const text = saidIn(bytes, letters)
+    while (template && end < latin1.length && match.find(template, latin1, end)) {
+      const after = match.end
+      const text = matchedText(bytes, latin1)
       if (text === undefined) break
       events ??= []
-      for (const event of tell(text)) events.push(event)
+      for (const event of toEvents(text)) events.push(event)
       end = after
     }
     return events && { events, end }
   }
 
-  /** The event read last was another one, whatever it said. */
+  /** The last event had another form: drops the template. */
   forget(): void {
-    this.#mould = null
+    this.#template = null
   }
 
-  /** This event was read in full and said nothing but more of the text: that. */
+  /** Learns the template of an event that was parsed in full and contained only `text` as a delta. */
   learn({ event, data, raw }: Frame, text: string): void {
-    // The mark has to be another text than the one it takes the place of, or it would prove nothing.
-    if (this.#misses >= MOST_MISSES || text === '' || text === TEXT_MARK || data.length > LONGEST) return
-    const learnt = gapsIn(data, text)
-    if (!learnt || !this.#proves(learnt.gaps, learnt.after)) {
+    // A marker equal to the text would verify nothing.
+    if (this.#misses >= MAX_MISSES || text === '' || text === TEXT_MARK || data.length > MAX_LENGTH) return
+    const learnt = templateOf(data, text)
+    if (!learnt || !this.#isVerified(learnt)) {
       this.#misses++
       return
     }
     this.#misses = 0
     this.#event = event
-    const usual = raw === writeFrame(event, data)
-    const { gaps, after } = usual ? onTheWire(event, learnt) : learnt
-    this.#mould = { gaps: gaps.map(({ before, holds }) => ({ before: apart(before), holds })), after: apart(after) }
-    this.#of = !usual ? 'data' : isAscii(this.#mould) ? 'bytes' : 'wire'
+    const isStandard = raw === writeFrame(event, data)
+    const { segments, after } = isStandard ? withFrame(event, learnt) : learnt
+    this.#template = {
+      segments: segments.map(({ before, holds }) => ({ before: copied(before), holds })),
+      after: copied(after),
+    }
+    this.#scope = !isStandard ? 'data' : isAscii(this.#template) ? 'bytes' : 'wire'
   }
 
-  #proves(gaps: readonly Gap[], after: string): boolean {
+  #isVerified({ segments, after }: Template): boolean {
     let marked = ''
-    for (const { before, holds } of gaps) marked += before + MARKS[holds]
+    for (const { before, holds } of segments) marked += before + MARKS[holds]
     try {
       const event: unknown = JSON.parse(marked + after)
       if (!isObject(event) || this.#textOf(event) !== TEXT_MARK) return false
-      return gaps.every(
+      return segments.every(
         ({ holds }) =>
           holds === 'text' ||
           (holds === 'padding' ? event.obfuscation === PADDING_MARK : event.sequence_number === NUMBER_MARK),
@@ -126,107 +130,112 @@ export class DeltaTemplate {
   }
 }
 
-const MARKS: { readonly [holds in Gap['holds']]: string } = {
+const MARKS: { readonly [holds in Segment['holds']]: string } = {
   text: TEXT_MARK,
   padding: PADDING_MARK,
   number: String(NUMBER_MARK),
 }
 
 /**
- * The same text in memory of its own: a slice of 13 letters and more keeps all that was read with it (1 KB where the text
- * has 31 letters), and texts are kept until an answer ends. Joining and cutting again makes V8 copy, in 90 ns.
+ * A copy of a slice. V8 keeps the whole source string alive for a slice of 13 or more characters (1 KB for 31), and texts
+ * live until an answer ends. Concatenating and slicing again forces a copy (90 ns).
  */
-const apart = (text: string): string => (text.length < 13 ? text : ` ${text}`.slice(1))
+const copied = (text: string): string => (text.length < 13 ? text : ` ${text}`.slice(1))
 
-/** With what a frame has around its data. */
-const onTheWire = (event: string | undefined, { gaps, after }: Mould): Mould => {
+/** Extends a template of an event's data to the whole frame. */
+const withFrame = (event: string | undefined, { segments, after }: Template): Template => {
   const end = '\n\n'
-  const head = writeFrame(event, '').slice(0, -end.length)
-  return { gaps: gaps.map((gap, at) => (at === 0 ? { ...gap, before: head + gap.before } : gap)), after: after + end }
+  const start = writeFrame(event, '').slice(0, -end.length)
+  return {
+    segments: segments.map((segment, at) => (at === 0 ? { ...segment, before: start + segment.before } : segment)),
+    after: after + end,
+  }
 }
 
-/** Only of ASCII a letter is a byte. */
-const isAscii = ({ gaps, after }: Mould): boolean => ASCII.test(after) && gaps.every(({ before }) => ASCII.test(before))
+/** Only for ASCII does a character equal a byte. */
+const isAscii = ({ segments, after }: Template): boolean =>
+  ASCII.test(after) && segments.every(({ before }) => ASCII.test(before))
 const ASCII = /^[\0-\x7f]*$/
 
-/** What a JSON string has beside plain letters. */
+/** Whether a JSON string contains non-ASCII characters or escapes: bit flags. */
 const PLAIN = 0
-const WIDE = 1
+const NON_ASCII = 1
 const ESCAPED = 2
 
-/** Where in a text an event was found, and its text in it, of what kind. One for all: it is looked at before it is used again. */
-const found = {
+/** The position and kind of the last match. One shared object avoids an allocation per event; it is read immediately. */
+const match = {
   from: 0,
   to: 0,
   end: 0,
   kind: PLAIN,
-  /** Something beside its text is no ASCII. */
-  odd: false,
-  by({ gaps, after }: Mould, letters: string, start: number): boolean {
+  /** The padding contains non-ASCII characters. */
+  hasNonAsciiPadding: false,
+  find({ segments, after }: Template, source: string, start: number): boolean {
     let at = start
     this.from = 0
     this.to = 0
-    this.odd = false
-    // Pieces are compared as slices: `startsWith` and `endsWith` go from letter to letter (0.9 µs for 250, a slice 0.07).
-    for (const { before, holds } of gaps) {
-      const hole = at + before.length
-      if (letters.slice(at, hole) !== before) return false
-      at = holds === 'number' ? numberEnd(letters, hole) : jsonString.end(letters, hole)
+    this.hasNonAsciiPadding = false
+    // Comparing slices is faster than `startsWith`, which compares character by character (0.07 against 0.9 µs for 250).
+    for (const { before, holds } of segments) {
+      const valueStart = at + before.length
+      if (source.slice(at, valueStart) !== before) return false
+      at = holds === 'number' ? numberEnd(source, valueStart) : jsonString.end(source, valueStart)
       if (at === -1) return false
       if (holds === 'text') {
-        this.from = hole
+        this.from = valueStart
         this.to = at
         this.kind = jsonString.kind
-      } else if (holds === 'padding') this.odd = (jsonString.kind & WIDE) !== 0
+      } else if (holds === 'padding') this.hasNonAsciiPadding = (jsonString.kind & NON_ASCII) !== 0
     }
     this.end = at + after.length
-    return this.from !== this.to && letters.slice(at, this.end) === after
+    return this.from !== this.to && source.slice(at, this.end) === after
   },
 }
 
-/** The text found in letters that are bytes. */
-const saidIn = (bytes: Uint8Array, letters: string): string | undefined => {
-  const { from, to, kind, odd } = found
-  if (odd) return undefined
-  if (kind === PLAIN) return apart(letters.slice(from, to))
-  const raw = letters.slice(from, to)
-  const said = (kind & WIDE) === 0 ? raw : decodeSlice(bytes, from, to)
-  // What is no UTF-8 does not go on as it came.
-  if (said.includes(FAULT) && said.split(FAULT).length !== raw.split(FAULT_BYTES).length) return undefined
-  return (kind & ESCAPED) === 0 ? said : JSON.parse(`"${said}"`)
+/** The text of the last match in bytes; undefined if the bytes are not valid UTF-8. */
+const matchedText = (bytes: Uint8Array, latin1: string): string | undefined => {
+  const { from, to, kind, hasNonAsciiPadding } = match
+  if (hasNonAsciiPadding) return undefined
+  if (kind === PLAIN) return copied(latin1.slice(from, to))
+  const raw = latin1.slice(from, to)
+  const json = (kind & NON_ASCII) === 0 ? raw : decodeSlice(bytes, from, to)
+  // A replacement character that is not in the bytes stands for invalid UTF-8.
+  if (json.includes(REPLACEMENT) && json.split(REPLACEMENT).length !== raw.split(REPLACEMENT_BYTES).length)
+    return undefined
+  return (kind & ESCAPED) === 0 ? json : JSON.parse(`"${json}"`)
 }
 
-type Hole = { readonly start: number; readonly end: number; readonly holds: Gap['holds'] }
+type VariablePart = { readonly start: number; readonly end: number; readonly holds: Segment['holds'] }
 
-/** The event as what stands around its holes. Undefined: its text stands there twice, or in other escapes than usual. */
-const gapsIn = (data: string, text: string): Mould | undefined => {
+/** The template of an event. Undefined if its text occurs twice or uses non-canonical escapes. */
+const templateOf = (data: string, text: string): Template | undefined => {
   const quoted = JSON.stringify(text)
   const start = data.indexOf(quoted)
   if (start === -1 || data.indexOf(quoted, start + 1) !== -1) return undefined
-  const holes: Hole[] = [{ start: start + 1, end: start + quoted.length - 1, holds: 'text' }]
+  const parts: VariablePart[] = [{ start: start + 1, end: start + quoted.length - 1, holds: 'text' }]
   const add = (member: string, holds: 'padding' | 'number', endOf: (data: string, at: number) => number) => {
     const at = data.indexOf(member)
     if (at === -1) return
     const from = at + member.length
     const end = endOf(data, from)
-    if (end !== -1) holes.push({ start: from, end, holds })
+    if (end !== -1) parts.push({ start: from, end, holds })
   }
   add(PADDING, 'padding', (data, at) => jsonString.end(data, at))
   add(NUMBER, 'number', numberEnd)
-  holes.sort((one, other) => one.start - other.start)
-  const gaps: Gap[] = []
+  parts.sort((a, b) => a.start - b.start)
+  const segments: Segment[] = []
   let at = 0
-  for (const { start, end, holds } of holes) {
+  for (const { start, end, holds } of parts) {
     if (start < at) return undefined
-    gaps.push({ before: data.slice(at, start), holds })
+    segments.push({ before: data.slice(at, start), holds })
     at = end
   }
-  return { gaps, after: data.slice(at) }
+  return { segments, after: data.slice(at) }
 }
 
 const jsonString = {
   kind: PLAIN,
-  /** Index of the quote that ends the JSON string whose inside begins at `at`, and in `kind` what it has; -1: it is none. */
+  /** Index of the closing quote of a JSON string whose content begins at `at`; sets `kind`. -1 if invalid. */
   end(data: string, at: number): number {
     let kind = PLAIN
     for (let end = at; end < data.length; end++) {
@@ -236,7 +245,7 @@ const jsonString = {
         return end
       }
       if (code < 32) return -1
-      if (code > 127) kind |= WIDE
+      if (code > 127) kind |= NON_ASCII
       if (code !== BACKSLASH) continue
       kind |= ESCAPED
       end++
@@ -250,13 +259,13 @@ const jsonString = {
   },
 }
 
-/** What may follow a backslash, save `u` (RFC 8259, section 7). */
+/** Characters that may follow a backslash, except `u` (RFC 8259, section 7). */
 const ESCAPES: ReadonlySet<number> = new Set([...'"\\/bfnrt'].map((char) => char.charCodeAt(0)))
 
 const isHex = (code: number): boolean =>
   (code >= 48 && code <= 57) || (code >= 65 && code <= 70) || (code >= 97 && code <= 102)
 
-/** Index behind the whole number at `at`, which is one that a double holds; -1: there is none. */
+/** Index after the integer at `at`, of at most 15 digits so that a double is exact; -1 if there is none. */
 const numberEnd = (data: string, at: number): number => {
   let end = at
   for (let code = data.charCodeAt(end); code >= 48 && code <= 57; code = data.charCodeAt(end)) end++

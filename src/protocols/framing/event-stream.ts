@@ -1,47 +1,48 @@
 /**
- * Amazon's event stream (`application/vnd.amazon.eventstream`, Smithy's specification of that name): binary messages, each
- * with a prelude (length of the whole, length of the headers, CRC-32 of both), headers, payload, and a CRC-32 of all that.
+ * Amazon's event stream (`application/vnd.amazon.eventstream`, Smithy specification). Each binary message has a prelude
+ * (total length, header length, CRC-32 of both), headers, a payload, and a CRC-32 of everything before it.
  */
 import type { Frame, Framing } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 
-/** Lengths and the checksum of both. */
+/** Bytes of the prelude. */
 const PRELUDE = 12
-/** The checksum of the whole message, behind the payload. */
+/** Bytes of the checksum after the payload. */
 const TRAILER = 4
 
-/** Begins the `event` of a message that is no event: what follows is the exception's type, or the error's code. */
+/** Prefix of the `event` of an exception message, before the exception's type. */
 export const EXCEPTION = 'exception:'
+/** Prefix of the `event` of an error message, before the error's code. */
 export const ERROR = 'error:'
 
-/** What stands for a message that is damaged: text no codec takes for JSON, and no event's name. */
+/** Replaces a damaged message: not JSON, without an event name. */
 const DAMAGED: Frame = { data: '(a damaged message)' }
 
 /**
- * Bytes in, messages out, whatever the slices are. A message whose lengths or checksums are wrong gives `DAMAGED`, one
- * longer than `most` bytes an `oversized` frame; behind either the stage is deaf, since nobody knows where the next one
- * begins. A message the end cuts gives nothing: that the answer is not complete the codec knows.
+ * Reads messages from bytes, sliced in any way. A message with wrong lengths or checksums gives `DAMAGED`, one longer than
+ * `limit` bytes an `oversized` frame. After either, input is ignored, since the next message cannot be located. A message
+ * truncated by the end of input is dropped; the codec detects the incomplete answer.
  */
-export const eventFrames = (most: number): Stage<Uint8Array, Frame> => {
+export const eventFrames = (limit: number): Stage<Uint8Array, Frame> => {
   const prelude = new Uint8Array(PRELUDE)
-  /** The message being read, once its length is known and proven by the prelude's own checksum. */
+  /** The message being read, allocated after the prelude's checksum was verified. */
   let message: Uint8Array | undefined
   let filled = 0
-  let deaf = false
+  let stopped = false
 
-  const last = (frame: Frame): Frame => {
-    deaf = true
+  const stopAfter = (frame: Frame): Frame => {
+    stopped = true
     message = undefined
     return frame
   }
 
-  /** The prelude is whole: what it announces, or why nothing follows. */
-  const announce = (): Frame | undefined => {
+  /** Allocates the message that a complete prelude describes, or returns the frame that ends reading. */
+  const beginMessage = (): Frame | undefined => {
     const view = viewOf(prelude)
-    if (crc32(prelude, 0, PRELUDE - 4) !== view.getUint32(PRELUDE - 4)) return last(DAMAGED)
+    if (crc32(prelude, 0, PRELUDE - 4) !== view.getUint32(PRELUDE - 4)) return stopAfter(DAMAGED)
     const length = view.getUint32(0)
-    if (length > most) return last({ data: '', oversized: true })
-    if (length < PRELUDE + TRAILER + view.getUint32(4)) return last(DAMAGED)
+    if (length > limit) return stopAfter({ data: '', oversized: true })
+    if (length < PRELUDE + TRAILER + view.getUint32(4)) return stopAfter(DAMAGED)
     message = new Uint8Array(length)
     message.set(prelude)
     return undefined
@@ -51,7 +52,7 @@ export const eventFrames = (most: number): Stage<Uint8Array, Frame> => {
     push(slice) {
       const out: Frame[] = []
       let at = 0
-      while (at < slice.length && !deaf) {
+      while (at < slice.length && !stopped) {
         const into: Uint8Array = message ?? prelude
         const taken = Math.min(into.length - filled, slice.length - at)
         into.set(slice.subarray(at, at + taken), filled)
@@ -59,29 +60,29 @@ export const eventFrames = (most: number): Stage<Uint8Array, Frame> => {
         at += taken
         if (filled < into.length) break
         if (into === prelude) {
-          const refused = announce()
-          if (refused) out.push(refused)
+          const failure = beginMessage()
+          if (failure) out.push(failure)
           continue
         }
         filled = 0
         message = undefined
-        out.push(frameOf(into) ?? last(DAMAGED))
+        out.push(frameOf(into) ?? stopAfter(DAMAGED))
       }
       return out
     },
     end() {
-      deaf = true
+      stopped = true
       return []
     },
   }
 }
 
-/** How the streams of Bedrock come. */
+/** The framing of Bedrock's streams. */
 export const eventStream: Framing = { mediaType: 'application/vnd.amazon.eventstream', frames: eventFrames }
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** What a whole message says; undefined: its checksum is wrong, or its headers do not fit their length. */
+/** Decodes a complete message; undefined if its checksum or header lengths are wrong. */
 const frameOf = (message: Uint8Array): Frame | undefined => {
   const view = viewOf(message)
   const end = message.length - TRAILER
@@ -101,12 +102,12 @@ const frameOf = (message: Uint8Array): Frame | undefined => {
 
 const utf8 = new TextDecoder()
 
-/** Bytes of a header's value by its type, where they do not say it themselves: true, false, 8 to 64 bits, time, UUID. */
+/** Length of a header value by type, for types of fixed length: true, false, 8 to 64 bits, time, UUID. */
 const FIXED: { readonly [type: number]: number } = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 }
 const TEXT = 7
 const BYTES = 6
 
-/** The headers that are texts, by name. Undefined when one reaches beyond the end, or is of no known type. */
+/** The string headers by name. Undefined if a header exceeds the end or has an unknown type. */
 const headersIn = (message: Uint8Array, start: number, end: number): ReadonlyMap<string, string> | undefined => {
   const view = viewOf(message)
   const found = new Map<string, string>()
@@ -131,7 +132,7 @@ const headersIn = (message: Uint8Array, start: number, end: number): ReadonlyMap
   return found
 }
 
-/** CRC-32 as gzip has it (ISO 3309), a table's row for each byte. */
+/** Lookup table of CRC-32 (ISO 3309, as in gzip). */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let row = byte
   for (let bit = 0; bit < 8; bit++) row = row & 1 ? (row >>> 1) ^ 0xedb88320 : row >>> 1
@@ -141,7 +142,7 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
 const crc32 = (bytes: Uint8Array, start: number, end: number): number => {
   let crc = 0xffffffff
   for (let at = start; at < end; at++) {
-    // Both indices are within their arrays.
+    // Both indices are in range.
     crc = (crc >>> 8) ^ (TABLE[(crc ^ (bytes[at] as number)) & 0xff] as number)
   }
   return (crc ^ 0xffffffff) >>> 0

@@ -1,25 +1,24 @@
-/** JSON texts, one a line (application/x-ndjson), as a framing without I/O. */
+/** Newline-delimited JSON (application/x-ndjson) as a framing without I/O. */
 import type { Frame, Framing } from '../../core/protocol.ts'
 import { chain, type Stage } from '../../core/stage.ts'
 import { utf8 } from './utf8.ts'
 
 /**
- * Text in, lines out. The same lines come whatever the slices are; empty ones say nothing.
- *
- * A line longer than `limit` characters gives one frame with `oversized` and empty `data`; after it the stage is deaf. At
- * the end a line without its line feed is given out if it is whole: half a line is half a text, and is dropped.
+ * Reads lines from text, sliced in any way. Empty lines are skipped. A line longer than `limit` characters gives one
+ * `oversized` frame with empty `data`; further input is ignored. At the end, an unterminated line is emitted only if it
+ * is complete JSON.
  */
 export const ndjsonFrames = (limit: number): Stage<string, Frame> => {
-  let deaf = false
-  /** Pieces of a line that has not ended. Joined once, when it ends: one long line in small slices stays linear. */
+  let stopped = false
+  /** Parts of an unterminated line, joined once at its end: a long line in small slices stays linear. */
   let pieces: string[] = []
   let length = 0
 
-  const hold = (piece: string) => {
+  const buffer = (piece: string) => {
     pieces.push(piece)
     length += piece.length
   }
-  const take = (): string => {
+  const takeLine = (): string => {
     const line = pieces.join('').trim()
     pieces = []
     length = 0
@@ -29,25 +28,25 @@ export const ndjsonFrames = (limit: number): Stage<string, Frame> => {
     push(slice) {
       const out: Frame[] = []
       let at = 0
-      while (!deaf && at < slice.length) {
+      while (!stopped && at < slice.length) {
         const end = slice.indexOf('\n', at)
-        hold(slice.slice(at, end === -1 ? slice.length : end))
+        buffer(slice.slice(at, end === -1 ? slice.length : end))
         at = end === -1 ? slice.length : end + 1
         if (length > limit) {
-          deaf = true
+          stopped = true
           pieces = []
           out.push({ data: '', oversized: true })
         } else if (end !== -1) {
-          const data = take()
+          const data = takeLine()
           if (data !== '') out.push({ data })
         }
       }
       return out
     },
     end() {
-      if (deaf) return []
-      deaf = true
-      const data = take()
+      if (stopped) return []
+      stopped = true
+      const data = takeLine()
       return isJson(data) ? [{ data }] : []
     },
   }
@@ -58,13 +57,13 @@ const isJson = (text: string): boolean => {
     JSON.parse(text)
     return true
   } catch {
-    // Cut off in the middle; that the answer is not complete shows by what it lacks.
+    // Truncated; the codec detects the incomplete answer.
     return false
   }
 }
 
-/** Bytes in, lines out. */
+/** Reads lines from bytes. */
 export const ndjson: Framing = {
   mediaType: 'application/x-ndjson',
-  frames: (most) => chain(utf8(), ndjsonFrames(most)),
+  frames: (limit) => chain(utf8(), ndjsonFrames(limit)),
 }

@@ -1,60 +1,61 @@
 import type { Stage } from '../../core/stage.ts'
 
-/** Without a stream's state: for bytes that end with a whole character, as nearly all reads do, in two thirds of the time. */
-const whole = new TextDecoder('utf-8', { ignoreBOM: true })
+/** Stateless decoder for bytes that end with a complete character, as most reads do: takes two thirds of the time. */
+const statelessDecoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-const MARK = 0xfeff
+const BYTE_ORDER_MARK = 0xfeff
 
-/** What the edge reads into has ways of its own to text: no decoder is called for them (5.3 to 1.5 µs where neither is in the cache). */
+/** Node's Buffer decodes faster by its own methods (1.5 instead of 5.3 µs with a cold cache). */
 type Bytes = Uint8Array & { latin1Slice?(): string; utf8Slice?(from: number, to: number): string }
 
-/** A letter for each byte (Latin-1); undefined: these bytes have no quick way to that. */
+/** The bytes as Latin-1, one character per byte; undefined if there is no fast conversion. */
 export const latin1Of = (bytes: Bytes): string | undefined => bytes.latin1Slice?.()
 
-/** The text of the bytes between, which begin and end with a whole character. */
+/** Decodes a range of bytes that begins and ends at character boundaries. */
 export const decodeSlice = (bytes: Bytes, from: number, to: number): string =>
-  bytes.utf8Slice?.(from, to) ?? whole.decode(bytes.subarray(from, to))
+  bytes.utf8Slice?.(from, to) ?? statelessDecoder.decode(bytes.subarray(from, to))
 
-/** The text of bytes that are UTF-8 as a whole. */
-export const decodeUtf8 = (bytes: Uint8Array): string => whole.decode(bytes)
+/** Decodes complete UTF-8. */
+export const decodeUtf8 = (bytes: Uint8Array): string => statelessDecoder.decode(bytes)
 
-/** Bytes to text. A character cut in two waits for its rest; what is not UTF-8 becomes U+FFFD and nothing is thrown. */
+/** A streaming UTF-8 decoder. Split characters are buffered; invalid bytes become U+FFFD. Never throws. */
 export class Utf8 {
-  /** Made when first a character may be cut in two: its state costs more than most answers. */
-  #decoder: typeof whole | undefined
-  #waiting = false
-  #fresh = true
+  /** Created at the first possibly split character: most streams never need its state. */
+  #decoder: typeof statelessDecoder | undefined
+  #isPending = false
+  #isFirst = true
 
-  /** No character waits for its rest, and what marks the beginning would not be left out any more. */
+  /** At a character boundary, after the optional byte order mark. */
   get between(): boolean {
-    return !this.#waiting && !this.#fresh
+    return !this.#isPending && !this.#isFirst
   }
 
-  /** The text of these bytes; empty where there is none yet. */
+  /** Decodes bytes; returns the complete characters so far, possibly none. */
   read(bytes: Uint8Array): string {
     const { length } = bytes
     if (length === 0) return ''
-    const waited = this.#waiting
-    this.#waiting = (bytes[length - 1] ?? 0) >= 0x80
-    if (!waited && !this.#waiting) return this.#unmarked(whole.decode(bytes))
+    const wasPending = this.#isPending
+    this.#isPending = (bytes[length - 1] ?? 0) >= 0x80
+    if (!wasPending && !this.#isPending) return this.#withoutMark(statelessDecoder.decode(bytes))
     this.#decoder ??= new TextDecoder('utf-8', { ignoreBOM: true })
-    return this.#unmarked(this.#decoder.decode(bytes, { stream: true }))
+    return this.#withoutMark(this.#decoder.decode(bytes, { stream: true }))
   }
 
+  /** Decodes the rest at the end of input. */
   flush(): string {
-    return this.#decoder && this.#waiting ? this.#unmarked(this.#decoder.decode()) : ''
+    return this.#decoder && this.#isPending ? this.#withoutMark(this.#decoder.decode()) : ''
   }
 
-  #unmarked(text: string): string {
-    if (!this.#fresh || text === '') return text
-    this.#fresh = false
-    return text.charCodeAt(0) === MARK ? text.slice(1) : text
+  #withoutMark(text: string): string {
+    if (!this.#isFirst || text === '') return text
+    this.#isFirst = false
+    return text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
   }
 }
 
-/** The same as a stage. */
+/** A streaming UTF-8 decoder as a stage. */
 export const utf8 = (): Stage<Uint8Array, string> => {
   const text = new Utf8()
-  const some = (read: string): readonly string[] => (read === '' ? [] : [read])
-  return { push: (bytes) => some(text.read(bytes)), end: () => some(text.flush()) }
+  const outputs = (decoded: string): readonly string[] => (decoded === '' ? [] : [decoded])
+  return { push: (bytes) => outputs(text.read(bytes)), end: () => outputs(text.flush()) }
 }

@@ -3,31 +3,32 @@ import type { EncodeTarget } from '../../core/protocol.ts'
 import { isOwn } from './signatures.ts'
 
 /**
- * The client's own body for an upstream of this format: only the model's name changes. What we gave the client in place
- * of Anthropic's while another format answered (unsigned thoughts, citations without their seal) is taken back, since it
- * would have the whole request refused.
+ * Changes the model's name and removes blocks that another format's answers left in the history (thinking without
+ * Anthropic's signature, citations without an encrypted index), because Anthropic would reject the whole request.
  */
 export const adaptRequest = (body: JsonObject, { model }: EncodeTarget): JsonObject => {
-  const messages = withoutOurs(body.messages)
+  const messages = withoutGatewayBlocks(body.messages)
   return { ...body, model, ...(messages !== body.messages && { messages }) }
 }
 
-/** Paths of the blocks that `adaptRequest` leaves out, and of messages that have no others. */
-export const leftOut = ({ messages }: JsonObject): readonly string[] =>
+/** Paths of the blocks that `adaptRequest` removes, and of messages that become empty. */
+export const omittedBlocks = ({ messages }: JsonObject): readonly string[] =>
   list(messages).flatMap((message, at) => {
     if (!isObject(message) || message.role !== 'assistant') return []
     const blocks = list(message.content)
-    const gone = blocks.flatMap((block, index) => (isOurThought(block) ? [`messages[${at}].content[${index}]`] : []))
-    return gone.length > 0 && gone.length === blocks.length ? [`messages[${at}]`] : gone
+    const omitted = blocks.flatMap((block, index) =>
+      isForeignThinking(block) ? [`messages[${at}].content[${index}]`] : [],
+    )
+    return omitted.length > 0 && omitted.length === blocks.length ? [`messages[${at}]`] : omitted
   })
 
-/** The same list when there is nothing to take back. */
-const withoutOurs = (messages: Json | undefined): Json | undefined => {
+/** The same list if nothing has to be removed. */
+const withoutGatewayBlocks = (messages: Json | undefined): Json | undefined => {
   if (!isList(messages)) return messages
   let changed = false
   const kept = messages.flatMap((message) => {
     if (!isObject(message) || message.role !== 'assistant' || !isList(message.content)) return [message]
-    const content = message.content.filter((block) => !isOurThought(block)).map(withoutOurCitations)
+    const content = message.content.filter((block) => !isForeignThinking(block)).map(withoutForeignCitations)
     if (content.length === message.content.length && content.every((block, at) => block === listAt(message, at)))
       return [message]
     changed = true
@@ -38,10 +39,10 @@ const withoutOurs = (messages: Json | undefined): Json | undefined => {
 
 const listAt = ({ content }: JsonObject, at: number): Json | undefined => (isList(content) ? content[at] : undefined)
 
-const isOurThought = (block: Json): boolean =>
+const isForeignThinking = (block: Json): boolean =>
   isObject(block) && block.type === 'thinking' && 'signature' in block && !isOwn(block.signature)
 
-const withoutOurCitations = (block: Json): Json => {
+const withoutForeignCitations = (block: Json): Json => {
   if (!isObject(block) || block.type !== 'text' || !isList(block.citations)) return block
   const citations = block.citations.filter((citation) => !isObject(citation) || citation.encrypted_index !== '')
   if (citations.length === block.citations.length) return block

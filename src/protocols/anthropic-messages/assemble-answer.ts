@@ -1,27 +1,27 @@
-/** A stream of messages events as the one message it would have been. */
+/** Assembles the events of a messages stream into a complete message. */
 import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import { exceedsDepth, parseArguments } from '../shared/tool-arguments.ts'
 import { mergeUsage } from './finish-and-usage.ts'
 
-/** Deeper than any answer is; what is deeper could overflow the stack while it is written. */
-const DEEPEST = 256
+/** Nesting limit. Serializing a deeper answer could overflow the stack. */
+const MAX_DEPTH = 256
 
-/** A content block as it grows. Text is kept in pieces, a call's input as the JSON it will be. */
-type Block = {
+/** A content block being assembled. A call's input is collected as JSON text. */
+type AssembledBlock = {
   readonly members: { [member: string]: Json | undefined }
   readonly input: string[]
   readonly citations: Json[]
 }
 
-/** Null: it has no beginning, or a block nobody began. */
-export const gather = (frames: readonly Frame[]): string | null => {
+/** The message as JSON text; null without `message_start` or if a block has no start. */
+export const assembleAnswer = (frames: readonly Frame[]): string | null => {
   let message: { [member: string]: Json | undefined } | undefined
-  const blocks = new Map<number, Block>()
+  const blocks = new Map<number, AssembledBlock>()
   for (const { data } of frames) {
-    const event = read(data)
+    const event = parseEvent(data)
     if (!event) continue
-    // What comes behind the end is no part of the message.
+    // Ignore anything after the end.
     if (event.type === 'message_stop') break
     const index = number(event.index) ?? -1
     const block = blocks.get(index)
@@ -35,7 +35,7 @@ export const gather = (frames: readonly Frame[]): string | null => {
       case 'content_block_delta': {
         const delta = object(event.delta)
         if (!block || !delta) return null
-        grow(block, delta)
+        addDelta(block, delta)
         break
       }
       case 'message_delta': {
@@ -48,18 +48,18 @@ export const gather = (frames: readonly Frame[]): string | null => {
     }
   }
   if (!message) return null
-  const said = [...blocks.entries()].sort(([a], [b]) => a - b).map(([, block]) => finished(block))
-  const whole = { ...message, content: [...list(message.content), ...said] }
-  return exceedsDepth(whole, DEEPEST) ? null : JSON.stringify(whole)
+  const assembled = [...blocks.entries()].sort(([a], [b]) => a - b).map(([, block]) => finishBlock(block))
+  const complete = { ...message, content: [...list(message.content), ...assembled] }
+  return exceedsDepth(complete, MAX_DEPTH) ? null : JSON.stringify(complete)
 }
 
-const read = (data: string): JsonObject | undefined => {
+const parseEvent = (data: string): JsonObject | undefined => {
   if (data === '' || data === '[DONE]') return undefined
   const event = parseJson(data)
   return isObject(event) ? event : undefined
 }
 
-const grow = ({ members, input, citations }: Block, { type, ...delta }: JsonObject): void => {
+const addDelta = ({ members, input, citations }: AssembledBlock, { type, ...delta }: JsonObject): void => {
   switch (type) {
     case 'text_delta':
       members.text = (text(members.text) ?? '') + (text(delta.text) ?? '')
@@ -73,17 +73,17 @@ const grow = ({ members, input, citations }: Block, { type, ...delta }: JsonObje
     case 'citations_delta':
       citations.push(delta.citation ?? null)
       break
-    // `signature_delta`, `compaction_delta` and what is still to come: said once, whole.
+    // `signature_delta`, `compaction_delta` and unknown deltas are sent once, complete.
     default:
       Object.assign(members, delta)
   }
 }
 
-const finished = ({ members, input, citations }: Block): JsonObject => {
-  const written = input.join('')
+const finishBlock = ({ members, input, citations }: AssembledBlock): JsonObject => {
+  const inputText = input.join('')
   return {
     ...members,
-    ...(written !== '' && { input: parseArguments(written) }),
+    ...(inputText !== '' && { input: parseArguments(inputText) }),
     ...(citations.length > 0 && { citations: [...list(members.citations), ...citations] }),
   }
 }

@@ -2,8 +2,8 @@ import { isObject } from '../../core/json.ts'
 import type { TokenCounting } from '../../core/protocol.ts'
 import { decodeRequest } from './decode-request.ts'
 
-/** Anthropic's `/messages/count_tokens`. Its body is a request's without what limits the answer. */
-export const counting: TokenCounting = {
+/** Anthropic's `/messages/count_tokens`. Its body is a messages request without `max_tokens`. */
+export const tokenCounting: TokenCounting = {
   suffix: '/count_tokens',
   decodeRequest: (body) => decodeRequest({ ...body, max_tokens: body.max_tokens ?? 1 }),
   decodeAnswer(body) {

@@ -4,22 +4,22 @@ import { decodeBlock, isBlock, malformed, refusal } from './decode-blocks.ts'
 import { decodeFailure } from './errors.ts'
 import { decodeFinish, decodeUsage, explanationIn } from './finish-and-usage.ts'
 
-/** A whole answer as the events it would have been. */
+/** Decodes a complete answer as the events of the equivalent stream. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   if (isObject(body) && (body.type === 'error' || isObject(body.error)))
     return [{ type: 'failure', failure: decodeFailure(200, body, () => undefined) }]
-  if (!isObject(body) || !isList(body.content)) return [{ type: 'failure', failure: malformed('it is no message') }]
+  if (!isObject(body) || !isList(body.content)) return [{ type: 'failure', failure: malformed('it is not a message') }]
   const id = text(body.id)
   const model = text(body.model)
   const events: ChatEvent[] = [{ type: 'start', ...(id && { id }), ...(model && { model }) }]
   let calledTools = false
   for (const [index, block] of body.content.entries()) {
-    if (!isBlock(block)) return [{ type: 'failure', failure: malformed('a content block that is none') }]
-    const told = decodeBlock(block, [id ?? '', index])
-    const last = told.at(-1)
+    if (!isBlock(block)) return [{ type: 'failure', failure: malformed('a malformed content block') }]
+    const blockEvents = decodeBlock(block, [id ?? '', index])
+    const last = blockEvents.at(-1)
     if (last?.type === 'failure') return [last]
     calledTools ||= block.type === 'tool_use'
-    events.push(...told)
+    events.push(...blockEvents)
   }
   events.push(...refusal(explanationIn(body)))
   const usage = decodeUsage(body.usage)

@@ -1,4 +1,4 @@
-/** The blocks of an answer as events. Whole answers and streams both open a block by what stands in it. */
+/** Decodes content blocks, for complete answers and streams. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
@@ -7,10 +7,11 @@ import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments
 import { byType, nonEmptyString, optionalArguments, optionalObject, optionalString } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'
 
-export const malformed = (what: string): Failure =>
-  fail('malformed', `The provider's answer could not be read: ${what}.`)
+/** A `malformed` failure for an answer that this codec cannot read. */
+export const malformed = (problem: string): Failure =>
+  fail('malformed', `The provider's answer cannot be read: ${problem}.`)
 
-/** The events a whole block is, from `open` to `close`. `place` makes an id for a call that has none. */
+/** The events of a complete block, from `open` to `close`. `place` yields the id of a call without one. */
 export const decodeBlock = (block: JsonObject, place: readonly (string | number)[]): readonly ChatEvent[] => {
   const close = { type: 'close' } as const
   switch (block.type) {
@@ -19,24 +20,25 @@ export const decodeBlock = (block: JsonObject, place: readonly (string | number)
     case 'redacted_thinking':
       return [...beginBlock(block, place), close]
     case 'tool_use': {
-      const written = argumentsText(block.input)
-      if (written === undefined) return [{ type: 'failure', failure: malformed('a call with too deep an input') }]
-      return [...beginBlock(block, place), { type: 'delta', text: written }, close]
+      const input = argumentsText(block.input)
+      if (input === undefined)
+        return [{ type: 'failure', failure: malformed('the input of a tool call is nested too deep') }]
+      return [...beginBlock(block, place), { type: 'delta', text: input }, close]
     }
     default:
       return exceedsDepth(block, MAX_DEPTH)
-        ? [{ type: 'failure', failure: malformed('a block nested too deep') }]
+        ? [{ type: 'failure', failure: malformed('a block is nested too deep') }]
         : [...beginBlock(block, place), close]
   }
 }
 
-/** The opening of a block and all it already says, save a call's input, which in a stream comes by and by. */
+/** The `open` event of a block and the content it already has, except a call's input, which a stream sends in deltas. */
 export const beginBlock = (block: JsonObject, place: readonly (string | number)[]): readonly ChatEvent[] => {
   switch (block.type) {
     case 'text':
       return [
         { type: 'open', block: { type: 'text' } },
-        ...said(text(block.text)),
+        ...textDelta(text(block.text)),
         ...list(block.citations).flatMap((raw): ChatEvent[] => {
           const citation = decodeCitation(raw)
           return citation ? [{ type: 'citation', citation }] : []
@@ -46,8 +48,8 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
       const signature = text(block.signature)
       return [
         { type: 'open', block: { type: 'reasoning' } },
-        ...said(text(block.thinking)),
-        ...(signature ? [proof(signature)] : []),
+        ...textDelta(text(block.thinking)),
+        ...(signature ? [signatureEvent(signature)] : []),
       ]
     }
     case 'redacted_thinking':
@@ -62,38 +64,40 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
           block: { type: 'tool-call', id: text(block.id) || derivedCallId(...place), name: text(block.name) ?? '' },
         },
       ]
-    // Tools the provider runs, their results, and whatever comes next: nothing a client of another format may run.
+    // Hosted tools, their results and unknown blocks: clients of other formats must not run them.
     default:
       return [{ type: 'open', block: { type: 'foreign', protocol: 'anthropic-messages', raw: block } }]
   }
 }
 
-const said = (words: string | undefined): readonly ChatEvent[] => (words ? [{ type: 'delta', text: words }] : [])
+const textDelta = (content: string | undefined): readonly ChatEvent[] =>
+  content ? [{ type: 'delta', text: content }] : []
 
-export const proof = (signature: string): ChatEvent => ({
+/** The event for a signature of this format. */
+export const signatureEvent = (signature: string): ChatEvent => ({
   type: 'proof',
   proof: { origin: 'anthropic-messages', value: signature },
 })
 
-/** Why a model refused, as the refusal it did not write. */
+/** The explanation of a refusal as a refusal block; empty without one. */
 export const refusal = (explanation: string | undefined): readonly ChatEvent[] =>
   explanation === undefined
     ? []
     : [{ type: 'open', block: { type: 'refusal' } }, { type: 'delta', text: explanation }, { type: 'close' }]
 
-const FITS = byType({
+const hasBlockTypes = byType({
   text: optionalObject({ text: optionalString }),
   thinking: optionalObject({ thinking: optionalString, signature: optionalString }),
   redacted_thinking: optionalObject({ data: optionalString }),
   tool_use: optionalObject({ name: nonEmptyString, input: optionalArguments }),
 })
 
-/** A block of a type, whose members are of theirs. */
+/** True for an object with a `type` whose members have the right types. */
 export const isBlock = (value: unknown): value is JsonObject =>
-  isObject(value) && typeof value.type === 'string' && FITS(value)
+  isObject(value) && typeof value.type === 'string' && hasBlockTypes(value)
 
-/** What a step adds to a block. */
-export const isStep = byType({
+/** Checks the member types of a `content_block_delta`'s delta. */
+export const isDelta = byType({
   text_delta: optionalObject({ text: optionalString }),
   thinking_delta: optionalObject({ thinking: optionalString }),
   signature_delta: optionalObject({ signature: optionalString }),

@@ -1,13 +1,13 @@
-/** A client's conversation in the middle's words. */
+/** Decodes the conversation of a messages request. */
 import type { Extra, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { toBase64 } from '../shared/media.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
-import { argumentsText } from '../shared/tool-arguments.ts'
-import { signedIn } from './signatures.ts'
+import { argumentsText, MAX_DEPTH } from '../shared/tool-arguments.ts'
+import { decodeSignature } from './signatures.ts'
 
-/** The top-level system prompt: one message, whatever its number of blocks. */
+/** Decodes the top-level system prompt as one message. */
 export const decodeSystem = (fields: RequestFields, problems: Problems): readonly Message[] => {
   const system = fields.any('system')
   if (system === undefined) return []
@@ -21,10 +21,10 @@ export const decodeSystem = (fields: RequestFields, problems: Problems): readonl
   return [{ role: 'system', at: 'system', as: 'system', content }]
 }
 
-/** One message of the wire. The results of calls in a user's turn become messages of their own. */
+/** Decodes one message. Tool results in a user's turn become separate messages. */
 export const decodeMessage = (message: Json, index: number, problems: Problems): readonly Message[] => {
-  const plain = plainTextMessage(message, 'messages', index)
-  if (plain) return [plain]
+  const plainText = plainTextMessage(message, 'messages', index)
+  if (plainText) return [plainText]
   const at = `messages[${index}]`
   const fields = requestFields(isObject(message) ? message : {}, at, problems)
   const role = fields.string('role')
@@ -36,15 +36,15 @@ export const decodeMessage = (message: Json, index: number, problems: Problems):
   const extras = fields.unread()
   switch (role) {
     case 'user':
-      return decodeUser(parts, path, at, extras, problems)
+      return decodeUser({ at, parts, path, extras }, problems)
     case 'assistant':
-    // Newer models take a system message in the middle, though no published schema has it.
+    // Newer models accept a system message inside the conversation, although no published schema has it.
     case 'system': {
-      const marks: Extra[] = []
-      const inner = parts.flatMap((part, index) => decodeBlock(part, path(index), problems, marks))
-      const more = [...extras, ...marks]
-      const rest = { at, content: inner, ...(more.length > 0 && { extras: more }) }
-      return [role === 'assistant' ? { role, ...rest } : { role, as: 'system', ...rest }]
+      const blockExtras: Extra[] = []
+      const decoded = parts.flatMap((part, index) => decodeBlock(part, path(index), problems, blockExtras))
+      const allExtras = [...extras, ...blockExtras]
+      const common = { at, content: decoded, ...(allExtras.length > 0 && { extras: allExtras }) }
+      return [role === 'assistant' ? { role, ...common } : { role, as: 'system', ...common }]
     }
     default:
       fields.invalid('role', 'user or assistant')
@@ -52,24 +52,26 @@ export const decodeMessage = (message: Json, index: number, problems: Problems):
   }
 }
 
-const decodeUser = (
-  parts: readonly Json[],
-  path: (index: number) => string,
-  at: string,
-  extras: readonly Extra[],
-  problems: Problems,
-): Message[] => {
+/** A user's message: its path, its blocks and their paths, its unread members. */
+type UserTurn = {
+  readonly at: string
+  readonly parts: readonly Json[]
+  readonly path: (index: number) => string
+  readonly extras: readonly Extra[]
+}
+
+const decodeUser = ({ at, parts, path, extras }: UserTurn, problems: Problems): Message[] => {
   const messages: Message[] = []
-  let own: Part[] = []
+  let content: Part[] = []
   const flush = () => {
-    if (own.length > 0) messages.push({ role: 'user', at, content: own })
-    own = []
+    if (content.length > 0) messages.push({ role: 'user', at, content })
+    content = []
   }
   for (const [index, part] of parts.entries())
     if (isObject(part) && part.type === 'tool_result') {
       flush()
       messages.push(decodeResult(part, path(index), problems))
-    } else own.push(...decodeBlock(part, path(index), problems))
+    } else content.push(...decodeBlock(part, path(index), problems))
   flush()
   const last = messages.at(-1)
   if (!last || extras.length === 0) return messages
@@ -105,8 +107,8 @@ const withExtras = (extras: readonly Extra[]): { extras?: readonly Extra[] } => 
 
 const DOCUMENT_PATHS: MemberPaths = { filename: 'title' }
 
-/** `marks` takes what the middle has no place for on the part itself. */
-const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[] = []): Part[] => {
+/** `blockExtras` receives unread members of parts that have no `extras`. */
+const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: Extra[] = []): Part[] => {
   const fields = requestFields(isObject(block) ? block : {}, at, problems)
   const type = fields.string('type')
   if (!isObject(block) || type === undefined) {
@@ -127,52 +129,52 @@ const decodeBlock = (block: Json, at: string, problems: Problems, marks: Extra[]
       const source = decodeSource(fields)
       if (!source) return [foreign(block, at)]
       const filename = fields.string('title')
-      const named = filename ? { filename, paths: DOCUMENT_PATHS } : {}
-      return [{ type: 'file', at, source, ...named, ...withExtras(fields.unread()) }]
+      const title = filename ? { filename, paths: DOCUMENT_PATHS } : {}
+      return [{ type: 'file', at, source, ...title, ...withExtras(fields.unread()) }]
     }
     case 'thinking': {
-      const signed = signedIn(fields.string('signature') ?? '')
+      const reasoning = decodeSignature(fields.string('signature') ?? '')
       const text = fields.string('thinking') ?? ''
-      marks.push(...fields.unread())
-      return [{ type: 'reasoning', at, text, ...signed }]
+      blockExtras.push(...fields.unread())
+      return [{ type: 'reasoning', at, text, ...reasoning }]
     }
     case 'redacted_thinking': {
       const value = fields.string('data') ?? ''
-      marks.push(...fields.unread())
+      blockExtras.push(...fields.unread())
       return [{ type: 'reasoning', at, text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }]
     }
     case 'tool_use':
-      return decodeCall(fields, block, marks)
+      return decodeCall(fields, block, blockExtras)
     default:
       return [foreign(block, at)]
   }
 }
 
-/** A search of the web is a trace of a tool's use: what it found is in the words that follow. */
+/** `spare` for web search blocks: the text after them contains the results. */
 const foreign = (raw: JsonObject, at: string): Part => {
   const spare = raw.type === 'web_search_tool_result' || (raw.type === 'server_tool_use' && raw.name === 'web_search')
   return { type: 'foreign', at, protocol: 'anthropic-messages', raw, ...(spare && { spare }) }
 }
 
-/** A call made by the model. One made by code that runs at the provider belongs to that code, so it stays there. */
-const decodeCall = (fields: RequestFields, block: JsonObject, marks: Extra[]): Part[] => {
+/** A call made by the model. A call made by code at the provider stays foreign, because its result belongs to that code. */
+const decodeCall = (fields: RequestFields, block: JsonObject, blockExtras: Extra[]): Part[] => {
   const caller = fields.fields('caller')
   if (caller && caller.string('type') !== 'direct') return [foreign(block, fields.at)]
   const id = fields.string('id')
   const name = fields.string('name')
   if (!id) fields.missing('id', 'the id of the call')
   if (!name) fields.missing('name', 'the name of the tool')
-  const text = argumentsText(fields.object('input'))
-  if (text === undefined) fields.invalid('input', 'an object that is not nested so deep')
-  marks.push(...fields.unread())
-  return [{ type: 'tool-call', at: fields.at, id: id ?? '', name: name ?? '', arguments: text ?? '{}' }]
+  const source = argumentsText(fields.object('input'))
+  if (source === undefined) fields.invalid('input', `an object nested at most ${MAX_DEPTH} levels deep`)
+  blockExtras.push(...fields.unread())
+  return [{ type: 'tool-call', at: fields.at, id: id ?? '', name: name ?? '', arguments: source ?? '{}' }]
 }
 
-/** Undefined: a kind of source only this format has. */
+/** Decodes a media source; undefined for kinds that only this format has. */
 const decodeSource = (fields: RequestFields): MediaSource | undefined => {
   const source = fields.fields('source')
   if (!source) {
-    fields.missing('source', 'where the bytes are')
+    fields.missing('source', 'a base64, text, url or file source')
     return undefined
   }
   const type = source.string('type')
@@ -185,7 +187,11 @@ const decodeSource = (fields: RequestFields): MediaSource | undefined => {
     case 'base64':
       return { kind: 'data', mediaType: string('media_type'), data: string('data') }
     case 'text':
-      return { kind: 'data', mediaType: source.string('media_type') ?? 'text/plain', data: toBase64(string('data')) }
+      return {
+        kind: 'data',
+        mediaType: source.string('media_type') ?? 'text/plainText',
+        data: toBase64(string('data')),
+      }
     case 'url':
       return { kind: 'url', url: string('url') }
     case 'file':

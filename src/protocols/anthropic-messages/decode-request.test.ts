@@ -4,7 +4,7 @@ import type { ChatRequest } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { adaptRequest } from './adapt-request.ts'
 import { decodeRequest } from './decode-request.ts'
-import { sign } from './signatures.ts'
+import { encodeSignature } from './signatures.ts'
 
 const base = { model: 'claude', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] }
 const decode = (more: JsonObject): ChatRequest => {
@@ -395,7 +395,7 @@ test('same format: everything but the model stays, and is shared', () => {
 
 test('same format: what we gave in place of theirs is taken back', () => {
   const thought = (signature: string) => ({ type: 'thinking', thinking: 'x', signature })
-  const theirs = sign({ origin: 'openai-responses', value: 'gAAA' }, true)
+  const theirs = encodeSignature({ origin: 'openai-responses', value: 'gAAA' }, true)
   const words = { type: 'text', text: 'Yo' }
   const cited = { type: 'web_search_result_location', url: 'u', title: 't', cited_text: 'c', encrypted_index: 'E' }
   const messages = [
@@ -420,7 +420,9 @@ test('proofs of other formats come back from the client as they were', () => {
     { origin: 'anthropic-messages', value: 'EqRk' },
   ] as const) {
     const { messages } = decode({
-      messages: [{ role: 'assistant', content: [{ type: 'thinking', thinking: 'x', signature: sign(proof, false) }] }],
+      messages: [
+        { role: 'assistant', content: [{ type: 'thinking', thinking: 'x', signature: encodeSignature(proof, false) }] },
+      ],
     })
     const part = messages[0]?.content[0]
     assert.deepEqual(part?.type === 'reasoning' && part.proof, proof)

@@ -17,10 +17,10 @@ import { type Problems, type RequestFields, requestedModel, requestFields } from
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 
-/** Members whose loss changes what is asked: tools and files by other names, and a wish about where data may go. */
+/** Members whose loss changes the meaning of the request: tools, files and where data may be processed. */
 const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
 
-/** A client's request of this format. The first thing wrong in it is named by its path. */
+/** Decodes a messages request. The failure names the path of the first problem. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
   const fields = requestFields(body, '', problems)
@@ -31,17 +31,17 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   else if (list.length === 0) fields.invalid('messages', 'a list with at least one message')
   const system = decodeSystem(fields, problems)
   const messages = (list ?? []).flatMap((message, index) => decodeMessage(message, index, problems))
-  const free = isFreeChoice(fields.any('tool_choice'))
+  const isFree = isFreeChoice(fields.any('tool_choice'))
   const tools = (fields.list('tools') ?? [])
     .flatMap((tool, index) => decodeTool(tool, `tools[${index}]`, problems))
-    .map((tool) => (free ? sparing(tool) : tool))
+    .map((tool) => (isFree ? markSpare(tool) : tool))
   const { settings, extras } = decodeSettings(fields)
   const stream = fields.flag('stream') ?? false
-  // After everything is read: the rest is what nobody has asked for.
+  // Must be the last read: it returns the members not read before.
   const rest = fields
     .unread((name) => ESSENTIAL.has(name))
-    .filter(isSaid)
-    .map((extra): Extra => (free && extra.name === 'mcp_servers' ? { ...extra, spare: true } : extra))
+    .filter(isEffective)
+    .map((extra): Extra => (isFree && extra.name === 'mcp_servers' ? { ...extra, spare: true } : extra))
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -53,12 +53,12 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   })
 }
 
-/** A tool the provider runs, marked as one the model need not use. */
-const sparing = (tool: Tool): Tool =>
+/** Marks a hosted tool as optional. */
+const markSpare = (tool: Tool): Tool =>
   tool.kind === 'foreign' && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool
 
-/** An empty list of servers asks for nothing. */
-const isSaid = ({ value }: Extra): boolean => !isList(value) || value.length > 0
+/** An empty list (`mcp_servers: []`) has no effect. */
+const isEffective = ({ value }: Extra): boolean => !isList(value) || value.length > 0
 
 const setting = <Name extends keyof GenerationSettings>(
   name: Name,
@@ -75,8 +75,8 @@ const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; 
   const unknown: Extra[] = []
   if (effort !== undefined && effort !== DEFAULT_EFFORT && !isEffort(effort))
     unknown.push({ at: 'output_config.effort', name: 'effort', value: effort, essential: false })
-  const chosen = choice && decodeChoice(choice)
-  if (choice && !chosen)
+  const toolChoice = choice && decodeToolChoice(choice)
+  if (choice && !toolChoice)
     unknown.push({
       at: 'tool_choice',
       name: 'tool_choice',
@@ -84,7 +84,7 @@ const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; 
       essential: true,
     })
   const format = decodeFormat(config, 'format') ?? decodeFormat(fields, 'output_format')
-  const single = choice?.flag('disable_parallel_tool_use')
+  const isSerial = choice?.flag('disable_parallel_tool_use')
   const stop = fields.list('stop_sequences')
   if (stop && !stop.every((sequence) => typeof sequence === 'string'))
     fields.invalid('stop_sequences', 'a list of strings')
@@ -99,15 +99,15 @@ const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; 
         stop: { value: stop.filter((sequence) => typeof sequence === 'string'), at: 'stop_sequences' },
       }),
     ...setting('user', metadata?.string('user_id'), 'metadata.user_id'),
-    ...setting('toolChoice', chosen, 'tool_choice'),
+    ...setting('toolChoice', toolChoice, 'tool_choice'),
     ...setting(
       'parallelToolCalls',
-      single === undefined ? undefined : !single,
+      isSerial === undefined ? undefined : !isSerial,
       'tool_choice.disable_parallel_tool_use',
     ),
     ...(effort !== undefined && isEffort(effort) && { effort: { value: effort, at: 'output_config.effort' } }),
     ...(format && { format }),
-    // The standard capacity is called `default` elsewhere.
+    // Other formats call the standard capacity `default`.
     ...setting('serviceTier', tier === 'standard_only' ? 'default' : tier, 'service_tier'),
     ...thinking.settings,
   }
@@ -115,14 +115,11 @@ const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; 
   return { settings, extras: [...thinking.extras, ...unknown, ...rest] }
 }
 
-/** With two that only other styles have: what they mean there is clear. */
+/** Includes efforts that only other formats have, as clients send them here too. */
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const satisfies Effort[]
-const isEffort = (word: string): word is Effort => EFFORTS.some((effort) => effort === word)
+const isEffort = (name: string): name is Effort => EFFORTS.some((effort) => effort === name)
 
-/**
- * A budget has a word in the middle. "As you see fit" has none: it says no more than that thinking is on, which models
- * that think do anyway, so it travels as an extra.
- */
+/** A budget becomes a setting. `adaptive` has no setting and becomes an extra: reasoning models think anyway. */
 const decodeThinking = (fields: RequestFields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const raw = fields.object('thinking')
   const thinking = fields.fields('thinking')
@@ -130,7 +127,7 @@ const decodeThinking = (fields: RequestFields): { settings: GenerationSettings; 
   const type = thinking.string('type')
   const budget = thinking.number('budget_tokens', { least: 1, whole: true })
   const display = thinking.string('display')
-  const whole = (at: string): Extra => ({ at, name: 'thinking', value: raw, essential: false })
+  const asExtra = (at: string): Extra => ({ at, name: 'thinking', value: raw, essential: false })
   switch (type) {
     case 'disabled':
       return { settings: setting('thinkingBudget', 0, 'thinking'), extras: thinking.unread() }
@@ -141,18 +138,18 @@ const decodeThinking = (fields: RequestFields): { settings: GenerationSettings; 
           ...setting('thinkingBudget', budget, 'thinking.budget_tokens'),
           ...setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
         },
-        extras: [...(display === 'omitted' ? [whole('thinking.display')] : []), ...thinking.unread()],
+        extras: [...(display === 'omitted' ? [asExtra('thinking.display')] : []), ...thinking.unread()],
       }
     case 'adaptive':
       return {
         settings: setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
-        extras: [whole('thinking'), ...thinking.unread()],
+        extras: [asExtra('thinking'), ...thinking.unread()],
       }
     case undefined:
       if (!thinking.has('type')) thinking.missing('type', 'enabled, adaptive or disabled')
       return { settings: {}, extras: [] }
     default:
-      return { settings: {}, extras: [whole('thinking'), ...thinking.unread()] }
+      return { settings: {}, extras: [asExtra('thinking'), ...thinking.unread()] }
   }
 }
 
@@ -167,12 +164,12 @@ const decodeFormat = (fields: RequestFields | undefined, name: string): Setting<
   const title = typeof schema.title === 'string' ? schema.title.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) : ''
   return {
     at: format.at,
-    // Held to its schema always; `strict` elsewhere means more, that every member is required.
+    // This format always enforces the schema. Elsewhere `strict` also makes every member required.
     value: { kind: 'schema', name: title || DEFAULT_FORMAT_NAME, schema, ...(isStrict(schema) && { strict: true }) },
   }
 }
 
-const decodeChoice = (choice: RequestFields): ToolChoice | undefined => {
+const decodeToolChoice = (choice: RequestFields): ToolChoice | undefined => {
   switch (choice.string('type')) {
     case 'auto':
       return { kind: 'auto' }
@@ -193,14 +190,14 @@ const decodeChoice = (choice: RequestFields): ToolChoice | undefined => {
   }
 }
 
-/** Members of a tool that decide who may call it, and so whether it is a plain function at all. */
-const isCallable = (name: string, value: Json): boolean =>
+/** Marks `allowed_callers` as essential if the model may not call the tool directly. */
+const isEssentialToolMember = (name: string, value: Json): boolean =>
   name === 'allowed_callers' && isList(value) && !value.includes('direct')
 
 const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
   const fields = requestFields(isObject(tool) ? tool : {}, at, problems)
   const type = fields.string('type')
-  // Anything with a type of its own is Anthropic's: run there, or known to its models only.
+  // A tool with another type is Anthropic's: hosted, or known to its models only.
   if (isObject(tool) && type !== undefined && type !== 'custom')
     return [{ kind: 'foreign', at, protocol: 'anthropic-messages', raw: tool }]
   const name = fields.string('name')
@@ -209,7 +206,7 @@ const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
   const parameters = fields.object('input_schema')
   if (!parameters) fields.missing('input_schema', 'a JSON Schema')
   const strict = fields.flag('strict') ?? false
-  const extras = fields.unread(isCallable)
+  const extras = fields.unread(isEssentialToolMember)
   return [
     {
       kind: 'function',

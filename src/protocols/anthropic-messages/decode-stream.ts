@@ -1,246 +1,255 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
-import type { StreamDecoder } from '../../core/protocol.ts'
+import type { Frame, RepeatMatch, StreamDecoder } from '../../core/protocol.ts'
 import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
 import { argumentsText, parseArguments } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
-import { beginBlock, decodeBlock, isBlock, isStep, malformed, proof, refusal } from './decode-blocks.ts'
+import { beginBlock, decodeBlock, isBlock, isDelta, malformed, refusal, signatureEvent } from './decode-blocks.ts'
 import { decodeFailure } from './errors.ts'
 import { decodeFinish, decodeUsage, explanationIn, mergeUsage } from './finish-and-usage.ts'
 
-/** The block under way. A foreign one is told of when it is whole, since it is carried whole. */
-type Open =
+/** The block being read. A foreign block is emitted at its end, because it is passed on complete. */
+type OpenBlock =
   | { readonly type: 'text' | 'thinking' }
-  | { readonly type: 'call'; readonly block: JsonObject; wrote: boolean }
-  | { readonly type: 'foreign'; readonly block: JsonObject; readonly input: string[]; readonly more: JsonObject[] }
+  | { readonly type: 'call'; readonly block: JsonObject; hasInput: boolean }
+  | { readonly type: 'foreign'; readonly block: JsonObject; readonly input: string[]; readonly members: JsonObject[] }
 
-/** Reads a stream of this format. */
-export const decodeStream = (): StreamDecoder => {
-  let id = ''
-  let started = false
-  let open: Open | undefined
-  let blocks = 0
-  let calledTools = false
-  let usage: JsonObject = {}
-  let finished = false
-  /** After the last event, or a failure, nothing more is heard. */
-  let deaf = false
-  const repetition = new DeltaTemplate(stepText)
+/** Decodes a messages stream. */
+export const decodeStream = (): StreamDecoder => new MessagesStreamDecoder()
 
-  const failed = (failure: Failure): ChatEvent[] => {
-    deaf = true
-    return [{ type: 'failure', failure }]
+class MessagesStreamDecoder implements StreamDecoder {
+  readonly #template = new DeltaTemplate(deltaText)
+  #id = ''
+  #started = false
+  #open: OpenBlock | undefined
+  #blockCount = 0
+  #calledTools = false
+  #usage: JsonObject = {}
+  #finished = false
+  #over = false
+
+  /** The last event or a failure has been read; further frames are ignored. */
+  get over(): boolean {
+    return this.#over
   }
 
-  const count = (raw: Json | undefined): ChatEvent[] => {
-    if (!isObject(raw)) return []
-    usage = mergeUsage(usage, raw)
-    const known = decodeUsage(usage)
-    return known ? [{ type: 'usage', usage: known }] : []
+  again(bytes: Uint8Array, letters: string, from: number): RepeatMatch | undefined {
+    return this.#over ? undefined : this.#template.inBytes(bytes, letters, from)
   }
 
-  const start = (message: JsonObject): ChatEvent[] => {
-    // A second one would make two answers of one.
-    if (started) return []
-    started = true
-    id = text(message.id) ?? ''
-    const model = text(message.model)
-    const events: ChatEvent[] = [{ type: 'start', ...(id && { id }), ...(model && { model }) }]
-    events.push(...count(message.usage))
-    // Usually empty; what already stands there is part of the answer.
-    for (const block of Array.isArray(message.content) ? message.content : [])
-      if (isBlock(block)) {
-        calledTools ||= block.type === 'tool_use'
-        events.push(...decodeBlock(block, [id, blocks++]))
-      }
-    if (events.some(({ type }) => type === 'failure')) deaf = true
+  push(frame: Frame): readonly ChatEvent[] {
+    if (this.#over) return []
+    if (frame.oversized) return this.#fail(fail('too_large', 'The provider sent an event above the size limit.'))
+    if (frame.data === '') return [{ type: 'ping' }]
+    if (frame.data === '[DONE]') return []
+    const repeated = this.#template.textOf(frame)
+    if (repeated !== undefined) return [{ type: 'delta', text: repeated }]
+    this.#template.forget()
+    const event = readJson(frame.data)
+    if (!isObject(event)) return this.#fail(malformed('an event is not JSON'))
+    const events = this.#read(event, text(event.type) ?? frame.event)
+    const [only] = events
+    // A delta changes no state but the open block, so the next one of its kind can be read from the template.
+    if (events.length === 1 && only?.type === 'delta' && event.type === 'content_block_delta')
+      this.#template.learn(frame, only.text)
     return events
   }
 
-  const begin = (block: JsonObject): ChatEvent[] => {
-    const events = close()
-    const place = [id, blocks++]
+  end(): readonly ChatEvent[] {
+    if (this.#over) return []
+    this.#over = true
+    // Only the last event is missing; the answer itself is complete.
+    if (this.#finished) return []
+    return [
+      { type: 'failure', failure: fail('truncated', "The provider's stream ended before its answer was complete.") },
+    ]
+  }
+
+  #read(event: JsonObject, type: string | undefined): ChatEvent[] {
+    switch (type) {
+      case 'message_start':
+        return isObject(event.message)
+          ? this.#start(event.message)
+          : this.#fail(malformed('`message_start` without a message'))
+      case 'content_block_start':
+        return isBlock(event.content_block)
+          ? this.#begin(event.content_block)
+          : this.#fail(malformed('a malformed content block'))
+      case 'content_block_delta':
+        return isObject(event.delta) && isDelta(event.delta)
+          ? this.#addDelta(event.delta)
+          : this.#fail(malformed('a malformed content block delta'))
+      case 'content_block_stop':
+        return this.#close()
+      case 'message_delta': {
+        const delta = object(event.delta) ?? {}
+        const hasReason = typeof delta.stop_reason === 'string'
+        const closed = hasReason ? this.#close() : []
+        if (this.#over) return closed
+        return [...closed, ...this.#readUsage(event.usage), ...(hasReason ? this.#finish(delta) : [])]
+      }
+      case 'message_stop': {
+        const closed = this.#close()
+        if (this.#over) return closed
+        this.#over = true
+        // Some servers end without a stop reason.
+        return [...closed, ...this.#finish({})]
+      }
+      case 'ping':
+        return [{ type: 'ping' }]
+      case 'error':
+        return this.#fail(decodeFailure(200, event, () => undefined))
+      default:
+        // Compatible servers send errors without an event type.
+        return isObject(event.error) ? this.#fail(decodeFailure(200, event, () => undefined)) : []
+    }
+  }
+
+  #start(message: JsonObject): ChatEvent[] {
+    // A second start would split the answer in two.
+    if (this.#started) return []
+    this.#started = true
+    this.#id = text(message.id) ?? ''
+    const model = text(message.model)
+    const events: ChatEvent[] = [{ type: 'start', ...(this.#id && { id: this.#id }), ...(model && { model }) }]
+    events.push(...this.#readUsage(message.usage))
+    // Usually empty; any block in it is part of the answer.
+    for (const block of Array.isArray(message.content) ? message.content : [])
+      if (isBlock(block)) {
+        this.#calledTools ||= block.type === 'tool_use'
+        events.push(...decodeBlock(block, [this.#id, this.#blockCount++]))
+      }
+    if (events.some(({ type }) => type === 'failure')) this.#over = true
+    return events
+  }
+
+  #begin(block: JsonObject): ChatEvent[] {
+    const events = this.#close()
+    const place = [this.#id, this.#blockCount++]
     switch (block.type) {
       case 'text':
       case 'thinking':
-        open = { type: block.type }
+        this.#open = { type: block.type }
         break
       case 'redacted_thinking':
-        open = { type: 'thinking' }
+        this.#open = { type: 'thinking' }
         break
       case 'tool_use':
-        open = { type: 'call', block, wrote: false }
-        calledTools = true
+        this.#open = { type: 'call', block, hasInput: false }
+        this.#calledTools = true
         break
       default:
-        open = { type: 'foreign', block, input: [], more: [] }
+        this.#open = { type: 'foreign', block, input: [], members: [] }
         return events
     }
     return [...events, ...beginBlock(block, place)]
   }
 
-  const close = (): ChatEvent[] => {
-    const last = open
-    open = undefined
-    if (!last) return []
-    switch (last.type) {
+  #close(): ChatEvent[] {
+    const open = this.#open
+    this.#open = undefined
+    if (!open) return []
+    switch (open.type) {
       case 'text':
       case 'thinking':
         return [{ type: 'close' }]
       case 'call': {
-        // No delta at all is the empty object, or one that was there from the start.
-        const written = last.wrote ? '' : argumentsText(last.block.input)
-        if (written === undefined) return failed(malformed('a call with too deep an input'))
-        return [...(written === '' ? [] : [{ type: 'delta', text: written } as const]), { type: 'close' }]
+        // Without a delta, the input is the one in the block's start, usually empty.
+        const input = open.hasInput ? '' : argumentsText(open.block.input)
+        if (input === undefined) return this.#fail(malformed('the input of a tool call is nested too deep'))
+        return [...(input === '' ? [] : [{ type: 'delta', text: input } as const]), { type: 'close' }]
       }
       case 'foreign': {
-        const written = last.input.join('')
-        const block = Object.assign(
-          {},
-          last.block,
-          ...last.more,
-          written === '' ? {} : { input: parseArguments(written) },
-        )
-        const told = decodeBlock(block, [])
-        if (told[0]?.type === 'failure') deaf = true
-        return [...told]
+        const input = open.input.join('')
+        const members = input === '' ? {} : { input: parseArguments(input) }
+        const events = decodeBlock(Object.assign({}, open.block, ...open.members, members), [])
+        if (events[0]?.type === 'failure') this.#over = true
+        return [...events]
       }
       default:
-        throw new Error(`unknown block ${JSON.stringify(last satisfies never)}`)
+        throw new Error(`unknown block ${JSON.stringify(open satisfies never)}`)
     }
   }
 
-  /** Compatible servers leave out `content_block_start`, or a block's end; a delta says by itself what it belongs to. */
-  const within = (type: 'text' | 'thinking', event: ChatEvent): ChatEvent[] =>
-    open?.type === type ? [event] : [...begin({ type }), event]
-
-  const add = (delta: JsonObject): ChatEvent[] => {
+  #addDelta(delta: JsonObject): ChatEvent[] {
     switch (delta.type) {
       case 'text_delta': {
-        const words = text(delta.text) ?? ''
-        return words === '' ? [] : within('text', { type: 'delta', text: words })
+        const added = text(delta.text) ?? ''
+        return added === '' ? [] : this.#addTo('text', { type: 'delta', text: added })
       }
       case 'thinking_delta': {
-        const words = text(delta.thinking) ?? ''
-        return words === '' ? [] : within('thinking', { type: 'delta', text: words })
+        const added = text(delta.thinking) ?? ''
+        return added === '' ? [] : this.#addTo('thinking', { type: 'delta', text: added })
       }
       case 'signature_delta': {
         const signature = text(delta.signature) ?? ''
-        return signature === '' ? [] : within('thinking', proof(signature))
+        return signature === '' ? [] : this.#addTo('thinking', signatureEvent(signature))
       }
       case 'citations_delta': {
         const citation = decodeCitation(delta.citation ?? null)
-        return citation ? within('text', { type: 'citation', citation }) : []
+        return citation ? this.#addTo('text', { type: 'citation', citation }) : []
       }
-      case 'input_json_delta': {
-        const piece = text(delta.partial_json) ?? ''
-        if (piece === '') return []
-        if (open?.type === 'foreign') open.input.push(piece)
-        else if (open?.type === 'call') {
-          open.wrote = true
-          return [{ type: 'delta', text: piece }]
-        } else return failed(malformed('the input of a call that was not begun'))
-        return []
-      }
+      case 'input_json_delta':
+        return this.#addInput(text(delta.partial_json) ?? '')
       default: {
-        // A block only this format knows grows by its own kind of delta: `compaction_delta` and the like.
+        // Blocks of this format only have their own deltas, such as `compaction_delta`.
         const { type: _, ...members } = delta
-        if (open?.type === 'foreign') open.more.push(members)
+        if (this.#open?.type === 'foreign') this.#open.members.push(members)
         return []
       }
     }
   }
 
-  const finish = (holder: JsonObject): ChatEvent[] => {
-    if (finished) return []
-    finished = true
-    return [...refusal(explanationIn(holder)), { type: 'finish', finish: decodeFinish(holder, calledTools) }]
+  /** Adds to the open block, or begins one: compatible servers omit `content_block_start` or a block's end. */
+  #addTo(type: 'text' | 'thinking', event: ChatEvent): ChatEvent[] {
+    return this.#open?.type === type ? [event] : [...this.#begin({ type }), event]
   }
 
-  const read = (event: JsonObject, type: string | undefined): ChatEvent[] => {
-    switch (type) {
-      case 'message_start':
-        return isObject(event.message) ? start(event.message) : failed(malformed('a beginning without a message'))
-      case 'content_block_start':
-        return isBlock(event.content_block)
-          ? begin(event.content_block)
-          : failed(malformed('a content block that is none'))
-      case 'content_block_delta':
-        return isObject(event.delta) && isStep(event.delta)
-          ? add(event.delta)
-          : failed(malformed('a step that adds nothing readable'))
-      case 'content_block_stop':
-        return close()
-      case 'message_delta': {
-        const delta = object(event.delta) ?? {}
-        const closed = typeof delta.stop_reason === 'string' ? close() : []
-        if (deaf) return closed
-        const counted = count(event.usage)
-        return [...closed, ...counted, ...(typeof delta.stop_reason === 'string' ? finish(delta) : [])]
-      }
-      case 'message_stop': {
-        const closed = close()
-        if (deaf) return closed
-        deaf = true
-        // It ended as it should and only forgot to say why.
-        return [...closed, ...finish({})]
-      }
-      case 'ping':
-        return [{ type: 'ping' }]
-      case 'error':
-        return failed(decodeFailure(200, event, () => undefined))
-      default:
-        // Compatible servers send an error without its name.
-        return isObject(event.error) ? failed(decodeFailure(200, event, () => undefined)) : []
+  #addInput(piece: string): ChatEvent[] {
+    if (piece === '') return []
+    const open = this.#open
+    if (open?.type === 'foreign') {
+      open.input.push(piece)
+      return []
     }
+    if (open?.type !== 'call') return this.#fail(malformed('the input of a tool call that has not begun'))
+    open.hasInput = true
+    return [{ type: 'delta', text: piece }]
   }
 
-  return {
-    get over() {
-      return deaf
-    },
-    again: (bytes, letters, from) => (deaf ? undefined : repetition.inBytes(bytes, letters, from)),
-    push(frame) {
-      if (deaf) return []
-      if (frame.oversized)
-        return failed(fail('too_large', "A single event of the provider's answer was larger than the gateway takes."))
-      if (frame.data === '') return [{ type: 'ping' }]
-      if (frame.data === '[DONE]') return []
-      const again = repetition.textOf(frame)
-      if (again !== undefined) return [{ type: 'delta', text: again }]
-      repetition.forget()
-      const event = readJson(frame.data)
-      if (!isObject(event)) return failed(malformed('an event is not JSON'))
-      const events = read(event, text(event.type) ?? frame.event)
-      const [only] = events
-      // More of the block that is open, of which nothing is kept but that it is: so another such step does the same again.
-      if (events.length === 1 && only?.type === 'delta' && event.type === 'content_block_delta')
-        repetition.learn(frame, only.text)
-      return events
-    },
-    end() {
-      if (deaf) return []
-      deaf = true
-      // The reason has been given: only the last event is missing, and nothing of the answer.
-      if (finished) return []
-      return [{ type: 'failure', failure: fail('truncated', "The provider's answer broke off before its end.") }]
-    },
+  #readUsage(raw: Json | undefined): ChatEvent[] {
+    if (!isObject(raw)) return []
+    this.#usage = mergeUsage(this.#usage, raw)
+    const usage = decodeUsage(this.#usage)
+    return usage ? [{ type: 'usage', usage }] : []
+  }
+
+  /** `holder`: the object with `stop_reason`. */
+  #finish(holder: JsonObject): ChatEvent[] {
+    if (this.#finished) return []
+    this.#finished = true
+    return [...refusal(explanationIn(holder)), { type: 'finish', finish: decodeFinish(holder, this.#calledTools) }]
+  }
+
+  #fail(failure: Failure): ChatEvent[] {
+    this.#over = true
+    return [{ type: 'failure', failure }]
   }
 }
 
-/** What a step adds to a block. */
-const stepText: TextOf = (event) => {
+/** The text of a delta event. */
+const deltaText: TextOf = (event) => {
   const { type, delta } = object(event) ?? {}
-  const step = object(delta)
-  if (type !== 'content_block_delta' || !step) return undefined
-  switch (step.type) {
+  const members = object(delta)
+  if (type !== 'content_block_delta' || !members) return undefined
+  switch (members.type) {
     case 'text_delta':
-      return step.text
+      return members.text
     case 'thinking_delta':
-      return step.thinking
+      return members.thinking
     case 'input_json_delta':
-      return step.partial_json
+      return members.partial_json
     default:
       return undefined
   }

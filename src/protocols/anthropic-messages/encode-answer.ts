@@ -6,9 +6,9 @@ import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
-import { sign } from './signatures.ts'
+import { encodeSignature } from './signatures.ts'
 
-/** The head every answer of this format has, streamed or not. */
+/** The first members of every answer, complete or streamed. The upstream's id is kept if it has this format. */
 export const messageHead = (
   { id, model }: { readonly id?: string; readonly model?: string },
   context: AnswerContext,
@@ -19,7 +19,7 @@ export const messageHead = (
   model: model ?? context.model,
 })
 
-/** A whole answer in this format. */
+/** Encodes a complete answer. */
 export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
   const content = answer.blocks.flatMap((block) => encodeBlock(block, context))
   const calledTools = content.some(({ type }) => type === 'tool_use')
@@ -31,7 +31,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   }
 }
 
-/** A refusal is told as one, though other formats end it like any answer. */
+/** Other formats end a refusal with `stop`; this one has its own stop reason. */
 const ending = ({ finish, blocks }: ChatAnswer): NonNullable<ChatAnswer['finish']> => {
   const refused = blocks.some(({ type }) => type === 'refusal')
   return refused && finish?.kind === 'stop'
@@ -44,11 +44,11 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
   switch (block.type) {
     case 'text': {
       const citations = (block.citations ?? []).flatMap(encodeCitation)
-      // A client sends this back as history, where an empty text is refused.
+      // Clients send this back as history, where an empty text is rejected.
       if (text === '' && citations.length === 0) return []
       return [{ type: 'text', text, ...(citations.length > 0 && { citations }) }]
     }
-    // This format has no block for it; what the model said is shown, and the end says what it is.
+    // This format has no refusal block: the refusal is text, and the stop reason marks it.
     case 'refusal':
       return text === '' ? [] : [{ type: 'text', text }]
     case 'reasoning': {
@@ -56,7 +56,9 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
       if (proof?.redacted && proof.origin === 'anthropic-messages')
         return [{ type: 'redacted_thinking', data: proof.value }]
       if (text === '' && !proof) return []
-      return [{ type: 'thinking', thinking: text, signature: proof ? sign(proof, block.summary === true) : '' }]
+      return [
+        { type: 'thinking', thinking: text, signature: proof ? encodeSignature(proof, block.summary === true) : '' },
+      ]
     }
     case 'tool-call':
       return [
@@ -70,7 +72,7 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
     case 'foreign':
       if (block.protocol === 'anthropic-messages') return [block.raw]
       reportLost(block, context)
-      // Of sound the words that were spoken can be carried.
+      // Of audio output only the transcript can be represented.
       return isTranscript(block) && text !== '' ? [{ type: 'text', text }] : []
     default:
       throw new Error(`unknown block ${JSON.stringify(block satisfies never)}`)

@@ -1,4 +1,4 @@
-/** The conversation as this format wants it: system apart, then user and assistant in turn. */
+/** Encodes a conversation: system apart, then alternating user and assistant turns. */
 import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -7,11 +7,11 @@ import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { alternatingTurns, GREETING, type SystemAndTurns, startWithUser, trimFinalTurn } from '../shared/turns.ts'
 import { toolName, toolUseId } from './ids.ts'
 
-const LONGEST_TITLE = 500
+const MAX_TITLE_LENGTH = 500
 
 /**
- * System messages go to the front in their order, wherever they stood; neighbours of one role become one turn; the
- * results of a turn's calls stand first in the next. What had to be changed beyond that is among the losses.
+ * Moves system messages to the front, merges adjacent messages of one role, and puts tool results first in their turn.
+ * Other changes are reported as losses.
  */
 export const encodeConversation = (messages: readonly Message[], losses: Losses): SystemAndTurns => {
   const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, losses) : []))
@@ -25,11 +25,11 @@ export const encodeConversation = (messages: readonly Message[], losses: Losses)
 const textBlock = (text: string): JsonObject => ({ type: 'text', text })
 
 const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
-  marked(
+  withCacheMarks(
     message,
     message.content.map((part) => {
       if (part.type === 'text') return encodeText(part, losses)
-      // There is no place for anything but text in the system prompt.
+      // A system prompt contains text only.
       losses.unfit(part.at)
       return []
     }),
@@ -37,7 +37,7 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
   )
 
 const encodeResult = (message: Message & { role: 'tool' }, losses: Losses): JsonObject => {
-  const blocks = message.content.flatMap((part) => encodeByUser(part, losses))
+  const blocks = message.content.flatMap((part) => encodeUserPart(part, losses))
   const [only] = blocks
   const content =
     blocks.length === 1 && only?.type === 'text' && Object.keys(only).length === 2 ? (only.text ?? null) : blocks
@@ -46,45 +46,49 @@ const encodeResult = (message: Message & { role: 'tool' }, losses: Losses): Json
     tool_use_id: toolUseId(message.callId),
     ...(blocks.length > 0 && { content }),
     ...(message.isError && { is_error: true }),
-    ...carried(message.extras, CACHED, losses),
+    ...knownExtras(message.extras, CACHE_EXTRAS, losses),
   }
 }
 
 const encodeContent = (message: Message & { role: 'user' | 'assistant' }, losses: Losses): JsonObject[] =>
-  marked(
+  withCacheMarks(
     message,
     message.content.map((part) =>
-      message.role === 'user' ? encodeByUser(part, losses) : encodeByAssistant(part, losses),
+      message.role === 'user' ? encodeUserPart(part, losses) : encodeAssistantPart(part, losses),
     ),
     losses,
   )
 
 /**
- * The blocks of a message's parts. A mark for the cache lies on a block here; elsewhere it may be the message's, which
- * means its last block, or that of a call, which has no extras of its own in the middle.
+ * The blocks of a message's parts, with cache marks. In this format a mark belongs to a block; a mark of the message goes to
+ * its last block, and one of a call is among the message's extras.
  */
-const marked = (message: Message, made: readonly (readonly JsonObject[])[], losses: Losses): JsonObject[] => {
-  const blocks = made.flat()
+const withCacheMarks = (
+  message: Message,
+  encoded: readonly (readonly JsonObject[])[],
+  losses: Losses,
+): JsonObject[] => {
+  const blocks = encoded.flat()
   for (const extra of message.extras ?? []) {
-    const owner = message.content.findIndex((part) => extra.at === `${part.at}.cache_control`)
-    const block = owner === -1 ? blocks.at(-1) : made[owner]?.[0]
+    const partIndex = message.content.findIndex((part) => extra.at === `${part.at}.cache_control`)
+    const block = partIndex === -1 ? blocks.at(-1) : encoded[partIndex]?.[0]
     const index = block ? blocks.indexOf(block) : -1
-    const markable = extra.name === 'cache_control' && CACHED.cache_control(extra.value)
-    if (markable && block && index !== -1 && !UNMARKABLE.has(block.type))
+    const isValid = extra.name === 'cache_control' && CACHE_EXTRAS.cache_control(extra.value)
+    if (isValid && block && index !== -1 && !UNCACHEABLE.has(block.type))
       blocks[index] = { ...block, cache_control: extra.value }
     else losses.loseExtra(extra)
   }
   return blocks
 }
 
-const UNMARKABLE: ReadonlySet<Json | undefined> = new Set(['thinking', 'redacted_thinking'])
+const UNCACHEABLE: ReadonlySet<Json | undefined> = new Set(['thinking', 'redacted_thinking'])
 
-const encodeByUser = (part: Part, losses: Losses): JsonObject[] => {
+const encodeUserPart = (part: Part, losses: Losses): JsonObject[] => {
   switch (part.type) {
     case 'text':
       return encodeText(part, losses)
     case 'refusal':
-      return hasWords(part.text) ? [textBlock(part.text)] : []
+      return isNotBlank(part.text) ? [textBlock(part.text)] : []
     case 'image':
       return encodeImage(part, losses)
     case 'file':
@@ -103,12 +107,12 @@ const encodeByUser = (part: Part, losses: Losses): JsonObject[] => {
   }
 }
 
-const encodeByAssistant = (part: Part, losses: Losses): JsonObject[] => {
+const encodeAssistantPart = (part: Part, losses: Losses): JsonObject[] => {
   switch (part.type) {
     case 'text':
       return encodeText(part, losses)
     case 'refusal':
-      return hasWords(part.text) ? [textBlock(part.text)] : []
+      return isNotBlank(part.text) ? [textBlock(part.text)] : []
     case 'tool-call':
       return [
         {
@@ -120,7 +124,7 @@ const encodeByAssistant = (part: Part, losses: Losses): JsonObject[] => {
       ]
     case 'reasoning': {
       const { proof } = part
-      // Unsigned thoughts, and thoughts another maker signed, are refused with the whole request.
+      // Reasoning without a signature, or with another provider's, makes Anthropic reject the whole request.
       if (proof?.origin !== 'anthropic-messages' || proof.value === '') {
         losses.lose(part.at)
         return []
@@ -133,7 +137,7 @@ const encodeByAssistant = (part: Part, losses: Losses): JsonObject[] => {
     }
     case 'foreign':
       return encodeForeign(part, losses)
-    // The assistant's turns hold no images and no files here.
+    // Assistant turns cannot contain media in this format.
     case 'image':
     case 'file':
     case 'audio':
@@ -150,12 +154,12 @@ const encodeForeign = (part: Part & { type: 'foreign' }, losses: Losses): JsonOb
   return []
 }
 
-const hasWords = (text: string): boolean => text.trim() !== ''
+const isNotBlank = (text: string): boolean => text.trim() !== ''
 
-/** Text blocks without words are refused; nothing is lost with them. */
+/** Blank text blocks are rejected by the upstream, so they are dropped. */
 const encodeText = (part: Part & { type: 'text' }, losses: Losses): JsonObject[] => {
-  const extras = carried(part.extras, CITING, losses)
-  return hasWords(part.text) ? [{ type: 'text', text: part.text, ...extras }] : []
+  const extras = knownExtras(part.extras, TEXT_EXTRAS, losses)
+  return isNotBlank(part.text) ? [{ type: 'text', text: part.text, ...extras }] : []
 }
 
 const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject[] => {
@@ -165,7 +169,7 @@ const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject
     return []
   }
   if (part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
-  return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
+  return [{ type: 'image', source, ...knownExtras(part.extras, CACHE_EXTRAS, losses) }]
 }
 
 const imageSource = (source: MediaSource): JsonObject | undefined => {
@@ -176,7 +180,7 @@ const imageSource = (source: MediaSource): JsonObject | undefined => {
       return isImageType(media_type) ? { type: 'base64', media_type, data: standardBase64(inline.data) } : undefined
     }
     case 'url':
-      return fetchable(inline.url)
+      return urlSource(inline.url)
     case 'id':
       return inline.protocol === 'anthropic-messages' ? { type: 'file', file_id: inline.id } : undefined
     default:
@@ -184,8 +188,8 @@ const imageSource = (source: MediaSource): JsonObject | undefined => {
   }
 }
 
-/** Only addresses with https are fetched there. */
-const fetchable = (url: string): JsonObject | undefined => (/^https:\/\//i.test(url) ? { type: 'url', url } : undefined)
+/** Anthropic fetches https URLs only. */
+const urlSource = (url: string): JsonObject | undefined => (/^https:\/\//i.test(url) ? { type: 'url', url } : undefined)
 
 const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[] => {
   const inline = inlineDataUrl(part.source)
@@ -194,7 +198,7 @@ const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[]
     if (isImageType(mediaType)) {
       if (part.filename !== undefined) losses.loseMember(part, 'filename')
       const source = { type: 'base64', media_type: mediaType, data: standardBase64(inline.data) }
-      return [{ type: 'image', source, ...carried(part.extras, CACHED, losses) }]
+      return [{ type: 'image', source, ...knownExtras(part.extras, CACHE_EXTRAS, losses) }]
     }
   }
   const source = documentSource(inline, part.filename)
@@ -202,15 +206,15 @@ const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[]
     losses.unfit(part.at)
     return []
   }
-  return [{ type: 'document', source, ...titled(part, losses), ...carried(part.extras, DOCUMENT, losses) }]
+  return [{ type: 'document', source, ...titleOf(part, losses), ...knownExtras(part.extras, DOCUMENT_EXTRAS, losses) }]
 }
 
-const titled = (part: Part & { type: 'file' }, losses: Losses): JsonObject => {
+const titleOf = (part: Part & { type: 'file' }, losses: Losses): JsonObject => {
   const { filename } = part
   if (filename === undefined || filename === '') return {}
-  if (filename.length <= LONGEST_TITLE) return { title: filename }
+  if (filename.length <= MAX_TITLE_LENGTH) return { title: filename }
   losses.loseMember(part, 'filename')
-  return { title: filename.slice(0, LONGEST_TITLE) }
+  return { title: filename.slice(0, MAX_TITLE_LENGTH) }
 }
 
 const documentSource = (source: MediaSource, filename: string | undefined): JsonObject | undefined => {
@@ -223,7 +227,7 @@ const documentSource = (source: MediaSource, filename: string | undefined): Json
       return data === undefined ? undefined : { type: 'text', media_type: 'text/plain', data }
     }
     case 'url':
-      return fetchable(source.url)
+      return urlSource(source.url)
     case 'id':
       return source.protocol === 'anthropic-messages' ? { type: 'file', file_id: source.id } : undefined
     default:
@@ -231,24 +235,24 @@ const documentSource = (source: MediaSource, filename: string | undefined): Json
   }
 }
 
-// Members clients of other formats also send, because they know who is behind the gateway. By name, and only when sane.
+// Members of this format that clients of other formats also send. Passed on by name if their value is valid.
 
-type Check = (value: Json) => boolean
+type ValueCheck = (value: Json) => boolean
 
-const CACHED = {
+const CACHE_EXTRAS = {
   cache_control: (value: Json) => isObject(value) && value.type === 'ephemeral',
-} satisfies { [name: string]: Check }
-const CITING = { ...CACHED, citations: isList } satisfies { [name: string]: Check }
-const DOCUMENT = {
-  ...CACHED,
+} satisfies { [name: string]: ValueCheck }
+const TEXT_EXTRAS = { ...CACHE_EXTRAS, citations: isList } satisfies { [name: string]: ValueCheck }
+const DOCUMENT_EXTRAS = {
+  ...CACHE_EXTRAS,
   citations: isObject,
   context: (value: Json) => typeof value === 'string' && value !== '',
-} satisfies { [name: string]: Check }
+} satisfies { [name: string]: ValueCheck }
 
-/** The extras these checks know, as members; the others are losses. */
-export const carried = (
+/** The extras that pass their check, as members. The others are reported as losses. */
+export const knownExtras = (
   extras: readonly Extra[] | undefined,
-  checks: { readonly [name: string]: Check },
+  checks: { readonly [name: string]: ValueCheck },
   losses: Losses,
 ): JsonObject => {
   if (!extras) return {}

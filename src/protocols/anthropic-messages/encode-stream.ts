@@ -1,7 +1,7 @@
 import type { Block, ChatEvent, Citation, Finish, ReasoningSignature, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
-import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { isTranscript, reportLost } from '../shared/output-media.ts'
 import { FREE_INPUT } from '../shared/tool-arguments.ts'
@@ -10,181 +10,202 @@ import { messageHead } from './encode-answer.ts'
 import { errorEvent } from './errors.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
-import { sign } from './signatures.ts'
+import { encodeSignature } from './signatures.ts'
 
-/** What a block on the wire takes as its deltas. */
-type Open = 'text' | 'thinking' | 'call' | 'custom' | 'whole'
+/** Kinds of open blocks, by the deltas they take. A `complete` block takes none. */
+type OpenKind = 'text' | 'thinking' | 'call' | 'custom' | 'complete'
 
+/** Keeps the connection alive before the message has begun. */
 export const KEEP_ALIVE_COMMENT = ': ping\n\n'
+/** Keeps the connection alive once the message has begun. */
 export const PING = 'event: ping\ndata: {"type": "ping"}\n\n'
 
-/** Writes a stream of this format from the events alone. Events have names: the official SDKs skip one without. */
-export const encodeStream = (context: AnswerContext): StreamWriter => {
-  let started = false
-  /** Nothing more may follow. */
-  let over = false
-  let index = -1
-  /** Opened in the middle, not yet on the wire: an empty block is never sent. */
-  let waiting: Block | undefined
-  /** The text of the open thinking block is a summary. */
-  let summary = false
-  let open: Open | undefined
-  let calledTools = false
-  /** The model has refused. The words go out as text, and the end says what they are. */
-  let refused = false
-  let usage: Usage | undefined
-  let finish: Finish | undefined
+/** Writes a messages stream from events. Every event has a name, because the official SDKs skip events without one. */
+export const encodeStream = (context: AnswerContext): StreamWriter => new MessagesStreamWriter(context)
 
-  const send = (type: string, members: { readonly [member: string]: Json }): string =>
-    writeFrame(type, JSON.stringify({ type, ...members }))
+class MessagesStreamWriter implements StreamWriter {
+  readonly #context: AnswerContext
+  #started = false
+  #over = false
+  #index = -1
+  /** A block that has been opened but not written, because empty blocks are never sent. */
+  #pending: Block | undefined
+  /** The open thinking block is a summary. */
+  #isSummary = false
+  #open: OpenKind | undefined
+  #calledTools = false
+  /** The model has refused: the refusal is written as text, and the stop reason marks it. */
+  #refused = false
+  #usage: Usage | undefined
+  #finish: Finish | undefined
 
-  const start = (head: { readonly id?: string; readonly model?: string } = {}): string[] => {
-    if (started) return []
-    started = true
+  constructor(context: AnswerContext) {
+    this.#context = context
+  }
+
+  push({ events }: StreamStep): readonly string[] {
+    const out: string[] = []
+    for (const event of events) if (!this.#over) out.push(...this.#write(event))
+    return out
+  }
+
+  end(): readonly string[] {
+    const finish = this.#finish
+    if (this.#over || !finish) return []
+    if (finish.kind === 'error' || finish.kind === 'malformed')
+      return this.#fail(
+        fail('error_in_stream', `The model ended its answer with an error (${finish.raw ?? finish.kind}).`),
+      )
+    this.#over = true
+    const ending = this.#refused && finish.kind === 'stop' ? { ...finish, kind: 'refusal' as const } : finish
+    // Written at the end, because usage may follow the finish.
+    const delta = encodeFinish(ending, this.#calledTools)
+    return [
+      ...this.#start(),
+      frame('message_delta', { delta, usage: encodeUsage(this.#usage) }),
+      frame('message_stop', {}),
+    ]
+  }
+
+  keepAlive(): string {
+    if (this.#over) return ''
+    return this.#started ? PING : KEEP_ALIVE_COMMENT
+  }
+
+  #write(event: ChatEvent): string[] {
+    switch (event.type) {
+      case 'start':
+        return this.#start(event)
+      case 'open':
+        return this.#openBlock(event.block)
+      case 'delta':
+        return this.#addText(event.text)
+      case 'citation':
+        return this.#addCitation(event.citation)
+      case 'proof':
+        return this.#addSignature(event.proof)
+      case 'close':
+        return this.#close()
+      case 'usage':
+        this.#usage = event.usage
+        return []
+      case 'finish':
+        this.#finish = event.finish
+        return this.#close()
+      case 'failure':
+        return this.#fail(event.failure)
+      case 'ping':
+        return this.#started ? [PING] : []
+      default:
+        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+    }
+  }
+
+  #start(head: { readonly id?: string; readonly model?: string } = {}): string[] {
+    if (this.#started) return []
+    this.#started = true
     const message = {
-      ...messageHead(head, context),
+      ...messageHead(head, this.#context),
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: encodeUsage(usage),
+      usage: encodeUsage(this.#usage),
     }
-    return [send('message_start', { message })]
+    return [frame('message_start', { message })]
   }
 
-  const begin = (kind: Open, content_block: Json): string[] => {
-    index++
-    open = kind
-    waiting = undefined
-    return [...start(), send('content_block_start', { index, content_block })]
-  }
-
-  const grow = (delta: Json): string => send('content_block_delta', { index, delta })
-
-  /** Puts the waiting block of this kind on the wire, if it is not there yet. */
-  const ensure = (kind: 'text' | 'thinking'): string[] =>
-    open === kind
-      ? []
-      : begin(kind, kind === 'text' ? { type: 'text', text: '' } : { type: 'thinking', thinking: '', signature: '' })
-
-  const opened = (block: Block): string[] => {
-    const before = closed()
-    refused ||= block.type === 'refusal'
+  #openBlock(block: Block): string[] {
+    const before = this.#close()
+    this.#refused ||= block.type === 'refusal'
     switch (block.type) {
       case 'text':
       case 'refusal':
       case 'reasoning':
-        waiting = block
-        summary = block.type === 'reasoning' && block.summary === true
+        this.#pending = block
+        this.#isSummary = block.type === 'reasoning' && block.summary === true
         return before
       case 'tool-call': {
-        calledTools = true
+        this.#calledTools = true
         const call = { type: 'tool_use', id: toolUseId(block.id), name: block.name, input: {} }
-        const begun = begin(block.custom ? 'custom' : 'call', call)
-        return [...before, ...begun, ...(block.custom ? [partial(`{${JSON.stringify(FREE_INPUT)}:"`)] : [])]
+        if (!block.custom) return [...before, ...this.#begin('call', call)]
+        const begun = this.#begin('custom', call)
+        return [...before, ...begun, this.#inputDelta(`{${JSON.stringify(FREE_INPUT)}:"`)]
       }
       case 'foreign':
-        if (block.protocol === 'anthropic-messages') return [...before, ...begin('whole', block.raw)]
-        reportLost(block, context)
-        // Of sound the words that were spoken can be carried.
-        if (isTranscript(block)) waiting = { type: 'text' }
+        if (block.protocol === 'anthropic-messages') return [...before, ...this.#begin('complete', block.raw)]
+        reportLost(block, this.#context)
+        // Of audio output only the transcript can be represented.
+        if (isTranscript(block)) this.#pending = { type: 'text' }
         return before
       default:
         throw new Error(`unknown block ${JSON.stringify(block satisfies never)}`)
     }
   }
 
-  const partial = (partial_json: string): string => grow({ type: 'input_json_delta', partial_json })
+  #begin(kind: OpenKind, content_block: Json): string[] {
+    this.#index++
+    this.#open = kind
+    this.#pending = undefined
+    return [...this.#start(), frame('content_block_start', { index: this.#index, content_block })]
+  }
 
-  const added = (text: string): string[] => {
+  /** Writes the start of the pending block unless it is open. */
+  #ensureOpen(kind: 'text' | 'thinking'): string[] {
+    if (this.#open === kind) return []
+    const block = kind === 'text' ? { type: 'text', text: '' } : { type: 'thinking', thinking: '', signature: '' }
+    return this.#begin(kind, block)
+  }
+
+  #delta(delta: Json): string {
+    return frame('content_block_delta', { index: this.#index, delta })
+  }
+
+  #inputDelta(partial_json: string): string {
+    return this.#delta({ type: 'input_json_delta', partial_json })
+  }
+
+  #addText(text: string): string[] {
     if (text === '') return []
-    if (open === 'call') return [partial(text)]
-    // A piece of a JSON string: what stands between its quotes.
-    if (open === 'custom') return [partial(JSON.stringify(text).slice(1, -1))]
-    if (open === 'thinking' || waiting?.type === 'reasoning')
-      return [...ensure('thinking'), grow({ type: 'thinking_delta', thinking: text })]
-    if (open !== 'text' && !waiting) return []
-    return [...ensure('text'), grow({ type: 'text_delta', text })]
+    if (this.#open === 'call') return [this.#inputDelta(text)]
+    // Free-form input is sent as the content of a JSON string.
+    if (this.#open === 'custom') return [this.#inputDelta(JSON.stringify(text).slice(1, -1))]
+    if (this.#open === 'thinking' || this.#pending?.type === 'reasoning')
+      return [...this.#ensureOpen('thinking'), this.#delta({ type: 'thinking_delta', thinking: text })]
+    if (this.#open !== 'text' && !this.#pending) return []
+    return [...this.#ensureOpen('text'), this.#delta({ type: 'text_delta', text })]
   }
 
-  const cited = (citation: Citation): string[] =>
-    open === 'text' || waiting?.type === 'text'
-      ? encodeCitation(citation).flatMap((told) => [
-          ...ensure('text'),
-          grow({ type: 'citations_delta', citation: told }),
-        ])
-      : []
-
-  const proven = (proof: ReasoningSignature): string[] => {
-    if (open !== 'thinking' && waiting?.type !== 'reasoning') return []
-    if (open !== 'thinking' && proof.redacted && proof.origin === 'anthropic-messages')
-      return begin('whole', { type: 'redacted_thinking', data: proof.value })
-    return [...ensure('thinking'), grow({ type: 'signature_delta', signature: sign(proof, summary) })]
+  #addCitation(citation: Citation): string[] {
+    if (this.#open !== 'text' && this.#pending?.type !== 'text') return []
+    return encodeCitation(citation).flatMap((encoded) => [
+      ...this.#ensureOpen('text'),
+      this.#delta({ type: 'citations_delta', citation: encoded }),
+    ])
   }
 
-  const closed = (): string[] => {
-    waiting = undefined
-    const kind = open
-    open = undefined
+  #addSignature(signature: ReasoningSignature): string[] {
+    const isOpen = this.#open === 'thinking'
+    if (!isOpen && this.#pending?.type !== 'reasoning') return []
+    if (!isOpen && signature.redacted && signature.origin === 'anthropic-messages')
+      return this.#begin('complete', { type: 'redacted_thinking', data: signature.value })
+    const encoded = encodeSignature(signature, this.#isSummary)
+    return [...this.#ensureOpen('thinking'), this.#delta({ type: 'signature_delta', signature: encoded })]
+  }
+
+  #close(): string[] {
+    this.#pending = undefined
+    const kind = this.#open
+    this.#open = undefined
     if (!kind) return []
-    return [...(kind === 'custom' ? [partial('"}')] : []), send('content_block_stop', { index })]
+    const stop = frame('content_block_stop', { index: this.#index })
+    return kind === 'custom' ? [this.#inputDelta('"}'), stop] : [stop]
   }
 
-  const broke = (failure: Failure): string[] => {
-    over = true
-    return [writeFrame('error', JSON.stringify(errorEvent(failure, context.requestId)))]
-  }
-
-  const write = (event: ChatEvent): string[] => {
-    switch (event.type) {
-      case 'start':
-        return start(event)
-      case 'open':
-        return opened(event.block)
-      case 'delta':
-        return added(event.text)
-      case 'citation':
-        return cited(event.citation)
-      case 'proof':
-        return proven(event.proof)
-      case 'close':
-        return closed()
-      case 'usage':
-        usage = event.usage
-        return []
-      case 'finish':
-        finish = event.finish
-        return closed()
-      case 'failure':
-        return broke(event.failure)
-      case 'ping':
-        return started ? [PING] : []
-      default:
-        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
-    }
-  }
-
-  return {
-    push({ events }) {
-      const out: string[] = []
-      for (const event of events) if (!over) out.push(...write(event))
-      return out
-    },
-    end() {
-      if (over || !finish) return []
-      if (finish.kind === 'error' || finish.kind === 'malformed')
-        return broke(fail('error_in_stream', 'The model broke off its answer.'))
-      over = true
-      const ending = refused && finish.kind === 'stop' ? { ...finish, kind: 'refusal' as const } : finish
-      // Usage may come after the reason, so both wait for the end.
-      return [
-        ...start(),
-        send('message_delta', {
-          delta: encodeFinish(ending, calledTools),
-          usage: encodeUsage(usage),
-        }),
-        send('message_stop', {}),
-      ]
-    },
-    keepAlive: () => (over ? '' : started ? PING : KEEP_ALIVE_COMMENT),
+  #fail(failure: Failure): string[] {
+    this.#over = true
+    return [writeFrame('error', JSON.stringify(errorEvent(failure, this.#context.requestId)))]
   }
 }
+
+const frame = (type: string, members: { readonly [member: string]: Json }): string =>
+  writeFrame(type, JSON.stringify({ type, ...members }))

@@ -1,25 +1,27 @@
-/** The tools a model may call, and how freely. */
+/** Tools and tool choice. */
 import type { ChatRequest, Setting, Tool, ToolChoice } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { fitSchema, hasTopLevelUnion, isClosed, objectSchema } from '../shared/claude-schema.ts'
 import type { Losses } from '../shared/losses.ts'
 import { allowedTools } from '../shared/setting-encoders.ts'
 import { freeInputSchema } from '../shared/tool-arguments.ts'
-import { carried } from './encode-messages.ts'
+import { knownExtras } from './encode-messages.ts'
 import { toolName } from './ids.ts'
 
-export type EncodedTools = {
+/** The `tools` and `tool_choice` of a request. */
+export type MessagesTools = {
   readonly tools: readonly JsonObject[]
   readonly choice?: JsonObject
-  /** The model has to call a tool, which cannot be asked for together with thinking. */
+  /** The model must call a tool, which excludes thinking. */
   readonly forced: boolean
 }
 
-export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): EncodedTools => {
+/** Encodes the tools the model may call. */
+export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): MessagesTools => {
   const { toolChoice, parallelToolCalls } = settings
   const encoded = allowedTools(tools, toolChoice?.value).flatMap((tool) => encodeTool(tool, losses))
   if (encoded.length === 0) {
-    // A choice among no tools is refused here. Only a call that had to be made is a loss.
+    // Anthropic rejects a tool choice without tools. It is a loss only if a call was required.
     if (toolChoice && toolChoice.value.kind !== 'auto' && toolChoice.value.kind !== 'none') losses.lose(toolChoice.at)
     return { tools: [], forced: false }
   }
@@ -27,10 +29,10 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
   return { tools: encoded, ...(choice && { choice }), forced: choice?.type === 'any' || choice?.type === 'tool' }
 }
 
-const encodeChoice = (choice: Setting<ToolChoice> | undefined, oneAtATime: boolean): JsonObject | undefined => {
-  // Carried by the choice, so there has to be one.
-  const single = oneAtATime ? { disable_parallel_tool_use: true } : {}
-  if (!choice) return oneAtATime ? { type: 'auto', ...single } : undefined
+const encodeChoice = (choice: Setting<ToolChoice> | undefined, isSerial: boolean): JsonObject | undefined => {
+  // A member of the choice, so one has to be written.
+  const single = isSerial ? { disable_parallel_tool_use: true } : {}
+  if (!choice) return isSerial ? { type: 'auto', ...single } : undefined
   const { value } = choice
   switch (value.kind) {
     case 'none':
@@ -82,17 +84,17 @@ const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): Json
       name: toolName(tool.name),
       ...(tool.description !== undefined && { description: tool.description }),
       input_schema: schema,
-      ...(tool.strict && strictly(tool, schema, losses)),
-      ...carried(tool.extras, EXTRAS, losses),
+      ...(tool.strict && strictMember(tool, schema, losses)),
+      ...knownExtras(tool.extras, EXTRAS, losses),
     },
   ]
 }
 
 /**
- * `strict` holds a model to the schema, here as elsewhere, but the schema may then use fewer words. A schema with open
- * objects was not enforced by the other formats either, so nothing is lost; one with bounds was.
+ * `strict` enforces the schema, but supports fewer keywords here than elsewhere. No format enforces a schema with open
+ * objects, so dropping `strict` there is no loss; for unsupported keywords it is.
  */
-const strictly = (tool: Tool & { kind: 'function' }, schema: JsonObject, losses: Losses): JsonObject => {
+const strictMember = (tool: Tool & { kind: 'function' }, schema: JsonObject, losses: Losses): JsonObject => {
   if (!isClosed(schema)) return {}
   const { described, impossible } = fitSchema(schema)
   if (described.length + impossible.length === 0) return { strict: true }

@@ -1,29 +1,29 @@
-/** Errors in this format's shape: `{"type":"error","error":{"type","message"},"request_id"}`. */
+/** Errors of this format: `{"type":"error","error":{"type","message"},"request_id"}`. */
 import { type Failure, rowOf } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import type { FailureContext } from '../../core/protocol.ts'
 import { classify, type UpstreamError } from '../errors/classify.ts'
 
-/** Reads an error body; `undefined` is a body that was not JSON. An error inside a 200 is told by its type alone. */
+/** Classifies an error body; `body` is undefined if it was not JSON. Errors inside a 200 are classified by type alone. */
 export const decodeFailure = (status: number, body: Json | undefined, headers: HeaderLookup): Failure => {
-  // A page in place of JSON: from a firewall or a captive portal it says nothing about the model; a CDN's 5xx does.
+  // A page instead of JSON. From a firewall or captive portal it is not an answer of the model; a CDN's 5xx is classified below.
   if (body === undefined && (status < 300 || status === 403))
     return {
       kind: 'not_json',
-      message: 'The provider answered with something else than JSON.',
+      message: 'The provider returned a body that is not JSON.',
       ...(status >= 300 && { status }),
     }
-  const failure = classify(status, said(body, headers))
-  // From Anthropic's front: more than 32 MB. It is the request's size, not its content.
+  const failure = classify(status, upstreamError(body, headers))
+  // Anthropic's front end returns 413 for bodies above 32 MB.
   return status === 413 && failure.kind === 'invalid_request' ? { ...failure, kind: 'body_too_large' } : failure
 }
 
-const said = (body: Json | undefined, headers: HeaderLookup): UpstreamError => {
+const upstreamError = (body: Json | undefined, headers: HeaderLookup): UpstreamError => {
   const outer = object(isList(body) ? body[0] : body)
   const inner = object(outer?.error)
   const type = text(inner?.type)
-  // A spend limit is a 429 like any other but for this.
+  // Only this code distinguishes a spend limit from other 429 errors.
   const code = text(object(inner?.details)?.error_code) ?? text(inner?.code)
   const message = text(inner?.message) ?? text(outer?.error) ?? text(outer?.message) ?? text(body)
   const requestId = text(outer?.request_id) ?? headers('request-id') ?? headers('x-request-id')
@@ -35,14 +35,14 @@ const said = (body: Json | undefined, headers: HeaderLookup): UpstreamError => {
   }
 }
 
-/** The error body a client of this format is given. */
+/** The error body for a client of this format. */
 export const encodeFailure = (failure: Failure, { requestId }: FailureContext): JsonObject => ({
   type: 'error',
   error: { type: typeOf(failure), message: failure.message },
   request_id: requestId,
 })
 
-/** The error event a stream of this format ends with. */
+/** The error event that ends a stream. */
 export const errorEvent = (failure: Failure, requestId: string | undefined): JsonObject => ({
   type: 'error',
   error: { type: typeOf(failure), message: failure.message },
@@ -59,7 +59,7 @@ const TYPE_OF_STATUS: { readonly [status: number]: string } = {
   504: 'timeout_error',
 }
 
-/** Anthropic's names. Of what must not be tried again none may sound as if it could be. */
+/** Anthropic's error types. A failure that must not be retried never gets a retryable type. */
 const typeOf = (failure: Failure): string => {
   const { status, type } = rowOf(failure)
   if (failure.kind === 'quota') return 'billing_error'

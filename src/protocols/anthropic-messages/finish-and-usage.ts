@@ -1,9 +1,9 @@
-/** How an answer ends, and what it cost: both directions. */
+/** Stop reasons and token usage, both directions. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
 
-/** Theirs to ours. What is not here is a new word, and an ordinary end. */
+/** Finish kinds by `stop_reason`. Unknown reasons count as `stop`. */
 const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([
   ['end_turn', 'stop'],
   ['stop_sequence', 'stop'],
@@ -11,12 +11,12 @@ const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
   ['refusal', 'refusal'],
-  // Both say: send it back as it is, and the model goes on.
+  // Both mean: the model continues when the client sends the answer back.
   ['pause_turn', 'pause'],
   ['compaction', 'pause'],
 ])
 
-/** The end a `stop_reason` tells of. Compatible servers forget `tool_use`, so the calls themselves count too. */
+/** Decodes `stop_reason`. Compatible servers omit `tool_use`, so tool calls in the answer count too. */
 export const decodeFinish = (holder: JsonObject, calledTools: boolean): Finish => {
   const raw = text(holder.stop_reason) ?? null
   const stopSequence = text(holder.stop_sequence)
@@ -28,13 +28,13 @@ export const decodeFinish = (holder: JsonObject, calledTools: boolean): Finish =
   }
 }
 
-/** Why the model refused, in words. */
+/** The explanation of a refusal, if there is one. */
 export const explanationIn = (holder: JsonObject): string | undefined => {
   const details = object(holder.stop_details)
   return (details?.type === 'refusal' && text(details.explanation)) || undefined
 }
 
-/** The members that tell a client of this format how the answer ended. */
+/** The stop members of an answer. */
 export const encodeFinish = (
   finish: Finish,
   calledTools: boolean,
@@ -44,7 +44,7 @@ export const encodeFinish = (
 })
 
 const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): string => {
-  // Their own word, where this format has it.
+  // The upstream's reason, if it is one of this format.
   if (raw !== null && KIND_OF.get(raw) === kind && kind !== 'stop') return raw
   switch (kind) {
     case 'stop':
@@ -59,7 +59,7 @@ const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): st
       return 'refusal'
     case 'pause':
       return 'pause_turn'
-    // An end that is none; streams tell of it as an error before it comes to this.
+    // Streams report these as an error before they get here.
     case 'malformed':
     case 'error':
       return 'end_turn'
@@ -68,13 +68,13 @@ const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): st
   }
 }
 
-/** Later records correct earlier ones: counts are cumulative, and null says nothing. */
+/** Merges usage records. Counts are cumulative, so later ones win; null is ignored. */
 export const mergeUsage = (earlier: JsonObject, later: JsonObject): JsonObject => ({
   ...earlier,
   ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== undefined && value !== null)),
 })
 
-/** `input_tokens` leaves out what a cache gave or took; ours counts it in. */
+/** `input_tokens` excludes cached tokens; `Usage.input` includes them. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const fresh = count(raw.input_tokens)
@@ -93,7 +93,7 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   }
 }
 
-/** The counts as this format has them. Nothing known is nothing counted: clients add these up. */
+/** Token counts in this format. Unknown counts are 0, because clients add them up. */
 export const encodeUsage = (usage: Usage | undefined): JsonObject => {
   const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, reasoning } = usage ?? {}
   return {

@@ -1,8 +1,8 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
-import { adaptRequest, leftOut } from './adapt-request.ts'
-import { gather } from './assemble-answer.ts'
-import { counting } from './count-tokens.ts'
+import { adaptRequest, omittedBlocks } from './adapt-request.ts'
+import { assembleAnswer } from './assemble-answer.ts'
+import { tokenCounting } from './count-tokens.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
 import { decodeStream } from './decode-stream.ts'
@@ -13,7 +13,7 @@ import { decodeFailure, encodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 import { passStream } from './pass-stream.ts'
 
-/** Anthropic's messages. */
+/** Anthropic's Messages API. */
 export const anthropicMessages: Protocol = {
   name: 'anthropic-messages',
   style: 'messages',
@@ -21,7 +21,7 @@ export const anthropicMessages: Protocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, omittedEntries: leftOut, passStream, assembleAnswer: gather },
+  passing: { adaptRequest, omittedEntries: omittedBlocks, passStream, assembleAnswer },
   restore: toolRestorer(toolName),
   decodeAnswer,
   encodeAnswer,
@@ -29,5 +29,5 @@ export const anthropicMessages: Protocol = {
   encodeStream,
   decodeFailure,
   encodeFailure,
-  counting,
+  counting: tokenCounting,
 }

@@ -1,6 +1,6 @@
 /**
- * A client of this format keeps a thinking block's `signature` and sends it back, whoever answered. So the proof of
- * another format travels there, packed so that it is known again and never mistaken for one of Anthropic's.
+ * Reasoning signatures in a thinking block's `signature`, which clients store and send back. Another format's signature is
+ * packed there with a mark, so that it is recognised and never mistaken for one of Anthropic's.
  */
 import type { Reasoning, ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { parseObject, text } from '../../core/json.ts'
@@ -18,28 +18,28 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
 ])
 
 /**
- * The signature a client receives for the proof of a thinking block. It states whether the block's text is a summary:
- * the block has no member for that, and OpenAI refuses a summary that comes back as `content`.
+ * The `signature` of a thinking block. It includes whether the text is a summary, because the block has no member for that
+ * and OpenAI rejects a summary that is sent back as `content`.
  */
-export const sign = (proof: ReasoningSignature, summary: boolean): string =>
+export const encodeSignature = (proof: ReasoningSignature, summary: boolean): string =>
   proof.origin === 'anthropic-messages' && !proof.redacted
     ? proof.value
     : MARK + JSON.stringify(summary ? { ...proof, summary } : proof)
 
-/** What a client's signature says of its block: the proof, and whether the text is a summary. An empty one says nothing. */
-export const signedIn = (signature: string): Pick<Reasoning, 'proof' | 'summary'> => {
+/** Decodes a client's `signature`: the reasoning signature and whether the text is a summary. Empty: no members. */
+export const decodeSignature = (signature: string): Pick<Reasoning, 'proof' | 'summary'> => {
   if (signature === '') return {}
-  return packedIn(signature) ?? { proof: { origin: 'anthropic-messages', value: signature } }
+  return unpack(signature) ?? { proof: { origin: 'anthropic-messages', value: signature } }
 }
 
-/** Whether Anthropic itself made this signature, as far as can be seen. */
+/** True if the signature was not packed by the gateway, so it is Anthropic's. */
 export const isOwn = (signature: unknown): boolean =>
   typeof signature === 'string' && signature !== '' && !signature.startsWith(MARK)
 
-const packedIn = (signature: string): Pick<Reasoning, 'proof' | 'summary'> | undefined => {
+const unpack = (signature: string): Pick<Reasoning, 'proof' | 'summary'> | undefined => {
   if (!signature.startsWith(MARK)) return undefined
   const packed = parseObject(signature.slice(MARK.length))
-  // A client that changed what it was given: the block then proves nothing here and is kept as a signature.
+  // The client modified the value; keep it as an ordinary signature.
   if (!packed) return undefined
   const origin = text(packed.origin)
   const value = text(packed.value)
@@ -48,7 +48,7 @@ const packedIn = (signature: string): Pick<Reasoning, 'proof' | 'summary'> | und
   return {
     ...(packed.summary === true && { summary: true }),
     proof: {
-      // Looked up just above.
+      // The cast is safe: `ORIGINS` has the name.
       origin: origin as UpstreamProtocolName,
       value,
       ...(packed.redacted === true && { redacted: true }),

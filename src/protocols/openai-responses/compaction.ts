@@ -23,7 +23,7 @@ export const compactedMessage = (item: JsonObject): JsonObject | undefined => {
 
 /** The prompt for a summary. */
 export const COMPACT = [
-  'Summarize the conversation above for somebody who has to go on with it and will see nothing else of it.',
+  'Summarize the conversation above for a reader who will continue it and sees nothing else of it.',
   'Keep every fact, decision, name, number, path and open task that may matter, and what was tried and failed.',
   'Write only the summary, in the language of the conversation.',
 ].join(' ')

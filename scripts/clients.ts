@@ -18,8 +18,8 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list, object, text } from '../src/core/json.ts'
 import { type Started, start } from '../test/e2e/support/process.ts'
-import { say } from '../test/support/answers.ts'
-import { type Act, type Asked, type Script, startUpstream } from '../test/support/upstream.ts'
+import { answerWith } from '../test/support/answers.ts'
+import { type Act, type UpstreamRequest, type Script, startUpstream } from '../test/support/upstream.ts'
 
 const root = join(import.meta.dirname, '..')
 const folder = join(root, '.cache', 'clients')
@@ -111,7 +111,7 @@ const CALLS: readonly (readonly [tool: RegExp, input: object])[] = [
 ]
 
 /** The names of the functions a request offers, whatever its format. */
-const offered = ({ json }: Asked): string[] =>
+const offered = ({ json }: UpstreamRequest): string[] =>
   list(json.tools)
     .filter((tool) => object(tool)?.type !== 'custom')
     .flatMap((tool) => [
@@ -123,31 +123,31 @@ const offered = ({ json }: Asked): string[] =>
     .flatMap((tool) => text(object(tool)?.name) ?? [])
 const members = (tool: unknown) => list(object(tool)?.tools)
 
-type Played = { readonly script: Script; readonly asked: Asked[]; readonly called: string[] }
+type Played = { readonly script: Script; readonly asked: UpstreamRequest[]; readonly called: string[] }
 
 const play = (): Played => {
-  const asked: Asked[] = []
+  const asked: UpstreamRequest[] = []
   const called: string[] = []
   const script: Script = (one) => {
     if (one.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
     const names = offered(one)
     asked.push(one)
     // Some ask small things beside the conversation: a title, whether anybody is there.
-    if (!names.some((name) => CALLS.slice(0, 2).some(([tool]) => tool.test(name)))) return say(one, { text: 'Hello.' })
+    if (!names.some((name) => CALLS.slice(0, 2).some(([tool]) => tool.test(name)))) return answerWith(one, { text: 'Hello.' })
     for (const [tool, input] of CALLS) {
       const name = names.find((offer) => tool.test(offer))
       if (name === undefined || called.includes(name)) continue
       called.push(name)
-      const act = say(one, { tools: [{ id: `call_${called.length}`, name, arguments: JSON.stringify(input) }] })
+      const act = answerWith(one, { tools: [{ id: `call_${called.length}`, name, arguments: JSON.stringify(input) }] })
       return native(one, act, name)
     }
-    return say(one, { text: one.body.includes(PRINTED) ? `It printed ${PRINTED}.` : 'The command printed nothing.' })
+    return answerWith(one, { text: one.body.includes(PRINTED) ? `It printed ${PRINTED}.` : 'The command printed nothing.' })
   }
   return { script, asked, called }
 }
 
 /** Where the client's own format is spoken, a call is told in that format's own way, which passes. */
-const native = (one: Asked, act: Act, name: string): Act => {
+const native = (one: UpstreamRequest, act: Act, name: string): Act => {
   const namespace = list(one.json.tools).find((tool) => members(tool).some((member) => object(member)?.name === name))
   if (!namespace || act.do !== 'stream') return act
   const more = `"type":"function_call","namespace":${JSON.stringify(object(namespace)?.name)}`

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
-import { piecesOf, refuse, say } from '../support/answers.ts'
-import type { Seen } from '../support/upstream.ts'
+import { answerWith, failWith, piecesOf } from '../support/answers.ts'
+import type { RecordedRequest } from '../support/upstream.ts'
 import { gauge, residentBytes, settles, skipWithoutProc, socketsOf } from './support/gauges.ts'
 import { ask, bodyFor, callsOf, rawRequest, sleep, stage } from './support/stage.ts'
 
@@ -39,8 +39,8 @@ describe('abandoned', () => {
     const upstream = await on.upstream((asked) => {
       if (asked.model === 'silent') return { do: 'hang' }
       if (asked.model === 'limited')
-        return refuse(asked, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
-      if (!asked.stream) return say(asked, { text: 'hello' })
+        return failWith(asked, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
+      if (!asked.stream) return answerWith(asked, { text: 'hello' })
       // Streams until the client leaves.
       return { do: 'stream', pieces: piecesOf(asked, { text: 'hello '.repeat(500) }), gap: 20 }
     })
@@ -135,7 +135,7 @@ describe('abandoned', () => {
     const streaming = PHASES.at(-1)
     const waiting = PHASES.find(({ name }) => name.includes('whole'))
     assert.ok(streaming && waiting)
-    const byId = (id: string): Seen | undefined => upstream.seen.find(({ json }) => json.user === id)
+    const byId = (id: string): RecordedRequest | undefined => upstream.requests.find(({ json }) => json.user === id)
     for (let at = 0; at < 1_000; at += 20)
       await Promise.all(
         Array.from({ length: 20 }, async (_, one) => {

@@ -6,8 +6,8 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
-import { errorOf, refuse, say } from '../support/answers.ts'
-import { type Asked, type Upstream, until } from '../support/upstream.ts'
+import { answerWith, errorBody, failWith } from '../support/answers.ts'
+import { type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { ask, bodyFor, callsOf, PATHS, rawClient, STYLES, type Style, stage } from './support/stage.ts'
 
@@ -301,7 +301,7 @@ describe('bad input: invalid requests are rejected', { concurrency: 4 }, () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
     gateway = await on.gateway({
       limit: { body: LIMIT },
       providers: {
@@ -377,7 +377,7 @@ describe('bad input: unusual but valid requests pass unchanged', { concurrency: 
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
     gateway = await on.gateway({ unknownModel: 'reject', providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
   for (const style of STYLES)
@@ -434,7 +434,7 @@ describe('bad input: secrets', () => {
   )
 
   /** An upstream that echoes its key wherever possible. */
-  const parrot = (asked: Asked) => {
+  const parrot = (asked: UpstreamRequest) => {
     const quoted = `You sent the key ${asked.key}. Bearer ${asked.key} was refused; see authorization: Bearer ${asked.key}`
     const headers = {
       'x-request-id': `up-${asked.number}`,
@@ -451,20 +451,20 @@ describe('bad input: secrets', () => {
         headers: { 'content-type': 'text/html', ...headers },
         body: `<html>${quoted}`,
       } as const
-    if (model === 'inside') return { do: 'answer', headers, body: errorOf(asked, error) } as const
+    if (model === 'inside') return { do: 'answer', headers, body: errorBody(asked, error) } as const
     if (model === 'redirect')
       return {
         do: 'answer',
         status: 307,
         headers: { ...headers, location: `${other.url}/steal?${asked.key}` },
       } as const
-    if (model === 'fine') return say(asked, { text: 'fine' }, { headers })
-    return refuse(asked, Number(model), error, headers)
+    if (model === 'fine') return answerWith(asked, { text: 'fine' }, { headers })
+    return failWith(asked, Number(model), error, headers)
   }
 
   before(async () => {
     upstream = await on.upstream(parrot)
-    other = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    other = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
     gateway = await on.gateway(
       {
         fallback: 'none',
@@ -541,11 +541,11 @@ describe('bad input: secrets', () => {
   })
   test('each key reached only its own provider, without the client’s credentials', () => {
     assert.ok(callsOf(upstream).length > 100, String(callsOf(upstream).length))
-    for (const { headers, key, body, path } of upstream.seen) {
+    for (const { headers, key, body, path } of upstream.requests) {
       assert.match(key ?? '', /^sk-canary-(own|translated)-/)
       assert.doesNotMatch(JSON.stringify(headers) + body + path, /canary-(client|cookie|forwarded|admin|other)/)
     }
-    for (const { key, path } of other.seen) {
+    for (const { key, path } of other.requests) {
       assert.match(key ?? '', /^sk-canary-other-/)
       assert.doesNotMatch(path, /steal/)
     }

@@ -10,9 +10,9 @@ import { converseStream } from '../support/converse.ts'
 import { event, exception } from '../support/event-stream.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
-import type { Act, Asked, Script } from '../support/upstream.ts'
+import type { Act, Script, UpstreamRequest } from '../support/upstream.ts'
 import { start } from './support/process.ts'
-import { CITIES, DONE, QUESTION, SYSTEM, spokenWith, WAYS, weather } from './support/speakers.ts'
+import { CITIES, DONE, QUESTION, SYSTEM, startConversation, WAYS, weather } from './support/speakers.ts'
 
 const KEY = 'bedrock-api-key-YWJjZGVmZ2hpamtsbW5vcA'
 const SIGNATURE = 'EtkBCkgIEBABGAIqQIyk4xd3CqsRUUTwvwG0mlOurutR8EyBalCaLgrV+/=='
@@ -33,11 +33,11 @@ const usage = {
 const THOUGHT = { reasoningContent: { reasoningText: { text: 'I need the weather.', signature: SIGNATURE } } }
 const SECRET = { reasoningContent: { redactedContent: SEALED } }
 
-const blocksIn = ({ json }: Pick<Asked, 'json'>): JsonObject[] =>
+const blocksIn = ({ json }: Pick<UpstreamRequest, 'json'>): JsonObject[] =>
   list(json.messages).flatMap((turn) => list(object(turn)?.content).filter(isObject))
 
 /** Reasons and calls for the weather of two cities; with both results, answers with their text. */
-const blocksFor = (asked: Asked): JsonObject[] => {
+const blocksFor = (asked: UpstreamRequest): JsonObject[] => {
   const results = blocksIn(asked).flatMap(({ toolResult }) =>
     list(object(toolResult)?.content).flatMap((one) => object(one)?.text ?? []),
   )
@@ -95,7 +95,12 @@ const usual: Script = (asked): Act => {
   }
 }
 
-const { upstream, gateway, speak, lastAsked } = await spokenWith(usual, MODEL, (url) => ({
+const {
+  upstream,
+  gateway,
+  speak,
+  lastRequest: lastAsked,
+} = await startConversation(usual, MODEL, (url) => ({
   BEDROCK_API_KEY: KEY,
   BEDROCK_BASE_URL: url,
   CIRCUIT_CONSECUTIVE_FAILURES: '100',
@@ -104,7 +109,7 @@ const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 
 const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
 
 /** Checks the last upstream request: path, style, key, and validity by the published schema. */
-const assertAsked = (stream: boolean): Asked => {
+const assertAsked = (stream: boolean): UpstreamRequest => {
   const asked = lastAsked()
   const { path, headers, json } = asked
   assert.equal(path, `/model/${encodeURIComponent(CLAUDE)}/converse${stream ? '-stream' : ''}`)
@@ -115,7 +120,7 @@ const assertAsked = (stream: boolean): Asked => {
 }
 
 /** The messages of an upstream request, each block in one line. */
-const turnsIn = ({ json }: Asked): Json =>
+const turnsIn = ({ json }: UpstreamRequest): Json =>
   list(json.messages).map((turn) =>
     list(object(turn)?.content).map((one) => {
       const { text, toolUse, toolResult, reasoningContent } = object(one) ?? {}
@@ -158,7 +163,7 @@ for (const { style, stream, way } of WAYS)
 
     test('parallel calls and their results: reasoning is sent back with its signatures', async () => {
       const first = await speak[style](QUESTION, { stream, tools: true })
-      assert.deepEqual([first.finish, first.thoughts], ['calls', 'I need the weather.'])
+      assert.deepEqual([first.finish, first.reasoning], ['calls', 'I need the weather.'])
       assert.deepEqual(
         first.calls.map(({ input }) => input),
         CITIES.map((city) => ({ city })),

@@ -5,7 +5,7 @@ import OpenAI from 'openai'
 import { type JsonObject, object } from '../../src/core/json.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
-import { type Act, type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 import { callsOf } from './support/stage.ts'
 
@@ -13,10 +13,11 @@ const TEXTS = ['Hello there.', 'Grüß Gott 👋', 'Good day.']
 
 // ── Two upstreams, by path; the model name selects their answer ──────────────────────────────────────────────────
 
-const countOf = ({ json }: Asked): number => Number(json.n ?? object(json.generationConfig)?.candidateCount ?? 1)
+const countOf = ({ json }: UpstreamRequest): number =>
+  Number(json.n ?? object(json.generationConfig)?.candidateCount ?? 1)
 const textAt = (index: number): string => TEXTS[index] ?? `text ${index}`
 
-const gemini = (asked: Asked): Act => {
+const gemini = (asked: UpstreamRequest): Act => {
   if (countOf(asked) > 1 && asked.path.includes('stream')) return refusal
   if (asked.path.includes('gemini-3')) return refusal
   const candidates = Array.from({ length: countOf(asked) }, (_, index) => {
@@ -40,7 +41,7 @@ const refusal: Act = {
 
 const head = { id: 'c0ffee', created: 1_787_150_114, model: 'mistral-x' }
 const usage = { prompt_tokens: 4, completion_tokens: 12, total_tokens: 16 }
-const mistral = (asked: Asked): Act => {
+const mistral = (asked: UpstreamRequest): Act => {
   const count = countOf(asked)
   const indices = Array.from({ length: count }, (_, index) => index)
   if (!asked.stream) {

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
-import { piecesOf, refuse, say } from '../support/answers.ts'
-import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import { answerWith, failWith, piecesOf } from '../support/answers.ts'
+import { type Act, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import { type BadAddress, resettingUrl } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
 import { type Answer, ask, callsOf, PATHS, rawClient, rawRequest, sleep, stage, statusOf } from './support/stage.ts'
@@ -13,14 +13,14 @@ import { type Answer, ask, callsOf, PATHS, rawClient, rawRequest, sleep, stage, 
 type Circuit = Readonly<Record<string, number | string>>
 
 /** Upstream behaviour, by letter. */
-const ACTS: Readonly<Record<string, (asked: Asked) => Act>> = {
-  o: (asked) => say(asked, { text: 'fine' }),
-  f: (asked) => refuse(asked, 500, { type: 'server_error', message: 'broken' }),
+const ACTS: Readonly<Record<string, (asked: UpstreamRequest) => Act>> = {
+  o: (asked) => answerWith(asked, { text: 'fine' }),
+  f: (asked) => failWith(asked, 500, { type: 'server_error', message: 'broken' }),
   /** Rate-limited for 1 ms. */
-  l: (asked) => refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1' }),
-  a: (asked) => refuse(asked, 401, { type: 'authentication_error', message: 'who?' }),
-  i: (asked) => refuse(asked, 400, { type: 'invalid_request_error', message: 'no such thing' }),
-  q: (asked) => refuse(asked, 402, { type: 'billing_error', message: 'no credit' }),
+  l: (asked) => failWith(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1' }),
+  a: (asked) => failWith(asked, 401, { type: 'authentication_error', message: 'who?' }),
+  i: (asked) => failWith(asked, 400, { type: 'invalid_request_error', message: 'no such thing' }),
+  q: (asked) => failWith(asked, 402, { type: 'billing_error', message: 'no credit' }),
   /** Breaks off after content. */
   b: (asked) => ({
     do: 'stream',
@@ -40,7 +40,7 @@ type Bench = {
   gateway(): Started
   upstream(): Upstream
   /** Sets the behaviour of this provider from now on. */
-  play(name: Name, act: (asked: Asked) => Act | Promise<Act>): void
+  play(name: Name, act: (asked: UpstreamRequest) => Act | Promise<Act>): void
   /** One call without retries, with the upstream behaviour of the letter. */
   one(name: Name, letter: string, model?: string, stream?: boolean): Promise<Answer>
   /** Sequential calls; returns their statuses. */
@@ -62,7 +62,7 @@ const bench = (
   } = {},
 ): Bench => {
   const on = stage()
-  const acts = new Map<string, (asked: Asked) => Act | Promise<Act>>()
+  const acts = new Map<string, (asked: UpstreamRequest) => Act | Promise<Act>>()
   let gateway: Started
   let upstream: Upstream
   before(async () => {
@@ -123,7 +123,7 @@ const leave = async ({ gateway, upstream, play, calls }: Bench, name: Name, lett
   await until('in flight', () => calls(name) > seen && (letter === 'h' || client.text().includes('one')))
   client.socket.destroy()
   await until('released', () =>
-    upstream().seen.every(({ path, ended }) => !path.startsWith(`/${name}/`) || ended !== 'open'),
+    upstream().requests.every(({ path, ended }) => !path.startsWith(`/${name}/`) || ended !== 'open'),
   )
 }
 
@@ -200,7 +200,10 @@ describe('circuits: the window', { concurrency: true }, () => {
 
     await it.halfOpen('p4')
     let answer: (act: Act) => void = () => {}
-    it.play('p4', (asked) => new Promise<Act>((resolve) => (answer = () => resolve(say(asked, { text: 'fine' })))))
+    it.play(
+      'p4',
+      (asked) => new Promise<Act>((resolve) => (answer = () => resolve(answerWith(asked, { text: 'fine' })))),
+    )
     const probe = ask(it.gateway(), 'chat', 'p4/m', false)
     await until('probing', () => calls('p4') === before + 2)
     const others = await Promise.all(Array.from({ length: 5 }, () => ask(it.gateway(), 'chat', 'p4/m', false)))
@@ -234,13 +237,13 @@ describe('circuits: the window', { concurrency: true }, () => {
     assert.equal(await state('p5'), 'open')
     const asked = callsOf(it.upstream()).find(({ path }) => path.startsWith('/p5/'))
     assert.ok(asked)
-    late[0]?.(say(asked, { text: 'late' }))
+    late[0]?.(answerWith(asked, { text: 'late' }))
     assert.equal((await succeeds).status, 200)
     assert.equal(await state('p5'), 'open', 'still')
     await it.halfOpen('p5')
     assert.equal((await one('p5', 'o')).status, 200)
     assert.equal(await state('p5'), 'closed')
-    late[1]?.(refuse(asked, 500, { type: 'server_error', message: 'late' }))
+    late[1]?.(failWith(asked, 500, { type: 'server_error', message: 'late' }))
     assert.equal((await fails).status, 502)
     assert.equal((await statusOf(it.gateway(), 'p5')).circuit.failures, 0)
   })
@@ -350,7 +353,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
   })
 
   test('overload affects the model for every key', async () => {
-    it.play('p6', (asked) => refuse(asked, 529, { type: 'overloaded_error', message: 'too much' }))
+    it.play('p6', (asked) => failWith(asked, 529, { type: 'overloaded_error', message: 'too much' }))
     for (let at = 0; at < 4; at++) await ask(it.gateway(), 'chat', 'p6/m', false)
     const { models, circuit } = await statusOf(it.gateway(), 'p6')
     assert.deepEqual([models[0]?.circuit.state, circuit.state, circuit.failures], ['open', 'open', 4])
@@ -441,7 +444,7 @@ describe('circuits: several probes', () => {
     const waiting: (() => void)[] = []
     it.play(
       'p1',
-      (asked) => new Promise<Act>((resolve) => void waiting.push(() => resolve(say(asked, { text: 'fine' })))),
+      (asked) => new Promise<Act>((resolve) => void waiting.push(() => resolve(answerWith(asked, { text: 'fine' })))),
     )
     const probes = [ask(it.gateway(), 'chat', 'p1/m', false), ask(it.gateway(), 'chat', 'p1/m', true)]
     await until('two probes', () => waiting.length === 2)

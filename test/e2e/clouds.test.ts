@@ -13,11 +13,11 @@ import Anthropic from '@anthropic-ai/sdk'
 import { verify } from '../support/sigv4.ts'
 import {
   type Act,
-  type Asked,
   refusingUrl,
   type Script,
   startUpstream,
   type Upstream,
+  type UpstreamRequest,
   until,
 } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
@@ -64,7 +64,7 @@ const converseAnswer = {
 }
 
 /** The answer of a model, in the format of the path. */
-const answer = ({ path }: Asked): Act => ({
+const answer = ({ path }: UpstreamRequest): Act => ({
   do: 'answer',
   body: path.includes('generateContent')
     ? geminiAnswer
@@ -281,9 +281,9 @@ describe('clouds: AWS', () => {
         },
         async (stage) => {
           assert.deepEqual(heard(await stage.ask()), ok)
-          const fetched = stage.tokens.seen.length
+          const fetched = stage.tokens.requests.length
           assert.deepEqual(heard(await stage.ask()), ok)
-          assert.equal(stage.tokens.seen.length, fetched)
+          assert.equal(stage.tokens.requests.length, fetched)
           await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, SESSION, 'federated-canary-token', 'canary-imds-token')
         },
       ))
@@ -317,12 +317,12 @@ describe('clouds: AWS', () => {
           all.map(heard),
           all.map(() => ok),
         )
-        assert.equal(tokens.seen.length, 1)
+        assert.equal(tokens.requests.length, 1)
         await sleep(2_000)
         assert.deepEqual(heard(await ask()), ok)
-        assert.equal(tokens.seen.length, 2)
+        assert.equal(tokens.requests.length, 2)
         assert.deepEqual(heard(await ask()), ok)
-        assert.equal(tokens.seen.length, 2)
+        assert.equal(tokens.requests.length, 2)
         await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, SESSION, 'pod-canary-token')
       },
     ))
@@ -440,7 +440,7 @@ describe('clouds: Google', () => {
         // A new signature would contain another second.
         await sleep(1_100)
         assert.deepEqual(heard(await stage.ask()), ok)
-        const [first, second] = stage.upstream.seen
+        const [first, second] = stage.upstream.requests
         assert.equal(first?.headers.authorization, second?.headers.authorization)
         assert.equal(first?.path, `${PROJECT_PATH}/publishers/google/models/gemini-2.5-flash:generateContent`)
         await assertSecret(stage, pem.split('\n')[1] ?? pem, (first?.headers.authorization ?? '').slice(7))
@@ -463,11 +463,11 @@ describe('clouds: Google', () => {
           all.map(heard),
           all.map(() => ok),
         )
-        assert.equal(tokens.seen.length, 1)
+        assert.equal(tokens.requests.length, 1)
         await sleep(2_500)
         assert.deepEqual(heard(await ask('claude-sonnet-4-5@20250929')), ok)
-        assert.equal(tokens.seen.length, 2)
-        const asked = upstream.seen.at(-1)
+        assert.equal(tokens.requests.length, 2)
+        const asked = upstream.requests.at(-1)
         assert.equal(asked?.path, `${PROJECT_PATH}/publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict`)
         assert.equal(asked?.json.anthropic_version, 'vertex-2023-10-16')
         assert.equal(asked?.headers.authorization, `Bearer ${TOKEN}-1`)
@@ -512,7 +512,7 @@ describe('clouds: Google', () => {
           .stream({ ...asked, max_tokens: 9, betas: ['b-2026-01-01'] })
           .finalMessage()
         assert.deepEqual(whole.content, messagesAnswer.content)
-        const seen = upstream.seen[0]
+        const seen = upstream.requests[0]
         assert.deepEqual(seen?.json, {
           messages: asked.messages,
           max_tokens: 9,
@@ -559,7 +559,7 @@ describe('clouds: Google', () => {
         await writeFile(file, JSON.stringify(external))
         assert.deepEqual(heard(await stage.ask()), ok)
         assert.deepEqual(heard(await stage.ask()), ok)
-        assert.equal(stage.tokens.seen.length, 1)
+        assert.equal(stage.tokens.requests.length, 1)
         await assertSecret(stage, TOKEN, 'subject-canary-token')
       },
     )
@@ -575,8 +575,8 @@ describe('clouds: Google', () => {
       },
       async ({ ask, upstream }) => {
         assert.deepEqual(heard(await ask()), ok)
-        assert.equal(upstream.seen[0]?.path, '/v1/publishers/google/models/gemini-2.5-flash:generateContent')
-        assert.equal(upstream.seen[0]?.headers.authorization, undefined)
+        assert.equal(upstream.requests[0]?.path, '/v1/publishers/google/models/gemini-2.5-flash:generateContent')
+        assert.equal(upstream.requests[0]?.headers.authorization, undefined)
       },
     ))
 })
@@ -593,8 +593,8 @@ const entraToken = (token = ENTRA, more: object = { expires_in: 3_599 }): Act =>
   do: 'answer',
   body: { token_type: 'Bearer', access_token: token, ...more },
 })
-const form = ({ body }: Asked) => Object.fromEntries(new URLSearchParams(body))
-const query = ({ path }: Asked) => Object.fromEntries(new URL(path, 'http://x').searchParams)
+const form = ({ body }: UpstreamRequest) => Object.fromEntries(new URLSearchParams(body))
+const query = ({ path }: UpstreamRequest) => Object.fromEntries(new URL(path, 'http://x').searchParams)
 
 describe('clouds: Microsoft Entra', () => {
   let folder = ''
@@ -609,7 +609,7 @@ describe('clouds: Microsoft Entra', () => {
     what: string,
     env: (tokens: string) => Readonly<Record<string, string>>,
     tokens: Script,
-    check: (asked: Asked) => void,
+    check: (asked: UpstreamRequest) => void,
   ])[] = [
     [
       "an application's secret",
@@ -685,11 +685,11 @@ describe('clouds: Microsoft Entra', () => {
             all.map(heard),
             all.map(() => ok),
           )
-          const good = stage.tokens.seen.filter(({ number }) => number === stage.tokens.seen.length - 1)
+          const good = stage.tokens.requests.filter(({ number }) => number === stage.tokens.requests.length - 1)
           assert.equal(good.length, 1)
-          assert.ok(stage.tokens.seen.length <= 2)
-          check(stage.tokens.seen[0] ?? assert.fail())
-          assert.equal(stage.upstream.seen[0]?.headers['api-key'], undefined)
+          assert.ok(stage.tokens.requests.length <= 2)
+          check(stage.tokens.requests[0] ?? assert.fail())
+          assert.equal(stage.upstream.requests[0]?.headers['api-key'], undefined)
           await assertSecret(stage, ENTRA, AZURE_SECRET, 'federated-canary-token', 'canary-identity-header')
         },
       ))
@@ -706,8 +706,8 @@ describe('clouds: Microsoft Entra', () => {
         await ask()
         await sleep(1_500)
         assert.deepEqual(heard(await ask()), ok)
-        assert.equal(tokens.seen.length, 2)
-        assert.equal(upstream.seen.at(-1)?.headers.authorization, `Bearer ${ENTRA}1`)
+        assert.equal(tokens.requests.length, 2)
+        assert.equal(upstream.requests.at(-1)?.headers.authorization, `Bearer ${ENTRA}1`)
       },
     ))
 
@@ -744,11 +744,11 @@ describe('clouds: Microsoft Entra', () => {
           headers,
           signal: leaving.signal,
         })
-        await until('the token server receives a request', () => tokens.seen.length === 1)
+        await until('the token server receives a request', () => tokens.requests.length === 1)
         leaving.abort()
         await assert.rejects(asked)
-        await until('the token request is cancelled', () => tokens.seen[0]?.ended === 'aborted')
-        assert.equal(upstream.seen.length, 0)
+        await until('the token request is cancelled', () => tokens.requests[0]?.ended === 'aborted')
+        assert.equal(upstream.requests.length, 0)
         // No failure is recorded, and the next call obtains a token.
         assert.deepEqual(heard(await ask()), ok)
       },
@@ -862,7 +862,7 @@ describe('clouds: credentials that cannot be obtained', () => {
           assert.equal(said, 'signed')
           assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:${code}, groq#`))
           assert.deepEqual(
-            upstream.seen.filter(({ method }) => method === 'POST').map(({ path }) => path),
+            upstream.requests.filter(({ method }) => method === 'POST').map(({ path }) => path),
             ['/spare/chat/completions'],
           )
           const line = await gateway.line(({ event }) => event === 'fallback')
@@ -893,7 +893,7 @@ describe('clouds: credentials that cannot be obtained', () => {
         },
         async ({ ask, tokens }) => {
           for (const status of statuses) assert.equal((await ask()).status, status)
-          assert.equal(tokens.seen.length, troubles + 1)
+          assert.equal(tokens.requests.length, troubles + 1)
         },
       ))
 
@@ -912,7 +912,7 @@ describe('clouds: credentials that cannot be obtained', () => {
         const { error } = JSON.parse(said)
         assert.equal(error.code, 'upstream_sign_in')
         assert.match(error.message, /is unreachable/)
-        assert.equal(upstream.seen.length, 0)
+        assert.equal(upstream.requests.length, 0)
       },
     )
   })

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
-import { errorOf, piecesOf, say } from '../support/answers.ts'
-import { type Act, type Asked, type Upstream, until as waitUntil } from '../support/upstream.ts'
+import { answerWith, errorBody, piecesOf } from '../support/answers.ts'
+import { type Act, type Upstream, type UpstreamRequest, until as waitUntil } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { callsOf, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
@@ -45,7 +45,7 @@ describe('coalescing', { concurrency: 8 }, () => {
   let gateway: Started
   const asked = (model: string) => callsOf(upstream).filter((call) => call.model === model)
 
-  const script = (call: Asked): Act => {
+  const script = (call: UpstreamRequest): Act => {
     const { model = '' } = call
     if (call.path.endsWith('/embeddings'))
       return {
@@ -60,14 +60,14 @@ describe('coalescing', { concurrency: 8 }, () => {
           do: 'answer',
           after: 1_500,
           status: 400,
-          body: errorOf(call, { type: 'invalid_request_error', message: 'no such thing' }),
+          body: errorBody(call, { type: 'invalid_request_error', message: 'no such thing' }),
         }
       case 'broken':
         return { do: 'stream', pieces: piecesOf(call, said).slice(0, 5), gap: 300, ending: 'reset' }
       case 'endless':
         return { do: 'stream', pieces: piecesOf(call, said).slice(0, 4), ending: 'stall' }
       default: {
-        const act = say(call, said)
+        const act = answerWith(call, said)
         return act.do === 'stream' ? { ...act, gap: 150 } : act.do === 'answer' ? { ...act, after: 1_500 } : act
       }
     }
@@ -211,7 +211,7 @@ describe('coalescing', { concurrency: 8 }, () => {
 test('coalescing: off by default', async () => {
   const on = stage()
   const upstream = await on.upstream((call) => {
-    const act = say(call, { text: TEXT })
+    const act = answerWith(call, { text: TEXT })
     return act.do === 'answer' ? { ...act, after: 500 } : act
   })
   const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { problemsOf } from '../support/schemas.ts'
-import type { Act, Asked } from '../support/upstream.ts'
+import type { Act, UpstreamRequest } from '../support/upstream.ts'
 import { post } from './support/process.ts'
-import { CITIES, DONE, QUESTION, SYSTEM, spokenWith, WAYS, weather } from './support/speakers.ts'
+import { CITIES, DONE, QUESTION, SYSTEM, startConversation, WAYS, weather } from './support/speakers.ts'
 import { eventsIn } from './support/stage.ts'
 
 const KEY = 'co-test-key-0123456789abcdef'
@@ -30,7 +30,7 @@ const call = (city: string, args: string): JsonObject => ({
 type Saying = { readonly thinking?: string; readonly plan?: string; readonly text?: string; readonly calls?: boolean }
 
 /** Calls for the weather of two cities; with both results, answers with their text. */
-const sayingFor = ({ json }: Asked): Saying => {
+const sayingFor = ({ json }: UpstreamRequest): Saying => {
   const results = list(json.messages).flatMap((message) => {
     const toolMessage = object(message)
     return toolMessage?.role === 'tool' ? [text(toolMessage.content) ?? ''] : []
@@ -98,7 +98,7 @@ const streamed = (saying: Saying): string[] => {
   ].map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`)
 }
 
-const script = (asked: Asked): Act => {
+const script = (asked: UpstreamRequest): Act => {
   if (asked.method === 'GET') return { do: 'answer', body: { models: [] } }
   const saying = sayingFor(asked)
   if (!asked.stream) return { do: 'answer', body: whole(saying) }
@@ -108,7 +108,11 @@ const script = (asked: Asked): Act => {
   return { do: 'stream', pieces: [...pieces, 'data: [DONE]\n\n'], slice: 7 }
 }
 
-const { gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
+const {
+  gateway,
+  speak,
+  lastRequest: lastAsked,
+} = await startConversation(script, MODEL, (url) => ({
   COHERE_API_KEY: KEY,
   COHERE_BASE_URL: `${url}/v2`,
 }))
@@ -143,7 +147,14 @@ const ASKED = [`system, ${SYSTEM}`, `user, ${QUESTION}`]
 for (const { style, stream, way } of WAYS)
   describe(`cohere: ${way}`, () => {
     test('an answer', async () => {
-      const { text, thoughts, finish, tokens, cached, thought } = await speak[style](QUESTION, { stream, tools: false })
+      const {
+        text,
+        reasoning: thoughts,
+        finish,
+        tokens,
+        cached,
+        reasoningTokens: thought,
+      } = await speak[style](QUESTION, { stream, tools: false })
       assert.deepEqual([text, thoughts, finish], [HELLO, THOUGHT, 'stop'])
       // Messages reports cached tokens separately and reasoning tokens not at all.
       assert.deepEqual([...tokens, cached, thought], style === 'messages' ? [16, 37, 4, undefined] : [20, 37, 4, 30])

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
 import { list, object, text } from '../../src/core/json.ts'
-import { type Act, type Asked, startUpstream, type Upstream, until } from '../support/upstream.ts'
+import { type Act, startUpstream, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 import { skipPython, testPython } from './support/python.ts'
 
@@ -16,7 +16,7 @@ const base64 = (numbers: readonly number[]) => Buffer.from(new Float32Array(numb
 const INPUT = ['one', 'three']
 const VECTORS = INPUT.map(vectorOf)
 
-const script = (asked: Asked): Act => {
+const script = (asked: UpstreamRequest): Act => {
   const { json, path } = asked
   if (asked.method === 'GET') return { do: 'answer', status: 404, body: {} }
   if (path.endsWith(':batchEmbedContents'))
@@ -177,12 +177,12 @@ test('embeddings: a provider without embeddings returns an error', async () => {
 
 test('embeddings: a disconnect aborts the upstream call', async () => {
   const stop = new AbortController()
-  const before = upstream.seen.length
+  const before = upstream.requests.length
   const asked = client.embeddings.create({ model: 'openai/hangs', input: 'x' }, { signal: stop.signal })
-  await until('the upstream receives the call', () => upstream.seen.length > before)
+  await until('the upstream receives the call', () => upstream.requests.length > before)
   stop.abort()
   await assert.rejects(asked, OpenAI.APIUserAbortError)
-  await until('the call ends', () => upstream.seen.at(-1)?.ended === 'aborted')
+  await until('the call ends', () => upstream.requests.at(-1)?.ended === 'aborted')
 })
 
 test('embeddings: also without /v1, and counted in the metrics', async () => {

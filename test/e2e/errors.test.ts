@@ -1,8 +1,8 @@
 /** Every error a client can get instead of an answer, in both styles: status, type, code, shape and retry headers. */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
-import { refuse, say } from '../support/answers.ts'
-import { type Act, type Asked, refusingUrl, type Upstream, until } from '../support/upstream.ts'
+import { answerWith, failWith } from '../support/answers.ts'
+import { type Act, refusingUrl, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { type Answer, ask, bodyFor, callsOf, PATHS, STYLES, type Style, stage } from './support/stage.ts'
 
@@ -66,12 +66,12 @@ const failed = { type: 'upstream_error', retry: true } as const
 
 const upstreamError =
   (status: number, type: string, headers: Readonly<Record<string, string>> = {}, code?: string) =>
-  (asked: Asked) =>
-    refuse(asked, status, { type, message: LOUD, ...(code && { code }) }, headers)
+  (asked: UpstreamRequest) =>
+    failWith(asked, status, { type, message: LOUD, ...(code && { code }) }, headers)
 
 /** What the upstreams of each route do, in order, and the resulting error. */
 const ROUTES: Readonly<
-  Record<string, { readonly acts: readonly ((asked: Asked) => Act)[]; readonly expected: ExpectedError }>
+  Record<string, { readonly acts: readonly ((asked: UpstreamRequest) => Act)[]; readonly expected: ExpectedError }>
 > = {
   // An invalid request, rejected by the upstream and passed through.
   invalid: {
@@ -219,8 +219,8 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
   before(async () => {
     upstream = await on.upstream((asked) =>
       asked.path.startsWith('/open')
-        ? refuse(asked, 500, { type: 'server_error', message: LOUD })
-        : say(asked, { text: 'fine' }),
+        ? failWith(asked, 500, { type: 'server_error', message: LOUD })
+        : answerWith(asked, { text: 'fine' }),
     )
     gateway = await on.gateway({
       unknownModel: 'reject',
@@ -332,7 +332,7 @@ describe('errors: authentication', () => {
   let upstream: Upstream
   const KEYS = ['client-key-one', 'client-key-two']
   before(async () => {
-    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
     gateway = await on.gateway({ auth: { keys: KEYS }, providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
   const expected: ExpectedError = { status: 401, type: 'authentication_error', code: 'invalid_api_key', retry: false }
@@ -385,7 +385,7 @@ describe('errors: too many at once', () => {
     })
     const upstream = await on.upstream(async (asked) => {
       await open
-      return say(asked, { text: 'fine' })
+      return answerWith(asked, { text: 'fine' })
     })
     gateway = await on.gateway({
       limit: { concurrent: 3 },

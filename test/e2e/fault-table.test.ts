@@ -41,7 +41,7 @@ const isNamed = (file: string, name: string): boolean => {
   return places.some((place) => sourceOf(file).includes(place + name))
 }
 
-for (const { id, what, proofs } of FAULTS)
+for (const { id, what, citations: proofs } of FAULTS)
   test(`fault table: ${id}, ${what}: its tests exist`, () => {
     assert.ok(proofs.length > 0)
     for (const [file, name] of proofs) assert.ok(isNamed(file, name), `${file} has no test that begins “${name}”`)

@@ -5,28 +5,28 @@
  */
 
 /** A file, and the beginning of the name of its test or row; … stands for an interpolated value. */
-export type Proof = readonly [file: string, name: string]
+export type TestCitation = readonly [file: string, name: string]
 
 export type Fault = {
   readonly id: string
   readonly what: string
-  readonly proofs: readonly Proof[]
+  readonly citations: readonly TestCitation[]
   /** What the tests do not show over real sockets, and where it is shown. */
   readonly note?: string
 }
 
-const faults = (name: string): Proof => ['test/e2e/faults.test.ts', name]
-const around = (name: string): Proof => ['test/e2e/faults-process.test.ts', name]
-const streams = (name: string): Proof => ['test/e2e/streams.test.ts', name]
-const toxics = (name: string): Proof => ['test/e2e/toxics.test.ts', name]
-const formats = (name: string): Proof => ['test/e2e/faults-formats.test.ts', name]
-const timers = (name: string): Proof => ['test/e2e/timers.test.ts', name]
-const circuits = (name: string): Proof => ['test/e2e/circuits.test.ts', name]
-const dial = (name: string): Proof => ['src/edge/upstream-http/dial.test.ts', name]
-const row = (id: string, what: string, proofs: readonly Proof[], note?: string): Fault => ({
+const faults = (name: string): TestCitation => ['test/e2e/faults.test.ts', name]
+const around = (name: string): TestCitation => ['test/e2e/faults-process.test.ts', name]
+const streams = (name: string): TestCitation => ['test/e2e/streams.test.ts', name]
+const toxics = (name: string): TestCitation => ['test/e2e/toxics.test.ts', name]
+const formats = (name: string): TestCitation => ['test/e2e/faults-formats.test.ts', name]
+const timers = (name: string): TestCitation => ['test/e2e/timers.test.ts', name]
+const circuits = (name: string): TestCitation => ['test/e2e/circuits.test.ts', name]
+const dial = (name: string): TestCitation => ['src/edge/upstream-http/dial.test.ts', name]
+const row = (id: string, what: string, proofs: readonly TestCitation[], note?: string): Fault => ({
   id,
   what,
-  proofs,
+  citations: proofs,
   ...(note !== undefined && { note }),
 })
 

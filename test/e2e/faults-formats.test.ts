@@ -11,12 +11,12 @@ import { isList, isObject, type Json, type JsonObject } from '../../src/core/jso
 import { run } from '../../src/core/stage.ts'
 import { sse } from '../../src/protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'
-import { bodyOf, piecesOf, type Said, say } from '../support/answers.ts'
+import { type AnswerContent, answerBody, answerWith, piecesOf } from '../support/answers.ts'
 import { conversePieces, converseWhole } from '../support/converse.ts'
 import { exception, message } from '../support/event-stream.ts'
-import type { Act, Asked, Ending } from '../support/upstream.ts'
+import type { Act, Ending, UpstreamRequest } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { ask, endedWell, eventsIn, type Place, STYLES, type Style, saidIn, stage } from './support/stage.ts'
+import { ask, eventsIn, isComplete, type ProviderInput, STYLES, type Style, stage, textIn } from './support/stage.ts'
 
 // Characters of one to four bytes, so that a cut may fall within one.
 const TEXT = 'Hellö thère 你好 👋🏽 and so on'
@@ -111,7 +111,7 @@ type Sound = {
   readonly body: JsonObject
 }
 
-const soundOf = (format: Format, asked: Asked, said: Said): Sound => {
+const soundOf = (format: Format, asked: UpstreamRequest, said: AnswerContent): Sound => {
   const converse = format.protocol === 'bedrock-converse'
   const pieces: Bytes[] = converse ? conversePieces(said) : piecesOf(asked, said)
   const frames = (upstreamProtocols[format.protocol].framing ?? sse).frames(1_048_576)
@@ -122,7 +122,7 @@ const soundOf = (format: Format, asked: Asked, said: Said): Sound => {
     messages,
     first: messages.findIndex(({ data }) => /Hell|Bern/.test(data.replaceAll('\\"', ''))),
     last: messages.findIndex(({ data }) => /"(?:finishReason|finish_reason|stopReason|done_reason)":"/.test(data)),
-    body: converse ? converseWhole(said) : bodyOf(asked, said),
+    body: converse ? converseWhole(said) : answerBody(asked, said),
   }
 }
 
@@ -568,13 +568,17 @@ describe('faults of formats', () => {
   before(async () => {
     const upstream = await on.upstream((asked) => {
       const [, id] = asked.path.split('/')
-      if (id === 'spare') return say(asked, { text: SPARE })
+      if (id === 'spare') return answerWith(asked, { text: SPARE })
       const found = CASES.find((one) => one.id === id)
       if (!found) return { do: 'answer', status: 418 }
-      const said: Said = { ...(found.fault.call ? { tools: [CALL] } : { text: TEXT }), input: INPUT, output: 5 }
+      const said: AnswerContent = {
+        ...(found.fault.call ? { tools: [CALL] } : { text: TEXT }),
+        input: INPUT,
+        output: 5,
+      }
       return found.fault.act(soundOf(found.format, asked, said))
     })
-    const placeOf = ({ id, format }: Case): Place => ({
+    const placeOf = ({ id, format }: Case): ProviderInput => ({
       baseUrl: `${upstream.url}/${id}${format.version}`,
       ...(format.kind ? { kind: format.kind } : { styles: [upstreamProtocols[format.protocol].style] }),
     })
@@ -615,13 +619,13 @@ describe('faults of formats', () => {
             const two = await ask(gateway, style, `${id}-two`, stream, more)
             assert.equal(two.status, 200, two.text)
             assert.deepEqual(trailOf(two.headers), [`${id}:${trailCode}`, 'spare:200'])
-            assert.equal(saidIn(style, stream, two.text), SPARE)
-            if (stream) assert.ok(endedWell(style, two.text), two.text)
+            assert.equal(textIn(style, stream, two.text), SPARE)
+            if (stream) assert.ok(isComplete(style, two.text), two.text)
             return
           }
           assert.equal(alone.status, 200, alone.text)
-          const said = saidIn(style, stream, alone.text)
-          const well = !stream || endedWell(style, alone.text)
+          const said = textIn(style, stream, alone.text)
+          const well = !stream || isComplete(style, alone.text)
           if (fault.so === 'whole') assert.ok(well, alone.text)
           if (fault.so === 'interrupted' && fault.skips && format.loose) {
             assert.ok(well, alone.text)

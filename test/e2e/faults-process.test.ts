@@ -6,29 +6,29 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { bodyOf, piecesOf, refuse, say } from '../support/answers.ts'
+import { answerBody, answerWith, failWith, piecesOf } from '../support/answers.ts'
 import { type ToxicProxy, toxicProxy } from '../support/toxics.ts'
-import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import { type Act, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import { type BadAddress, blackHole } from './support/bad-sockets.ts'
 import { type Started, start } from './support/process.ts'
 import {
   ask,
   bodyFor,
   callsOf,
-  endedWell,
   eventsIn,
   fileOf,
+  isComplete,
   PATHS,
   type RawClient,
   rawClient,
   rawRequest,
   STYLES,
   type Style,
-  saidIn,
   sleep,
   stage,
   startWith,
   statusOf,
+  textIn,
 } from './support/stage.ts'
 
 const TEXT = 'one two three four five'
@@ -59,7 +59,7 @@ describe('faults: names', () => {
   let upstream: Upstream
   let second: ToxicProxy
   before(async () => {
-    upstream = await on.upstream((asked) => say(asked, { text: TEXT }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: TEXT }))
     // The same port at another loopback address.
     second = await toxicProxy(upstream.port, { host: '127.0.0.2', port: upstream.port })
     on.keep(() => second.close())
@@ -82,7 +82,8 @@ describe('faults: names', () => {
   for (const style of STYLES)
     test(`a temporary name server failure is retried: ${style}`, async () => {
       // The first lookup is that of the model list.
-      const lists = () => upstream.seen.filter(({ method, ended }) => method === 'GET' && ended === 'finished').length
+      const lists = () =>
+        upstream.requests.filter(({ method, ended }) => method === 'GET' && ended === 'finished').length
       const before = lists()
       const gateway = await gatewayWith('127.0.0.1 EAI_AGAIN 127.0.0.1')
       await until('the list has arrived', () => lists() > before)
@@ -91,7 +92,7 @@ describe('faults: names', () => {
       const answer = await ask(gateway, style, 'named/m', true)
       assert.equal(answer.status, 200, answer.text)
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^named#\w+:dns, named#\w+:200$/)
-      assert.equal(saidIn(style, true, answer.text), TEXT)
+      assert.equal(textIn(style, true, answer.text), TEXT)
       await gateway.stop()
     })
 
@@ -107,7 +108,7 @@ describe('faults: names', () => {
     upstream.closeIdle('reset')
     await until('closed', () => upstream.open() === 0)
     const answer = await ask(gateway, 'responses', 'named/m', true)
-    assert.equal(saidIn('responses', true, answer.text), TEXT)
+    assert.equal(textIn('responses', true, answer.text), TEXT)
     assert.equal(answer.headers.get('x-headgate-attempts'), '1')
     assert.equal(second.connections(), 1)
     // A name that no longer resolves is an ordinary failure.
@@ -129,19 +130,19 @@ describe('faults: oversized answers', () => {
   const BOMB = gzipSync(Buffer.alloc(200 * 1024 * 1024, 0x20))
 
   before(async () => {
-    function* endless(asked: Asked) {
+    function* endless(asked: UpstreamRequest) {
       const pieces = piecesOf(asked, { text: TEXT })
       const at = pieces.findIndex((piece) => piece.includes('one'))
       yield* pieces.slice(0, at)
       for (;;) yield pieces[at] ?? ''
     }
-    function* lifecycle(asked: Asked) {
+    function* lifecycle(asked: UpstreamRequest) {
       const [first = ''] = piecesOf(asked, { text: TEXT })
       for (;;) yield first.repeat(500)
     }
     upstream = await on.upstream((asked): Act => {
       const [, place = ''] = asked.path.split('/')
-      if (place === 'good') return say(asked, { text: TEXT })
+      if (place === 'good') return answerWith(asked, { text: TEXT })
       if (place.startsWith('bomb'))
         return {
           do: 'answer',
@@ -181,7 +182,7 @@ describe('faults: oversized answers', () => {
       test(`200 MB of spaces in 200 KB of gzip: failover: ${how}`, { timeout: 60_000 }, async () => {
         const answer = await ask(gateway, style, 'two', stream)
         assert.equal(answer.status, 200, answer.text)
-        assert.equal(saidIn(style, stream, answer.text), TEXT)
+        assert.equal(textIn(style, stream, answer.text), TEXT)
         assert.equal(answer.headers.get('x-headgate-attempts'), '2')
       })
     }
@@ -191,7 +192,7 @@ describe('faults: oversized answers', () => {
     }, async () => {
       const answer = await ask(gateway, style, 'endless/endless', true)
       assert.equal(answer.status, 200)
-      assert.ok(!endedWell(style, answer.text))
+      assert.ok(!isComplete(style, answer.text))
       assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
       await until('released', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
     })
@@ -215,7 +216,7 @@ describe('faults: this machine', () => {
   const on = stage()
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => say(asked, { text: TEXT }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: TEXT }))
   })
   const files = () => ({
     'headgate.yaml': fileOf({ fallback: 'none', providers: { good: { baseUrl: `${upstream.url}/good/v1` } } }),
@@ -260,8 +261,8 @@ describe('faults: this machine', () => {
           style === 'responses' ? { input: 'x'.repeat(20_000) } : {},
         )
         assert.equal(answer.status, 200, answer.text)
-        assert.equal(saidIn(style, true, answer.text), TEXT)
-        assert.ok(endedWell(style, answer.text))
+        assert.equal(textIn(style, true, answer.text), TEXT)
+        assert.ok(isComplete(style, answer.text))
         ids.push(String(eventsIn(answer.text)[0]?.response?.id))
       }
       if (style === 'responses') {
@@ -284,7 +285,7 @@ describe('faults: this machine', () => {
 
 type Phase = {
   readonly name: string
-  readonly act?: (asked: Asked) => Act
+  readonly act?: (asked: UpstreamRequest) => Act
   /** Bytes that are missing at the end of the request. */
   readonly short?: number
   readonly at?: 'hole'
@@ -326,7 +327,7 @@ const PHASES: readonly Phase[] = [
   {
     name: 'waiting for a retry',
     act: (asked) =>
-      refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1900' }),
+      failWith(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1900' }),
     stream: true,
     reached: ({ calls, ms }) => calls === 1 && ms > 200,
     calls: 1,
@@ -343,7 +344,7 @@ const PHASES: readonly Phase[] = [
   {
     name: 'in the middle of a whole answer',
     act: (asked) => {
-      const body = JSON.stringify(bodyOf(asked, { text: TEXT }))
+      const body = JSON.stringify(answerBody(asked, { text: TEXT }))
       const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`
       return { do: 'raw', bytes: head + body.slice(0, 40), ending: 'stall' }
     },
@@ -364,7 +365,7 @@ describe('faults: at each phase', () => {
   before(async () => {
     upstream = await on.upstream((asked) => {
       const phase = PHASES[Number(asked.path.split('/')[1]?.replace(/\D/g, ''))]
-      return phase?.act?.(asked) ?? say(asked, { text: TEXT })
+      return phase?.act?.(asked) ?? answerWith(asked, { text: TEXT })
     })
     hole = await blackHole()
     on.keep(() => hole?.close())
@@ -462,7 +463,7 @@ describe('faults: at each phase', () => {
           const text = client.text()
           if (phase.clientError === 'in the stream') {
             const body = bodyOfRaw(text)
-            assert.ok(!endedWell(style, body), text)
+            assert.ok(!isComplete(style, body), text)
             assert.equal(eventsIn(body).find(({ error }) => error)?.error.code, 'server_shutdown', text)
             assert.match(text, /0\r\n\r\n$/, 'the body has ended')
           } else if (phase.clientError) {

@@ -6,21 +6,21 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { bodyOf, errorOf, piecesOf, refuse, say } from '../support/answers.ts'
-import { type Act, type Asked, refusingUrl, type Upstream } from '../support/upstream.ts'
+import { answerBody, answerWith, errorBody, failWith, piecesOf } from '../support/answers.ts'
+import { type Act, refusingUrl, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type BadAddress, badlySecured, blackHole, resettingUrl, type Secure } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
 import {
   type Answer,
   ask,
-  endedWell,
-  type Place,
+  isComplete,
+  type ProviderInput,
   type ProviderStatus,
   STYLES,
   type Style,
-  saidIn,
   stage,
   statusPage,
+  textIn,
 } from './support/stage.ts'
 
 /** The scope of a failure: what this request must not use again. */
@@ -44,7 +44,7 @@ type Elsewhere =
 type Fault = {
   readonly name: string
   /** What the upstream does. If absent, `at` names the failing address. */
-  readonly act?: (asked: Asked) => Act
+  readonly act?: (asked: UpstreamRequest) => Act
   readonly at?: Elsewhere
   readonly only?: 'stream' | 'whole'
   /** Only OpenAI's error shape can express it. */
@@ -77,21 +77,21 @@ const HTML = { 'content-type': 'text/html; charset=utf-8' }
 const SECRETIVE = 'the upstream’s own page'
 
 /** An error event in a stream. */
-const streamError = (asked: Asked, type: string, code: string | null = null): string =>
+const streamError = (asked: UpstreamRequest, type: string, code: string | null = null): string =>
   asked.path.endsWith('/responses')
     ? `event: error\ndata: ${JSON.stringify({ type: 'error', code: code ?? type, message: 'it broke', param: null, sequence_number: 2 })}\n\n`
     : asked.path.endsWith('/messages')
       ? `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type, message: 'it broke' } })}\n\n`
       : `data: ${JSON.stringify({ error: { message: 'it broke', type, code, param: null } })}\n\n`
 
-const begunOf = (asked: Asked): string[] => piecesOf(asked, { text: TEXT }).slice(0, 1)
+const begunOf = (asked: UpstreamRequest): string[] => piecesOf(asked, { text: TEXT }).slice(0, 1)
 
 function* pings(): Generator<string> {
   for (;;) yield ': keep-alive\n\n'
 }
 
 const status = (code: number, type = 'server_error', headers: Readonly<Record<string, string>> = {}) => ({
-  act: (asked: Asked): Act => refuse(asked, code, { type, message: 'it did not work out' }, headers),
+  act: (asked: UpstreamRequest): Act => failWith(asked, code, { type, message: 'it did not work out' }, headers),
   trailCode: String(code),
 })
 const limited = (headers: Readonly<Record<string, string>>) => ({
@@ -249,7 +249,7 @@ const FAULTS: readonly Fault[] = [
     name: 'a body longer than its content-length',
     only: 'whole',
     act: (asked) => {
-      const body = JSON.stringify(bodyOf(asked, { text: TEXT }))
+      const body = JSON.stringify(answerBody(asked, { text: TEXT }))
       return {
         do: 'raw',
         bytes: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length - 20}\r\n\r\n${body}`,
@@ -300,7 +300,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'truncated JSON',
-    act: (asked) => ({ do: 'answer', body: JSON.stringify(bodyOf(asked, { text: TEXT })).slice(0, -20) }),
+    act: (asked) => ({ do: 'answer', body: JSON.stringify(answerBody(asked, { text: TEXT })).slice(0, -20) }),
     trailCode: 'malformed',
     ...deployment,
     clientError: [502, 'malformed'],
@@ -376,7 +376,7 @@ const FAULTS: readonly Fault[] = [
     name: '429 with a date',
     ...limited({}),
     act: (asked) =>
-      refuse(
+      failWith(
         asked,
         429,
         { type: 'rate_limit_error', message: 'slow down' },
@@ -413,7 +413,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: '429 insufficient_quota',
     openai: true,
-    act: (asked) => refuse(asked, 429, { type: 'insufficient_quota', message: 'no more', code: 'insufficient_quota' }),
+    act: (asked) =>
+      failWith(asked, 429, { type: 'insufficient_quota', message: 'no more', code: 'insufficient_quota' }),
     trailCode: '429',
     ...quota,
   },
@@ -502,7 +503,7 @@ const FAULTS: readonly Fault[] = [
     name: '413 for tokens per minute',
     openai: true,
     act: (asked) =>
-      refuse(asked, 413, {
+      failWith(asked, 413, {
         type: 'tokens',
         message: 'Request too large for your tokens per minute',
         code: 'rate_limit_exceeded',
@@ -520,7 +521,7 @@ const FAULTS: readonly Fault[] = [
     name: 'too long, by its code',
     openai: true,
     act: (asked) =>
-      refuse(asked, 400, { type: 'invalid_request_error', message: 'Too long.', code: 'context_length_exceeded' }),
+      failWith(asked, 400, { type: 'invalid_request_error', message: 'Too long.', code: 'context_length_exceeded' }),
     trailCode: '400',
     ...own,
     clientError: [400, 'context_length_exceeded'],
@@ -528,7 +529,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'too long, by its message',
     act: (asked) =>
-      refuse(asked, 400, {
+      failWith(asked, 400, {
         type: 'invalid_request_error',
         message: 'prompt is too long: 250000 tokens > 200000 maximum',
       }),
@@ -539,7 +540,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'rejected for its content',
     openai: true,
-    act: (asked) => refuse(asked, 400, { type: 'invalid_request_error', message: 'Filtered.', code: 'content_filter' }),
+    act: (asked) =>
+      failWith(asked, 400, { type: 'invalid_request_error', message: 'Filtered.', code: 'content_filter' }),
     trailCode: '400',
     ...own,
     clientError: [400, 'content_filter'],
@@ -548,7 +550,11 @@ const FAULTS: readonly Fault[] = [
     name: 'rejected for a value',
     openai: true,
     act: (asked) =>
-      refuse(asked, 400, { type: 'invalid_request_error', message: 'temperature is too high', code: 'invalid_value' }),
+      failWith(asked, 400, {
+        type: 'invalid_request_error',
+        message: 'temperature is too high',
+        code: 'invalid_value',
+      }),
     trailCode: '400',
     ...own,
     clientError: [400, 'invalid_value'],
@@ -565,7 +571,7 @@ const FAULTS: readonly Fault[] = [
   // ── Errors in a 200 response ───────────────────────────────────────────────────────────────────────────────────
   {
     name: 'an error in a 200',
-    act: (asked) => ({ do: 'answer', body: errorOf(asked, { type: 'server_error', message: 'oops' }) }),
+    act: (asked) => ({ do: 'answer', body: errorBody(asked, { type: 'server_error', message: 'oops' }) }),
     trailCode: 'error_in_stream',
     ...deployment,
     clientError: [502, 'error_in_stream'],
@@ -700,19 +706,19 @@ for (const topology of TOPOLOGIES)
     let page: ReadonlyMap<string, ProviderStatus>
     let looked = 0
 
-    const script = (asked: Asked): Act => {
+    const script = (asked: UpstreamRequest): Act => {
       const [, place = ''] = asked.path.split('/')
       const found = cases.find(({ id }) => id === place.slice(0, -1))
-      if (found && topology.failing === 'first' && place.endsWith('b')) return say(asked, { text: TEXT })
+      if (found && topology.failing === 'first' && place.endsWith('b')) return answerWith(asked, { text: TEXT })
       if (!found?.fault.act) return { do: 'answer', status: 418, body: { error: { message: `unknown path ${place}` } } }
       if (!firstKeys.has(found.id)) firstKeys.set(found.id, asked.key)
       const first = topology.providers === 2 ? place.endsWith('a') : asked.key === firstKeys.get(found.id)
-      return topology.failing === 'all' || first ? found.fault.act(asked) : say(asked, { text: TEXT })
+      return topology.failing === 'all' || first ? found.fault.act(asked) : answerWith(asked, { text: TEXT })
     }
     const asksOf = ({ id }: Case) =>
-      upstream.seen.filter(({ method, path }) => method === 'POST' && path.split('/')[1]?.slice(0, -1) === id)
+      upstream.requests.filter(({ method, path }) => method === 'POST' && path.split('/')[1]?.slice(0, -1) === id)
 
-    const placeOf = ({ id, fault, through }: Case, letter: 'a' | 'b'): Place => {
+    const placeOf = ({ id, fault, through }: Case, letter: 'a' | 'b'): ProviderInput => {
       const elsewhere: Record<Elsewhere, string> = {
         refused: refusing,
         reset: resetting.url,
@@ -770,8 +776,8 @@ for (const topology of TOPOLOGIES)
         assert.equal(answer.status, 200)
         assert.equal(header('x-headgate-provider'), provider(attempts - 1))
         assert.equal(header('x-headgate-model'), 'm')
-        assert.equal(saidIn(style, stream, answer.text), TEXT)
-        if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+        assert.equal(textIn(style, stream, answer.text), TEXT)
+        if (stream) assert.ok(isComplete(style, answer.text), answer.text)
       } else {
         const { error } = answer.json()
         assert.deepEqual([answer.status, error.code], [...fault.clientError])
@@ -873,7 +879,7 @@ for (const topology of TOPOLOGIES)
 const ODD: readonly {
   readonly name: string
   readonly only?: 'stream' | 'whole'
-  readonly act: (asked: Asked) => Act
+  readonly act: (asked: UpstreamRequest) => Act
 }[] = [
   {
     name: 'compressed although identity was requested',
@@ -881,11 +887,11 @@ const ODD: readonly {
       do: 'answer',
       headers: { 'content-encoding': 'gzip', 'content-type': asked.stream ? 'text/event-stream' : 'application/json' },
       body: gzipSync(
-        asked.stream ? piecesOf(asked, { text: TEXT }).join('') : JSON.stringify(bodyOf(asked, { text: TEXT })),
+        asked.stream ? piecesOf(asked, { text: TEXT }).join('') : JSON.stringify(answerBody(asked, { text: TEXT })),
       ),
     }),
   },
-  { name: 'single bytes', only: 'stream', act: (asked) => say(asked, { text: TEXT }, { slice: 1 }) },
+  { name: 'single bytes', only: 'stream', act: (asked) => answerWith(asked, { text: TEXT }, { slice: 1 }) },
   {
     name: 'CRLF line ends',
     only: 'stream',
@@ -909,13 +915,13 @@ const ODD: readonly {
   {
     name: 'a stream that ends with its connection',
     only: 'stream',
-    act: (asked) => say(asked, { text: TEXT }, { untilClose: true }),
+    act: (asked) => answerWith(asked, { text: TEXT }, { untilClose: true }),
   },
   {
     name: 'an interim response first',
     only: 'whole',
     act: (asked) => {
-      const body = JSON.stringify(bodyOf(asked, { text: TEXT }))
+      const body = JSON.stringify(answerBody(asked, { text: TEXT }))
       const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`
       return { do: 'raw', bytes: `HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n${head}${body}` }
     },
@@ -954,9 +960,9 @@ describe('faults: unusual but valid answers', () => {
     test(`${odd.name}: ${style}${stream ? ', streamed' : ''}`, async () => {
       const answer = await ask(gateway, style, `r${id}`, stream)
       assert.equal(answer.status, 200, answer.text)
-      assert.equal(saidIn(style, stream, answer.text), TEXT)
+      assert.equal(textIn(style, stream, answer.text), TEXT)
       assert.equal(answer.headers.get('content-encoding'), null)
-      if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+      if (stream) assert.ok(isComplete(style, answer.text), answer.text)
       assert.equal(answer.headers.get('x-headgate-attempts'), '1')
     })
 })
@@ -967,11 +973,11 @@ describe('faults: an empty answer', () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
-  const nothing = (asked: Asked) => say(asked, { text: '', output: 0 })
+  const nothing = (asked: UpstreamRequest) => answerWith(asked, { text: '', output: 0 })
 
   before(async () => {
     upstream = await on.upstream((asked) => {
-      return asked.path.includes('good') ? say(asked, { text: TEXT }) : nothing(asked)
+      return asked.path.includes('good') ? answerWith(asked, { text: TEXT }) : nothing(asked)
     })
     gateway = await on.gateway({
       ...SETTINGS,
@@ -1001,8 +1007,8 @@ describe('faults: an empty answer', () => {
           const answer = await ask(gateway, style, route, stream)
           assert.equal(answer.status, 200, answer.text)
           assert.equal(answer.headers.get('x-headgate-attempts'), String(attempts))
-          assert.equal(saidIn(style, stream, answer.text), text)
-          if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+          assert.equal(textIn(style, stream, answer.text), text)
+          if (stream) assert.ok(isComplete(style, answer.text), answer.text)
         })
   test('does not count as a failure', async () => {
     for (const { circuit } of (await statusPage(gateway)).values()) assert.equal(circuit.failures, 0)
@@ -1022,7 +1028,7 @@ describe('faults: an endless event', () => {
       for (let at = 0; at < 10_000; at++) yield 'x'.repeat(16_384)
     }
     upstream = await on.upstream((asked) => {
-      return asked.path.includes('good') ? say(asked, { text: TEXT }) : { do: 'stream', pieces: endless() }
+      return asked.path.includes('good') ? answerWith(asked, { text: TEXT }) : { do: 'stream', pieces: endless() }
     })
     gateway = await on.gateway({
       ...SETTINGS,
@@ -1047,7 +1053,7 @@ describe('faults: an endless event', () => {
     })
   }
   test('the event is not read to its end', () => {
-    for (const { path, sent } of upstream.seen)
+    for (const { path, sent } of upstream.requests)
       if (!path.includes('good')) assert.ok(sent < 40 * 1024 * 1024, `${path}: ${sent} bytes`)
   })
 })

@@ -4,9 +4,9 @@ import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object } from '../../src/core/json.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
-import type { Act, Asked } from '../support/upstream.ts'
+import type { Act, UpstreamRequest } from '../support/upstream.ts'
 import { post } from './support/process.ts'
-import { CITIES, DONE, QUESTION, SYSTEM, spokenWith, WAYS, weather } from './support/speakers.ts'
+import { CITIES, DONE, QUESTION, SYSTEM, startConversation, WAYS, weather } from './support/speakers.ts'
 
 const KEY = 'AIza-test-0123456789'
 const SIGNATURE = 'CiQBc2lnbmF0dXJlK29mL3RoZStmaXJzdC9jYWxs'
@@ -21,7 +21,7 @@ const respond = (parts: readonly JsonObject[], last: boolean): JsonObject => ({
 })
 
 /** Calls for the weather of two cities, with a signature on the first; with both results, answers with their text. */
-const partsFor = (asked: Asked): JsonObject[] => {
+const partsFor = (asked: UpstreamRequest): JsonObject[] => {
   const parts = list(asked.json.contents).flatMap((turn) => list(object(turn)?.parts).filter(isObject))
   const results = parts.flatMap(({ functionResponse }) => object(object(functionResponse)?.response)?.output ?? [])
   if (asked.json.tools === undefined) return [{ text: 'Hello ' }, { text: 'there.' }]
@@ -35,7 +35,7 @@ const partsFor = (asked: Asked): JsonObject[] => {
   ]
 }
 
-const script = (asked: Asked): Act => {
+const script = (asked: UpstreamRequest): Act => {
   if (asked.method === 'GET') return { do: 'answer', body: { models: [] } }
   const parts = partsFor(asked)
   if (!asked.stream) return { do: 'answer', body: respond(parts, true) }
@@ -43,7 +43,11 @@ const script = (asked: Asked): Act => {
   return { do: 'stream', pieces: pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`), slice: 7 }
 }
 
-const { gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
+const {
+  gateway,
+  speak,
+  lastRequest: lastAsked,
+} = await startConversation(script, MODEL, (url) => ({
   GEMINI_API_KEY: KEY,
   GEMINI_BASE_URL: `${url}/v1beta`,
 }))
@@ -82,7 +86,7 @@ const sentBack = (signed: string) => [
 for (const { style, stream, way } of WAYS)
   describe(`gemini: ${way}`, () => {
     test('an answer', async () => {
-      const { text, finish, tokens, thought } = await speak[style](QUESTION, { stream, tools: false })
+      const { text, finish, tokens, reasoningTokens: thought } = await speak[style](QUESTION, { stream, tools: false })
       assert.deepEqual([text, finish, tokens], ['Hello there.', 'stop', [20, 37]])
       assert.equal(thought, style === 'messages' ? undefined : 30)
       const { systemInstruction, generationConfig } = assertAsked(stream)
@@ -92,7 +96,7 @@ for (const { style, stream, way } of WAYS)
 
     test('parallel calls and their results: the signature is sent back if the client keeps it', async () => {
       const first = await speak[style](QUESTION, { stream, tools: true })
-      assert.deepEqual([first.finish, first.thoughts], ['calls', 'I need the weather.'])
+      assert.deepEqual([first.finish, first.reasoning], ['calls', 'I need the weather.'])
       assert.deepEqual(
         first.calls.map(({ input }) => input),
         CITIES.map((city) => ({ city })),

@@ -4,39 +4,43 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { piecesOf, say } from '../support/answers.ts'
-import type { Act, Asked, Upstream } from '../support/upstream.ts'
+import { answerWith, piecesOf } from '../support/answers.ts'
+import type { Act, Upstream, UpstreamRequest } from '../support/upstream.ts'
 import {
   ask,
   callsOf,
-  endedWell,
+  isComplete,
   rawClient,
   rawRequest,
   STYLES,
-  saidIn,
   sleep,
   stage,
   statusOf,
+  textIn,
 } from './support/stage.ts'
 
 const { gateway, upstream } = stage()
 
 const text = (by: string): string => `Hello from the ${by} one`
-const quickly = (asked: Asked): Act => say(asked, { text: text('quick') })
+const quickly = (asked: UpstreamRequest): Act => answerWith(asked, { text: text('quick') })
 /** Starts its answer, and sends content far too late. */
-const late = (asked: Asked): Act =>
+const late = (asked: UpstreamRequest): Act =>
   asked.stream
     ? { do: 'stream', pieces: piecesOf(asked, { text: text('slow') }), first: 60_000 }
     : { do: 'answer', body: {}, after: 60_000 }
 /** Answers correctly after this many ms. */
 const slowly =
   (ms: number) =>
-  (asked: Asked): Act => {
-    const act = say(asked, { text: text('slow') })
+  (asked: UpstreamRequest): Act => {
+    const act = answerWith(asked, { text: text('slow') })
     return act.do === 'answer' || act.do === 'stream' ? { ...act, after: ms } : act
   }
 
-const staged = async (slow: (asked: Asked) => Act, quick: (asked: Asked) => Act, settings: object) => {
+const staged = async (
+  slow: (asked: UpstreamRequest) => Act,
+  quick: (asked: UpstreamRequest) => Act,
+  settings: object,
+) => {
   const [first, second] = [await upstream(slow), await upstream(quick)]
   const started = await gateway({
     providers: { slow: { baseUrl: `${first.url}/v1` }, quick: { baseUrl: `${second.url}/v1` } },
@@ -65,8 +69,8 @@ describe('the hedge wins', () => {
         const { first, second, it } = await staged(late, quickly, { hedge: { percent: 100, delay: 200 } })
         const answer = await ask(it, style, 'r', stream)
         assert.equal(answer.status, 200, answer.text)
-        assert.equal(saidIn(style, stream, answer.text), text('quick'))
-        if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+        assert.equal(textIn(style, stream, answer.text), text('quick'))
+        if (stream) assert.ok(isComplete(style, answer.text), answer.text)
         assert.equal(answer.headers.get('x-headgate-provider'), 'quick')
         assert.equal(answer.headers.get('x-headgate-attempts'), '2')
         assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:abandoned, quick#\w+:200$/)
@@ -83,7 +87,7 @@ describe('the first provider wins', () => {
     test(`${stream ? 'a stream' : 'whole'}: and the hedge is cancelled`, async () => {
       const { first, second, it } = await staged(slowly(1_500), late, { hedge: { percent: 100, delay: 100 } })
       const answer = await ask(it, 'chat', 'r', stream)
-      assert.equal(saidIn('chat', stream, answer.text), text('slow'))
+      assert.equal(textIn('chat', stream, answer.text), text('slow'))
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:200, quick#\w+:abandoned$/)
       await until(() => endsOf(first).join() === 'finished', 'the first is finished, not aborted')
       await until(() => endsOf(second).join() === 'aborted', 'the loser’s connection ends')
@@ -116,7 +120,7 @@ test('hedges stay within the configured share of requests', async () => {
 test('off by default', async () => {
   const { first, second, it } = await staged(slowly(1_500), quickly, {})
   const answer = await ask(it, 'chat', 'r', false)
-  assert.equal(saidIn('chat', false, answer.text), text('slow'))
+  assert.equal(textIn('chat', false, answer.text), text('slow'))
   assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:200$/)
   assert.deepEqual([callsOf(first).length, callsOf(second).length], [1, 0])
   assert.deepEqual(await counted(it.url), [])

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
-import { piecesOf, say } from '../support/answers.ts'
-import { type Asked, type Upstream, until as waitUntil } from '../support/upstream.ts'
+import { answerWith, piecesOf } from '../support/answers.ts'
+import { type Upstream, type UpstreamRequest, until as waitUntil } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { callsOf, type RawClient, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
@@ -81,12 +81,12 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
             },
           }
         : call.model?.startsWith('flood')
-          ? say(call, { text: LONG })
+          ? answerWith(call, { text: LONG })
           : call.model === 'plain'
             ? { do: 'stream', pieces: piecesOf(call, { text: TEXT }).slice(0, 4), ending: 'stall' }
             : call.stream
-              ? say(call, { text: TEXT }, { gap: 150 })
-              : ({ ...say(call, { text: TEXT }), after: 1_500 } as ReturnType<typeof say>),
+              ? answerWith(call, { text: TEXT }, { gap: 150 })
+              : ({ ...answerWith(call, { text: TEXT }), after: 1_500 } as ReturnType<typeof answerWith>),
     )
     gateway = await on.gateway({
       timeout: { clientWrite: 20_000 },
@@ -263,21 +263,21 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
   const healed = new Set<string>()
 
   before(async () => {
-    upstream = await on.upstream((call: Asked) => {
+    upstream = await on.upstream((call: UpstreamRequest) => {
       const { model = '' } = call
       switch (model.split('-')[0]) {
         case 'failing':
           return healed.has(model)
-            ? say(call, { text: TEXT })
+            ? answerWith(call, { text: TEXT })
             : { do: 'answer', status: 400, body: { error: { message: 'no' } } }
         case 'broken':
           return healed.has(model)
-            ? say(call, { text: TEXT })
+            ? answerWith(call, { text: TEXT })
             : { do: 'stream', pieces: piecesOf(call, { text: TEXT }).slice(0, 4), ending: 'reset', gap: 5 }
         case 'endless':
           return { do: 'stream', pieces: piecesOf(call, { text: TEXT }).slice(0, 4), ending: 'stall' }
         default:
-          return say(call, { text: model.startsWith('large') ? LONG.slice(0, 200_000) : TEXT })
+          return answerWith(call, { text: model.startsWith('large') ? LONG.slice(0, 200_000) : TEXT })
       }
     })
     gateway = await on.gateway({

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { gauge, settles } from './support/gauges.ts'
 import { bodyFor, stage } from './support/stage.ts'
 
@@ -33,10 +33,10 @@ describe('large answers', () => {
         release = resolve
       })
       const upstream = await on.upstream(async (call) => {
-        if (!call.body.includes('much')) return say(call, { text: 'quick' })
+        if (!call.body.includes('much')) return answerWith(call, { text: 'quick' })
         if (asked.add(call.number).size === COUNT) release()
         await all
-        return say(call, { text: 'w'.repeat(LETTERS) })
+        return answerWith(call, { text: 'w'.repeat(LETTERS) })
       })
       const gateway = await on.gateway(
         { limit: { bufferedMegabytes: LIMIT }, providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } },

@@ -7,7 +7,7 @@ import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, start, USUAL } from './support/process.ts'
@@ -37,7 +37,7 @@ const LATER = [
 describe('start-up loads few modules', () => {
   let upstream: Upstream
   before(async () => {
-    upstream = await startUpstream((asked) => say(asked, { text: 'x' }))
+    upstream = await startUpstream((asked) => answerWith(asked, { text: 'x' }))
   })
   after(() => upstream?.close())
 

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { gauge, settles } from './support/gauges.ts'
 import type { Started } from './support/process.ts'
 import { ask, bodyFor, callsOf, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
@@ -49,7 +49,7 @@ describe('limits', () => {
   const on = stage()
   const begin = async (limit: object, env: Readonly<Record<string, string>> = {}) => {
     const upstream = await on.upstream((asked) =>
-      asked.body.includes('wait') ? { do: 'hang' } : say(asked, { text: 'hello' }),
+      asked.body.includes('wait') ? { do: 'hang' } : answerWith(asked, { text: 'hello' }),
     )
     const gateway = await on.gateway({ limit, providers: { a: { baseUrl: `${upstream.url}/v1` } } }, env)
     return { upstream, gateway }
@@ -200,7 +200,7 @@ describe('limits', () => {
 
   test('limit.bufferedMegabytes: an answer far above the limit is aborted, without an effect on health', async () => {
     const upstream = await on.upstream((asked) =>
-      say(asked, { text: asked.body.includes('long') ? 'x'.repeat(3_000_000) : 'short' }),
+      answerWith(asked, { text: asked.body.includes('long') ? 'x'.repeat(3_000_000) : 'short' }),
     )
     const gateway = await on.gateway({
       limit: { bufferedMegabytes: 1 },
@@ -248,7 +248,7 @@ describe('limits', () => {
     )
     for (const { text } of refused()) assertShed(text())
     assert.equal(refused().length, 6)
-    assert.equal(upstream.seen.filter(({ method }) => method === 'POST').length, 2)
+    assert.equal(upstream.requests.filter(({ method }) => method === 'POST').length, 2)
     assert.equal(await shed(gateway, 'concurrent'), 6)
     for (const { socket } of heads) socket.destroy()
   })
@@ -257,7 +257,7 @@ describe('limits', () => {
     const { gateway, upstream } = await begin({ concurrent: 1 })
     const first = await rawClient(gateway.url, rawRequest(CHAT, small.replace('hello', 'wait')))
     await settles(
-      async () => upstream.seen.length,
+      async () => upstream.requests.length,
       (seen) => seen === 2,
     )
     const before = process.hrtime.bigint()
@@ -272,7 +272,7 @@ describe('limits', () => {
       `rejected in ${middle.toFixed(2)} ms (median of 200, round trip), ${Number(process.hrtime.bigint() - before) / 1e6} ms for all`,
     )
     assert.ok(middle < 100, `${middle} ms`)
-    assert.equal(upstream.seen.filter(({ method }) => method === 'POST').length, 1)
+    assert.equal(upstream.requests.filter(({ method }) => method === 'POST').length, 1)
     assert.equal(await shed(gateway, 'concurrent'), 200)
     first.socket.destroy()
   })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { isObject, list, object } from '../../src/core/json.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { type Script, startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 import { CALLS, KINDS, type Kind, startThreeKinds, TEXT, type ThreeKinds } from './support/three-kinds.ts'
@@ -149,13 +149,13 @@ for (const kind of ALL)
 
     if (kind !== 'messages')
       test('a token count is marked as an estimate', async () => {
-        const before = kinds.upstreams[kind].seen.length
+        const before = kinds.upstreams[kind].requests.length
         const { data, response } = await client.messages
           .countTokens({ model: modelOf(kind, 'text'), messages: QUESTION })
           .withResponse()
         assert.ok(data.input_tokens > 8 && data.input_tokens < 30, String(data.input_tokens))
         assert.equal(response.headers.get('x-headgate-estimated'), 'true')
-        assert.equal(kinds.upstreams[kind].seen.length, before)
+        assert.equal(kinds.upstreams[kind].requests.length, before)
       })
 
     // Last, because a rejected key enters a cooldown.
@@ -194,7 +194,7 @@ const USAGE = { input_tokens: 5, output_tokens: 6 }
 const thinker: Script = (asked) => {
   if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
   if (asked.path.includes('/count_tokens')) return { do: 'answer', body: '{"input_tokens": 4242}' }
-  if (asked.model !== 'thinks') return say(asked, { text: TEXT }, asked.model === 'slow' ? { gap: 60 } : {})
+  if (asked.model !== 'thinks') return answerWith(asked, { text: TEXT }, asked.model === 'slow' ? { gap: 60 } : {})
   if (!asked.stream)
     return {
       do: 'answer',
@@ -256,7 +256,7 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
     await upstream?.close()
   })
   const last = () => {
-    const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+    const asked = upstream.requests.findLast(({ method }) => method === 'POST')
     assert.ok(asked)
     return asked
   }
@@ -358,7 +358,7 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
     for await (const event of stream) if (event.type === 'content_block_delta') break
     await until(
       'the upstream call is released',
-      () => last().model === 'slow' && upstream.seen.at(-1)?.ended === 'aborted',
+      () => last().model === 'slow' && upstream.requests.at(-1)?.ended === 'aborted',
     )
   })
 })

@@ -4,8 +4,8 @@ import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { skip } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
-import type { Act, Asked } from '../support/upstream.ts'
-import { CITIES, DONE, QUESTION, spokenWith, WAYS, weather } from './support/speakers.ts'
+import type { Act, UpstreamRequest } from '../support/upstream.ts'
+import { CITIES, DONE, QUESTION, startConversation, WAYS, weather } from './support/speakers.ts'
 
 const KEY = 'mistral-test-0123456789'
 const MODEL = 'mistral/magistral-medium-latest'
@@ -53,7 +53,7 @@ const flat = (code: string, message: string): JsonObject => ({
 /**
  * The answer as stream deltas: content alternates between list and string, and calls are complete and without an index.
  */
-const deltasFor = ({ json }: Asked): { readonly deltas: readonly JsonObject[]; readonly reason: string } => {
+const deltasFor = ({ json }: UpstreamRequest): { readonly deltas: readonly JsonObject[]; readonly reason: string } => {
   const messages = list(json.messages).filter(isObject)
   const results = messages.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
   const last = messages.at(-1)
@@ -86,7 +86,7 @@ const usage = {
   prompt_tokens_details: { cached_tokens: 5 },
 }
 
-const pieces = (asked: Asked): string[] => {
+const pieces = (asked: UpstreamRequest): string[] => {
   const { deltas, reason } = deltasFor(asked)
   const chunks = [{ role: 'assistant', content: '' }, ...deltas, { content: '' }]
   return [
@@ -105,7 +105,7 @@ const pieces = (asked: Asked): string[] => {
 }
 
 /** The same deltas as one message, with reasoning and text in one list. */
-const whole = (asked: Asked): JsonObject => {
+const whole = (asked: UpstreamRequest): JsonObject => {
   const { deltas, reason } = deltasFor(asked)
   const content = deltas.flatMap(({ content }): readonly Json[] =>
     typeof content === 'string' ? [{ type: 'text', text: content }] : list(content),
@@ -115,7 +115,7 @@ const whole = (asked: Asked): JsonObject => {
   return { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: reason }], usage }
 }
 
-const script = (asked: Asked): Act => {
+const script = (asked: UpstreamRequest): Act => {
   if (asked.method === 'GET') return { do: 'answer', body: { data: [] } }
   const refused = refusal(asked.json)
   if (refused) return { do: 'answer', status: 'detail' in refused ? 422 : 400, body: refused }
@@ -123,7 +123,12 @@ const script = (asked: Asked): Act => {
   return { do: 'stream', pieces: [...pieces(asked), 'data: [DONE]\n\n'], slice: 11 }
 }
 
-const { upstream, gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
+const {
+  upstream,
+  gateway,
+  speak,
+  lastRequest: lastAsked,
+} = await startConversation(script, MODEL, (url) => ({
   MISTRAL_API_KEY: KEY,
   MISTRAL_BASE_URL: `${url}/v1`,
   CIRCUIT_CONSECUTIVE_FAILURES: '1000',
@@ -165,7 +170,7 @@ for (const { style, stream, way } of WAYS)
 
     test('parallel calls and their results: its own ids, and its reasoning sent back', async () => {
       const first = await ask(QUESTION, true)
-      assert.deepEqual([first.text, first.thoughts, first.finish], ['Let me look.', THOUGHT, 'calls'])
+      assert.deepEqual([first.text, first.reasoning, first.finish], ['Let me look.', THOUGHT, 'calls'])
       assert.deepEqual(
         first.calls,
         CITIES.map((city, at) => ({ id: IDS[at], name: 'get_weather', input: { city } })),

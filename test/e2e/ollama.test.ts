@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { problemsOf } from '../support/schemas.ts'
-import type { Act, Asked } from '../support/upstream.ts'
+import type { Act, UpstreamRequest } from '../support/upstream.ts'
 import { start } from './support/process.ts'
-import { CITIES, DONE, QUESTION, spokenWith, WAYS, weather } from './support/speakers.ts'
+import { CITIES, DONE, QUESTION, startConversation, WAYS, weather } from './support/speakers.ts'
 
 const MODEL = 'ollama/qwen3:14b'
 const THOUGHT = 'I need the weather.'
@@ -19,7 +19,7 @@ const COUNTS = { prompt_eval_count: 20, eval_count: 37, total_duration: 23_595_6
 /**
  * Calls for the weather of two cities, without ids, as older servers do; with both results, answers with their text.
  */
-const messagesFor = ({ json }: Asked): JsonObject[] => {
+const messagesFor = ({ json }: UpstreamRequest): JsonObject[] => {
   const asked = list(json.messages).filter(isObject)
   const results = asked.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
   if (json.tools === undefined) return [{ content: 'Hello ' }, { content: 'thère.' }]
@@ -33,7 +33,7 @@ const messagesFor = ({ json }: Asked): JsonObject[] => {
   ]
 }
 
-const whole = (asked: Asked): JsonObject => {
+const whole = (asked: UpstreamRequest): JsonObject => {
   const said = messagesFor(asked)
   const join = (name: string) => said.map((message) => text(message[name]) ?? '').join('')
   const tool_calls = said.flatMap((message) => list(message.tool_calls))
@@ -41,7 +41,7 @@ const whole = (asked: Asked): JsonObject => {
   return { ...head, message, done: true, done_reason: 'stop', ...COUNTS }
 }
 
-const pieces = (asked: Asked): string[] =>
+const pieces = (asked: UpstreamRequest): string[] =>
   [
     ...messagesFor(asked).map((message) => ({ ...head, message: { role: 'assistant', ...message }, done: false })),
     { ...head, message: { role: 'assistant', content: '' }, done: true, done_reason: 'stop', ...COUNTS },
@@ -49,7 +49,7 @@ const pieces = (asked: Asked): string[] =>
 
 const LINES = { 'content-type': 'application/x-ndjson' }
 
-const script = (asked: Asked): Act => {
+const script = (asked: UpstreamRequest): Act => {
   if (asked.method === 'GET') return { do: 'answer', body: { object: 'list', data: [{ id: 'qwen3:14b' }] } }
   const { model } = asked.json
   if (model !== 'qwen3:14b')
@@ -60,7 +60,12 @@ const script = (asked: Asked): Act => {
     : { do: 'answer', body: whole(asked) }
 }
 
-const { upstream, gateway, speak, lastAsked } = await spokenWith(script, MODEL, (url) => ({
+const {
+  upstream,
+  gateway,
+  speak,
+  lastRequest: lastAsked,
+} = await startConversation(script, MODEL, (url) => ({
   // The address as users of the compatible endpoint write it.
   OLLAMA_BASE_URL: `${url}/v1`,
   CIRCUIT_CONSECUTIVE_FAILURES: '1000',
@@ -103,7 +108,7 @@ for (const { style, stream, way } of WAYS)
 
     test('calls and their results: ids are generated, results name their tools, reasoning is sent back', async () => {
       const first = await ask(QUESTION, true)
-      assert.deepEqual([first.text, first.thoughts, first.finish], ['', THOUGHT, 'calls'])
+      assert.deepEqual([first.text, first.reasoning, first.finish], ['', THOUGHT, 'calls'])
       assert.deepEqual(
         first.calls.map(({ name, input }) => ({ name, input })),
         CITIES.map((city) => ({ name: 'get_weather', input: { city } })),
@@ -191,10 +196,10 @@ test('ollama: an image in the request', async () => {
 })
 
 test('ollama: an image URL, which no target supports, is an error', async () => {
-  const before = upstream.seen.length
+  const before = upstream.requests.length
   const { response, body } = await post('chat/completions', image('https://x.example/a.png'))
   assert.deepEqual([response.status, object(body.error)?.code], [400, 'unsupported_parameter'])
-  assert.equal(upstream.seen.length, before)
+  assert.equal(upstream.requests.length, before)
 })
 
 test('ollama: reasoning, a schema, and Ollama’s own members', async () => {

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { build } from '../../scripts/build.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, run, type Started, start, USUAL } from './support/process.ts'
@@ -45,7 +45,7 @@ describe('the package', () => {
     upstream = await startUpstream((asked) =>
       asked.method === 'GET'
         ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-        : say(asked, { text: 'from afar' }),
+        : answerWith(asked, { text: 'from afar' }),
     )
   })
   after(async () => {
@@ -173,7 +173,7 @@ describe('the package', () => {
     })
     await ask(gateway, { model: 'bedrock/anthropic.claude-x' })
     await until('a signed call arrived', () =>
-      upstream.seen.some(({ headers }) => String(headers.authorization).startsWith('AWS4-HMAC-SHA256')),
+      upstream.requests.some(({ headers }) => String(headers.authorization).startsWith('AWS4-HMAC-SHA256')),
     )
   })
 

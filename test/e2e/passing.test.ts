@@ -6,12 +6,19 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { survey } from '../../src/core/json-text.ts'
-import { piecesOf, recorded } from '../support/answers.ts'
+import { piecesOf, replay } from '../support/answers.ts'
 import { bothNames } from '../support/both-names.ts'
 import { evidenceOf } from '../support/exchanges.ts'
 import { present, type Recording, recordingsAreHere } from '../support/recordings.ts'
 import { eventsOf, problemsIfPresent } from '../support/schemas.ts'
-import { type Act, type Asked, type Seen, startUpstream, type Upstream, until } from '../support/upstream.ts'
+import {
+  type Act,
+  type RecordedRequest,
+  startUpstream,
+  type Upstream,
+  type UpstreamRequest,
+  until,
+} from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
 const STYLES = ['chat', 'responses'] as const
@@ -21,7 +28,7 @@ const PATHS = { chat: '/chat/completions', responses: '/responses' } as const
 let upstream: Upstream
 let gateway: Started
 /** What the upstream does next. */
-let act: Act | ((asked: Asked) => Act)
+let act: Act | ((asked: UpstreamRequest) => Act)
 before(async () => {
   upstream = await startUpstream((asked) => {
     if (asked.method === 'GET') return { do: 'answer', body: { data: [] } }
@@ -51,8 +58,8 @@ after(async () => {
   await upstream.close()
 })
 
-const lastAsked = (): Seen => {
-  const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+const lastAsked = (): RecordedRequest => {
+  const asked = upstream.requests.findLast(({ method }) => method === 'POST')
   assert.ok(asked)
   return asked
 }
@@ -296,7 +303,7 @@ describe('passing: answers to a client of the same style', () => {
 
 /** Sends a stream in pieces of an odd size that differs for each recording. */
 const playing = ({ chunks, response, status }: Recording, at: number): Act =>
-  recorded(
+  replay(
     { status, stream: chunks !== null, framing: 'sse', response, ...(chunks && { chunks }) },
     chunks ? { slice: 1 + ((at * 37) % 900) } : {},
   )

@@ -9,8 +9,8 @@ import { after, before, describe, test } from 'node:test'
 import { isObject, type JsonObject, list, object } from '../../src/core/json.ts'
 import type { Provider } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { say } from '../support/answers.ts'
-import { type Asked, type Seen, startUpstream, type Upstream } from '../support/upstream.ts'
+import { answerWith } from '../support/answers.ts'
+import { type RecordedRequest, startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
 const KEY = 'sk-upstream-000000000000'
@@ -133,7 +133,10 @@ before(async () => {
   upstream = await startUpstream((asked) =>
     asked.method === 'GET'
       ? { do: 'answer', body: { object: 'list', data: [{ id: SERVED }], models: [{ name: SERVED }] } }
-      : say(counting ? { ...asked, json: { ...asked.json, stream_options: { include_usage: true } } } : asked, SAID),
+      : answerWith(
+          counting ? { ...asked, json: { ...asked.json, stream_options: { include_usage: true } } } : asked,
+          SAID,
+        ),
   )
   const [first] = providers
   assert.ok(first)
@@ -164,7 +167,12 @@ const eventually = async (what: string, path: string, check: (page: string) => b
 }
 
 /** Checks the upstream request, in the format it was sent in. */
-const assertAsked = (asked: Asked, provider: Provider, style: 'chat' | 'responses', stream: boolean): void => {
+const assertAsked = (
+  asked: UpstreamRequest,
+  provider: Provider,
+  style: 'chat' | 'responses',
+  stream: boolean,
+): void => {
   const expected = expectedOf(provider)
   const direct = style === 'responses' && expected.responses !== undefined
   assert.equal(asked.path, direct ? expected.responses : stream ? (expected.stream ?? expected.chat) : expected.chat)
@@ -333,7 +341,7 @@ describe('plain usage', () => {
           }
           assert.equal(answer.status, 200, `${which}: ${answer.text}`)
           assert.equal(answer.headers.get('x-headgate-provider'), id)
-          const asked = upstream.seen.findLast(({ method }) => method === 'POST')
+          const asked = upstream.requests.findLast(({ method }) => method === 'POST')
           assert.ok(asked)
           assertAsked(asked, provider, style, stream)
           assert.equal(answer.headers.get('x-headgate-model'), asked.model)
@@ -347,7 +355,7 @@ describe('plain usage', () => {
 /** The model list was requested where the vendor has one, with the credential. */
 const assertListed = (provider: Provider): void => {
   const wanted = OWN[provider.name]?.models
-  const asked: Seen | undefined = upstream.seen.findLast(({ method }) => method === 'GET')
+  const asked: RecordedRequest | undefined = upstream.requests.findLast(({ method }) => method === 'GET')
   if (!provider.models || !asked) return
   if (wanted !== undefined) assert.equal(asked.path, wanted)
   const { auth } = expectedOf(provider)

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { type LogLine, post, type Started, start } from './support/process.ts'
 
@@ -15,7 +15,7 @@ const named = (name: string, first = 0) =>
   startUpstream((asked) =>
     asked.method === 'GET'
       ? { do: 'answer', status: 404, body: {} }
-      : say(asked, { text: name }, asked.stream && first > 0 ? { first } : {}),
+      : answerWith(asked, { text: name }, asked.stream && first > 0 ? { first } : {}),
   )
 
 const ask = async (gateway: Started, model = 'any', more: object = {}) => {
@@ -68,7 +68,7 @@ describe('reload', () => {
     })
     // Its first content arrives after the change.
     const underWay = ask(gateway, 'any', { stream: true })
-    await until('the request is in flight', () => b.seen.length > 0)
+    await until('the request is in flight', () => b.requests.length > 0)
     const line = await next(gateway, 'config_changed', () =>
       write(gateway, {
         providers: { west: provider(a.url, { keys: ['sk-one-0000000000000', 'sk-two-0000000000000'] }) },
@@ -284,7 +284,7 @@ describe('routing', () => {
         },
       })
       await shares(gateway, 'm', 120)
-      const calls = upstream.seen.filter(({ method }) => method === 'POST')
+      const calls = upstream.requests.filter(({ method }) => method === 'POST')
       const byKey = Object.groupBy(calls, ({ key }) => key ?? 'none')
       assert.deepEqual(Object.keys(byKey).sort(), ['sk-one-000000000000', 'sk-three-0000000000', 'sk-two-000000000000'])
       for (const [key, used] of Object.entries(byKey))

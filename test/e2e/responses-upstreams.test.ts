@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test'
 import OpenAI from 'openai'
 import { isObject, list, text } from '../../src/core/json.ts'
 import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
-import { type Asked, startUpstream, type Upstream } from '../support/upstream.ts'
+import { startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 
 recordingsAreHere()
@@ -43,7 +43,7 @@ const message = {
 let upstream: Upstream
 let gateway: Started
 before(async () => {
-  upstream = await startUpstream(({ method, path, json }: Asked) => {
+  upstream = await startUpstream(({ method, path, json }: UpstreamRequest) => {
     if (method === 'GET') return { do: 'answer', body: { data: [] } }
     if (path.endsWith('/chat/completions')) return { do: 'answer', body: hello }
     if (path.endsWith('/messages')) return { do: 'answer', body: message }
@@ -68,8 +68,8 @@ after(async () => {
   await upstream.close()
 })
 
-const asked = (): Asked => {
-  const last = upstream.seen.findLast(({ method }) => method === 'POST')
+const asked = (): UpstreamRequest => {
+  const last = upstream.requests.findLast(({ method }) => method === 'POST')
   assert.ok(last)
   return last
 }

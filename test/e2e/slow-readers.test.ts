@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { gauge, residentBytes, settles, skipWithoutProc } from './support/gauges.ts'
-import { ask, bodyFor, callsOf, rawRequest, saidIn, sleep, stage } from './support/stage.ts'
+import { ask, bodyFor, callsOf, rawRequest, sleep, stage, textIn } from './support/stage.ts'
 
 const MEGABYTE = 1_048_576
 const SIZE = 50 * MEGABYTE
@@ -47,7 +47,7 @@ describe('slow readers', () => {
     skip: skipWithoutProc,
   }, async (t) => {
     const upstream = await on.upstream((asked) =>
-      asked.stream ? { do: 'stream', pieces: pieces(SIZE) } : say(asked, { text: 'quick' }),
+      asked.stream ? { do: 'stream', pieces: pieces(SIZE) } : answerWith(asked, { text: 'quick' }),
     )
     const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
     for (let at = 0; at < 20; at++) await ask(gateway, 'chat', 'm', false)
@@ -71,7 +71,7 @@ describe('slow readers', () => {
     assert.ok(grown < 100 * MEGABYTE, `${grown} bytes more`)
     assert.ok(readers.every(({ taken }) => taken() > 0))
     const quick = await ask(gateway, 'chat', 'm', false)
-    assert.equal(saidIn('chat', false, quick.text), 'quick')
+    assert.equal(textIn('chat', false, quick.text), 'quick')
     for (const { socket } of readers) socket.destroy()
     const open = async () => streams.filter(({ ended }) => ended === 'open').length
     assert.equal(await settles(open, (count) => count === 0), 0)
@@ -117,7 +117,7 @@ describe('slow readers', () => {
 
   test('a client that does not read a whole answer is disconnected', async (t) => {
     // More than the kernel buffers for a connection.
-    const upstream = await on.upstream((asked) => say(asked, { text: 'w'.repeat(12 * MEGABYTE) }))
+    const upstream = await on.upstream((asked) => answerWith(asked, { text: 'w'.repeat(12 * MEGABYTE) }))
     const gateway = await on.gateway({
       timeout: { clientWrite: 1_000 },
       providers: { a: { baseUrl: `${upstream.url}/v1` } },
@@ -141,7 +141,7 @@ describe('slow readers', () => {
   for (const front of ['own', 'node'])
     test(`unread answers of one client do not use the memory of another: its oldest is ended (${front})`, async (t) => {
       const upstream = await on.upstream((asked) =>
-        say(asked, { text: asked.body.includes('much') ? 'w'.repeat(12 * MEGABYTE) : 'quick' }),
+        answerWith(asked, { text: asked.body.includes('much') ? 'w'.repeat(12 * MEGABYTE) : 'quick' }),
       )
       const gateway = await on.gateway(
         { limit: { bufferedMegabytes: 16 }, providers: { a: { baseUrl: `${upstream.url}/v1` } } },
@@ -194,7 +194,7 @@ describe('slow readers', () => {
 
   test('unread answers over WebSockets are ended as well', async (t) => {
     const upstream = await on.upstream((asked) =>
-      asked.body.includes('much') ? { do: 'stream', pieces: pieces(SIZE) } : say(asked, { text: 'quick' }),
+      asked.body.includes('much') ? { do: 'stream', pieces: pieces(SIZE) } : answerWith(asked, { text: 'quick' }),
     )
     const gateway = await on.gateway(
       { limit: { bufferedMegabytes: 1 }, providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } },

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import type { Handlers } from '../../src/edge/http/app/routes.ts'
 import { startServer } from '../../src/edge/http/app/server.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { defaultSettings } from '../support/settings.ts'
 import { gauge, settles, skipWithoutProc, socketsOf } from './support/gauges.ts'
 import { ask, sleep, stage } from './support/stage.ts'
@@ -50,7 +50,7 @@ describe('slowloris', () => {
     skip: skipWithoutProc,
     timeout: 120_000,
   }, async (t) => {
-    const upstream = await on.upstream((asked) => say(asked, { text: 'hello' }))
+    const upstream = await on.upstream((asked) => answerWith(asked, { text: 'hello' }))
     const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
     const { port } = new URL(gateway.url)
     const before = await socketsOf(gateway)

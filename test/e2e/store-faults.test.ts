@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, describe, test } from 'node:test'
 import { text } from '../../src/core/json.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { startUpstream } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 import { eventsIn, sleep } from './support/stage.ts'
@@ -35,7 +35,7 @@ let answerHeld: Promise<void> = Promise.resolve()
 const upstream = await startUpstream(async (asked) => {
   if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
   if (asked.body.includes('held')) await answerHeld
-  return say(asked, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(asked.body)?.[1] ?? 1)) })
+  return answerWith(asked, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(asked.body)?.[1] ?? 1)) })
 })
 closers.push(() => upstream.close())
 

@@ -12,8 +12,15 @@ import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import { type JsonObject, list, text } from '../../src/core/json.ts'
 import { styleNames } from '../../src/edge/config/definition.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'
-import { type Delivery, refuse, type Said, say } from '../support/answers.ts'
-import { type Act, type Asked, type Script, startUpstream, type Upstream, until } from '../support/upstream.ts'
+import { type AnswerContent, answerWith, type Delivery, failWith } from '../support/answers.ts'
+import {
+  type Act,
+  type Script,
+  startUpstream,
+  type Upstream,
+  type UpstreamRequest,
+  until,
+} from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 import { skipPython, testPython } from './support/python.ts'
 import { callsOf, eventsIn, rawClient, sleep } from './support/stage.ts'
@@ -45,10 +52,10 @@ type Keeper = {
   readonly script: Script
   readonly kept: Set<string>
   /** Its answer to a plain question. */
-  said: Said
+  said: AnswerContent
   delivery: Delivery
   /** Replaces its answer. */
-  instead: ((asked: Asked) => Act | undefined) | undefined
+  instead: ((asked: UpstreamRequest) => Act | undefined) | undefined
 }
 
 const keeper = (name: string): Keeper => {
@@ -64,14 +71,14 @@ const keeper = (name: string): Keeper => {
       if (other) return other
       const previous = text(asked.json.previous_response_id)
       if (previous !== undefined && !made.kept.has(previous))
-        return refuse(asked, 400, {
+        return failWith(asked, 400, {
           type: 'invalid_request_error',
           message: `Previous response with id '${previous}' not found.`,
           code: 'previous_response_not_found',
         })
       const tools = asked.json.tools ?? asked.json.toolConfig
       const said = tools !== undefined && !RESULT.test(asked.body) ? { tools: [CALL] } : made.said
-      const act = say(asked, said, made.delivery)
+      const act = answerWith(asked, said, made.delivery)
       if (!asked.path.endsWith('/responses')) return act
       const id = `resp_${name}${number++}`
       if (asked.json.store !== false) made.kept.add(id)
@@ -138,7 +145,7 @@ const refused = async (call: Promise<unknown>, status: number, code: string, par
   })
 }
 
-const lastOf = ({ upstream }: Place): Asked => {
+const lastOf = ({ upstream }: Place): UpstreamRequest => {
   const asked = callsOf(upstream).at(-1)
   assert.ok(asked, 'the upstream was not asked')
   return asked
@@ -327,7 +334,7 @@ describe('an upstream that stores its responses', () => {
         one.instead = (asked) =>
           asked.json.previous_response_id === undefined
             ? undefined
-            : refuse(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
+            : failWith(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
       const calls = callsOf(one.upstream).length
       const fourth = await client.responses.create({
         model: 'm',
@@ -354,7 +361,7 @@ describe('an upstream that stores its responses', () => {
     }
     one.instead = (asked) =>
       asked.key === key
-        ? refuse(asked, 429, { type: 'rate_limit_error', message: 'Slower.' }, { 'retry-after': '30' })
+        ? failWith(asked, 429, { type: 'rate_limit_error', message: 'Slower.' }, { 'retry-after': '30' })
         : undefined
     const next = await client.responses.create({ model: 'm', previous_response_id: first.id, input: 'other key' })
     assert.equal(next.status, 'completed')
@@ -400,7 +407,7 @@ describe('an upstream that stores its responses', () => {
     const three = await place('three', 'openai-chat')
     const client = sdk(await begin([one, two, three]))
     one.instead = (asked) => {
-      const act = say(asked, { text: 'I thought.' })
+      const act = answerWith(asked, { text: 'I thought.' })
       assert.ok(act.do === 'answer' && typeof act.body === 'object')
       const body = act.body as JsonObject
       return {
@@ -417,12 +424,12 @@ describe('an upstream that stores its responses', () => {
     one.instead = (asked) =>
       asked.json.previous_response_id === undefined
         ? undefined
-        : refuse(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
+        : failWith(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
     await client.responses.create({ model: 'one/m', previous_response_id: first.id, input: 'again' })
     assert.ok(lastOf(one).body.includes('SEALED-BY-ONE'), lastOf(one).body)
     two.instead = (asked) =>
       asked.body.includes('SEALED-BY-ONE')
-        ? refuse(asked, 400, {
+        ? failWith(asked, 400, {
             type: 'invalid_request_error',
             message: 'The encrypted content could not be verified.',
             code: 'invalid_encrypted_content',
@@ -748,7 +755,7 @@ describe('background responses', () => {
     const gateway = await begin([one, two])
     const client = sdk(gateway)
     for (const place of [one, two])
-      place.instead = (asked) => refuse(asked, 500, { type: 'api_error', message: 'It broke.' })
+      place.instead = (asked) => failWith(asked, 500, { type: 'api_error', message: 'It broke.' })
     const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
     const last = (await polled(client, id)).at(-1)
     assert.equal(last?.status, 'failed')
@@ -773,7 +780,7 @@ describe('background responses', () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one], { FALLBACK: 'none' }))
     one.instead = (asked) => {
-      const act = say(asked, { text: 'It goes on and on and on' })
+      const act = answerWith(asked, { text: 'It goes on and on and on' })
       return act.do === 'stream' ? { ...act, pieces: [...act.pieces].slice(0, 4), ending: 'close' } : act
     }
     const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })

@@ -5,29 +5,29 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { before, describe, test } from 'node:test'
-import { bodyOf, piecesOf, say } from '../support/answers.ts'
-import { type Act, type Asked, type Ending, type Upstream, until } from '../support/upstream.ts'
+import { answerBody, answerWith, piecesOf } from '../support/answers.ts'
+import { type Act, type Ending, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import {
   ask,
   bodyFor,
   callsOf,
-  endedWell,
   eventsIn,
+  isComplete,
   PATHS,
   rawClient,
   rawRequest,
   STYLES,
   type Style,
-  saidIn,
   stage,
   statusOf,
+  textIn,
 } from './support/stage.ts'
 
 const TEXT = 'one two three four five'
 const TOOL = { id: 'call_1', name: 'weather', arguments: '{"city":"Bern","days":3}' }
 
-const formatOf = ({ path }: Asked) =>
+const formatOf = ({ path }: UpstreamRequest) =>
   path.endsWith('/messages') ? 'messages' : path.endsWith('/responses') ? 'responses' : 'chat'
 
 /** In each format: the events up to the first content, and those from the finish reason on. */
@@ -41,25 +41,25 @@ const closing = (pieces: readonly string[]): number =>
 
 type Cut = {
   readonly name: string
-  readonly act: (asked: Asked, pieces: readonly string[]) => Act
+  readonly act: (asked: UpstreamRequest, pieces: readonly string[]) => Act
   /** Ends a tool call only, not plain text. */
   readonly tools?: true
 }
 
 const ending =
   (how: Ending, at: (pieces: readonly string[]) => number, more: { untilClose?: boolean } = {}) =>
-  (_: Asked, pieces: readonly string[]): Act => ({
+  (_: UpstreamRequest, pieces: readonly string[]): Act => ({
     do: 'stream',
     pieces: pieces.slice(0, at(pieces)),
     gap: 3,
     ending: how,
     ...more,
   })
-const half = (_: Asked, pieces: readonly string[]): Act => {
+const half = (_: UpstreamRequest, pieces: readonly string[]): Act => {
   const to = first(pieces)
   return { do: 'stream', pieces: [...pieces.slice(0, to), (pieces[to] ?? '').slice(0, 25)], gap: 3, ending: 'end' }
 }
-const errorEvent = (asked: Asked): string =>
+const errorEvent = (asked: UpstreamRequest): string =>
   ({
     chat: 'data: {"error":{"message":"it broke","type":"server_error","code":null,"param":null}}\n\n',
     responses:
@@ -127,7 +127,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
   before(async () => {
     upstream = await on.upstream((asked) => {
       const found = cases.find(({ id }) => id === asked.path.split('/')[1])
-      if (!found) return say(asked, { text: 'never called' })
+      if (!found) return answerWith(asked, { text: 'never called' })
       return found.cut.act(asked, piecesOf(asked, found.tools ? { tools: [TOOL] } : { text: TEXT }))
     })
     gateway = await on.gateway({
@@ -148,7 +148,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
     test(`${cut.name}: ${style} from ${through}${tools ? ', a tool call' : ''}`, async () => {
       const answer = await ask(gateway, style, `r${id}`, true, tools ? toolsFor(style) : {})
       assert.equal(answer.status, 200, answer.text)
-      assert.ok(!endedWell(style, answer.text), answer.text)
+      assert.ok(!isComplete(style, answer.text), answer.text)
       assert.doesNotMatch(answer.text, /never asked|"finish_reason":"|response\.completed/)
       const events = eventsIn(answer.text)
       if (style === 'chat') {
@@ -177,12 +177,12 @@ describe('streams: cut', { concurrency: 12 }, () => {
     test(`the same fault fails over in a whole answer: ${style} from ${through}`, async () => {
       upstream.play((asked) =>
         asked.path.includes('spare')
-          ? say(asked, { text: TEXT })
+          ? answerWith(asked, { text: TEXT })
           : { do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }).slice(0, 4) },
       )
       const answer = await ask(gateway, style, `r${id}`, false)
       assert.equal(answer.headers.get('x-headgate-provider'), 'spare')
-      assert.equal(saidIn(style, false, answer.text), TEXT)
+      assert.equal(textIn(style, false, answer.text), TEXT)
     })
 })
 
@@ -199,7 +199,7 @@ type Odd = {
   readonly through?: 'chat'
   readonly stream?: boolean
   readonly more?: object
-  readonly act: (asked: Asked) => Act
+  readonly act: (asked: UpstreamRequest) => Act
   readonly look?: (text: string) => void
   /** Tokens are estimated, because the reported usage is impossible. */
   readonly estimated?: true
@@ -258,7 +258,7 @@ const ODD: readonly Odd[] = [
   },
   {
     name: 'a JSON body instead of a stream',
-    act: (asked) => ({ do: 'answer', body: bodyOf(asked, { text: TEXT }) }),
+    act: (asked) => ({ do: 'answer', body: answerBody(asked, { text: TEXT }) }),
   },
   {
     name: 'a stream instead of a JSON body',
@@ -295,7 +295,7 @@ const ODD: readonly Odd[] = [
   {
     name: 'usage, not requested',
     style: 'chat',
-    act: (asked) => say(asked, { text: TEXT }),
+    act: (asked) => answerWith(asked, { text: TEXT }),
     look: (text) =>
       assert.equal(eventsIn(text).filter(({ usage, choices }) => usage && choices?.length === 0).length, 0, text),
   },
@@ -303,7 +303,7 @@ const ODD: readonly Odd[] = [
     name: 'usage, requested',
     style: 'chat',
     more: { stream_options: { include_usage: true } },
-    act: (asked) => say(asked, { text: TEXT }),
+    act: (asked) => answerWith(asked, { text: TEXT }),
     look: (text) => {
       const { usage, choices } = eventsIn(text).at(-1)
       assert.deepEqual([usage?.prompt_tokens, usage?.completion_tokens, choices], [9, 5, []])
@@ -339,8 +339,8 @@ describe('streams: odd', { concurrency: 8 }, () => {
       const stream = odd.stream ?? true
       const answer = await ask(gateway, style, `${id}/m`, stream, odd.more)
       assert.equal(answer.status, 200, answer.text)
-      assert.equal(saidIn(style, stream, answer.text), TEXT)
-      if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+      assert.equal(textIn(style, stream, answer.text), TEXT)
+      if (stream) assert.ok(isComplete(style, answer.text), answer.text)
       else assert.equal(answer.headers.get('content-type'), 'application/json')
       odd.look?.(answer.text)
       const { circuit } = await statusOf(gateway, id)
@@ -368,8 +368,8 @@ describe('streams: endings that come from the model', () => {
   const HALF = { ...TOOL, arguments: '{"city":"Be' }
   before(async () => {
     const upstream = await on.upstream((asked) => {
-      if (asked.path.startsWith('/spare')) return say(asked, { text: 'never called' })
-      if (asked.path.startsWith('/half')) return say(asked, { tools: [HALF] })
+      if (asked.path.startsWith('/spare')) return answerWith(asked, { text: 'never called' })
+      if (asked.path.startsWith('/half')) return answerWith(asked, { tools: [HALF] })
       const filtered = piecesOf(asked, { text: TEXT }).map((piece) =>
         piece
           .replace('"finish_reason":"stop"', '"finish_reason":"content_filter"')
@@ -400,7 +400,7 @@ describe('streams: endings that come from the model', () => {
       test(`a content filter in the middle is final: ${style} from ${through}`, async () => {
         const answer = await ask(gateway, style, `r-filter-${through}`, true)
         assert.equal(answer.status, 200, answer.text)
-        assert.equal(saidIn(style, true, answer.text), TEXT)
+        assert.equal(textIn(style, true, answer.text), TEXT)
         assert.match(answer.text, style === 'chat' ? /"finish_reason":"content_filter"/ : /"reason":"content_filter"/)
         assert.equal(answer.headers.get('x-headgate-attempts'), '1')
         assert.equal((await statusOf(gateway, `filter-${through}`)).circuit.failures, 0)
@@ -418,7 +418,7 @@ describe('streams: endings that come from the model', () => {
           )
           .join('')
         assert.equal(said, HALF.arguments)
-        assert.ok(endedWell(style, answer.text), answer.text)
+        assert.ok(isComplete(style, answer.text), answer.text)
         assert.equal((await statusOf(gateway, `half-${through}`)).circuit.failures, 0)
       })
     }
@@ -434,7 +434,7 @@ describe('streams: clients', () => {
   const PIECE = 8_192
 
   before(async () => {
-    function* much(asked: Asked) {
+    function* much(asked: UpstreamRequest) {
       const pieces = piecesOf(asked, { text: TEXT })
       const at = first(pieces)
       yield pieces.slice(0, at).join('')

@@ -1,26 +1,26 @@
 /** Every timer of the settings, with small values: what it ends, when it ends it, and the resulting error. */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
-import { piecesOf, say } from '../support/answers.ts'
-import { type Act, type Asked, type Upstream, until } from '../support/upstream.ts'
+import { answerWith, piecesOf } from '../support/answers.ts'
+import { type Act, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import { type BadAddress, blackHole } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
 import {
   ask,
   bodyFor,
   callsOf,
-  endedWell,
   eventsIn,
+  isComplete,
   PATHS,
   rawClient,
   rawRequest,
   STYLES,
   type Style,
-  saidIn,
   sleep,
   stage,
   startWith,
   statusOf,
+  textIn,
 } from './support/stage.ts'
 
 /** ms. Later than this after its time fails, even on a busy machine. */
@@ -37,7 +37,7 @@ function* pings(): Generator<string> {
   for (;;) yield ': keep-alive\n\n'
 }
 /** The beginning of an answer up to its first content, then the given pieces. */
-function* begunThen(asked: Asked, then: Iterable<string>): Generator<string> {
+function* begunThen(asked: UpstreamRequest, then: Iterable<string>): Generator<string> {
   const pieces = piecesOf(asked, { text: TEXT })
   yield pieces.slice(0, asked.path.endsWith('/responses') ? 6 : 3).join('')
   yield* then
@@ -49,7 +49,7 @@ const WHOLE_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent
 type Row = {
   readonly name: string
   readonly stream: boolean
-  readonly act: (asked: Asked) => Act
+  readonly act: (asked: UpstreamRequest) => Act
   readonly settings: object
   readonly after: number
   /** Before content: status and code. After it: an error event with this code. */
@@ -159,7 +159,7 @@ const ROWS: readonly Row[] = [
 
 const interrupted = (style: Style, text: string, code = 'stream_interrupted') => {
   const events = eventsIn(text)
-  assert.ok(!endedWell(style, text), 'it is not passed on as complete')
+  assert.ok(!isComplete(style, text), 'it is not passed on as complete')
   if (style === 'chat') {
     assert.equal(events.at(-1)?.error?.code, code)
     assert.doesNotMatch(text, /\[DONE\]/)
@@ -220,7 +220,7 @@ describe('timers', { concurrency: 4 }, () => {
     before(async () => {
       hole = await blackHole()
       on.keep(() => hole?.close())
-      const good = await on.upstream((asked) => say(asked, { text: TEXT }))
+      const good = await on.upstream((asked) => answerWith(asked, { text: TEXT }))
       gateway = await on.gateway({
         timeout: { connect: 400 },
         fallback: 'same-model',
@@ -235,7 +235,7 @@ describe('timers', { concurrency: 4 }, () => {
         assert.equal(alone.status, 504)
         within(alone.ms, 400, 'connect')
         const both = await ask(gateway, style, 'both', true)
-        assert.equal(saidIn(style, true, both.text), TEXT)
+        assert.equal(textIn(style, true, both.text), TEXT)
         within(both.ms, 400, 'connect and go on')
       })
   })
@@ -244,7 +244,7 @@ describe('timers', { concurrency: 4 }, () => {
     const on = stage()
     let gateway: Started
     before(async () => {
-      const slow = await on.upstream((asked) => say(asked, { text: TEXT }, { after: 300, first: 300, gap: 120 }))
+      const slow = await on.upstream((asked) => answerWith(asked, { text: TEXT }, { after: 300, first: 300, gap: 120 }))
       gateway = await on.gateway({
         circuit: { timeout: 0 },
         timeout: { firstContent: 0, idle: 0, contentIdle: 0, request: 0, clientWrite: 0 },
@@ -256,7 +256,7 @@ describe('timers', { concurrency: 4 }, () => {
     for (const style of STYLES)
       test(`${style}: 0 disables the timer`, async () => {
         const answer = await ask(gateway, style, 'slow/m', true)
-        assert.ok(endedWell(style, answer.text), answer.text)
+        assert.ok(isComplete(style, answer.text), answer.text)
         assert.doesNotMatch(answer.text, /^: /m, 'no keep-alive')
       })
   })
@@ -266,7 +266,7 @@ describe('timers', { concurrency: 4 }, () => {
     let gateway: Started
     before(async () => {
       // Each pause is shorter than the timers, the whole much longer.
-      const slow = await on.upstream((asked) => say(asked, { text: TEXT.repeat(2) }, { gap: 150 }))
+      const slow = await on.upstream((asked) => answerWith(asked, { text: TEXT.repeat(2) }, { gap: 150 }))
       gateway = await on.gateway({
         circuit: { timeout: 600 },
         timeout: { firstContent: 800, idle: 600, contentIdle: 700 },
@@ -277,8 +277,8 @@ describe('timers', { concurrency: 4 }, () => {
     for (const style of STYLES)
       test(`${style}: is cut by no timer`, async () => {
         const answer = await ask(gateway, style, 'slow/m', true)
-        assert.ok(endedWell(style, answer.text), answer.text)
-        assert.equal(saidIn(style, true, answer.text), TEXT.repeat(2))
+        assert.ok(isComplete(style, answer.text), answer.text)
+        assert.equal(textIn(style, true, answer.text), TEXT.repeat(2))
         assert.ok(answer.ms > 1_200)
       })
   })
@@ -288,7 +288,7 @@ describe('timers', { concurrency: 4 }, () => {
     let gateway: Started
     let upstream: Upstream
     before(async () => {
-      function* much(asked: Asked) {
+      function* much(asked: UpstreamRequest) {
         const piece = (piecesOf(asked, { text: TEXT })[1] ?? '').replace('one t', 'x'.repeat(8_000))
         for (let at = 0; at < 20_000; at++) yield piece
       }
@@ -308,10 +308,10 @@ describe('timers', { concurrency: 4 }, () => {
       const paused = performance.now()
       await until(
         'the upstream call is aborted',
-        () => upstream.seen.some(({ ended }) => ended === 'aborted'),
+        () => upstream.requests.some(({ ended }) => ended === 'aborted'),
         500 + SLACK,
       )
-      const { endedAt = 0 } = upstream.seen.find(({ ended }) => ended === 'aborted') ?? {}
+      const { endedAt = 0 } = upstream.requests.find(({ ended }) => ended === 'aborted') ?? {}
       within(endedAt - paused, 500, 'clientWrite')
       client.socket.resume()
       await until('cut', () => client.closed())
@@ -334,7 +334,7 @@ describe('timers', { concurrency: 4 }, () => {
               after: 700,
               body: { error: { message: 'no', type: 'invalid_request_error', code: 'invalid_value', param: 'seed' } },
             }
-          : say(asked, { text: 'a b' }, { after: 700, gap: 350 }),
+          : answerWith(asked, { text: 'a b' }, { after: 700, gap: 350 }),
       )
       gateway = await on.gateway({
         keepAlive: { interval: 200 },
@@ -359,7 +359,7 @@ describe('timers', { concurrency: 4 }, () => {
         lines.slice(comment).some((line) => line === ': ping'),
         'in mid-stream as well',
       )
-      assert.ok(endedWell('chat', answer.text))
+      assert.ok(isComplete('chat', answer.text))
     })
     test('responses: an event after response.created, numbered without a gap', async () => {
       const answer = await ask(gateway, 'responses', 'slow/m', true)
@@ -369,8 +369,8 @@ describe('timers', { concurrency: 4 }, () => {
         events.map((_, at) => at),
       )
       assert.ok(events.filter(({ type }) => type === 'response.in_progress').length > 1)
-      assert.equal(saidIn('responses', true, answer.text), 'a b')
-      assert.ok(endedWell('responses', answer.text))
+      assert.equal(textIn('responses', true, answer.text), 'a b')
+      assert.ok(isComplete('responses', answer.text))
     })
     for (const style of STYLES)
       test(`${style}: a failure after the header block is an error event with the same code`, async () => {
@@ -380,7 +380,7 @@ describe('timers', { concurrency: 4 }, () => {
         const events = eventsIn(answer.text)
         const error = events.find((event) => event.error?.code)?.error
         assert.deepEqual([error?.code, error?.type, error?.param], ['invalid_value', 'invalid_request_error', 'seed'])
-        assert.ok(!endedWell(style, answer.text))
+        assert.ok(!isComplete(style, answer.text))
         if (style === 'chat') assert.doesNotMatch(answer.text, /\[DONE\]/)
         else assert.equal(events.at(-1)?.type, 'response.failed')
       })
@@ -396,7 +396,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
     upstream = await on.upstream((asked) =>
       asked.path.startsWith('/long')
         ? { do: 'stream', pieces: begunThen(asked, []), ending: 'stall' }
-        : say(asked, { text: TEXT }, asked.path.startsWith('/slow') ? { gap: 100 } : {}),
+        : answerWith(asked, { text: TEXT }, asked.path.startsWith('/slow') ? { gap: 100 } : {}),
     )
   })
   const gatewayWith = async (drain: object) => {
@@ -438,7 +438,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
       const answer = ask(gateway, style, 'slow/m', true)
       await sleep(250)
       gateway.child.kill('SIGTERM')
-      assert.ok(endedWell(style, (await answer).text))
+      assert.ok(isComplete(style, (await answer).text))
       assert.equal(await ended, 0)
     })
 

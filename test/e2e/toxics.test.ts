@@ -5,27 +5,27 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { before, describe, test } from 'node:test'
-import { piecesOf, say } from '../support/answers.ts'
+import { answerWith, piecesOf } from '../support/answers.ts'
 import { type Direction, type Toxic, type ToxicProxy, toxicProxy } from '../support/toxics.ts'
-import { type Asked, type Upstream, until } from '../support/upstream.ts'
+import { type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import {
   type Answer,
   ask,
   bodyFor,
   callsOf,
-  endedWell,
   eventsIn,
+  isComplete,
   PATHS,
   rawClient,
   rawRequest,
   STYLES,
   type Style,
-  saidIn,
   sleep,
   stage,
   statusOf,
   statusPage,
+  textIn,
 } from './support/stage.ts'
 
 const TEXT = 'Hellö 你好, here I am'
@@ -157,9 +157,9 @@ describe('toxics: between the gateway and an upstream', () => {
   before(async () => {
     upstream = await on.upstream((asked) => {
       const [, place = ''] = asked.path.split('/')
-      if (place === 'spare') return say(asked, { text: SPARE })
+      if (place === 'spare') return answerWith(asked, { text: SPARE })
       const found = CASES.find(({ id }) => place === `${id}a` || place === `${id}b`)
-      return say(asked, { text: found?.line.streamed ? LONG : TEXT }, { gap: 1 })
+      return answerWith(asked, { text: found?.line.streamed ? LONG : TEXT }, { gap: 1 })
     })
     for (const { id, line } of CASES)
       for (const letter of ['a', 'b']) {
@@ -191,8 +191,8 @@ describe('toxics: between the gateway and an upstream', () => {
     (headers.get('x-headgate-trail') ?? '').split(', ').map((step) => step.replace(/#[0-9a-f]{4,}:/, ':'))
   const isWhole = ({ style, stream }: Case, answer: Answer, text: string) => {
     assert.equal(answer.status, 200, answer.text)
-    assert.equal(saidIn(style, stream, answer.text), text)
-    if (stream) assert.ok(endedWell(style, answer.text), answer.text)
+    assert.equal(textIn(style, stream, answer.text), text)
+    if (stream) assert.ok(isComplete(style, answer.text), answer.text)
   }
 
   describe('each', { concurrency: 16 }, () => {
@@ -207,8 +207,8 @@ describe('toxics: between the gateway and an upstream', () => {
         if (line.streamed) {
           for (const answer of [alone, two]) {
             assert.equal(answer.status, 200, answer.text)
-            assert.ok(!endedWell(style, answer.text), answer.text)
-            const said = saidIn(style, true, answer.text)
+            assert.ok(!isComplete(style, answer.text), answer.text)
+            const said = textIn(style, true, answer.text)
             assert.ok(said !== '' && LONG.startsWith(said) && said !== LONG, said)
             assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
             assert.equal(answer.headers.get('x-headgate-attempts'), '1')
@@ -263,7 +263,7 @@ describe('toxics: between the gateway and an upstream', () => {
         timeout: { idle: 5_000 },
         providers: { live: { baseUrl: `${proxy.url}/t0a/v1` } },
       })
-      upstream.play((asked) => say(asked, { text: TEXT }, { gap: 60 }))
+      upstream.play((asked) => answerWith(asked, { text: TEXT }, { gap: 60 }))
       const client = await rawClient(own.url, rawRequest(PATHS[style], JSON.stringify(bodyFor(style, 'live/m', true))))
       await until('content', () => client.text().includes('Hell'), 5_000)
       const mend = proxy.add('down', { kind: 'stop' })
@@ -278,7 +278,7 @@ describe('toxics: between the gateway and an upstream', () => {
         .text()
         .replace(/^[\s\S]*?\r\n\r\n/, '')
         .replace(/(?:^|\r\n)[0-9a-f]+\r\n/g, '')
-      assert.equal(saidIn(style, true, body), TEXT)
+      assert.equal(textIn(style, true, body), TEXT)
       client.socket.destroy()
       await own.stop()
       assert.equal(proxy.open(), 0)
@@ -348,10 +348,10 @@ describe('toxics: between a client and the gateway', () => {
   let idle = 0
 
   before(async () => {
-    const paced = (asked: Asked) => {
+    const paced = (asked: UpstreamRequest) => {
       const pieces = piecesOf(asked, { text: LONG })
       const { one } = cases.find(({ id }) => id === asked.path.split('/')[1]) ?? {}
-      return say(
+      return answerWith(
         asked,
         { text: one?.upstream === 'aborted' ? LONG : TEXT },
         one?.upstream === 'aborted' ? { gap: 4_000 / pieces.length } : { gap: 5 },
@@ -375,8 +375,8 @@ describe('toxics: between a client and the gateway', () => {
         const calls = () => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
         if (one.answered) {
           const answer = await ask(proxy, style, `${id}/m`, true)
-          assert.equal(saidIn(style, true, answer.text), TEXT)
-          assert.ok(endedWell(style, answer.text), answer.text)
+          assert.equal(textIn(style, true, answer.text), TEXT)
+          assert.ok(isComplete(style, answer.text), answer.text)
         } else {
           const request = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, true)))
           const client = await rawClient(proxy.url, request)

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import OpenAI from 'openai'
-import { piecesOf, type Said, say } from '../support/answers.ts'
-import type { Act, Asked, Ending, Upstream } from '../support/upstream.ts'
+import { type AnswerContent, answerWith, piecesOf } from '../support/answers.ts'
+import type { Act, Ending, Upstream, UpstreamRequest } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { ask, callsOf, eventsIn, type Place, STYLES, saidIn, stage } from './support/stage.ts'
+import { ask, callsOf, eventsIn, type ProviderInput, STYLES, stage, textIn } from './support/stage.ts'
 
 const TEXT = 'one two three four five'
 const CALLS = [
@@ -16,7 +16,7 @@ const CALLS = [
   { id: 'call_2', name: 'weather', arguments: '{"city":"Chur"}' },
 ]
 const FORMATS = ['chat', 'responses', 'messages'] as const
-const KINDS: Readonly<Record<string, Said>> = {
+const KINDS: Readonly<Record<string, AnswerContent>> = {
   text: { text: TEXT },
   calls: { tools: CALLS },
   'cut off': { text: TEXT, cut: true },
@@ -24,7 +24,7 @@ const KINDS: Readonly<Record<string, Said>> = {
 const ENDINGS: readonly Ending[] = ['end', 'close', 'reset', 'stall']
 
 /** This many pieces, and then the ending. */
-const broken = (asked: Asked, said: Said, ending: Ending): Act => {
+const broken = (asked: UpstreamRequest, said: AnswerContent, ending: Ending): Act => {
   const pieces = piecesOf(asked, said)
   return { do: 'stream', pieces: pieces.slice(0, Math.ceil(pieces.length / 2)), gap: 3, ending }
 }
@@ -51,9 +51,9 @@ describe('aggregate: the answer equals the one without aggregation', () => {
       const said = KINDS[decodeURIComponent(kind)] ?? { text: TEXT }
       return ending && ENDINGS.includes(ending as Ending) && asked.stream
         ? broken(asked, said, ending as Ending)
-        : say(asked, said)
+        : answerWith(asked, said)
     })
-    const providers: Record<string, Place & { aggregate?: boolean }> = {}
+    const providers: Record<string, ProviderInput & { aggregate?: boolean }> = {}
     const routes: Record<string, { targets: string[] }> = {}
     for (const [f, format] of FORMATS.entries()) {
       for (const [k, kind] of Object.keys(KINDS).entries()) {
@@ -93,7 +93,7 @@ describe('aggregate: the answer equals the one without aggregation', () => {
         test(`${style} from ${format}: ${ending} in the middle fails over`, async () => {
           const answer = await ask(gateway, style, `route${f}${e}`, false)
           assert.equal(answer.status, 200, answer.text)
-          assert.equal(saidIn(style, false, answer.text), TEXT)
+          assert.equal(textIn(style, false, answer.text), TEXT)
           assert.equal(answer.headers.get('x-headgate-attempts'), '2')
           assert.equal(answer.headers.get('x-headgate-provider'), 'good')
         })
@@ -116,10 +116,10 @@ describe('broken streams are continued', () => {
     upstream = await on.upstream((asked) => {
       const [, , ending = ''] = asked.path.split('/')
       if (ENDINGS.includes(ending as Ending)) return broken(asked, { text: TEXT }, ending as Ending)
-      return say(asked, { text: ending === 'rest' ? ' and the rest.' : TEXT })
+      return answerWith(asked, { text: ending === 'rest' ? ' and the rest.' : TEXT })
     })
     const at = (how: string) => `${upstream.url}/x/${how}/v1`
-    const providers: Record<string, Place> = { good: { baseUrl: at('good') } }
+    const providers: Record<string, ProviderInput> = { good: { baseUrl: at('good') } }
     const routes: Record<string, { targets: string[] }> = {}
     // Each has a provider of its own, because a continuation is charged to that provider's retry budget.
     for (const [id, ending] of [...STYLES, 'sdk', 'log'].flatMap((who) =>
@@ -145,7 +145,7 @@ describe('broken streams are continued', () => {
       for (const second of ['mistral', 'anthropic'])
         test(`continue: ${style}, ${ending}, then ${second}`, async () => {
           const answer = await ask(gateway, style, `${style}-${ending}-${second}`, true)
-          const text = saidIn(style, true, answer.text)
+          const text = textIn(style, true, answer.text)
           assert.match(text, /^one two.* and the rest\.$/, answer.text)
           assert.match(answer.text, new RegExp(`: headgate continued provider=${second}-${style}-${ending} model=`))
           assert.doesNotMatch(answer.text, /stream_interrupted/)
@@ -160,7 +160,7 @@ describe('broken streams are continued', () => {
       })
       test(`holdback: ${style}, ${ending} during holdback`, async () => {
         const answer = await ask(held, style, `${style}-${ending}-good`, true)
-        assert.equal(saidIn(style, true, answer.text), TEXT)
+        assert.equal(textIn(style, true, answer.text), TEXT)
         assert.equal(answer.headers.get('x-headgate-attempts'), '2')
         assert.doesNotMatch(answer.text, /headgate continued|stream_interrupted/)
       })

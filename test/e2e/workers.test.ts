@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isObject, type JsonObject, number, object, text } from '../../src/core/json.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { freePorts } from '../support/ports.ts'
 import { startUpstream, type Upstream, until as within } from '../support/upstream.ts'
 import { gauge, skipWithoutProc } from './support/gauges.ts'
@@ -121,7 +121,7 @@ const isAlive = (pid: number): boolean => {
 /** A long timeout: a process starts slowly on a busy machine. */
 const until = (check: () => boolean): Promise<void> => within(String(check), check, 20_000)
 
-const wordy = (gap: number) => startUpstream((asked) => say(asked, { text: WORDS }, asked.stream ? { gap } : {}))
+const wordy = (gap: number) => startUpstream((asked) => answerWith(asked, { text: WORDS }, asked.stream ? { gap } : {}))
 
 describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   test('both answer on one port, the start is logged once, and SIGTERM leaves no process', async () => {
@@ -457,10 +457,10 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       ['POST', '/cancel', 'cancelled'],
       ['DELETE', '', undefined],
     ] as const) {
-      const before = upstream.seen.length
+      const before = upstream.requests.length
       const job = await one.ask('POST', '/v1/responses', { model: 'any', input: 'hello', background: true })
       const at = `/v1/responses/${text(job.json.id)}`
-      await until(() => upstream.seen.length > before)
+      await until(() => upstream.requests.length > before)
       assert.match(String((await two.ask('GET', at)).json.status), /queued|in_progress/)
       const events = await two.ask('GET', `${at}?stream=true`)
       assert.equal(events.status, 503)
@@ -468,7 +468,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       const gone = await two.ask(method, `${at}${path}`)
       assert.equal(gone.status, 200)
       assert.equal(gone.json.status, status)
-      await until(() => upstream.seen.at(-1)?.ended === 'aborted')
+      await until(() => upstream.requests.at(-1)?.ended === 'aborted')
       for (const line of [one, two]) {
         const shown = await line.ask('GET', at)
         assert.equal(shown.status, status === undefined ? 404 : 200)

@@ -8,7 +8,7 @@ import { before, describe, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import type { Started } from '../e2e/support/process.ts'
 import { callsOf, sleep, stage } from '../e2e/support/stage.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import type { Upstream } from '../support/upstream.ts'
 
 const MB = 1024 * 1024
@@ -80,7 +80,7 @@ describe('bombs', { concurrency: 1 }, () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
     gateway = await on.gateway({
       unknownModel: 'reject',
       fallback: 'none',

@@ -11,11 +11,11 @@ import { before, describe, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import type { Started } from '../e2e/support/process.ts'
 import { callsOf, rawClient, stage } from '../e2e/support/stage.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
-import { type Canary, chance, KEY_FORMS } from './support/canaries.ts'
+import { type Canary, KEY_FORMS, randomText } from './support/canaries.ts'
 import { FORMAT_NAMES, FORMATS } from './support/formats.ts'
-import type { Deed } from './support/recorder.ts'
+import type { RecordedAction } from './support/recorder.ts'
 import { type Witness, witness } from './support/witness.ts'
 
 const RECORDER = pathToFileURL(join(import.meta.dirname, 'support', 'recorder.ts')).href
@@ -29,11 +29,11 @@ describe('destinations', { concurrency: 1 }, () => {
   let gateway: Started
   let watch: Witness
 
-  const deeds = (): readonly Deed[] => {
+  const deeds = (): readonly RecordedAction[] => {
     const file = join(folder, 'deeds')
     if (!existsSync(file)) return []
     const lines = readFileSync(file, 'utf8').trim().split('\n')
-    return lines.map((line) => JSON.parse(line) as Deed)
+    return lines.map((line) => JSON.parse(line) as RecordedAction)
   }
   const key = (name: string) => {
     const value = KEY_FORMS.usual()
@@ -44,9 +44,9 @@ describe('destinations', { concurrency: 1 }, () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'headgate-deeds-'))
     on.keep(() => rm(folder, { recursive: true, force: true }))
-    trap = await startUpstream((asked) => say(asked, { text: 'caught' }))
+    trap = await startUpstream((asked) => answerWith(asked, { text: 'caught' }))
     on.keep(() => trap.close())
-    upstream = await on.upstream((asked) => say(asked, { text: 'fine' }))
+    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
     gateway = await on.gateway(
       {
         fallback: 'none',
@@ -375,7 +375,7 @@ describe('destinations', { concurrency: 1 }, () => {
       [],
     )
     assert.equal(trap.connections(), 0)
-    assert.equal(trap.seen.length, 0)
+    assert.equal(trap.requests.length, 0)
     await watch.assertClean(canaries)
   })
 
@@ -383,7 +383,7 @@ describe('destinations', { concurrency: 1 }, () => {
     // A control: a gateway configured with another upstream is recorded.
     const file = join(folder, 'control')
     const other = await on.gateway(
-      { providers: { elsewhere: { baseUrl: `http://localhost:${trap.port}/v1`, keys: [`sk-${chance()}`] } } },
+      { providers: { elsewhere: { baseUrl: `http://localhost:${trap.port}/v1`, keys: [`sk-${randomText()}`] } } },
       { NODE_OPTIONS: `--import=${RECORDER}`, DEEDS: file },
     )
     await witness(other).post('/v1/chat/completions', {

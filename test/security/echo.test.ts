@@ -6,10 +6,10 @@ import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Started } from '../e2e/support/process.ts'
 import { bodyFor, callsOf, PATHS as STYLE_PATHS, stage } from '../e2e/support/stage.ts'
-import { errorOf, piecesOf, say } from '../support/answers.ts'
+import { answerWith, errorBody, piecesOf } from '../support/answers.ts'
 import { conversePieces, converseStream, isConverse } from '../support/converse.ts'
 import { exception } from '../support/event-stream.ts'
-import type { Act, Asked, Upstream } from '../support/upstream.ts'
+import type { Act, Upstream, UpstreamRequest } from '../support/upstream.ts'
 import { type Canary, KEY_FORMS } from './support/canaries.ts'
 import { FORMAT_NAMES, FORMATS } from './support/formats.ts'
 import { type Witness, witness } from './support/witness.ts'
@@ -36,15 +36,15 @@ const QUOTES: { readonly [name: string]: (key: string) => string } = {
   'on several lines': (key) => `\r\nauthorization: ${key}\r\n\u001b[31m${key}\n`,
 }
 
-const inMessage = (asked: Asked, message: string): object =>
+const inMessage = (asked: UpstreamRequest, message: string): object =>
   isConverse(asked) || asked.path.includes('/v2/chat')
     ? { message }
     : asked.path.endsWith('/api/chat')
       ? { error: message }
-      : errorOf(asked, { type: 'invalid_request_error', message, code: 'invalid_value' })
+      : errorBody(asked, { type: 'invalid_request_error', message, code: 'invalid_value' })
 
 /** Places other than the error message. */
-const PLACES: { readonly [name: string]: (asked: Asked, key: string) => Act } = {
+const PLACES: { readonly [name: string]: (asked: UpstreamRequest, key: string) => Act } = {
   'every member': (asked, key) => ({
     do: 'answer',
     status: 400,
@@ -105,7 +105,7 @@ const PLACES: { readonly [name: string]: (asked: Asked, key: string) => Act } = 
 }
 
 /** An error event of the format. */
-const errorPiece = (asked: Asked, message: string): (string | Uint8Array)[] => {
+const errorPiece = (asked: UpstreamRequest, message: string): (string | Uint8Array)[] => {
   if (isConverse(asked)) return [exception('validationException', { message })]
   const body = inMessage(asked, message)
   if (asked.path.endsWith('/api/chat')) return [`${JSON.stringify(body)}\n`]
@@ -126,7 +126,7 @@ const STREAMS = [
   ['after content, 7 bytes at a time', 5, 7],
 ] as const
 
-const inStream = (asked: Asked, key: string, before: number, slice: number | undefined): Act => {
+const inStream = (asked: UpstreamRequest, key: string, before: number, slice: number | undefined): Act => {
   const delivery = { ...(slice !== undefined && { slice }) }
   const said = { text: 'Words of an answer that goes on.' }
   const error = errorPiece(asked, `authorization: Bearer ${key}, and again ${key}`)
@@ -141,7 +141,7 @@ const inStream = (asked: Asked, key: string, before: number, slice: number | und
 const ENDING = [307, 401, 402, 403, 429, 503] as const
 
 /** The first path segment names the provider, so that each has its own key. */
-const nameIn = ({ path }: Asked): string => path.split('/')[1] ?? ''
+const nameIn = ({ path }: UpstreamRequest): string => path.split('/')[1] ?? ''
 
 describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
   const on = stage()
@@ -151,7 +151,7 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
   let gateway: Started
   let watch: Witness
 
-  const script = (asked: Asked): Act => {
+  const script = (asked: UpstreamRequest): Act => {
     const { key = '', model = '' } = asked
     const [kind = '', name = ''] = decodeURIComponent(model).split('~')
     const place = PLACES[name]
@@ -163,7 +163,7 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
     const status = Number(kind)
     if (status === 307) return { do: 'answer', status, headers: { location: `/?${key}` }, body: key }
     if (status >= 400) return { do: 'answer', status, body: inMessage(asked, `no: ${key}`) }
-    return say(asked, { text: 'fine' })
+    return answerWith(asked, { text: 'fine' })
   }
 
   before(async () => {

@@ -6,16 +6,16 @@ import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Started } from '../e2e/support/process.ts'
 import { callsOf, sleep, stage } from '../e2e/support/stage.ts'
-import { piecesOf, refuse, say } from '../support/answers.ts'
+import { answerWith, failWith, piecesOf } from '../support/answers.ts'
 import type { Upstream } from '../support/upstream.ts'
-import { type Canary, chance, KEY_FORMS, searchFor } from './support/canaries.ts'
+import { type Canary, KEY_FORMS, randomText, searchFor } from './support/canaries.ts'
 import { type Witness, witness } from './support/witness.ts'
 
 describe('privacy', { concurrency: 1 }, () => {
   const on = stage()
   const canaries: Canary[] = []
   const canary = (name: string, isKey = false): string => {
-    const value = isKey ? KEY_FORMS.usual() : chance() + chance()
+    const value = isKey ? KEY_FORMS.usual() : randomText() + randomText()
     canaries.push({ name, value, isKey })
     return value
   }
@@ -42,14 +42,16 @@ describe('privacy', { concurrency: 1 }, () => {
     upstream = await on.upstream((one) => {
       const { model = '' } = one
       if (model === 'tools')
-        return say(one, { tools: [{ id: 'call_1', name: 'f', arguments: JSON.stringify({ x: answered.call }) }] })
-      if (model === 'down') return refuse(one, 500, { type: 'api_error', message: 'down' })
+        return answerWith(one, {
+          tools: [{ id: 'call_1', name: 'f', arguments: JSON.stringify({ x: answered.call }) }],
+        })
+      if (model === 'down') return failWith(one, 500, { type: 'api_error', message: 'down' })
       if (model === 'breaks')
         return { do: 'stream', pieces: piecesOf(one, { text: answered.text }).slice(0, 4), ending: 'reset' }
       if (model === 'garbage') return { do: 'answer', body: `{"choices":[{"message":{"content":"${answered.text}"` }
       if (model === 'not-sse')
         return { do: 'stream', pieces: [`data: {"${answered.text}\n\n`, `data: ${answered.text}\n\n`] }
-      return say(one, { text: answered.text })
+      return answerWith(one, { text: answered.text })
     })
     gateway = await on.gateway(
       {

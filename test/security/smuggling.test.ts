@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Started } from '../e2e/support/process.ts'
 import { callsOf, rawClient, rawRequest, sleep, stage } from '../e2e/support/stage.ts'
-import { say } from '../support/answers.ts'
+import { answerWith } from '../support/answers.ts'
 import { type Upstream, until } from '../support/upstream.ts'
 import { FRONTS, startFront } from './support/fronts.ts'
 
@@ -151,7 +151,7 @@ describe('smuggling', () => {
   before(async () => {
     upstream = await on.upstream((asked) => {
       const { messages } = JSON.parse(asked.body) as { messages: { content: string }[] }
-      return say(asked, { text: `answer to ${messages[0]?.content}` })
+      return answerWith(asked, { text: `answer to ${messages[0]?.content}` })
     })
     gateway = await on.gateway({ providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })

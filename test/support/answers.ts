@@ -1,11 +1,11 @@
 /** Complete, valid answers of an upstream in each format, whole and streamed; and playback of recorded answers. */
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { object } from '../../src/core/json.ts'
-import { isConverse, sayConverse } from './converse.ts'
-import type { Act, Asked } from './upstream.ts'
+import { answerConverse, isConverse } from './converse.ts'
+import type { Act, UpstreamRequest } from './upstream.ts'
 
 /** The content of an answer, independent of its format. */
-export type Said = {
+export type AnswerContent = {
   readonly text?: string
   readonly tools?: readonly { readonly id: string; readonly name: string; readonly arguments: string }[]
   readonly input?: number
@@ -19,7 +19,7 @@ export type Delivery = Omit<Extract<Act, { do: 'stream' }>, 'do' | 'pieces'>
 
 type Format = 'chat' | 'responses' | 'messages' | 'gemini' | 'cohere' | 'ollama'
 
-const formatOf = ({ path }: Pick<Asked, 'path'>): Format => {
+const formatOf = ({ path }: Pick<UpstreamRequest, 'path'>): Format => {
   const plain = path.split('?')[0] ?? ''
   if (/:(?:g|streamG)enerateContent$/.test(plain)) return 'gemini'
   if (plain.endsWith('/v2/chat')) return 'cohere'
@@ -28,25 +28,27 @@ const formatOf = ({ path }: Pick<Asked, 'path'>): Format => {
 }
 
 /** Ollama streams are JSON lines and need their own content type. */
-const lines = (asked: Asked): Delivery =>
+const lines = (asked: UpstreamRequest): Delivery =>
   formatOf(asked) === 'ollama' ? { headers: { 'content-type': 'application/x-ndjson' } } : {}
 
 /** Answers in the format of the request, whole or streamed. */
-export const say = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
+export const answerWith = (asked: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
   isConverse(asked)
-    ? sayConverse(asked, said, delivery)
+    ? answerConverse(asked, said, delivery)
     : asked.stream
       ? { do: 'stream', pieces: piecesOf(asked, said), ...lines(asked), ...delivery }
-      : { do: 'answer', body: bodyOf(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
+      : { do: 'answer', body: answerBody(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
 
-export const bodyOf = (asked: Asked, said: Said): JsonObject => WHOLE[formatOf(asked)](asked, said)
+export const answerBody = (asked: UpstreamRequest, said: AnswerContent): JsonObject =>
+  WHOLE[formatOf(asked)](asked, said)
 
 /** The events of a stream, each with the blank line that ends it. */
-export const piecesOf = (asked: Asked, said: Said): string[] => STREAMED[formatOf(asked)](asked, said)
+export const piecesOf = (asked: UpstreamRequest, said: AnswerContent): string[] =>
+  STREAMED[formatOf(asked)](asked, said)
 
 /** An error body in the format of the request. */
-export const errorOf = (
-  asked: Asked,
+export const errorBody = (
+  asked: UpstreamRequest,
   error: { readonly type: string; readonly message: string; readonly code?: string },
 ): JsonObject =>
   formatOf(asked) === 'messages'
@@ -54,12 +56,12 @@ export const errorOf = (
     : { error: { message: error.message, type: error.type, param: null, code: error.code ?? null } }
 
 /** Fails with a status and an error body in the format of the request. */
-export const refuse = (
-  asked: Asked,
+export const failWith = (
+  asked: UpstreamRequest,
   status: number,
-  error: Parameters<typeof errorOf>[1],
+  error: Parameters<typeof errorBody>[1],
   headers: Readonly<Record<string, string>> = {},
-): Act => ({ do: 'answer', status, headers, body: errorOf(asked, error) })
+): Act => ({ do: 'answer', status, headers, body: errorBody(asked, error) })
 
 /** The members of a recording that playback needs. */
 export type Recording = {
@@ -71,7 +73,7 @@ export type Recording = {
 }
 
 /** Replays a recorded answer. */
-export const recorded = (recording: Recording, delivery: Delivery = {}): Act => {
+export const replay = (recording: Recording, delivery: Delivery = {}): Act => {
   const { status, framing, chunks, response } = recording
   if (!recording.stream || !chunks)
     return {
@@ -85,7 +87,7 @@ export const recorded = (recording: Recording, delivery: Delivery = {}): Act => 
 
 const CREATED = 1_700_000_000
 
-const counts = ({ input = 9, output = 5 }: Said) => ({ input, output })
+const counts = ({ input = 9, output = 5 }: AnswerContent) => ({ input, output })
 
 /** Splits a text into pieces of a few characters, never within a surrogate pair. */
 const split = (text: string, size = 5): string[] => {
@@ -100,17 +102,17 @@ const named = (body: JsonObject & { readonly type: string }): string => `event: 
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const chatUsage = (said: Said): JsonObject => {
+const chatUsage = (said: AnswerContent): JsonObject => {
   const { input, output } = counts(said)
   return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output }
 }
 
-const chatFinish = ({ tools, cut }: Said): string => (cut ? 'length' : tools?.length ? 'tool_calls' : 'stop')
+const chatFinish = ({ tools, cut }: AnswerContent): string => (cut ? 'length' : tools?.length ? 'tool_calls' : 'stop')
 
-const chatCalls = ({ tools = [] }: Said): JsonObject[] =>
+const chatCalls = ({ tools = [] }: AnswerContent): JsonObject[] =>
   tools.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } }))
 
-const chatWhole = (asked: Asked, said: Said): JsonObject => ({
+const chatWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
   id: 'chatcmpl-test',
   object: 'chat.completion',
   created: CREATED,
@@ -131,7 +133,7 @@ const chatWhole = (asked: Asked, said: Said): JsonObject => ({
   usage: chatUsage(said),
 })
 
-const chatStreamed = (asked: Asked, said: Said): string[] => {
+const chatStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
   const wantsUsage = object(asked.json.stream_options)?.include_usage === true
   const chunk = (choices: Json, more: JsonObject = {}) =>
     data({
@@ -160,7 +162,7 @@ const chatStreamed = (asked: Asked, said: Said): string[] => {
 
 // ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const responseShell = (asked: Asked, status: string): JsonObject => ({
+const responseShell = (asked: UpstreamRequest, status: string): JsonObject => ({
   id: 'resp_test',
   object: 'response',
   created_at: CREATED,
@@ -195,7 +197,7 @@ const messageItem = (text: string, status: string): JsonObject => ({
 })
 const textPart = (text: string): JsonObject => ({ type: 'output_text', text, annotations: [], logprobs: [] })
 
-type Tool = NonNullable<Said['tools']>[number]
+type Tool = NonNullable<AnswerContent['tools']>[number]
 const callItem = (tool: Tool, at: number, status: string): JsonObject => ({
   id: `fc_test${at}`,
   type: 'function_call',
@@ -205,7 +207,7 @@ const callItem = (tool: Tool, at: number, status: string): JsonObject => ({
   arguments: status === 'in_progress' ? '' : tool.arguments,
 })
 
-const responseDone = (asked: Asked, said: Said): JsonObject => {
+const responseDone = (asked: UpstreamRequest, said: AnswerContent): JsonObject => {
   const { input, output } = counts(said)
   return {
     ...responseShell(asked, said.cut ? 'incomplete' : 'completed'),
@@ -224,7 +226,7 @@ const responseDone = (asked: Asked, said: Said): JsonObject => {
   }
 }
 
-const responsesStreamed = (asked: Asked, said: Said): string[] => {
+const responsesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
   const events: (JsonObject & { type: string })[] = []
   const push = (type: string, more: JsonObject) => events.push({ type, sequence_number: events.length, ...more })
   push('response.created', { response: responseShell(asked, 'in_progress') })
@@ -257,9 +259,10 @@ const responsesStreamed = (asked: Asked, said: Said): string[] => {
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const stopReason = ({ tools, cut }: Said): string => (cut ? 'max_tokens' : tools?.length ? 'tool_use' : 'end_turn')
+const stopReason = ({ tools, cut }: AnswerContent): string =>
+  cut ? 'max_tokens' : tools?.length ? 'tool_use' : 'end_turn'
 
-const messagesUsage = (said: Said): JsonObject => {
+const messagesUsage = (said: AnswerContent): JsonObject => {
   const { input, output } = counts(said)
   return {
     input_tokens: input,
@@ -273,7 +276,7 @@ const messagesUsage = (said: Said): JsonObject => {
   }
 }
 
-const messageShell = (asked: Asked, said: Said): JsonObject => ({
+const messageShell = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
   id: 'msg_test',
   type: 'message',
   role: 'assistant',
@@ -294,7 +297,7 @@ const parsed = (text: string): Json => {
 
 const toolBlock = ({ id, name }: Tool, input: Json): JsonObject => ({ type: 'tool_use', id, name, input })
 
-const messagesWhole = (asked: Asked, said: Said): JsonObject => ({
+const messagesWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
   ...messageShell(asked, said),
   content: [
     ...(said.text === undefined ? [] : [{ type: 'text', text: said.text }]),
@@ -304,7 +307,7 @@ const messagesWhole = (asked: Asked, said: Said): JsonObject => ({
   usage: messagesUsage(said),
 })
 
-const messagesStreamed = (asked: Asked, said: Said): string[] => {
+const messagesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
   const blocks: { readonly start: JsonObject; readonly deltas: readonly JsonObject[] }[] = [
     ...(said.text === undefined
       ? []
@@ -346,7 +349,12 @@ const messagesStreamed = (asked: Asked, said: Said): string[] => {
 
 // ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const geminiResponse = (asked: Asked, said: Said, parts: readonly JsonObject[], last: boolean): JsonObject => {
+const geminiResponse = (
+  asked: UpstreamRequest,
+  said: AnswerContent,
+  parts: readonly JsonObject[],
+  last: boolean,
+): JsonObject => {
   const { input, output } = counts(said)
   return {
     candidates: [
@@ -366,13 +374,13 @@ const geminiResponse = (asked: Asked, said: Said, parts: readonly JsonObject[], 
   }
 }
 
-const geminiCalls = (said: Said): JsonObject[] =>
+const geminiCalls = (said: AnswerContent): JsonObject[] =>
   (said.tools ?? []).map(({ id, name, arguments: given }) => ({ functionCall: { id, name, args: parsed(given) } }))
 
-const geminiWhole = (asked: Asked, said: Said): JsonObject =>
+const geminiWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject =>
   geminiResponse(asked, said, [...(said.text === undefined ? [] : [{ text: said.text }]), ...geminiCalls(said)], true)
 
-const geminiStreamed = (asked: Asked, said: Said): string[] => {
+const geminiStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
   const pieces = [
     ...split(said.text ?? '').map((text) => geminiResponse(asked, said, [{ text }], false)),
     geminiResponse(asked, said, geminiCalls(said), true),
@@ -382,7 +390,7 @@ const geminiStreamed = (asked: Asked, said: Said): string[] => {
 
 // ── Cohere ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const cohereEnd = (said: Said): JsonObject => {
+const cohereEnd = (said: AnswerContent): JsonObject => {
   const { input, output } = counts(said)
   const called = (said.tools ?? []).length > 0
   return {
@@ -395,13 +403,13 @@ const cohereEnd = (said: Said): JsonObject => {
   }
 }
 
-const cohereCall = ({ id, name, arguments: given }: NonNullable<Said['tools']>[number]): JsonObject => ({
+const cohereCall = ({ id, name, arguments: given }: NonNullable<AnswerContent['tools']>[number]): JsonObject => ({
   id,
   type: 'function',
   function: { name, arguments: given },
 })
 
-const cohereWhole = (_asked: Asked, said: Said): JsonObject => ({
+const cohereWhole = (_asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
   id: 'cohere_test',
   message: {
     role: 'assistant',
@@ -411,7 +419,7 @@ const cohereWhole = (_asked: Asked, said: Said): JsonObject => ({
   ...cohereEnd(said),
 })
 
-const cohereStreamed = (_asked: Asked, said: Said): string[] => {
+const cohereStreamed = (_asked: UpstreamRequest, said: AnswerContent): string[] => {
   const cohereEvent = (type: string, index: number, message: JsonObject): JsonObject => ({
     type,
     index,
@@ -440,14 +448,14 @@ const cohereStreamed = (_asked: Asked, said: Said): string[] => {
 
 // ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const ollamaLine = (asked: Asked, message: JsonObject, done: boolean): JsonObject => ({
+const ollamaLine = (asked: UpstreamRequest, message: JsonObject, done: boolean): JsonObject => ({
   model: asked.model ?? 'test',
   created_at: '2023-11-14T22:13:20.123456Z',
   message: { role: 'assistant', content: '', ...message },
   done,
 })
 
-const ollamaCalls = ({ tools }: Said): JsonObject =>
+const ollamaCalls = ({ tools }: AnswerContent): JsonObject =>
   tools === undefined
     ? {}
     : {
@@ -458,24 +466,24 @@ const ollamaCalls = ({ tools }: Said): JsonObject =>
       }
 
 /** Ollama reports `stop` even if the answer has tool calls. */
-const ollamaEnd = (said: Said): JsonObject => {
+const ollamaEnd = (said: AnswerContent): JsonObject => {
   const { input, output } = counts(said)
   return { done_reason: said.cut ? 'length' : 'stop', prompt_eval_count: input, eval_count: output }
 }
 
-const ollamaWhole = (asked: Asked, said: Said): JsonObject => ({
+const ollamaWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
   ...ollamaLine(asked, { content: said.text ?? '', ...ollamaCalls(said) }, true),
   ...ollamaEnd(said),
 })
 
-const ollamaStreamed = (asked: Asked, said: Said): string[] =>
+const ollamaStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] =>
   [
     ...split(said.text ?? '').map((content) => ollamaLine(asked, { content }, false)),
     ...(said.tools ? [ollamaLine(asked, ollamaCalls(said), false)] : []),
     { ...ollamaLine(asked, {}, true), ...ollamaEnd(said) },
   ].map((line) => `${JSON.stringify(line)}\n`)
 
-const WHOLE: { readonly [format in Format]: (asked: Asked, said: Said) => JsonObject } = {
+const WHOLE: { readonly [format in Format]: (asked: UpstreamRequest, said: AnswerContent) => JsonObject } = {
   chat: chatWhole,
   responses: responseDone,
   messages: messagesWhole,
@@ -483,7 +491,7 @@ const WHOLE: { readonly [format in Format]: (asked: Asked, said: Said) => JsonOb
   cohere: cohereWhole,
   ollama: ollamaWhole,
 }
-const STREAMED: { readonly [format in Format]: (asked: Asked, said: Said) => string[] } = {
+const STREAMED: { readonly [format in Format]: (asked: UpstreamRequest, said: AnswerContent) => string[] } = {
   chat: chatStreamed,
   responses: responsesStreamed,
   messages: messagesStreamed,

@@ -1,10 +1,10 @@
 /** Answers in Bedrock's Converse and ConverseStream format, whole and as binary event stream messages. */
 import type { JsonObject } from '../../src/core/json.ts'
-import type { Delivery, Said } from './answers.ts'
+import type { AnswerContent, Delivery } from './answers.ts'
 import { event } from './event-stream.ts'
-import type { Act, Asked } from './upstream.ts'
+import type { Act, UpstreamRequest } from './upstream.ts'
 
-export const isConverse = ({ path }: Pick<Asked, 'path'>): boolean => /\/converse(?:-stream)?$/.test(path)
+export const isConverse = ({ path }: Pick<UpstreamRequest, 'path'>): boolean => /\/converse(?:-stream)?$/.test(path)
 
 const HEAD = { 'content-type': 'application/vnd.amazon.eventstream' }
 
@@ -16,30 +16,31 @@ export const converseStream = (pieces: Iterable<Uint8Array>, delivery: Delivery 
   headers: { ...HEAD, ...delivery.headers },
 })
 
-const usageOf = ({ input = 9, output = 5 }: Said): JsonObject => ({
+const usageOf = ({ input = 9, output = 5 }: AnswerContent): JsonObject => ({
   inputTokens: input,
   outputTokens: output,
   totalTokens: input + output,
 })
 
-const reasonOf = (said: Said): string => (said.cut ? 'max_tokens' : said.tools?.length ? 'tool_use' : 'end_turn')
+const reasonOf = (said: AnswerContent): string =>
+  said.cut ? 'max_tokens' : said.tools?.length ? 'tool_use' : 'end_turn'
 
 /** The content blocks of a Converse answer. */
-const blocksOf = ({ text, tools = [] }: Said): JsonObject[] => [
+const blocksOf = ({ text, tools = [] }: AnswerContent): JsonObject[] => [
   ...(text === undefined ? [] : [{ text }]),
   ...tools.map(({ id, name, arguments: given }) => ({
     toolUse: { toolUseId: id, name, input: JSON.parse(given || '{}') },
   })),
 ]
 
-export const converseWhole = (said: Said): JsonObject => ({
+export const converseWhole = (said: AnswerContent): JsonObject => ({
   output: { message: { role: 'assistant', content: blocksOf(said) } },
   stopReason: reasonOf(said),
   usage: usageOf(said),
   metrics: { latencyMs: 1 },
 })
 
-export const conversePieces = ({ text, tools = [], ...said }: Said): Uint8Array[] => {
+export const conversePieces = ({ text, tools = [], ...said }: AnswerContent): Uint8Array[] => {
   const delta = (contentBlockIndex: number, piece: JsonObject) =>
     event('contentBlockDelta', { contentBlockIndex, delta: piece, p: 'abcdef' })
   const first = text === undefined ? 0 : 1
@@ -61,7 +62,7 @@ export const conversePieces = ({ text, tools = [], ...said }: Said): Uint8Array[
 }
 
 /** Answers whole or streamed, as the request's path demands. */
-export const sayConverse = (asked: Asked, said: Said, delivery: Delivery = {}): Act =>
+export const answerConverse = (asked: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
   asked.stream
     ? converseStream(conversePieces(said), delivery)
     : { do: 'answer', body: converseWhole(said), ...(delivery.headers && { headers: delivery.headers }) }

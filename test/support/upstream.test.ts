@@ -4,8 +4,8 @@ import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { dialer } from '../../src/edge/upstream-http/dial.ts'
-import { bodyOf, errorOf, piecesOf, recorded, refuse, type Said, say } from './answers.ts'
-import { type Act, type Asked, refusingUrl, startUpstream, until } from './upstream.ts'
+import { type AnswerContent, answerBody, answerWith, errorBody, failWith, piecesOf, replay } from './answers.ts'
+import { type Act, refusingUrl, startUpstream, type UpstreamRequest, until } from './upstream.ts'
 
 const { dial, close } = dialer()
 after(close)
@@ -36,7 +36,7 @@ const post = (url: string, body: object | string): Promise<Got> =>
     )
   })
 
-const asked = (path: string, json: Asked['json'] = {}): Asked => ({
+const asked = (path: string, json: UpstreamRequest['json'] = {}): UpstreamRequest => ({
   number: 0,
   method: 'POST',
   path,
@@ -82,10 +82,10 @@ for (const [name, act, status, text, failure] of acts)
     if (typeof text === 'string') assert.equal(got.text, text)
     else assert.match(got.text, text)
     assert.equal(got.failure, failure)
-    assert.equal(upstream.seen[0]?.model, 'm')
-    assert.equal(upstream.seen[0]?.stream, true)
-    assert.equal(upstream.seen[0]?.key, 'key-1')
-    await until('the end is recorded', () => upstream.seen[0]?.ended !== 'open')
+    assert.equal(upstream.requests[0]?.model, 'm')
+    assert.equal(upstream.requests[0]?.stream, true)
+    assert.equal(upstream.requests[0]?.key, 'key-1')
+    await until('the end is recorded', () => upstream.requests[0]?.ended !== 'open')
     await upstream.close()
   })
 
@@ -94,10 +94,10 @@ for (const act of [{ do: 'hang' }, { do: 'stream', pieces: ['x'], ending: 'stall
     const upstream = await startUpstream(() => act)
     const socket = connect(upstream.port, '127.0.0.1')
     socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n')
-    await until('seen', () => upstream.seen.length === 1)
-    assert.equal(upstream.seen[0]?.ended, 'open')
+    await until('seen', () => upstream.requests.length === 1)
+    assert.equal(upstream.requests[0]?.ended, 'open')
     socket.destroy()
-    await until('noted', () => upstream.seen[0]?.ended === 'aborted')
+    await until('noted', () => upstream.requests[0]?.ended === 'aborted')
     await upstream.close()
     assert.equal(upstream.open(), 0)
   })
@@ -109,7 +109,7 @@ test('upstream: a script decides by number, key and model, and can be replaced',
   assert.equal((await post(url, { model: 'b' })).text, '{"number":1,"model":"b","key":"key-1"}')
   upstream.play(() => ({ do: 'answer', body: 'changed' }))
   assert.equal((await post(url, 'not json')).text, 'changed')
-  assert.equal(upstream.seen[2]?.body, 'not json')
+  assert.equal(upstream.requests[2]?.body, 'not json')
   await upstream.close()
 })
 
@@ -134,7 +134,7 @@ const judge = () => {
   }
 }
 
-const said: [string, Said][] = [
+const said: [string, AnswerContent][] = [
   ['text', { text: 'Grüße aus 東京 😀', output: 7 }],
   ['text that was cut', { text: 'and so', cut: true }],
   [
@@ -160,13 +160,13 @@ const ANTHROPIC: { readonly [type: string]: string } = {
 for (const [name, what] of said) {
   test(`answers: ${name}, whole, in each format`, { skip: schemas }, () => {
     const valid = judge()
-    valid('openai:wire#/$defs/CreateChatCompletionResponse', bodyOf(asked('/v1/chat/completions'), what))
-    valid('openai:wire#/$defs/Response', bodyOf(asked('/v1/responses'), what))
-    valid('anthropic:wire#/$defs/BetaMessage', bodyOf(asked('/v1/messages'), what))
+    valid('openai:wire#/$defs/CreateChatCompletionResponse', answerBody(asked('/v1/chat/completions'), what))
+    valid('openai:wire#/$defs/Response', answerBody(asked('/v1/responses'), what))
+    valid('anthropic:wire#/$defs/BetaMessage', answerBody(asked('/v1/messages'), what))
   })
   test(`answers: ${name}, streamed, in each format`, { skip: schemas }, () => {
     const valid = judge()
-    const events = (path: string, json: Asked['json'] = {}) =>
+    const events = (path: string, json: UpstreamRequest['json'] = {}) =>
       piecesOf(asked(path, { stream: true, ...json }), what).map((piece) => {
         assert.ok(piece.endsWith('\n\n'))
         return piece
@@ -194,21 +194,21 @@ for (const [name, what] of said) {
 
 test('answers: an error has the shape of its format', () => {
   const error = { type: 'overloaded_error', message: 'busy' }
-  assert.deepEqual(errorOf(asked('/v1/messages'), error), { type: 'error', error, request_id: 'req_test' })
-  assert.deepEqual(errorOf(asked('/v1/responses'), error), { error: { ...error, param: null, code: null } })
-  assert.deepEqual(refuse(asked('/v1/responses'), 503, error).do, 'answer')
+  assert.deepEqual(errorBody(asked('/v1/messages'), error), { type: 'error', error, request_id: 'req_test' })
+  assert.deepEqual(errorBody(asked('/v1/responses'), error), { error: { ...error, param: null, code: null } })
+  assert.deepEqual(failWith(asked('/v1/responses'), 503, error).do, 'answer')
 })
 
 test('answers: built and recorded answers follow the request’s format', async () => {
-  const upstream = await startUpstream((one) => say(one, { text: 'Hallo' }))
+  const upstream = await startUpstream((one) => answerWith(one, { text: 'Hallo' }))
   assert.match((await post(`${upstream.url}/v1/messages`, { model: 'm' })).text, /"text":"Hallo"/)
   assert.match((await post(`${upstream.url}/v1/responses`, { stream: true })).text, /^event: response\.created\n/)
   upstream.play(() =>
-    recorded({ status: 200, stream: true, framing: 'sse', chunks: ['event: a\ndata: 1', 'data: [DONE]'] }),
+    replay({ status: 200, stream: true, framing: 'sse', chunks: ['event: a\ndata: 1', 'data: [DONE]'] }),
   )
   assert.equal((await post(upstream.url, {})).text, 'event: a\ndata: 1\n\ndata: [DONE]\n\n')
-  upstream.play(() => recorded({ status: 404, stream: false, framing: null, response: { error: 'no' } }))
+  upstream.play(() => replay({ status: 404, stream: false, framing: null, response: { error: 'no' } }))
   assert.deepEqual(await post(upstream.url, {}), { status: 404, text: '{"error":"no"}', failure: undefined })
-  assert.throws(() => recorded({ status: 200, stream: true, framing: 'aws-eventstream', chunks: ['{}'] }))
+  assert.throws(() => replay({ status: 200, stream: true, framing: 'aws-eventstream', chunks: ['{}'] }))
   await upstream.close()
 })

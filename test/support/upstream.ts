@@ -8,7 +8,7 @@ import { type AddressInfo, createServer as createPlainServer, type Socket } from
 import { isObject, type JsonObject, text } from '../../src/core/json.ts'
 
 /** A received request, as a script sees it. */
-export type Asked = {
+export type UpstreamRequest = {
   /** The number of earlier requests. */
   readonly number: number
   readonly method: string
@@ -67,10 +67,10 @@ export type Act =
   | { readonly do: 'raw'; readonly bytes: string | Uint8Array; readonly after?: number; readonly ending?: Ending }
   | { readonly do: 'reset' | 'close' | 'hang' }
 
-export type Script = (asked: Asked) => Act | Promise<Act>
+export type Script = (asked: UpstreamRequest) => Act | Promise<Act>
 
 /** A request and its outcome. */
-export type Seen = Asked & {
+export type RecordedRequest = UpstreamRequest & {
   /** Arrival, in ms on the monotonic clock. */
   readonly at: number
   /** Body bytes written to the connection so far. */
@@ -84,7 +84,7 @@ export type Upstream = {
   /** `http://127.0.0.1:…`, without a trailing slash. */
   readonly url: string
   readonly port: number
-  readonly seen: readonly Seen[]
+  readonly requests: readonly RecordedRequest[]
   /** Connections accepted so far, and those open now. */
   connections(): number
   open(): number
@@ -100,14 +100,14 @@ export type UpstreamOptions = {
   /** The port to listen on; if absent, any free port. */
   readonly port?: number
   /** Keeps no record of requests, for runs of hours. */
-  readonly forgets?: boolean
+  readonly discardsRecords?: boolean
 }
 
 export const startUpstream = async (
   script: Script,
-  { tls, port: wanted = 0, forgets = false }: UpstreamOptions = {},
+  { tls, port: wanted = 0, discardsRecords: forgets = false }: UpstreamOptions = {},
 ): Promise<Upstream> => {
-  const seen: Seen[] = []
+  const seen: RecordedRequest[] = []
   const sockets = new Map<Socket, { readonly number: number; busy: boolean; used: boolean }>()
   const timers = new Set<NodeJS.Timeout>()
   let connections = 0
@@ -129,7 +129,7 @@ export const startUpstream = async (
     for await (const part of req) parts.push(part as Buffer)
     const connection = sockets.get(socket)
     if (connection) connection.busy = true
-    const record: Seen = {
+    const record: RecordedRequest = {
       ...describe(req, Buffer.concat(parts).toString('utf8'), number, connection?.number ?? -1),
       at: performance.now(),
       sent: 0,
@@ -171,7 +171,7 @@ export const startUpstream = async (
   return {
     url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
     port,
-    seen,
+    requests: seen,
     connections: () => connections,
     open: () => sockets.size,
     play(next) {
@@ -192,7 +192,7 @@ export const startUpstream = async (
   }
 }
 
-const describe = (req: IncomingMessage, body: string, number: number, connection: number): Asked => {
+const describe = (req: IncomingMessage, body: string, number: number, connection: number): UpstreamRequest => {
   let json: JsonObject = {}
   try {
     const value: unknown = JSON.parse(body)
@@ -224,7 +224,7 @@ const modelIn = (path: string): string | undefined => {
 type Stage = {
   readonly socket: Socket
   readonly res: ServerResponse
-  readonly record: Seen
+  readonly record: RecordedRequest
   readonly later: (ms: number, run: () => void) => void
   /** Records that the script ends the connection. */
   readonly cut: () => void

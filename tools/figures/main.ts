@@ -9,10 +9,10 @@
 import { parseArgs } from 'node:util'
 import { type Started, start } from '../../test/e2e/support/process.ts'
 import { type FileInput, fileOf, rawClient, rawRequest } from '../../test/e2e/support/stage.ts'
-import { piecesOf, refuse, say } from '../../test/support/answers.ts'
+import { piecesOf, failWith, answerWith } from '../../test/support/answers.ts'
 import {
   type Act,
-  type Asked,
+  type UpstreamRequest,
   type Ending,
   refusingUrl,
   startUpstream,
@@ -169,7 +169,7 @@ const withGateway = async <T>(file: FileInput, run: (gateway: Started) => Promis
   }
 }
 const withUpstream = async <T>(
-  script: (asked: Asked) => Act | Promise<Act>,
+  script: (asked: UpstreamRequest) => Act | Promise<Act>,
   run: (upstream: Upstream) => Promise<T>,
 ): Promise<T> => {
   const upstream = await startUpstream((asked) =>
@@ -181,8 +181,8 @@ const withUpstream = async <T>(
     await upstream.close()
   }
 }
-const good = (asked: Asked): Act => say(asked, { text: TEXT })
-const broken = (asked: Asked): Act => refuse(asked, 500, { type: 'server_error', message: 'it broke' })
+const good = (asked: UpstreamRequest): Act => answerWith(asked, { text: TEXT })
+const broken = (asked: UpstreamRequest): Act => failWith(asked, 500, { type: 'server_error', message: 'it broke' })
 const route = { routes: { both: { targets: ['a/m', 'b/m'] } } }
 
 // ── Figures ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,10 +191,10 @@ const route = { routes: { both: { targets: ['a/m', 'b/m'] } } }
 const ATTEMPTED_A = /^a#\w+:(?!circuit|warming|budget)/
 
 /** A provider that fails in one way, beside a healthy one, with the settings as they are shipped. */
-const beside = async (what: string, act: ((asked: Asked) => Act) | null): Promise<Figure> => {
+const beside = async (what: string, act: ((asked: UpstreamRequest) => Act) | null): Promise<Figure> => {
   const count = of(2_000)
   let asked = 0
-  const script = (one: Asked): Act => {
+  const script = (one: UpstreamRequest): Act => {
     if (one.path.startsWith('/b/')) return good(one)
     asked++
     return act?.(one) ?? { do: 'hang' }
@@ -236,7 +236,7 @@ const beside = async (what: string, act: ((asked: Asked) => Act) | null): Promis
 /** What one failover and one open circuit cost, each beside the same request without. */
 const added = (): Promise<Figure> => {
   const count = of(400)
-  const script = (asked: Asked) => (asked.path.startsWith('/b/') ? good(asked) : broken(asked))
+  const script = (asked: UpstreamRequest) => (asked.path.startsWith('/b/') ? good(asked) : broken(asked))
   return withUpstream(script, (upstream) => {
     const at = (name: string) => ({ baseUrl: `${upstream.url}/${name}/v1` })
     const open = { circuit: { minRequests: 5, consecutiveFailures: 5 } }
@@ -350,7 +350,7 @@ const leaving = (): Promise<Figure> =>
 /** Streams cut anywhere: an answer that is not whole must not look so, and a word never comes twice. */
 const truncation = async (): Promise<Figure> => {
   const count = of(6_000)
-  const script = (asked: Asked): Act => {
+  const script = (asked: UpstreamRequest): Act => {
     const bytes = Buffer.from(
       piecesOf(asked, /"tools":/.test(asked.body) ? { tools: [TOOL] } : { text: TEXT }).join(''),
     )
@@ -409,9 +409,9 @@ const truncation = async (): Promise<Figure> => {
 /** The same with somebody to turn to: a call must come once or be told as broken. */
 const toolCalls = async (): Promise<Figure> => {
   const count = of(3_000)
-  const script = (asked: Asked): Act => {
+  const script = (asked: UpstreamRequest): Act => {
     const said = { tools: [TOOL] }
-    if (asked.path.startsWith('/b/')) return say(asked, said)
+    if (asked.path.startsWith('/b/')) return answerWith(asked, said)
     const bytes = Buffer.from(piecesOf(asked, said).join(''))
     return {
       do: 'stream',
@@ -456,7 +456,7 @@ const toolCalls = async (): Promise<Figure> => {
 const aborts = async (): Promise<Figure> => {
   const count = of(1_000)
   const waits: number[] = []
-  const script = (asked: Asked): Act => ({
+  const script = (asked: UpstreamRequest): Act => ({
     do: 'stream',
     pieces: piecesOf(asked, { text: TEXT }).slice(0, 6),
     ending: 'stall',
@@ -467,7 +467,7 @@ const aborts = async (): Promise<Figure> => {
         const style = at % 2 ? 'chat' : 'responses'
         const client = await rawClient(gateway.url, rawRequest(PATHS[style], bodyFor(style, 'a/m', true, false)))
         await until('content', () => client.text().includes('one'))
-        const seen = upstream.seen.at(-1)
+        const seen = upstream.requests.at(-1)
         const left = performance.now()
         if (at % 4 < 2) client.socket.destroy()
         else client.socket.resetAndDestroy()
@@ -500,14 +500,14 @@ const metastability = async (): Promise<Figure> => {
     let capacity = full
     let tokens = 0
     let filledAt = performance.now()
-    const script = (one: Asked): Act => {
+    const script = (one: UpstreamRequest): Act => {
       atProvider++
       const now = performance.now()
       tokens = Math.min(capacity / 5, tokens + ((now - filledAt) / 1000) * capacity)
       filledAt = now
-      if (tokens < 1) return refuse(one, 503, { type: 'server_error', message: 'too much' })
+      if (tokens < 1) return failWith(one, 503, { type: 'server_error', message: 'too much' })
       tokens--
-      return say(one, { text: TEXT })
+      return answerWith(one, { text: TEXT })
     }
     const answers: { at: number; ok: boolean }[] = []
     await withUpstream(script, (upstream) =>
@@ -556,7 +556,7 @@ const FIGURES: Readonly<Record<string, () => Promise<Figure>>> = {
     beside('failing every other request (500)', (asked) => (random() < 0.5 ? broken(asked) : good(asked))),
   limited: () =>
     beside('at its limit for 30 % (429)', (asked) =>
-      random() < 0.3 ? refuse(asked, 429, { type: 'rate_limit_error', message: 'slow down' }) : good(asked),
+      random() < 0.3 ? failWith(asked, 429, { type: 'rate_limit_error', message: 'slow down' }) : good(asked),
     ),
   added,
   leaving,

@@ -1,9 +1,9 @@
 /** Texts of our own in every format: what clients ask, and what upstreams answer, whole, streamed and as errors. */
 import type { ClientProtocolName, UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { Json, JsonObject } from '../../src/core/json.ts'
-import { bodyOf, piecesOf } from '../../test/support/answers.ts'
+import { answerBody, piecesOf } from '../../test/support/answers.ts'
 import { event, exception } from '../../test/support/event-stream.ts'
-import type { Asked } from '../../test/support/upstream.ts'
+import type { UpstreamRequest } from '../../test/support/upstream.ts'
 
 const PATHS: { readonly [name in Exclude<UpstreamProtocolName, 'bedrock-converse' | 'mistral'>]: string } = {
   'openai-chat': '/v1/chat/completions',
@@ -14,7 +14,7 @@ const PATHS: { readonly [name in Exclude<UpstreamProtocolName, 'bedrock-converse
   ollama: '/api/chat',
 }
 
-const asked = (path: string, stream: boolean): Asked => ({
+const asked = (path: string, stream: boolean): UpstreamRequest => ({
   number: 0,
   method: 'POST',
   path,
@@ -267,7 +267,7 @@ export const answersOf = (name: UpstreamProtocolName): readonly JsonObject[] => 
   const plain =
     name === 'bedrock-converse'
       ? CONVERSE
-      : SAID.map((said) => bodyOf(asked(PATHS[name === 'mistral' ? 'openai-chat' : name], false), said))
+      : SAID.map((said) => answerBody(asked(PATHS[name === 'mistral' ? 'openai-chat' : name], false), said))
   return [...plain, ...(RICH[name] ?? [])]
 }
 

@@ -2,8 +2,8 @@
  * What upstreams say and what clients are told, in the three formats. An attempt's text is words that name the attempt
  * and their place in it, so that a client's text tells which attempt it came from and whether something is missing.
  */
-import { bodyOf, errorOf as errorBody, piecesOf } from '../../test/support/answers.ts'
-import type { Asked } from '../../test/support/upstream.ts'
+import { answerBody, errorBody as errorBody, piecesOf } from '../../test/support/answers.ts'
+import type { UpstreamRequest } from '../../test/support/upstream.ts'
 
 export type Style = 'chat' | 'responses' | 'messages'
 
@@ -14,7 +14,7 @@ export const tagOf = (attempt: number): string => attempt.toString(36).padStart(
 /** Most words of an answer: places are one letter. */
 const MOST_WORDS = 30
 
-const askedAs = (style: Style, stream: boolean, usage: boolean): Asked => {
+const askedAs = (style: Style, stream: boolean, usage: boolean): UpstreamRequest => {
   const path = style === 'chat' ? '/v1/chat/completions' : `/v1/${style}`
   const json = { ...(stream && { stream }), ...(usage && { stream_options: { include_usage: true } }) }
   return {
@@ -53,7 +53,7 @@ const template = (style: Style, stream: boolean, usage: boolean, words: number):
   const told = Array.from({ length: words }, (_, at) => `${PLACEHOLDER}${at.toString(36)}${MARK}`).join('')
   const asked = askedAs(style, stream, usage)
   const said = { text: told, output: words }
-  const pieces = stream ? piecesOf(asked, said) : [JSON.stringify(bodyOf(asked, said))]
+  const pieces = stream ? piecesOf(asked, said) : [JSON.stringify(answerBody(asked, said))]
   const starts: number[] = []
   let at = 0
   for (const piece of pieces) {

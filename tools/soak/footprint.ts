@@ -32,7 +32,7 @@ export const footprint = async (kind: 'idle' | 'stalled', streams: number): Prom
       asked.method === 'GET'
         ? { do: 'answer', status: 404, body: {} }
         : { do: 'stream', pieces: kind === 'idle' ? FEW : many(), ending: 'stall' },
-    { forgets: true },
+    { discardsRecords: true },
   )
   const gateway = await startGateway(
     JSON.stringify({

@@ -2,8 +2,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { isList, list, object, text } from '../../src/core/json.ts'
-import { bodyOf, errorOf, piecesOf, refuse, type Said } from '../../test/support/answers.ts'
-import { type Act, type Asked, startUpstream } from '../../test/support/upstream.ts'
+import { answerBody, errorBody, piecesOf, failWith, type AnswerContent } from '../../test/support/answers.ts'
+import { type Act, type UpstreamRequest, startUpstream } from '../../test/support/upstream.ts'
 import { type Fault, faultOf, textOf } from './oracle.ts'
 
 export type Manner = {
@@ -45,35 +45,35 @@ export const startProviders = async (manner: Manner): Promise<Providers> => {
 }
 
 /** The id is the only word of the question. */
-const idIn = ({ json }: Asked): string => {
+const idIn = ({ json }: UpstreamRequest): string => {
   const last = object(list(json.messages ?? json.input).at(-1))
   const { content } = last ?? {}
   return text(content) ?? text(object(isList(content) ? content[0] : undefined)?.text) ?? text(json.input) ?? ''
 }
 
-const answer = (asked: Asked, { percent, gap }: Manner): Act => {
+const answer = (asked: UpstreamRequest, { percent, gap }: Manner): Act => {
   if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
   const provider = asked.path.split('/')[1] ?? ''
   const id = idIn(asked)
-  const said: Said = { text: textOf(id, provider) }
+  const said: AnswerContent = { text: textOf(id, provider) }
   const fault = faultOf(id, provider, percent)
   const pace = { first: gap, gap: fault === 'slow' ? 4 * gap : gap }
   if (fault === null || fault === 'slow')
     return asked.stream
       ? { do: 'stream', pieces: piecesOf(asked, said), ...pace }
-      : { do: 'answer', body: bodyOf(asked, said), after: 10 * pace.gap }
+      : { do: 'answer', body: answerBody(asked, said), after: 10 * pace.gap }
   return broken(fault, asked, said, pace)
 }
 
 const broken = (
   fault: Exclude<Fault, 'slow'>,
-  asked: Asked,
-  said: Said,
+  asked: UpstreamRequest,
+  said: AnswerContent,
   pace: { readonly first: number; readonly gap: number },
 ): Act => {
   const pieces = asked.stream ? piecesOf(asked, said) : []
   const half = pieces.slice(0, Math.floor(pieces.length / 2))
-  const body = JSON.stringify(bodyOf(asked, said))
+  const body = JSON.stringify(answerBody(asked, said))
   /** The first half, then this. A whole answer states a length it does not reach. */
   const breaks = (ending: 'reset' | 'close' | 'stall'): Act =>
     asked.stream
@@ -102,19 +102,19 @@ const broken = (
     case 'silent':
       return { do: 'hang' }
     case 'error':
-      return refuse(asked, 500, { type: 'server_error', message: 'it broke' })
+      return failWith(asked, 500, { type: 'server_error', message: 'it broke' })
     case 'limited':
-      return refuse(asked, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
+      return failWith(asked, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
     case 'error_event': {
-      if (!asked.stream) return refuse(asked, 503, { type: 'overloaded_error', message: 'too busy' })
-      const event = errorOf(asked, { type: 'server_error', message: 'it broke' })
+      if (!asked.stream) return failWith(asked, 503, { type: 'overloaded_error', message: 'too busy' })
+      const event = errorBody(asked, { type: 'server_error', message: 'it broke' })
       return { do: 'stream', pieces: [...half, `event: error\ndata: ${JSON.stringify(event)}\n\n`], ...pace }
     }
     case 'empty': {
-      const nothing: Said = { text: '', output: 0 }
+      const nothing: AnswerContent = { text: '', output: 0 }
       return asked.stream
         ? { do: 'stream', pieces: piecesOf(asked, nothing), ...pace }
-        : { do: 'answer', body: bodyOf(asked, nothing) }
+        : { do: 'answer', body: answerBody(asked, nothing) }
     }
     case 'malformed':
       return asked.stream
@@ -127,7 +127,7 @@ const broken = (
 
 if (process.argv[1] === import.meta.filename) {
   const manner: Manner = JSON.parse(process.argv[2] ?? '{}')
-  const upstream = await startUpstream((asked) => answer(asked, manner), { forgets: true })
+  const upstream = await startUpstream((asked) => answer(asked, manner), { discardsRecords: true })
   process.on('message', () => process.send?.(upstream.open()))
   process.send?.(upstream.port)
   // Whoever started it has gone: so does it.

@@ -109,7 +109,7 @@ for (const client of ['own', 'undici'] as const)
       assert.equal(record.text, '{"fine":true}')
       assert.equal(record.headers?.('x-request-id'), 'abc')
       assert.equal(record.headers?.('constructor'), undefined)
-      const [request] = upstream.seen
+      const [request] = upstream.requests
       assert.equal(request?.path, '/v1/chat/completions?api-version=1')
       assert.equal(request?.key, 'sk-test')
       assert.equal(request?.body, '{"model":"é"}')
@@ -154,7 +154,7 @@ for (const client of ['own', 'undici'] as const)
       const record = send(dial, { url })
       await record.done
       assert.equal(record.status, 302)
-      assert.equal(upstream.seen.length, 1)
+      assert.equal(upstream.requests.length, 1)
     })
 
     const sse = ['data: one\n\n', 'data: two\n\n']
@@ -256,7 +256,7 @@ for (const client of ['own', 'undici'] as const)
         assert.deepEqual(record.order, order)
         assert.equal(record.failure?.kind, kind)
         assert.equal(record.failure?.unsent, undefined)
-        assert.equal(upstream.seen.length, 1, 'a failure on a new connection is not retried')
+        assert.equal(upstream.requests.length, 1, 'a failure on a new connection is not retried')
       })
 
     test('dial: bytes after a response are never part of the next one', async () => {
@@ -342,7 +342,7 @@ for (const client of ['own', 'undici'] as const)
       else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before
       assert.equal(refused.failure?.kind, 'tls')
       assert.equal(refused.failure?.unsent, true)
-      assert.equal(upstream.seen.length, 0)
+      assert.equal(upstream.requests.length, 0)
       const trusting = dialer({ open, ca: cert })
       for (let i = 0; i < 2; i++) {
         const record = send(trusting.dial, { url: `${upstream.url}/v1` })
@@ -370,7 +370,7 @@ for (const client of ['own', 'undici'] as const)
           await record.done
           assert.deepEqual(record.order, ['head', 'bytes', 'end'], `call ${i}: ${record.failure?.message}`)
         }
-        assert.equal(upstream.seen.length, 9, 'each later call found one stale connection')
+        assert.equal(upstream.requests.length, 9, 'each later call found one stale connection')
       })
 
     test('dial: a stale connection is replaced once; a second break is a failure', async () => {
@@ -379,7 +379,7 @@ for (const client of ['own', 'undici'] as const)
       const record = send(dial, { url })
       await record.done
       assert.equal(record.failure?.kind, 'reset')
-      assert.equal(upstream.seen.length, 3)
+      assert.equal(upstream.requests.length, 3)
     })
 
     test('dial: a request whose connection breaks long after it was sent is not repeated', async () => {
@@ -392,7 +392,7 @@ for (const client of ['own', 'undici'] as const)
       const record = send(dial, { url })
       await record.done
       assert.equal(record.failure?.kind, 'reset')
-      assert.equal(upstream.seen.length, 2)
+      assert.equal(upstream.requests.length, 2)
     })
 
     test('dial: a request is not repeated after the first byte of its response', async () => {
@@ -403,7 +403,7 @@ for (const client of ['own', 'undici'] as const)
       const record = send(dial, { url })
       await record.done
       assert.ok(record.failure)
-      assert.equal(upstream.seen.length, 2)
+      assert.equal(upstream.requests.length, 2)
     })
 
     test('dial: a request marked `once` uses a new connection and is not repeated when that breaks', async () => {
@@ -419,7 +419,7 @@ for (const client of ['own', 'undici'] as const)
       assert.equal(record.failure?.kind, 'reset')
       assert.equal(record.failure?.unsent, undefined)
       assert.deepEqual(
-        upstream.seen.map(({ connection }) => connection),
+        upstream.requests.map(({ connection }) => connection),
         [0, 1],
       )
     })
@@ -461,14 +461,14 @@ for (const client of ['own', 'undici'] as const)
       test(`dial: abort ${name} closes the connection at once, and no event follows`, async () => {
         const { upstream, dial, url } = await given(act)
         const record = send(dial, { url })
-        await until('under way', () => upstream.seen.length === 1 && when(record))
+        await until('under way', () => upstream.requests.length === 1 && when(record))
         const order = [...record.order]
         const at = performance.now()
         record.ongoing.abort()
         record.ongoing.abort()
         record.ongoing.resume()
-        await until('aborted upstream', () => upstream.seen[0]?.ended === 'aborted', 1_000)
-        assert.ok((upstream.seen[0]?.endedAt ?? Number.POSITIVE_INFINITY) - at < 100)
+        await until('aborted upstream', () => upstream.requests[0]?.ended === 'aborted', 1_000)
+        assert.ok((upstream.requests[0]?.endedAt ?? Number.POSITIVE_INFINITY) - at < 100)
         await new Promise((resolve) => setTimeout(resolve, 20))
         assert.deepEqual(record.order, order)
       })
@@ -490,7 +490,7 @@ for (const client of ['own', 'undici'] as const)
         record.ongoing.abort()
         return false
       })
-      await until('aborted upstream', () => upstream.seen[0]?.ended === 'aborted', 1_000)
+      await until('aborted upstream', () => upstream.requests[0]?.ended === 'aborted', 1_000)
       assert.deepEqual(record.order, ['head', 'bytes'])
     })
 
@@ -507,7 +507,7 @@ for (const client of ['own', 'undici'] as const)
         await new Promise((resolve) => setTimeout(resolve, 100))
         const held = record.text.length
         assert.ok(held <= 128 * 1024, `${held} bytes were emitted after the listener was full`)
-        assert.ok((upstream.seen[0]?.sent ?? 0) < 16 * 1024 * 1024, 'backpressure reaches the upstream')
+        assert.ok((upstream.requests[0]?.sent ?? 0) < 16 * 1024 * 1024, 'backpressure reaches the upstream')
         full = false
         record.ongoing.resume()
         await record.done
@@ -575,7 +575,7 @@ for (const client of ['own', 'undici'] as const)
         assert.equal(record.order.filter((what) => what === 'failed' || what === 'end').length, 1)
         assert.ok(record.text.length <= 1024 * 1024)
         await made.close()
-        assert.equal(upstream.seen.length, 1)
+        assert.equal(upstream.requests.length, 1)
       })
 
     test('dial: no listener is called before dial has returned, even for invalid requests', async () => {
@@ -594,7 +594,7 @@ for (const client of ['own', 'undici'] as const)
       const made = dialer({ open })
       await send(made.dial, { url: upstream.url }).done
       const waiting = [send(made.dial, { url: upstream.url }), send(made.dial, { url: upstream.url })]
-      await until('under way', () => upstream.seen.length === 3)
+      await until('under way', () => upstream.requests.length === 3)
       await made.close()
       await Promise.all(waiting.map(({ done }) => done))
       for (const { failure } of waiting) assert.equal(failure?.kind, 'shutdown')

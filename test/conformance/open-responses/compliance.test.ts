@@ -9,9 +9,9 @@ import { isObject, type JsonObject, list, text } from '../../../src/core/json.ts
 import { styleNames } from '../../../src/edge/config/definition.ts'
 import { upstreamProtocols } from '../../../src/protocols/index.ts'
 import { type Started, start } from '../../e2e/support/process.ts'
-import { say } from '../../support/answers.ts'
+import { answerWith } from '../../support/answers.ts'
 import { readWire, recordingsAreHere, skip } from '../../support/recordings.ts'
-import { type Act, type Asked, startUpstream, type Upstream } from '../../support/upstream.ts'
+import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../../support/upstream.ts'
 import {
   type Answer,
   converse,
@@ -42,7 +42,7 @@ const upstreamScript = () => {
   /** Answers it keeps; it speaks the format that has such. */
   const kept = new Set<string>()
   let number = 0
-  return (asked: Asked): Act => {
+  return (asked: UpstreamRequest): Act => {
     if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
     const previous = text(asked.json.previous_response_id)
     if (previous !== undefined && !kept.has(previous))
@@ -60,7 +60,7 @@ const upstreamScript = () => {
       }
     const tools = asked.json.tools ?? asked.json.toolConfig
     const said = tools !== undefined && !RESULT.test(asked.body) ? { tools: [CALL] } : { text: 'Hello there, friend.' }
-    const act = say(asked, said)
+    const act = answerWith(asked, said)
     if (!asked.path.endsWith('/responses')) return act
     const id = `resp_up${number++}`
     if (asked.json.store !== false) kept.add(id)

@@ -3,9 +3,9 @@
  * model name selects the answer, as in three-kinds.ts.
  */
 import { isList, type Json, type JsonObject, list, object, text } from '../../../src/core/json.ts'
-import { say } from '../../support/answers.ts'
+import { answerWith } from '../../support/answers.ts'
 import type { Script } from '../../support/upstream.ts'
-import { CITY, KINDS, type Kinds, PLACES, script, startKinds } from './three-kinds.ts'
+import { CITY, KINDS, type Kinds, PROVIDER_ENV, script, startKinds } from './three-kinds.ts'
 
 export { CALLS, CITY, TEXT } from './three-kinds.ts'
 
@@ -26,7 +26,7 @@ const answer: Script = (asked) => {
   const tool = asked.model === 'json' ? toolIn(json) : undefined
   // Some clients request an object through a tool with one parameter object.
   if (tool !== undefined)
-    return say(asked, { tools: [{ id: 'call_json', name: tool, arguments: JSON.stringify(CITY) }] })
+    return answerWith(asked, { tools: [{ id: 'call_json', name: tool, arguments: JSON.stringify(CITY) }] })
   if (!path.endsWith('/embeddings')) return script(asked)
   const base64 = Buffer.from(new Float32Array(VECTOR).buffer).toString('base64')
   const data = vectors(json.input).map((vector, index) => ({
@@ -52,5 +52,5 @@ export const startFormats = (): Promise<Formats> => {
     GEMINI_MODELS: 'text',
   })
   // Earlier cases may have opened the circuit.
-  return startKinds({ ...PLACES, gemini }, answer, { CIRCUIT_WHEN_ALL_OPEN: 'try' })
+  return startKinds({ ...PROVIDER_ENV, gemini }, answer, { CIRCUIT_WHEN_ALL_OPEN: 'try' })
 }

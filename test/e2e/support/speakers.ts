@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { type Json, type JsonObject, object } from '../../../src/core/json.ts'
-import { type Asked, type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
+import { type Script, startUpstream, type Upstream, type UpstreamRequest } from '../../support/upstream.ts'
 import { type Started, start } from './process.ts'
 import { callsOf, stage } from './stage.ts'
 
@@ -34,7 +34,7 @@ export type Call = { readonly id: string; readonly name: string; readonly input:
 /** What a client received, whatever its style. */
 export type Turn = {
   readonly text: string
-  readonly thoughts: string
+  readonly reasoning: string
   readonly calls: readonly Call[]
   /** `stop`, `calls` or `length`. */
   readonly finish: string
@@ -42,12 +42,12 @@ export type Turn = {
   readonly tokens: readonly [number | undefined, number | undefined]
   /** Cached and reasoning tokens, where the style reports them. */
   readonly cached: number | undefined
-  readonly thought: number | undefined
+  readonly reasoningTokens: number | undefined
   /** Continues the conversation with the results of the calls. */
-  next(results: (call: Call) => string, how?: Manner): Promise<Turn>
+  next(results: (call: Call) => string, how?: ContinueOptions): Promise<Turn>
 }
 
-export type Manner = {
+export type ContinueOptions = {
   /** Text that the user adds. */
   readonly more?: string
   /** The client keeps only the calls of what it received. */
@@ -56,14 +56,14 @@ export type Manner = {
   readonly reversed?: boolean
 }
 
-export type Wishes = {
+export type TurnOptions = {
   readonly stream: boolean
   readonly tools: boolean | 'strict'
   /** Additional members of the style. */
   readonly more?: JsonObject
 }
 
-export type Speaker = (question: string, wishes: Wishes) => Promise<Turn>
+export type SendTurn = (question: string, wishes: TurnOptions) => Promise<Turn>
 
 const PARAMETERS = {
   type: 'object' as const,
@@ -72,17 +72,17 @@ const PARAMETERS = {
   additionalProperties: false,
 }
 
-const inOrder = <T>(results: readonly T[], { reversed = false }: Manner): readonly T[] =>
+const inOrder = <T>(results: readonly T[], { reversed = false }: ContinueOptions): readonly T[] =>
   reversed ? results.toReversed() : results
 
-const speakers = (gateway: Started, model: string): { readonly [style in Style]: Speaker } => {
+const speakers = (gateway: Started, model: string): { readonly [style in Style]: SendTurn } => {
   const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
   const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
 
   // ── Chat completions ───────────────────────────────────────────────────────────────────────────────────────────
 
   type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam
-  const chatTurn = async (messages: ChatMessage[], wishes: Wishes): Promise<Turn> => {
+  const chatTurn = async (messages: ChatMessage[], wishes: TurnOptions): Promise<Turn> => {
     const asked = {
       model,
       messages,
@@ -130,12 +130,12 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
     const bare = { role: 'assistant' as const, content: null, tool_calls: message.tool_calls ?? [] }
     return {
       text: message.content ?? '',
-      thoughts,
+      reasoning: thoughts,
       calls,
       finish: choice.finish_reason === 'tool_calls' ? 'calls' : choice.finish_reason,
       tokens: [usage?.prompt_tokens, usage?.completion_tokens],
       cached: usage?.prompt_tokens_details?.cached_tokens,
-      thought: usage?.completion_tokens_details?.reasoning_tokens,
+      reasoningTokens: usage?.completion_tokens_details?.reasoning_tokens,
       next: (results, how = {}) =>
         chatTurn(
           [
@@ -155,7 +155,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
 
   // ── Responses ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const responsesTurn = async (input: OpenAI.Responses.ResponseInput, wishes: Wishes): Promise<Turn> => {
+  const responsesTurn = async (input: OpenAI.Responses.ResponseInput, wishes: TurnOptions): Promise<Turn> => {
     const asked = {
       model,
       input,
@@ -189,12 +189,12 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
     )
     return {
       text: whole.output_text,
-      thoughts: thoughts.join(''),
+      reasoning: thoughts.join(''),
       calls,
       finish: whole.status === 'incomplete' ? 'length' : calls.length > 0 ? 'calls' : 'stop',
       tokens: [usage?.input_tokens, usage?.output_tokens],
       cached: usage?.input_tokens_details.cached_tokens,
-      thought: usage?.output_tokens_details.reasoning_tokens,
+      reasoningTokens: usage?.output_tokens_details.reasoning_tokens,
       next: (results, how = {}) =>
         responsesTurn(
           [
@@ -217,7 +217,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
 
   // ── Messages ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const messagesTurn = async (messages: Anthropic.MessageParam[], wishes: Wishes): Promise<Turn> => {
+  const messagesTurn = async (messages: Anthropic.MessageParam[], wishes: TurnOptions): Promise<Turn> => {
     const asked = {
       model,
       max_tokens: 500,
@@ -237,12 +237,12 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
     )
     return {
       text: whole.content.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join(''),
-      thoughts: whole.content.flatMap((block) => (block.type === 'thinking' ? [block.thinking] : [])).join(''),
+      reasoning: whole.content.flatMap((block) => (block.type === 'thinking' ? [block.thinking] : [])).join(''),
       calls,
       finish: { end_turn: 'stop', tool_use: 'calls', max_tokens: 'length' }[String(whole.stop_reason)] ?? 'other',
       tokens: [whole.usage.input_tokens, whole.usage.output_tokens],
       cached: whole.usage.cache_read_input_tokens ?? undefined,
-      thought: undefined,
+      reasoningTokens: undefined,
       next: (results, how = {}) =>
         messagesTurn(
           [
@@ -281,20 +281,20 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
 
 // ── The gateway in between ───────────────────────────────────────────────────────────────────────────────────────
 
-export type Spoken = {
+export type Conversation = {
   readonly upstream: Upstream
   readonly gateway: Started
   readonly speak: ReturnType<typeof speakers>
   /** The last request to the upstream. */
-  lastAsked(): Asked
+  lastRequest(): UpstreamRequest
 }
 
 /** Starts an upstream with this script, a gateway in front of it, and clients; all of them end with the file. */
-export const spokenWith = async (
+export const startConversation = async (
   script: Script,
   model: string,
   env: (url: string) => Readonly<Record<string, string>>,
-): Promise<Spoken> => {
+): Promise<Conversation> => {
   const { keep } = stage()
   const upstream = await startUpstream(script)
   keep(() => upstream.close())
@@ -304,7 +304,7 @@ export const spokenWith = async (
     upstream,
     gateway,
     speak: speakers(gateway, model),
-    lastAsked() {
+    lastRequest() {
       const asked = callsOf(upstream).at(-1)
       if (!asked) throw new Error('the upstream received no request')
       return asked

@@ -20,7 +20,7 @@ export const bodyFor = (style: Style, model: string, stream: boolean, more: obje
 })
 
 /** A provider of the configuration file. */
-export type Place = {
+export type ProviderInput = {
   readonly kind?: string
   readonly baseUrl: string
   readonly keys?: readonly string[]
@@ -29,7 +29,7 @@ export type Place = {
 }
 
 export type FileInput = {
-  readonly providers: Readonly<Record<string, Place>>
+  readonly providers: Readonly<Record<string, ProviderInput>>
   readonly routes?: Readonly<
     Record<string, { readonly targets: readonly string[]; readonly fallback?: readonly string[] }>
   >
@@ -102,7 +102,7 @@ export const stage = (): Stage => {
 }
 
 /** The model calls an upstream received. */
-export const callsOf = (upstream: Upstream) => upstream.seen.filter(({ method }) => method === 'POST')
+export const callsOf = (upstream: Upstream) => upstream.requests.filter(({ method }) => method === 'POST')
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,7 +142,7 @@ export const ask = async (
 }
 
 /** The text of an answer, whole or streamed, in any style. */
-export const saidIn = (style: Style, stream: boolean, text: string): string => {
+export const textIn = (style: Style, stream: boolean, text: string): string => {
   if (!stream) {
     const body = JSON.parse(text)
     return style === 'chat'
@@ -166,7 +166,7 @@ export const eventsIn = (text: string): any[] =>
   text.split(/\r?\n/).flatMap((line) => (/^data: ?\{/.test(line) ? [JSON.parse(line.slice(5))] : []))
 
 /** Whether a stream has the regular end of its style. */
-export const endedWell = (style: Style, text: string): boolean =>
+export const isComplete = (style: Style, text: string): boolean =>
   /data: ?\[DONE\](\r?\n){2}$/.test(text) &&
   !text.includes('"error":{') &&
   (style === 'chat' || /event: response\.(completed|incomplete)\r?\n/.test(text))

@@ -2,8 +2,8 @@
  * A gateway with three upstreams, one per wire format, that give the same answers: the counterpart of the official
  * SDKs. The model name selects the answer.
  */
-import { piecesOf, refuse, type Said, say } from '../../support/answers.ts'
-import { type Asked, type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
+import { type AnswerContent, answerWith, failWith, piecesOf } from '../../support/answers.ts'
+import { type Script, startUpstream, type Upstream, type UpstreamRequest } from '../../support/upstream.ts'
 import { type Started, start } from './process.ts'
 import { callsOf } from './stage.ts'
 
@@ -19,7 +19,7 @@ export const CALLS = [
 export const CITY = { city: 'Paris', people: 2_100_000, rivers: ['Seine'] }
 
 /** The answer of each model. */
-const SAYS: { readonly [model: string]: Said } = {
+const ANSWERS: { readonly [model: string]: AnswerContent } = {
   text: { text: TEXT, input: 21, output: 7 },
   tools: { tools: CALLS, input: 33, output: 11 },
   both: { text: 'Let me look.', tools: CALLS, input: 33, output: 11 },
@@ -29,21 +29,21 @@ const SAYS: { readonly [model: string]: Said } = {
 
 export const script: Script = (asked) => {
   if (asked.method === 'GET')
-    return { do: 'answer', body: { object: 'list', data: [...Object.keys(SAYS), 'org/deep'].map(listed) } }
+    return { do: 'answer', body: { object: 'list', data: [...Object.keys(ANSWERS), 'org/deep'].map(listed) } }
   const { model = '' } = asked
-  const said = SAYS[model]
-  if (said) return say(asked, said)
+  const said = ANSWERS[model]
+  if (said) return answerWith(asked, said)
   switch (model) {
     case 'bad':
-      return refuse(asked, 400, { type: 'invalid_request_error', message: 'The temperature is too high for this.' })
+      return failWith(asked, 400, { type: 'invalid_request_error', message: 'The temperature is too high for this.' })
     case 'locked':
-      return refuse(asked, 401, { type: 'authentication_error', message: 'No such key.' })
+      return failWith(asked, 401, { type: 'authentication_error', message: 'No such key.' })
     case 'limited':
-      return refuse(asked, 429, { type: 'rate_limit_error', message: 'Slower, please.' }, { 'retry-after': '7' })
+      return failWith(asked, 429, { type: 'rate_limit_error', message: 'Slower, please.' }, { 'retry-after': '7' })
     case 'limited-for-long':
-      return refuse(asked, 429, { type: 'rate_limit_error', message: 'Tomorrow.' }, { 'retry-after': '600' })
+      return failWith(asked, 429, { type: 'rate_limit_error', message: 'Tomorrow.' }, { 'retry-after': '600' })
     case 'down':
-      return refuse(asked, 500, { type: 'api_error', message: 'It broke.' })
+      return failWith(asked, 500, { type: 'api_error', message: 'It broke.' })
     case 'breaks': {
       const pieces = piecesOf(asked, { text: TEXT.repeat(3) })
       return { do: 'stream', pieces: pieces.slice(0, 8), ending: 'close', gap: 1 }
@@ -60,7 +60,7 @@ export type Kinds<Each extends string> = {
   readonly gateway: Started
   readonly upstreams: { readonly [kind in Each]: Upstream }
   /** The last call an upstream received. */
-  readonly last: (kind: Each) => Asked
+  readonly last: (kind: Each) => UpstreamRequest
   /** The number of calls an upstream received, or of those for this model. */
   readonly calls: (kind: Each, model?: string) => number
   readonly stop: () => Promise<void>
@@ -70,7 +70,7 @@ export type ThreeKinds = Kinds<Kind>
 /** Settings that configure one upstream for each kind. */
 type Places<Each extends string> = { readonly [kind in Each]: (url: string) => Readonly<Record<string, string>> }
 
-export const PLACES: Places<Kind> = {
+export const PROVIDER_ENV: Places<Kind> = {
   chat: (url) => ({
     CHATTY_API_KEY: 'sk-chatty-0000000000',
     CHATTY_BASE_URL: `${url}/v1`,
@@ -116,4 +116,4 @@ export const startKinds = async <Each extends string>(
   }
 }
 
-export const startThreeKinds = (): Promise<ThreeKinds> => startKinds(PLACES, script)
+export const startThreeKinds = (): Promise<ThreeKinds> => startKinds(PROVIDER_ENV, script)

@@ -4,11 +4,16 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { say } from '../../support/answers.ts'
+import { answerWith } from '../../support/answers.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
 /** How it answers every request: the text, and the ms before the first piece and between two. */
-export type Manner = { readonly text: string; readonly first: number; readonly gap: number; readonly port?: number }
+export type AnswerTiming = {
+  readonly text: string
+  readonly first: number
+  readonly gap: number
+  readonly port?: number
+}
 
 export type UpstreamProcess = {
   /** `http://127.0.0.1:…` */
@@ -19,7 +24,7 @@ export type UpstreamProcess = {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-export const startUpstreamProcess = async (manner: Manner): Promise<UpstreamProcess> => {
+export const startUpstreamProcess = async (manner: AnswerTiming): Promise<UpstreamProcess> => {
   const child: ChildProcess = fork(import.meta.filename, [JSON.stringify(manner)], { stdio: 'inherit' })
   const gone = once(child, 'exit')
   const [port] = await Promise.race([
@@ -34,10 +39,10 @@ export const startUpstreamProcess = async (manner: Manner): Promise<UpstreamProc
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const { text, port, ...pace }: Manner = JSON.parse(process.argv[2] ?? '{}')
+  const { text, port, ...pace }: AnswerTiming = JSON.parse(process.argv[2] ?? '{}')
   const upstream = await startUpstream(
     (asked) =>
-      asked.method === 'GET' ? { do: 'answer', body: { object: 'list', data: [] } } : say(asked, { text }, pace),
+      asked.method === 'GET' ? { do: 'answer', body: { object: 'list', data: [] } } : answerWith(asked, { text }, pace),
     port === undefined ? {} : { port },
   )
   process.send?.(upstream.port)

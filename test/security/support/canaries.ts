@@ -7,15 +7,15 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Random letters and digits, 124 bits: no part of it occurs anywhere by coincidence. */
-export const chance = (): string =>
+export const randomText = (): string =>
   BigInt(`0x${randomBytes(16).toString('hex')}`)
     .toString(36)
     .slice(0, 24)
 
 /** A key in the usual form, and one whose form does not reveal that it is a key. */
 export const KEY_FORMS = {
-  usual: () => `sk-${chance()}${chance()}`,
-  odd: () => `${chance()}+/${chance()}==`,
+  usual: () => `sk-${randomText()}${randomText()}`,
+  odd: () => `${randomText()}+/${randomText()}==`,
 } as const satisfies { readonly [form: string]: () => string }
 
 const RUN = 8

@@ -10,12 +10,15 @@ import { syncBuiltinESMExports } from 'node:module'
 import net from 'node:net'
 import worker from 'node:worker_threads'
 
-export type Deed = { readonly what: 'connect' | 'lookup' | 'datagram' | 'process' | 'thread'; readonly to: string }
+export type RecordedAction = {
+  readonly what: 'connect' | 'lookup' | 'datagram' | 'process' | 'thread'
+  readonly to: string
+}
 
 const file = process.env.DEEDS
 
-const note = (what: Deed['what'], to: string): void => {
-  if (file !== undefined) appendFileSync(file, `${JSON.stringify({ what, to } satisfies Deed)}\n`)
+const note = (what: RecordedAction['what'], to: string): void => {
+  if (file !== undefined) appendFileSync(file, `${JSON.stringify({ what, to } satisfies RecordedAction)}\n`)
 }
 
 type Anything = (this: unknown, ...given: unknown[]) => unknown
@@ -24,7 +27,7 @@ type Anything = (this: unknown, ...given: unknown[]) => unknown
 const watch = (
   owner: object,
   name: string,
-  what: Deed['what'],
+  what: RecordedAction['what'],
   targetOf: (given: readonly unknown[]) => string | null,
 ) => {
   // The wrapped functions have different signatures, which types cannot express.

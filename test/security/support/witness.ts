@@ -4,11 +4,11 @@ import { basename } from 'node:path'
 import type { Started } from '../../e2e/support/process.ts'
 import { type Canary, filesBelow, searchFor } from './canaries.ts'
 
-export type Heard = { readonly status: number; readonly headers: Headers; readonly text: string }
+export type WitnessedResponse = { readonly status: number; readonly headers: Headers; readonly text: string }
 
 export type Witness = {
-  ask(path: string, init?: RequestInit): Promise<Heard>
-  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Heard>
+  ask(path: string, init?: RequestInit): Promise<WitnessedResponse>
+  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<WitnessedResponse>
   /** Adds output received by other means than `ask`. */
   note(where: string, text: string): void
   /**
@@ -34,7 +34,7 @@ const isConfiguration = (path: string): boolean => /^(?:headgate\.ya?ml|\.env)$/
 
 export const witness = (gateway: Started, headers: Readonly<Record<string, string>> = {}): Witness => {
   const heard: { readonly where: string; readonly text: string }[] = []
-  const ask = async (path: string, init: RequestInit = {}): Promise<Heard> => {
+  const ask = async (path: string, init: RequestInit = {}): Promise<WitnessedResponse> => {
     const response = await fetch(gateway.url + path, {
       redirect: 'manual',
       signal: AbortSignal.timeout(20_000),

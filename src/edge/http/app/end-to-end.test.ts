@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
-import { errorOf, piecesOf, refuse, say } from '../../../../test/support/answers.ts'
+import { answerWith, errorBody, failWith, piecesOf } from '../../../../test/support/answers.ts'
 import { instance, type SettingsInput } from '../../../../test/support/gateway.ts'
 import { testStore } from '../../../../test/support/stores.ts'
 import {
   type Act,
-  type Asked,
   refusingUrl,
   type Script,
   startUpstream,
   type Upstream,
+  type UpstreamRequest,
   until,
 } from '../../../../test/support/upstream.ts'
 import type { Config } from '../../../core/config.ts'
@@ -132,20 +132,20 @@ for (const front of ['own', 'node'] as const)
     // ── Before the first content nothing that goes wrong is seen ─────────────────────────────────────────────────────
 
     const page: Act = { do: 'answer', headers: { 'content-type': 'text/html' }, body: '<html>' }
-    const faults: readonly [name: string, fault: (asked: Asked) => Act, shown: RegExp][] = [
+    const faults: readonly [name: string, fault: (asked: UpstreamRequest) => Act, shown: RegExp][] = [
       ['resets', () => ({ do: 'reset' }), /:reset$/],
       ['closes', () => ({ do: 'close' }), /:reset$/],
       ['speaks no HTTP', () => ({ do: 'raw', bytes: 'hello\r\n' }), /:not_http$/],
-      ['is down', (asked) => refuse(asked, 500, { type: 'server_error', message: 'oops!' }), /:500$/],
-      ['is overloaded', (asked) => refuse(asked, 503, { type: 'server_error', message: 'busy' }), /:503$/],
+      ['is down', (asked) => failWith(asked, 500, { type: 'server_error', message: 'oops!' }), /:500$/],
+      ['is overloaded', (asked) => failWith(asked, 503, { type: 'server_error', message: 'busy' }), /:503$/],
       [
         'is at its limit',
-        (asked) => refuse(asked, 429, { type: 'rate_limit', message: 'slow' }, { 'retry-after': '3' }),
+        (asked) => failWith(asked, 429, { type: 'rate_limit', message: 'slow' }, { 'retry-after': '3' }),
         /:429$/,
       ],
       [
         'does not know the key',
-        (asked) => refuse(asked, 401, { type: 'authentication_error', message: 'who' }),
+        (asked) => failWith(asked, 401, { type: 'authentication_error', message: 'who' }),
         /:401$/,
       ],
       ['shows a page', () => page, /:not_json$/],
@@ -157,7 +157,7 @@ for (const front of ['own', 'node'] as const)
       ],
       [
         'answers with an error as if it were none',
-        (asked) => ({ do: 'answer', body: errorOf(asked, { type: 'server_error', message: 'oops!' }) }),
+        (asked) => ({ do: 'answer', body: errorBody(asked, { type: 'server_error', message: 'oops!' }) }),
         /./,
       ],
       [
@@ -181,7 +181,7 @@ for (const front of ['own', 'node'] as const)
         for (const stream of [false, true])
           test(`road: ${style}${stream ? ', streamed' : ''}: an upstream that ${name} is passed over`, async () => {
             const bad = await upstreamWith(fault)
-            const good = await upstreamWith((asked) => say(asked, { text: 'Hallo Welt' }))
+            const good = await upstreamWith((asked) => answerWith(asked, { text: 'Hallo Welt' }))
             const { url } = await road([bad.url, good.url], { circuit: { timeout: 150 } })
             const answer = await post(url, style, stream)
             assert.equal(answer.status, 200, answer.text)
@@ -193,13 +193,13 @@ for (const front of ['own', 'node'] as const)
             if (stream) assert.ok(answer.text.includes(STYLES[style].last))
             else assert.match(answer.text, /Hallo Welt/)
             assert.doesNotMatch(answer.text, /oops!|<html>/)
-            assert.equal(good.seen.length, 1)
-            assert.equal(good.seen[0]?.key, 'sk-up-b-k1', 'each upstream sees its own key only')
-            assert.equal(bad.seen[0]?.key, 'sk-up-a-k1')
+            assert.equal(good.requests.length, 1)
+            assert.equal(good.requests[0]?.key, 'sk-up-b-k1', 'each upstream sees its own key only')
+            assert.equal(bad.requests[0]?.key, 'sk-up-a-k1')
           })
 
     test('road: nobody listens at the first upstream', async () => {
-      const good = await upstreamWith((asked) => say(asked, { text: 'Hallo' }))
+      const good = await upstreamWith((asked) => answerWith(asked, { text: 'Hallo' }))
       const { url } = await road([await refusingUrl(), good.url])
       const answer = await post(url, 'chat', true)
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^up-a#\w+:refused, up-b#\w+:200$/)
@@ -217,11 +217,11 @@ for (const front of ['own', 'node'] as const)
             gap: 5,
             ending,
           }))
-          const second = await upstreamWith((asked) => say(asked, { text: 'never asked' }))
+          const second = await upstreamWith((asked) => answerWith(asked, { text: 'never asked' }))
           const { url } = await road([upstream.url, second.url])
           const answer = await post(url, style, true)
           assert.equal(answer.status, 200)
-          assert.equal(second.seen.length, 0)
+          assert.equal(second.requests.length, 0)
           assert.doesNotMatch(answer.text, /never asked/)
           assert.match(answer.text, /stream_interrupted/)
           if (style === 'chat') assert.doesNotMatch(answer.text, /\[DONE\]/)
@@ -239,28 +239,28 @@ for (const front of ['own', 'node'] as const)
         ['while the head is waited for', () => ({ do: 'hang' }), () => true],
         [
           'in the middle of a stream',
-          (asked: Asked) => ({
+          (asked: UpstreamRequest) => ({
             do: 'stream',
             pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3),
             ending: 'stall',
           }),
           (text: string) => text.includes('one'),
         ],
-      ] as readonly [string, (asked: Asked) => Act, (text: string) => boolean][])
+      ] as readonly [string, (asked: UpstreamRequest) => Act, (text: string) => boolean][])
         test(`road: ${style}: a client that leaves ${name} ends the upstream’s work at once`, async () => {
           const upstream = await upstreamWith(act)
-          const spare = await upstreamWith((asked) => say(asked, { text: 'never asked' }))
+          const spare = await upstreamWith((asked) => answerWith(asked, { text: 'never asked' }))
           const { port, news, server } = await road([upstream.url, spare.url])
           const client = await raw(port, style, true)
-          await until('under way', () => upstream.seen.length === 1 && begun(client.text))
+          await until('under way', () => upstream.requests.length === 1 && begun(client.text))
           client.socket.destroy()
-          await until('aborted upstream', () => upstream.seen[0]?.ended === 'aborted')
+          await until('aborted upstream', () => upstream.requests[0]?.ended === 'aborted')
           await until('recorded', () => news.some(({ event }) => event === 'request'))
           const request = news.find((one) => one.event === 'request')
           const last = request?.event === 'request' ? request.exchange.at(-1) : undefined
           assert.equal(last?.type === 'ended' ? last.how : '', 'client_gone')
           assert.equal(news.filter(({ event }) => event === 'circuit').length, 0)
-          assert.equal(spare.seen.length, 0)
+          assert.equal(spare.requests.length, 0)
           assert.equal(server.live(), 0)
         })
 
@@ -288,7 +288,7 @@ for (const front of ['own', 'node'] as const)
       await until(
         'standing still',
         () => {
-          const now = upstream.seen[0]?.sent ?? 0
+          const now = upstream.requests[0]?.sent ?? 0
           const still = now === before
           before = now
           return still
@@ -296,7 +296,7 @@ for (const front of ['own', 'node'] as const)
         5_000,
       )
       await new Promise((resolve) => setTimeout(resolve, 300))
-      const sent = upstream.seen[0]?.sent ?? 0
+      const sent = upstream.requests[0]?.sent ?? 0
       assert.ok(
         sent < count * event.length * 0.6,
         `${sent} of ${count * event.length} bytes were sent to a client that does not read`,
@@ -309,7 +309,7 @@ for (const front of ['own', 'node'] as const)
 
     test('road: every one of many at once gets the answer to its own question', async () => {
       const upstream = await upstreamWith((asked) =>
-        say(asked, { text: `<${JSON.stringify(asked.json.messages)}>`.repeat(5) }, { slice: 37 }),
+        answerWith(asked, { text: `<${JSON.stringify(asked.json.messages)}>`.repeat(5) }, { slice: 37 }),
       )
       const closing = setInterval(() => upstream.closeIdle(), 3)
       const { url } = await road([upstream.url])
@@ -330,7 +330,7 @@ for (const front of ['own', 'node'] as const)
       for (let round = 0; round < 8; round++)
         await Promise.all(Array.from({ length: 25 }, (_, at) => ask(round * 25 + at)))
       clearInterval(closing)
-      assert.equal(new Set(upstream.seen.map(({ body }) => body)).size, 200)
+      assert.equal(new Set(upstream.requests.map(({ body }) => body)).size, 200)
     })
 
     test('road: when the process must end, a stream under way is told so in its own words', async () => {
@@ -352,6 +352,6 @@ for (const front of ['own', 'node'] as const)
       assert.match(client.text, /server_shutdown/)
       assert.doesNotMatch(client.text, /\[DONE\]/)
       await until('closed', () => client.socket.closed || client.socket.readableEnded)
-      await until('let go upstream', () => upstream.seen[0]?.ended === 'aborted')
+      await until('let go upstream', () => upstream.requests[0]?.ended === 'aborted')
     })
   })

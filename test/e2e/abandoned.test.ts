@@ -36,13 +36,13 @@ const TOGETHER = 100
 describe('abandoned', () => {
   const on = stage()
   const begin = async () => {
-    const upstream = await on.upstream((asked) => {
-      if (asked.model === 'silent') return { do: 'hang' }
-      if (asked.model === 'limited')
-        return failWith(asked, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
-      if (!asked.stream) return answerWith(asked, { text: 'hello' })
+    const upstream = await on.upstream((upstreamRequest) => {
+      if (upstreamRequest.model === 'silent') return { do: 'hang' }
+      if (upstreamRequest.model === 'limited')
+        return failWith(upstreamRequest, 429, { type: 'rate_limit_error', message: 'slower' }, { 'retry-after': '1' })
+      if (!upstreamRequest.stream) return answerWith(upstreamRequest, { text: 'hello' })
       // Streams until the client leaves.
-      return { do: 'stream', pieces: piecesOf(asked, { text: 'hello '.repeat(500) }), gap: 20 }
+      return { do: 'stream', pieces: piecesOf(upstreamRequest, { text: 'hello '.repeat(500) }), gap: 20 }
     })
     const gateway = await on.gateway({
       providers: { a: { baseUrl: `${upstream.url}/v1`, models: ['m', 'silent', 'limited'] } },

@@ -301,7 +301,7 @@ describe('bad input: invalid requests are rejected', { concurrency: 4 }, () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
+    upstream = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway({
       limit: { body: LIMIT },
       providers: {
@@ -377,7 +377,7 @@ describe('bad input: unusual but valid requests pass unchanged', { concurrency: 
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
+    upstream = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway({ unknownModel: 'reject', providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
   for (const style of STYLES)
@@ -434,15 +434,15 @@ describe('bad input: secrets', () => {
   )
 
   /** An upstream that echoes its key wherever possible. */
-  const parrot = (asked: UpstreamRequest) => {
-    const quoted = `You sent the key ${asked.key}. Bearer ${asked.key} was refused; see authorization: Bearer ${asked.key}`
+  const parrot = (request: UpstreamRequest) => {
+    const quoted = `You sent the key ${request.key}. Bearer ${request.key} was refused; see authorization: Bearer ${request.key}`
     const headers = {
-      'x-request-id': `up-${asked.number}`,
-      'x-echo': asked.key ?? '',
-      'x-ratelimit-remaining': asked.key ?? '',
-      'set-cookie': `key=${asked.key}`,
+      'x-request-id': `up-${request.number}`,
+      'x-echo': request.key ?? '',
+      'x-ratelimit-remaining': request.key ?? '',
+      'set-cookie': `key=${request.key}`,
     }
-    const model = asked.model ?? ''
+    const model = request.model ?? ''
     const error = { type: 'invalid_request_error', message: quoted, code: 'invalid_value' }
     if (model === 'html')
       return {
@@ -451,20 +451,20 @@ describe('bad input: secrets', () => {
         headers: { 'content-type': 'text/html', ...headers },
         body: `<html>${quoted}`,
       } as const
-    if (model === 'inside') return { do: 'answer', headers, body: errorBody(asked, error) } as const
+    if (model === 'inside') return { do: 'answer', headers, body: errorBody(request, error) } as const
     if (model === 'redirect')
       return {
         do: 'answer',
         status: 307,
-        headers: { ...headers, location: `${other.url}/steal?${asked.key}` },
+        headers: { ...headers, location: `${other.url}/steal?${request.key}` },
       } as const
-    if (model === 'fine') return answerWith(asked, { text: 'fine' }, { headers })
-    return failWith(asked, Number(model), error, headers)
+    if (model === 'fine') return answerWith(request, { text: 'fine' }, { headers })
+    return failWith(request, Number(model), error, headers)
   }
 
   before(async () => {
     upstream = await on.upstream(parrot)
-    other = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
+    other = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway(
       {
         fallback: 'none',

@@ -37,11 +37,11 @@ const blocksIn = ({ json }: Pick<UpstreamRequest, 'json'>): JsonObject[] =>
   list(json.messages).flatMap((turn) => list(object(turn)?.content).filter(isObject))
 
 /** Reasons and calls for the weather of two cities; with both results, answers with their text. */
-const blocksFor = (asked: UpstreamRequest): JsonObject[] => {
-  const results = blocksIn(asked).flatMap(({ toolResult }) =>
+const blocksFor = (request: UpstreamRequest): JsonObject[] => {
+  const results = blocksIn(request).flatMap(({ toolResult }) =>
     list(object(toolResult)?.content).flatMap((one) => object(one)?.text ?? []),
   )
-  if (asked.json.toolConfig === undefined) return [{ text: 'Hello there, 🦜.' }]
+  if (request.json.toolConfig === undefined) return [{ text: 'Hello there, 🦜.' }]
   if (results.length > 0) return [{ text: `It is ${results.join(' and ')}.` }]
   const calls = CITIES.map((city, at) => ({
     toolUse: { toolUseId: `tooluse_${at}-hx_GWRc`, name: 'get_weather', input: { city } },
@@ -85,9 +85,9 @@ const piecesOf = (blocks: readonly JsonObject[]): Uint8Array[] => [
   event('metadata', { usage, metrics: { latencyMs: 3 }, p: 'a' }),
 ]
 
-const usual: Script = (asked): Act => {
-  const blocks = blocksFor(asked)
-  if (asked.stream) return converseStream(piecesOf(blocks), { slice: 13 })
+const usual: Script = (request): Act => {
+  const blocks = blocksFor(request)
+  if (request.stream) return converseStream(piecesOf(blocks), { slice: 13 })
   const message = { role: 'assistant', content: blocks }
   return {
     do: 'answer',
@@ -110,13 +110,13 @@ const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetrie
 
 /** Checks the last upstream request: path, style, key, and validity by the published schema. */
 const assertAsked = (stream: boolean): UpstreamRequest => {
-  const asked = lastAsked()
-  const { path, headers, json } = asked
+  const request = lastAsked()
+  const { path, headers, json } = request
   assert.equal(path, `/model/${encodeURIComponent(CLAUDE)}/converse${stream ? '-stream' : ''}`)
   assert.equal(headers.authorization, `Bearer ${KEY}`)
   assert.equal(headers.accept, stream ? 'application/vnd.amazon.eventstream' : 'application/json')
   if (!skip) assert.equal(problemsOf('bedrock', 'ConverseRequest', json), undefined)
-  return asked
+  return request
 }
 
 /** The messages of an upstream request, each block in one line. */

@@ -17,17 +17,17 @@ const countOf = ({ json }: UpstreamRequest): number =>
   Number(json.n ?? object(json.generationConfig)?.candidateCount ?? 1)
 const textAt = (index: number): string => TEXTS[index] ?? `text ${index}`
 
-const gemini = (asked: UpstreamRequest): Act => {
-  if (countOf(asked) > 1 && asked.path.includes('stream')) return refusal
-  if (asked.path.includes('gemini-3')) return refusal
-  const candidates = Array.from({ length: countOf(asked) }, (_, index) => {
-    const isBlocked = asked.path.includes('blocked') && index === 1
+const gemini = (request: UpstreamRequest): Act => {
+  if (countOf(request) > 1 && request.path.includes('stream')) return refusal
+  if (request.path.includes('gemini-3')) return refusal
+  const candidates = Array.from({ length: countOf(request) }, (_, index) => {
+    const isBlocked = request.path.includes('blocked') && index === 1
     const place = index === 0 ? {} : { index }
     return isBlocked
       ? { finishReason: 'SAFETY', ...place }
       : { content: { role: 'model', parts: [{ text: textAt(index) }] }, finishReason: 'STOP', ...place }
   })
-  const given = asked.path.includes('fewer') ? candidates.slice(0, 1) : candidates
+  const given = request.path.includes('fewer') ? candidates.slice(0, 1) : candidates
   const usageMetadata = { promptTokenCount: 4, candidatesTokenCount: 12, totalTokenCount: 16 }
   return { do: 'answer', body: { candidates: given, usageMetadata, responseId: 'r-1', modelVersion: 'gemini-x' } }
 }
@@ -41,10 +41,10 @@ const refusal: Act = {
 
 const head = { id: 'c0ffee', created: 1_787_150_114, model: 'mistral-x' }
 const usage = { prompt_tokens: 4, completion_tokens: 12, total_tokens: 16 }
-const mistral = (asked: UpstreamRequest): Act => {
-  const count = countOf(asked)
+const mistral = (request: UpstreamRequest): Act => {
+  const count = countOf(request)
   const indices = Array.from({ length: count }, (_, index) => index)
-  if (!asked.stream) {
+  if (!request.stream) {
     const choices = indices.map((index) => ({
       index,
       message: { role: 'assistant', content: textAt(index), tool_calls: null },
@@ -65,8 +65,8 @@ const mistral = (asked: UpstreamRequest): Act => {
     ...words.toSorted((a, b) => a.at - b.at).map(({ index, content }) => chunk(index, { content }, null)),
   ]
   const ends = indices.map((index) => chunk(index, { content: '' }, 'stop', index === count - 1 ? { usage } : {}))
-  if (asked.model === 'cut') return { do: 'stream', pieces: [...pieces, ...ends.slice(0, 1)], ending: 'close' }
-  if (asked.model === 'broken')
+  if (request.model === 'cut') return { do: 'stream', pieces: [...pieces, ...ends.slice(0, 1)], ending: 'close' }
+  if (request.model === 'broken')
     return { do: 'stream', pieces: [...pieces, ...ends.slice(0, 1), 'data: {"error":{"message":"no","code":500}}\n\n'] }
   return { do: 'stream', pieces: [...pieces, ...ends, 'data: [DONE]\n\n'], slice: 7 }
 }
@@ -77,9 +77,9 @@ let client: OpenAI
 /** A gateway with Gemini only. */
 let alone: Started
 before(async () => {
-  upstream = await startUpstream((asked) => {
-    if (asked.method === 'GET') return { do: 'answer', body: { models: [], data: [] } }
-    return asked.path.startsWith('/v1beta') ? gemini(asked) : mistral(asked)
+  upstream = await startUpstream((request) => {
+    if (request.method === 'GET') return { do: 'answer', body: { models: [], data: [] } }
+    return request.path.startsWith('/v1beta') ? gemini(request) : mistral(request)
   })
   const env = { GEMINI_API_KEY: 'AIza-test-0123456789', GEMINI_BASE_URL: `${upstream.url}/v1beta` }
   const more = { MISTRAL_API_KEY: 'mistral-test-0123456789', MISTRAL_BASE_URL: `${upstream.url}/v1` }

@@ -13,23 +13,23 @@ import { type Answer, ask, callsOf, PATHS, rawClient, rawRequest, sleep, stage, 
 type Circuit = Readonly<Record<string, number | string>>
 
 /** Upstream behaviour, by letter. */
-const ACTS: Readonly<Record<string, (asked: UpstreamRequest) => Act>> = {
-  o: (asked) => answerWith(asked, { text: 'fine' }),
-  f: (asked) => failWith(asked, 500, { type: 'server_error', message: 'broken' }),
+const ACTS: Readonly<Record<string, (request: UpstreamRequest) => Act>> = {
+  o: (request) => answerWith(request, { text: 'fine' }),
+  f: (request) => failWith(request, 500, { type: 'server_error', message: 'broken' }),
   /** Rate-limited for 1 ms. */
-  l: (asked) => failWith(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1' }),
-  a: (asked) => failWith(asked, 401, { type: 'authentication_error', message: 'who?' }),
-  i: (asked) => failWith(asked, 400, { type: 'invalid_request_error', message: 'no such thing' }),
-  q: (asked) => failWith(asked, 402, { type: 'billing_error', message: 'no credit' }),
+  l: (request) => failWith(request, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1' }),
+  a: (request) => failWith(request, 401, { type: 'authentication_error', message: 'who?' }),
+  i: (request) => failWith(request, 400, { type: 'invalid_request_error', message: 'no such thing' }),
+  q: (request) => failWith(request, 402, { type: 'billing_error', message: 'no credit' }),
   /** Breaks off after content. */
-  b: (asked) => ({
+  b: (request) => ({
     do: 'stream',
-    pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3),
+    pieces: piecesOf(request, { text: 'one two three' }).slice(0, 3),
     gap: 2,
     ending: 'close',
   }),
   /** Content, and then silence. */
-  s: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3), ending: 'stall' }),
+  s: (request) => ({ do: 'stream', pieces: piecesOf(request, { text: 'one two three' }).slice(0, 3), ending: 'stall' }),
   h: () => ({ do: 'hang' }),
 }
 
@@ -40,7 +40,7 @@ type Bench = {
   gateway(): Started
   upstream(): Upstream
   /** Sets the behaviour of this provider from now on. */
-  play(name: Name, act: (asked: UpstreamRequest) => Act | Promise<Act>): void
+  play(name: Name, act: (request: UpstreamRequest) => Act | Promise<Act>): void
   /** One call without retries, with the upstream behaviour of the letter. */
   one(name: Name, letter: string, model?: string, stream?: boolean): Promise<Answer>
   /** Sequential calls; returns their statuses. */
@@ -62,11 +62,11 @@ const bench = (
   } = {},
 ): Bench => {
   const on = stage()
-  const acts = new Map<string, (asked: UpstreamRequest) => Act | Promise<Act>>()
+  const acts = new Map<string, (request: UpstreamRequest) => Act | Promise<Act>>()
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => acts.get(asked.path.split('/')[1] ?? '')?.(asked) ?? { do: 'hang' })
+    upstream = await on.upstream((request) => acts.get(request.path.split('/')[1] ?? '')?.(request) ?? { do: 'hang' })
     gateway = await on.gateway({
       fallback: 'none',
       // One attempt for each call, so that each call is one outcome.
@@ -202,7 +202,7 @@ describe('circuits: the window', { concurrency: true }, () => {
     let answer: (act: Act) => void = () => {}
     it.play(
       'p4',
-      (asked) => new Promise<Act>((resolve) => (answer = () => resolve(answerWith(asked, { text: 'fine' })))),
+      (request) => new Promise<Act>((resolve) => (answer = () => resolve(answerWith(request, { text: 'fine' })))),
     )
     const probe = ask(it.gateway(), 'chat', 'p4/m', false)
     await until('probing', () => calls('p4') === before + 2)
@@ -235,15 +235,15 @@ describe('circuits: the window', { concurrency: true }, () => {
     await until('both in flight', () => late.length === 2)
     await many('p5', 'ffff')
     assert.equal(await state('p5'), 'open')
-    const asked = callsOf(it.upstream()).find(({ path }) => path.startsWith('/p5/'))
-    assert.ok(asked)
-    late[0]?.(answerWith(asked, { text: 'late' }))
+    const request = callsOf(it.upstream()).find(({ path }) => path.startsWith('/p5/'))
+    assert.ok(request)
+    late[0]?.(answerWith(request, { text: 'late' }))
     assert.equal((await succeeds).status, 200)
     assert.equal(await state('p5'), 'open', 'still')
     await it.halfOpen('p5')
     assert.equal((await one('p5', 'o')).status, 200)
     assert.equal(await state('p5'), 'closed')
-    late[1]?.(failWith(asked, 500, { type: 'server_error', message: 'late' }))
+    late[1]?.(failWith(request, 500, { type: 'server_error', message: 'late' }))
     assert.equal((await fails).status, 502)
     assert.equal((await statusOf(it.gateway(), 'p5')).circuit.failures, 0)
   })
@@ -304,7 +304,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
   )
 
   test('when one key’s circuit is open, the other key serves all requests', async () => {
-    it.play('p1', (asked) => (asked.key?.includes('-a-') ? ACTS.f : ACTS.o)?.(asked) ?? { do: 'hang' })
+    it.play('p1', (request) => (request.key?.includes('-a-') ? ACTS.f : ACTS.o)?.(request) ?? { do: 'hang' })
     const statuses: number[] = []
     for (let at = 0; at < 16; at++) statuses.push((await ask(it.gateway(), 'chat', 'p1/m', false)).status)
     assert.ok(
@@ -353,7 +353,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
   })
 
   test('overload affects the model for every key', async () => {
-    it.play('p6', (asked) => failWith(asked, 529, { type: 'overloaded_error', message: 'too much' }))
+    it.play('p6', (request) => failWith(request, 529, { type: 'overloaded_error', message: 'too much' }))
     for (let at = 0; at < 4; at++) await ask(it.gateway(), 'chat', 'p6/m', false)
     const { models, circuit } = await statusOf(it.gateway(), 'p6')
     assert.deepEqual([models[0]?.circuit.state, circuit.state, circuit.failures], ['open', 'open', 4])
@@ -444,7 +444,8 @@ describe('circuits: several probes', () => {
     const waiting: (() => void)[] = []
     it.play(
       'p1',
-      (asked) => new Promise<Act>((resolve) => void waiting.push(() => resolve(answerWith(asked, { text: 'fine' })))),
+      (request) =>
+        new Promise<Act>((resolve) => void waiting.push(() => resolve(answerWith(request, { text: 'fine' })))),
     )
     const probes = [ask(it.gateway(), 'chat', 'p1/m', false), ask(it.gateway(), 'chat', 'p1/m', true)]
     await until('two probes', () => waiting.length === 2)
@@ -514,8 +515,8 @@ describe('circuits: with another provider', () => {
 
   test('an open circuit is skipped, and a failing probe does not fail its request', async () => {
     const ask1 = () => ask(it.gateway(), 'responses', 'pair', true)
-    it.play('p1', (asked) => ACTS.f?.(asked) ?? { do: 'hang' })
-    it.play('p2', (asked) => ACTS.o?.(asked) ?? { do: 'hang' })
+    it.play('p1', (request) => ACTS.f?.(request) ?? { do: 'hang' })
+    it.play('p2', (request) => ACTS.o?.(request) ?? { do: 'hang' })
     const attempts: (string | null)[] = []
     for (let at = 0; at < 4; at++) attempts.push((await ask1()).headers.get('x-headgate-attempts'))
     assert.deepEqual(attempts, ['2', '2', '1', '1'])
@@ -524,7 +525,7 @@ describe('circuits: with another provider', () => {
     assert.deepEqual([probe.status, probe.headers.get('x-headgate-attempts')], [200, '2'])
     assert.equal(it.calls('p1'), 3)
     await it.halfOpen('p1')
-    it.play('p1', (asked) => ACTS.o?.(asked) ?? { do: 'hang' })
+    it.play('p1', (request) => ACTS.o?.(request) ?? { do: 'hang' })
     const back = await ask1()
     assert.deepEqual([back.headers.get('x-headgate-provider'), back.headers.get('x-headgate-attempts')], ['p1', '1'])
     const fallbacks = (await it.gateway().logged()).filter(({ event }) => event === 'fallback')

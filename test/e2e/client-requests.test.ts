@@ -34,11 +34,11 @@ const STYLES: { readonly [path: string]: string } = {
 
 recordingsAreHere()
 
-const asked = clientRequests()
+const recorded = clientRequests()
 
 describe('recorded client requests', { skip }, () => {
   for (const format of ALL_FORMATS)
-    for (const { name, path, body } of asked)
+    for (const { name, path, body } of recorded)
       test(`${name} (${path}) over ${format}`, async () => {
         const before = formats.calls(format)
         const answer = await post(`${formats.gateway.url}${path}`, { ...body, model: `${PROVIDERS[format]}/text` })

@@ -149,14 +149,17 @@ const REGION = 'eu-west-1'
 /** Accepts only requests that this secret signed for this region. */
 const bedrock =
   (secret: string, session?: string): Script =>
-  (asked) => {
-    const said = verify({ method: asked.method, target: asked.path, headers: asked.headers, body: asked.body }, secret)
+  (request) => {
+    const said = verify(
+      { method: request.method, target: request.path, headers: request.headers, body: request.body },
+      secret,
+    )
     const good =
       said?.ok &&
       said.region === REGION &&
       said.service === 'bedrock' &&
-      asked.headers['x-amz-security-token'] === session
-    return good ? answer(asked) : refuse(403, `not signed: ${JSON.stringify(said)}`)
+      request.headers['x-amz-security-token'] === session
+    return good ? answer(request) : refuse(403, `not signed: ${JSON.stringify(said)}`)
   }
 
 const bedrockEnv = ({ upstream }: { readonly upstream: string }) => ({
@@ -243,9 +246,9 @@ describe('clouds: AWS', () => {
         AWS_ENDPOINT_URL_STS: tokens,
       }),
       ({ body }) => {
-        const asked = new URLSearchParams(body)
+        const request = new URLSearchParams(body)
         const good =
-          asked.get('WebIdentityToken') === 'federated-canary-token' && asked.get('RoleArn')?.endsWith('/gateway')
+          request.get('WebIdentityToken') === 'federated-canary-token' && request.get('RoleArn')?.endsWith('/gateway')
         if (!good) return { do: 'answer', status: 403 }
         const { AccessKeyId, SecretAccessKey, Token, Expiration } = containerAnswer(60)
         const credentials = `<AccessKeyId>${AccessKeyId}</AccessKeyId><SecretAccessKey>${SecretAccessKey}</SecretAccessKey><SessionToken>${Token}</SessionToken><Expiration>${Expiration}</Expiration>`
@@ -292,7 +295,7 @@ describe('clouds: AWS', () => {
     onStage(
       {
         ...setup,
-        upstream: (asked) => (asked.key === 'bedrock-key-canary' ? answer(asked) : refuse(403, 'no')),
+        upstream: (request) => (request.key === 'bedrock-key-canary' ? answer(request) : refuse(403, 'no')),
         env: (urls) => ({ ...bedrockEnv(urls), ...AWS, BEDROCK_API_KEY: 'bedrock-key-canary' }),
       },
       async ({ ask }) => assert.deepEqual(heard(await ask()), ok),
@@ -361,10 +364,10 @@ const vertexEnv = ({ upstream }: { readonly upstream: string }) => ({
 
 const bearer =
   (...tokens: readonly string[]): Script =>
-  (asked) =>
-    asked.headers.authorization && tokens.some((token) => asked.headers.authorization === `Bearer ${token}`)
-      ? answer(asked)
-      : refuse(401, `not signed in: ${asked.headers.authorization}`)
+  (request) =>
+    request.headers.authorization && tokens.some((token) => request.headers.authorization === `Bearer ${token}`)
+      ? answer(request)
+      : refuse(401, `not signed in: ${request.headers.authorization}`)
 
 const TOKEN = 'ya29.canary-token-0123456789'
 
@@ -428,10 +431,10 @@ describe('clouds: Google', () => {
         )
       )
     }
-    const upstream: Script = (asked) =>
-      isSigned(asked.headers.authorization?.replace('Bearer ', '') ?? '') &&
-      asked.headers['x-goog-user-project'] === 'q-1'
-        ? answer(asked)
+    const upstream: Script = (request) =>
+      isSigned(request.headers.authorization?.replace('Bearer ', '') ?? '') &&
+      request.headers['x-goog-user-project'] === 'q-1'
+        ? answer(request)
         : refuse(401, 'not signed in')
     await onStage(
       { ...setup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
@@ -467,10 +470,10 @@ describe('clouds: Google', () => {
         await sleep(2_500)
         assert.deepEqual(heard(await ask('claude-sonnet-4-5@20250929')), ok)
         assert.equal(tokens.requests.length, 2)
-        const asked = upstream.requests.at(-1)
-        assert.equal(asked?.path, `${PROJECT_PATH}/publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict`)
-        assert.equal(asked?.json.anthropic_version, 'vertex-2023-10-16')
-        assert.equal(asked?.headers.authorization, `Bearer ${TOKEN}-1`)
+        const request = upstream.requests.at(-1)
+        assert.equal(request?.path, `${PROJECT_PATH}/publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict`)
+        assert.equal(request?.json.anthropic_version, 'vertex-2023-10-16')
+        assert.equal(request?.headers.authorization, `Bearer ${TOKEN}-1`)
         await assertSecret(stage, TOKEN)
       },
     ))
@@ -489,9 +492,9 @@ describe('clouds: Google', () => {
     return onStage(
       {
         ...setup,
-        upstream: (asked) => {
-          if (asked.headers.authorization !== `Bearer ${TOKEN}`) return refuse(401, 'not signed in')
-          if (asked.path.endsWith('/models/claude-sonnet-4-5@20250929:streamRawPredict'))
+        upstream: (request) => {
+          if (request.headers.authorization !== `Bearer ${TOKEN}`) return refuse(401, 'not signed in')
+          if (request.path.endsWith('/models/claude-sonnet-4-5@20250929:streamRawPredict'))
             return { do: 'stream', pieces }
           return {
             do: 'answer',
@@ -504,23 +507,23 @@ describe('clouds: Google', () => {
       },
       async ({ gateway, upstream }) => {
         const client = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
-        const asked = {
+        const request = {
           model: 'vertex/claude-sonnet-4-5@20250929',
           messages: [{ role: 'user' as const, content: 'hello' }],
         }
         const whole = await client.beta.messages
-          .stream({ ...asked, max_tokens: 9, betas: ['b-2026-01-01'] })
+          .stream({ ...request, max_tokens: 9, betas: ['b-2026-01-01'] })
           .finalMessage()
         assert.deepEqual(whole.content, messagesAnswer.content)
         const seen = upstream.requests[0]
         assert.deepEqual(seen?.json, {
-          messages: asked.messages,
+          messages: request.messages,
           max_tokens: 9,
           stream: true,
           anthropic_version: 'vertex-2023-10-16',
         })
         assert.equal(seen?.headers['anthropic-beta'], 'b-2026-01-01')
-        assert.ok((await client.messages.countTokens(asked)).input_tokens > 0)
+        assert.ok((await client.messages.countTokens(request)).input_tokens > 0)
         const status = JSON.parse(await get(`${gateway.url}/providers/status`))
         assert.equal(status.data[0].status, 'available')
       },
@@ -569,8 +572,8 @@ describe('clouds: Google', () => {
     onStage(
       {
         ...setup,
-        upstream: (asked) =>
-          asked.headers['x-goog-api-key'] === 'AIza-canary-0123456789' ? answer(asked) : refuse(401, 'no'),
+        upstream: (request) =>
+          request.headers['x-goog-api-key'] === 'AIza-canary-0123456789' ? answer(request) : refuse(401, 'no'),
         env: ({ upstream }) => ({ VERTEX_API_KEY: 'AIza-canary-0123456789', VERTEX_BASE_URL: `${upstream}/v1` }),
       },
       async ({ ask, upstream }) => {
@@ -609,15 +612,15 @@ describe('clouds: Microsoft Entra', () => {
     what: string,
     env: (tokens: string) => Readonly<Record<string, string>>,
     tokens: Script,
-    check: (asked: UpstreamRequest) => void,
+    check: (request: UpstreamRequest) => void,
   ])[] = [
     [
       "an application's secret",
       (tokens) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: `${tokens}/` }),
       () => entraToken(),
-      (asked) => {
-        assert.equal(`${asked.method} ${asked.path}`, 'POST /tenant-1/oauth2/v2.0/token')
-        assert.deepEqual(form(asked), {
+      (request) => {
+        assert.equal(`${request.method} ${request.path}`, 'POST /tenant-1/oauth2/v2.0/token')
+        assert.deepEqual(form(request), {
           grant_type: 'client_credentials',
           client_id: 'client-1',
           scope: AZURE_SCOPE,
@@ -633,8 +636,8 @@ describe('clouds: Microsoft Entra', () => {
         AZURE_AUTHORITY_HOST: tokens,
       }),
       () => entraToken(),
-      (asked) =>
-        assert.deepEqual(form(asked), {
+      (request) =>
+        assert.deepEqual(form(request), {
           grant_type: 'client_credentials',
           client_id: 'client-1',
           scope: AZURE_SCOPE,
@@ -650,10 +653,10 @@ describe('clouds: Microsoft Entra', () => {
         IDENTITY_HEADER: 'canary-identity-header',
       }),
       () => entraToken(ENTRA, { expires_on: String(Math.floor(Date.now() / 1000) + 3_600), resource: RESOURCE }),
-      (asked) => {
-        assert.equal(asked.headers['x-identity-header'], 'canary-identity-header')
-        assert.equal(asked.path.split('?')[0], '/msi/token')
-        assert.deepEqual(query(asked), { 'api-version': '2019-08-01', resource: RESOURCE, client_id: 'client-1' })
+      (request) => {
+        assert.equal(request.headers['x-identity-header'], 'canary-identity-header')
+        assert.equal(request.path.split('?')[0], '/msi/token')
+        assert.deepEqual(query(request), { 'api-version': '2019-08-01', resource: RESOURCE, client_id: 'client-1' })
       },
     ],
     [
@@ -661,10 +664,10 @@ describe('clouds: Microsoft Entra', () => {
       (tokens) => ({ AZURE_POD_IDENTITY_AUTHORITY_HOST: tokens }),
       ({ number }) =>
         number === 0 ? { do: 'answer', status: 429 } : entraToken(ENTRA, { expires_in: '3599', expires_on: '0' }),
-      (asked) => {
-        assert.equal(asked.headers.metadata, 'true')
-        assert.equal(asked.path.split('?')[0], '/metadata/identity/oauth2/token')
-        assert.deepEqual(query(asked), { 'api-version': '2018-02-01', resource: RESOURCE })
+      (request) => {
+        assert.equal(request.headers.metadata, 'true')
+        assert.equal(request.path.split('?')[0], '/metadata/identity/oauth2/token')
+        assert.deepEqual(query(request), { 'api-version': '2018-02-01', resource: RESOURCE })
       },
     ],
   ]
@@ -738,7 +741,7 @@ describe('clouds: Microsoft Entra', () => {
         const leaving = new AbortController()
         const body = JSON.stringify({ model: 'azure-openai/m', messages: [{ role: 'user', content: 'hello' }] })
         const headers = { 'content-type': 'application/json' }
-        const asked = fetch(`${gateway.base}/chat/completions`, {
+        const request = fetch(`${gateway.base}/chat/completions`, {
           method: 'POST',
           body,
           headers,
@@ -746,7 +749,7 @@ describe('clouds: Microsoft Entra', () => {
         })
         await until('the token server receives a request', () => tokens.requests.length === 1)
         leaving.abort()
-        await assert.rejects(asked)
+        await assert.rejects(request)
         await until('the token request is cancelled', () => tokens.requests[0]?.ended === 'aborted')
         assert.equal(upstream.requests.length, 0)
         // No failure is recorded, and the next call obtains a token.

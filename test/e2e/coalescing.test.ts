@@ -43,7 +43,7 @@ describe('coalescing', { concurrency: 8 }, () => {
   const on = stage()
   let upstream: Upstream
   let gateway: Started
-  const asked = (model: string) => callsOf(upstream).filter((call) => call.model === model)
+  const callsReceived = (model: string) => callsOf(upstream).filter((call) => call.model === model)
 
   const script = (call: UpstreamRequest): Act => {
     const { model = '' } = call
@@ -107,7 +107,7 @@ describe('coalescing', { concurrency: 8 }, () => {
         const all = await crowd(call(stream), model)
         for (const { status, text } of all) assert.deepEqual([status, text], [200, all[0]?.text])
         assert.match(all[0]?.text ?? '', /one[\s\S]*ten/)
-        assert.equal(asked(model).length, 1)
+        assert.equal(callsReceived(model).length, 1)
         assert.equal(all.filter(({ headers }) => headers.get('x-headgate-coalesced') === 'true').length, 24)
         assert.equal(new Set(all.map(({ headers }) => headers.get('x-request-id'))).size, 25)
       })
@@ -115,7 +115,7 @@ describe('coalescing', { concurrency: 8 }, () => {
   test('embeddings: concurrent equal requests share one call', async () => {
     const all = await crowd({ path: '/v1/embeddings', body: { input: 'hello' } }, 'crowd-embeddings')
     assert.ok(all.every(({ status, text }) => status === 200 && text === all[0]?.text))
-    assert.equal(asked('crowd-embeddings').length, 1)
+    assert.equal(callsReceived('crowd-embeddings').length, 1)
   })
 
   test('each request has a log line, and only one reports tokens', async () => {
@@ -140,7 +140,7 @@ describe('coalescing', { concurrency: 8 }, () => {
       const model = `apart-${name.replaceAll(' ', '-')}`
       const [one, other] = await Promise.all([send(chat(), model), send(call, model, client, more)])
       assert.deepEqual([one.status, other.status], [200, 200])
-      assert.equal(asked(model).length, 2)
+      assert.equal(callsReceived(model).length, 2)
       assert.deepEqual(
         [one, other].map(({ headers }) => headers.get('x-headgate-coalesced')),
         [null, null],
@@ -157,15 +157,15 @@ describe('coalescing', { concurrency: 8 }, () => {
       spell(JSON.stringify(Object.fromEntries(entries.reverse()), null, 2)),
     ])
     assert.equal(one, other)
-    assert.equal(asked('spelled').length, 1)
+    assert.equal(callsReceived('spelled').length, 1)
   })
 
   test('waiting requests share an error, a later request makes its own call', async () => {
     const all = await crowd(chat(), 'refusing', 5)
     assert.deepEqual([...new Set(all.map(({ status }) => status))], [400])
-    assert.equal(asked('refusing').length, 1)
+    assert.equal(callsReceived('refusing').length, 1)
     await send(chat(), 'refusing')
-    assert.equal(asked('refusing').length, 2)
+    assert.equal(callsReceived('refusing').length, 2)
   })
 
   test('an answer that breaks off does so for every request and looks complete to none', async () => {
@@ -174,7 +174,7 @@ describe('coalescing', { concurrency: 8 }, () => {
       assert.match(text, /stream_interrupted/)
       assert.doesNotMatch(text, /\[DONE\]/)
     }
-    assert.equal(asked('broken').length, 1)
+    assert.equal(callsReceived('broken').length, 1)
   })
 
   test('when the first client leaves, the call continues for the others', async () => {
@@ -186,9 +186,9 @@ describe('coalescing', { concurrency: 8 }, () => {
     const { text, headers } = await second
     assert.equal(headers.get('x-headgate-coalesced'), 'true')
     assert.match(text, /one[\s\S]*ten[\s\S]*\[DONE\]/)
-    assert.equal(asked('led').length, 1)
+    assert.equal(callsReceived('led').length, 1)
     // The client's body ends with `[DONE]`, possibly before the end of the upstream's framing.
-    await until('the call is finished, not aborted', () => asked('led')[0]?.ended === 'finished')
+    await until('the call is finished, not aborted', () => callsReceived('led')[0]?.ended === 'finished')
   })
 
   test('when all clients leave, the call is aborted at once', async () => {
@@ -197,12 +197,12 @@ describe('coalescing', { concurrency: 8 }, () => {
     for (const { text } of clients) await until('the first bytes have arrived', () => text().includes('one'))
     for (const { socket } of clients.slice(1)) socket.destroy()
     await sleep(200)
-    assert.equal(asked('endless')[0]?.ended, 'open')
+    assert.equal(callsReceived('endless')[0]?.ended, 'open')
     const left = performance.now()
     clients[0]?.socket.destroy()
-    await until('the call is aborted', () => asked('endless')[0]?.ended === 'aborted')
-    const took = (asked('endless')[0]?.endedAt ?? 0) - left
-    assert.equal(asked('endless').length, 1)
+    await until('the call is aborted', () => callsReceived('endless')[0]?.ended === 'aborted')
+    const took = (callsReceived('endless')[0]?.endedAt ?? 0) - left
+    assert.equal(callsReceived('endless').length, 1)
     // The documented bound is 100 ms; the rest is for busy machines.
     assert.ok(took < 1_000, `${took} ms`)
   })

@@ -98,13 +98,13 @@ const streamed = (saying: Saying): string[] => {
   ].map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`)
 }
 
-const script = (asked: UpstreamRequest): Act => {
-  if (asked.method === 'GET') return { do: 'answer', body: { models: [] } }
-  const saying = sayingFor(asked)
-  if (!asked.stream) return { do: 'answer', body: whole(saying) }
+const script = (request: UpstreamRequest): Act => {
+  if (request.method === 'GET') return { do: 'answer', body: { models: [] } }
+  const saying = sayingFor(request)
+  if (!request.stream) return { do: 'answer', body: whole(saying) }
   const pieces = streamed(saying)
   // The model `breaks` gets a stream without its end.
-  if (asked.model === 'breaks') return { do: 'stream', pieces: pieces.slice(0, 4), slice: 7 }
+  if (request.model === 'breaks') return { do: 'stream', pieces: pieces.slice(0, 4), slice: 7 }
   return { do: 'stream', pieces: [...pieces, 'data: [DONE]\n\n'], slice: 7 }
 }
 
@@ -119,13 +119,13 @@ const {
 
 /** Checks the last upstream request: path, key, and validity by the reference. */
 const assertAsked = (stream: boolean): JsonObject => {
-  const asked = lastAsked()
-  assert.equal(asked.path, '/v2/chat')
-  assert.equal(asked.headers.authorization, `Bearer ${KEY}`)
-  assert.equal(problemsOf('cohere', 'Request', asked.json), undefined)
-  assert.equal(asked.json.stream, stream)
-  assert.equal(asked.json.model, NAME)
-  return asked.json
+  const request = lastAsked()
+  assert.equal(request.path, '/v2/chat')
+  assert.equal(request.headers.authorization, `Bearer ${KEY}`)
+  assert.equal(problemsOf('cohere', 'Request', request.json), undefined)
+  assert.equal(request.json.stream, stream)
+  assert.equal(request.json.model, NAME)
+  return request.json
 }
 
 /** The messages of an upstream request, each in one line. */

@@ -16,9 +16,9 @@ const base64 = (numbers: readonly number[]) => Buffer.from(new Float32Array(numb
 const INPUT = ['one', 'three']
 const VECTORS = INPUT.map(vectorOf)
 
-const script = (asked: UpstreamRequest): Act => {
-  const { json, path } = asked
-  if (asked.method === 'GET') return { do: 'answer', status: 404, body: {} }
+const script = (upstreamRequest: UpstreamRequest): Act => {
+  const { json, path } = upstreamRequest
+  if (upstreamRequest.method === 'GET') return { do: 'answer', status: 404, body: {} }
   if (path.endsWith(':batchEmbedContents'))
     return {
       do: 'answer',
@@ -39,7 +39,7 @@ const script = (asked: UpstreamRequest): Act => {
     }
   const { input, encoding_format: encoding } = json
   const inputs = Array.isArray(input) && typeof input[0] !== 'number' ? input : [input]
-  switch (asked.model) {
+  switch (upstreamRequest.model) {
     case 'missing':
       return {
         do: 'answer',
@@ -58,16 +58,18 @@ const script = (asked: UpstreamRequest): Act => {
       }
     }
     case 'shared':
-      if (asked.key === 'sk-first-0123456789') return { do: 'answer', status: 500, body: { error: { message: 'no' } } }
+      if (upstreamRequest.key === 'sk-first-0123456789')
+        return { do: 'answer', status: 500, body: { error: { message: 'no' } } }
   }
   // Some upstreams support `encoding_format`, and some return only numbers.
-  const form = (numbers: number[]) => (encoding === 'base64' && asked.model !== 'numbers' ? base64(numbers) : numbers)
+  const form = (numbers: number[]) =>
+    encoding === 'base64' && upstreamRequest.model !== 'numbers' ? base64(numbers) : numbers
   return {
     do: 'answer',
     body: {
       object: 'list',
       data: inputs.map((one, index) => ({ object: 'embedding', index, embedding: form(vectorOf(one)) })),
-      model: asked.model ?? '',
+      model: upstreamRequest.model ?? '',
       usage: { prompt_tokens: 2, total_tokens: 2 },
     },
   }
@@ -178,10 +180,10 @@ test('embeddings: a provider without embeddings returns an error', async () => {
 test('embeddings: a disconnect aborts the upstream call', async () => {
   const stop = new AbortController()
   const before = upstream.requests.length
-  const asked = client.embeddings.create({ model: 'openai/hangs', input: 'x' }, { signal: stop.signal })
+  const upstreamRequest = client.embeddings.create({ model: 'openai/hangs', input: 'x' }, { signal: stop.signal })
   await until('the upstream receives the call', () => upstream.requests.length > before)
   stop.abort()
-  await assert.rejects(asked, OpenAI.APIUserAbortError)
+  await assert.rejects(upstreamRequest, OpenAI.APIUserAbortError)
   await until('the call ends', () => upstream.requests.at(-1)?.ended === 'aborted')
 })
 

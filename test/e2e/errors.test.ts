@@ -66,12 +66,12 @@ const failed = { type: 'upstream_error', retry: true } as const
 
 const upstreamError =
   (status: number, type: string, headers: Readonly<Record<string, string>> = {}, code?: string) =>
-  (asked: UpstreamRequest) =>
-    failWith(asked, status, { type, message: LOUD, ...(code && { code }) }, headers)
+  (request: UpstreamRequest) =>
+    failWith(request, status, { type, message: LOUD, ...(code && { code }) }, headers)
 
 /** What the upstreams of each route do, in order, and the resulting error. */
 const ROUTES: Readonly<
-  Record<string, { readonly acts: readonly ((asked: UpstreamRequest) => Act)[]; readonly expected: ExpectedError }>
+  Record<string, { readonly acts: readonly ((request: UpstreamRequest) => Act)[]; readonly expected: ExpectedError }>
 > = {
   // An invalid request, rejected by the upstream and passed through.
   invalid: {
@@ -184,7 +184,7 @@ describe('errors: upstream', { concurrency: 8 }, () => {
 
   before(async () => {
     upstream = await on.upstream(
-      (asked) => names.find(({ name }) => name === asked.path.split('/')[1])?.act(asked) ?? { do: 'hang' },
+      (request) => names.find(({ name }) => name === request.path.split('/')[1])?.act(request) ?? { do: 'hang' },
     )
     gateway = await on.gateway({
       fallback: 'same-model',
@@ -217,10 +217,10 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) =>
-      asked.path.startsWith('/open')
-        ? failWith(asked, 500, { type: 'server_error', message: LOUD })
-        : answerWith(asked, { text: 'fine' }),
+    upstream = await on.upstream((request) =>
+      request.path.startsWith('/open')
+        ? failWith(request, 500, { type: 'server_error', message: LOUD })
+        : answerWith(request, { text: 'fine' }),
     )
     gateway = await on.gateway({
       unknownModel: 'reject',
@@ -332,7 +332,7 @@ describe('errors: authentication', () => {
   let upstream: Upstream
   const KEYS = ['client-key-one', 'client-key-two']
   before(async () => {
-    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
+    upstream = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway({ auth: { keys: KEYS }, providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
   const expected: ExpectedError = { status: 401, type: 'authentication_error', code: 'invalid_api_key', retry: false }
@@ -383,9 +383,9 @@ describe('errors: too many at once', () => {
     const open = new Promise<void>((resolve) => {
       release = resolve
     })
-    const upstream = await on.upstream(async (asked) => {
+    const upstream = await on.upstream(async (request) => {
       await open
-      return answerWith(asked, { text: 'fine' })
+      return answerWith(request, { text: 'fine' })
     })
     gateway = await on.gateway({
       limit: { concurrent: 3 },

@@ -111,9 +111,9 @@ type Sound = {
   readonly body: JsonObject
 }
 
-const soundOf = (format: Format, asked: UpstreamRequest, said: AnswerContent): Sound => {
+const soundOf = (format: Format, request: UpstreamRequest, said: AnswerContent): Sound => {
   const converse = format.protocol === 'bedrock-converse'
-  const pieces: Bytes[] = converse ? conversePieces(said) : piecesOf(asked, said)
+  const pieces: Bytes[] = converse ? conversePieces(said) : piecesOf(request, said)
   const frames = (upstreamProtocols[format.protocol].framing ?? sse).frames(1_048_576)
   const bytes = pieces.map((piece) => (typeof piece === 'string' ? new TextEncoder().encode(piece) : piece))
   const messages = run(frames, bytes).map(({ event, data }): Message => ({ event, data }))
@@ -122,7 +122,7 @@ const soundOf = (format: Format, asked: UpstreamRequest, said: AnswerContent): S
     messages,
     first: messages.findIndex(({ data }) => /Hell|Bern/.test(data.replaceAll('\\"', ''))),
     last: messages.findIndex(({ data }) => /"(?:finishReason|finish_reason|stopReason|done_reason)":"/.test(data)),
-    body: converse ? converseWhole(said) : answerBody(asked, said),
+    body: converse ? converseWhole(said) : answerBody(request, said),
   }
 }
 
@@ -566,9 +566,9 @@ describe('faults of formats', () => {
   let gateway: Started
 
   before(async () => {
-    const upstream = await on.upstream((asked) => {
-      const [, id] = asked.path.split('/')
-      if (id === 'spare') return answerWith(asked, { text: SPARE })
+    const upstream = await on.upstream((request) => {
+      const [, id] = request.path.split('/')
+      if (id === 'spare') return answerWith(request, { text: SPARE })
       const found = CASES.find((one) => one.id === id)
       if (!found) return { do: 'answer', status: 418 }
       const said: AnswerContent = {
@@ -576,7 +576,7 @@ describe('faults of formats', () => {
         input: INPUT,
         output: 5,
       }
-      return found.fault.act(soundOf(found.format, asked, said))
+      return found.fault.act(soundOf(found.format, request, said))
     })
     const placeOf = ({ id, format }: Case): ProviderInput => ({
       baseUrl: `${upstream.url}/${id}${format.version}`,

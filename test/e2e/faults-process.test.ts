@@ -59,7 +59,7 @@ describe('faults: names', () => {
   let upstream: Upstream
   let second: ToxicProxy
   before(async () => {
-    upstream = await on.upstream((asked) => answerWith(asked, { text: TEXT }))
+    upstream = await on.upstream((upstreamRequest) => answerWith(upstreamRequest, { text: TEXT }))
     // The same port at another loopback address.
     second = await toxicProxy(upstream.port, { host: '127.0.0.2', port: upstream.port })
     on.keep(() => second.close())
@@ -130,31 +130,31 @@ describe('faults: oversized answers', () => {
   const BOMB = gzipSync(Buffer.alloc(200 * 1024 * 1024, 0x20))
 
   before(async () => {
-    function* endless(asked: UpstreamRequest) {
-      const pieces = piecesOf(asked, { text: TEXT })
+    function* endless(upstreamRequest: UpstreamRequest) {
+      const pieces = piecesOf(upstreamRequest, { text: TEXT })
       const at = pieces.findIndex((piece) => piece.includes('one'))
       yield* pieces.slice(0, at)
       for (;;) yield pieces[at] ?? ''
     }
-    function* lifecycle(asked: UpstreamRequest) {
-      const [first = ''] = piecesOf(asked, { text: TEXT })
+    function* lifecycle(upstreamRequest: UpstreamRequest) {
+      const [first = ''] = piecesOf(upstreamRequest, { text: TEXT })
       for (;;) yield first.repeat(500)
     }
-    upstream = await on.upstream((asked): Act => {
-      const [, place = ''] = asked.path.split('/')
-      if (place === 'good') return answerWith(asked, { text: TEXT })
+    upstream = await on.upstream((upstreamRequest): Act => {
+      const [, place = ''] = upstreamRequest.path.split('/')
+      if (place === 'good') return answerWith(upstreamRequest, { text: TEXT })
       if (place.startsWith('bomb'))
         return {
           do: 'answer',
           headers: {
             'content-encoding': 'gzip',
-            'content-type': asked.stream ? 'text/event-stream' : 'application/json',
+            'content-type': upstreamRequest.stream ? 'text/event-stream' : 'application/json',
           },
           body: BOMB,
         }
       return place === 'endless'
-        ? { do: 'stream', pieces: endless(asked), gap: 2 }
-        : { do: 'stream', pieces: lifecycle(asked) }
+        ? { do: 'stream', pieces: endless(upstreamRequest), gap: 2 }
+        : { do: 'stream', pieces: lifecycle(upstreamRequest) }
     })
     gateway = await on.gateway({
       fallback: 'same-model',
@@ -216,7 +216,7 @@ describe('faults: this machine', () => {
   const on = stage()
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => answerWith(asked, { text: TEXT }))
+    upstream = await on.upstream((upstreamRequest) => answerWith(upstreamRequest, { text: TEXT }))
   })
   const files = () => ({
     'headgate.yaml': fileOf({ fallback: 'none', providers: { good: { baseUrl: `${upstream.url}/good/v1` } } }),
@@ -285,7 +285,7 @@ describe('faults: this machine', () => {
 
 type Phase = {
   readonly name: string
-  readonly act?: (asked: UpstreamRequest) => Act
+  readonly act?: (upstreamRequest: UpstreamRequest) => Act
   /** Bytes that are missing at the end of the request. */
   readonly short?: number
   readonly at?: 'hole'
@@ -318,7 +318,11 @@ const PHASES: readonly Phase[] = [
   },
   {
     name: 'before content',
-    act: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 1), ending: 'stall' }),
+    act: (upstreamRequest) => ({
+      do: 'stream',
+      pieces: piecesOf(upstreamRequest, { text: TEXT }).slice(0, 1),
+      ending: 'stall',
+    }),
     stream: true,
     reached: ({ calls, ms }) => calls === 1 && ms > 200,
     calls: 1,
@@ -326,8 +330,8 @@ const PHASES: readonly Phase[] = [
   },
   {
     name: 'waiting for a retry',
-    act: (asked) =>
-      failWith(asked, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1900' }),
+    act: (upstreamRequest) =>
+      failWith(upstreamRequest, 429, { type: 'rate_limit_error', message: 'slow down' }, { 'retry-after-ms': '1900' }),
     stream: true,
     reached: ({ calls, ms }) => calls === 1 && ms > 200,
     calls: 1,
@@ -335,7 +339,11 @@ const PHASES: readonly Phase[] = [
   },
   {
     name: 'in mid-stream',
-    act: (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 6), ending: 'stall' }),
+    act: (upstreamRequest) => ({
+      do: 'stream',
+      pieces: piecesOf(upstreamRequest, { text: TEXT }).slice(0, 6),
+      ending: 'stall',
+    }),
     stream: true,
     reached: ({ text }) => text.includes('one'),
     calls: 1,
@@ -343,8 +351,8 @@ const PHASES: readonly Phase[] = [
   },
   {
     name: 'in the middle of a whole answer',
-    act: (asked) => {
-      const body = JSON.stringify(answerBody(asked, { text: TEXT }))
+    act: (upstreamRequest) => {
+      const body = JSON.stringify(answerBody(upstreamRequest, { text: TEXT }))
       const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`
       return { do: 'raw', bytes: head + body.slice(0, 40), ending: 'stall' }
     },
@@ -363,9 +371,9 @@ describe('faults: at each phase', () => {
   let upstream: Upstream
   let hole: BadAddress | null
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const phase = PHASES[Number(asked.path.split('/')[1]?.replace(/\D/g, ''))]
-      return phase?.act?.(asked) ?? answerWith(asked, { text: TEXT })
+    upstream = await on.upstream((upstreamRequest) => {
+      const phase = PHASES[Number(upstreamRequest.path.split('/')[1]?.replace(/\D/g, ''))]
+      return phase?.act?.(upstreamRequest) ?? answerWith(upstreamRequest, { text: TEXT })
     })
     hole = await blackHole()
     on.keep(() => hole?.close())

@@ -44,7 +44,7 @@ type Elsewhere =
 type Fault = {
   readonly name: string
   /** What the upstream does. If absent, `at` names the failing address. */
-  readonly act?: (asked: UpstreamRequest) => Act
+  readonly act?: (request: UpstreamRequest) => Act
   readonly at?: Elsewhere
   readonly only?: 'stream' | 'whole'
   /** Only OpenAI's error shape can express it. */
@@ -77,21 +77,21 @@ const HTML = { 'content-type': 'text/html; charset=utf-8' }
 const SECRETIVE = 'the upstream’s own page'
 
 /** An error event in a stream. */
-const streamError = (asked: UpstreamRequest, type: string, code: string | null = null): string =>
-  asked.path.endsWith('/responses')
+const streamError = (request: UpstreamRequest, type: string, code: string | null = null): string =>
+  request.path.endsWith('/responses')
     ? `event: error\ndata: ${JSON.stringify({ type: 'error', code: code ?? type, message: 'it broke', param: null, sequence_number: 2 })}\n\n`
-    : asked.path.endsWith('/messages')
+    : request.path.endsWith('/messages')
       ? `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type, message: 'it broke' } })}\n\n`
       : `data: ${JSON.stringify({ error: { message: 'it broke', type, code, param: null } })}\n\n`
 
-const begunOf = (asked: UpstreamRequest): string[] => piecesOf(asked, { text: TEXT }).slice(0, 1)
+const begunOf = (request: UpstreamRequest): string[] => piecesOf(request, { text: TEXT }).slice(0, 1)
 
 function* pings(): Generator<string> {
   for (;;) yield ': keep-alive\n\n'
 }
 
 const status = (code: number, type = 'server_error', headers: Readonly<Record<string, string>> = {}) => ({
-  act: (asked: UpstreamRequest): Act => failWith(asked, code, { type, message: 'it did not work out' }, headers),
+  act: (request: UpstreamRequest): Act => failWith(request, code, { type, message: 'it did not work out' }, headers),
   trailCode: String(code),
 })
 const limited = (headers: Readonly<Record<string, string>>) => ({
@@ -248,8 +248,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'a body longer than its content-length',
     only: 'whole',
-    act: (asked) => {
-      const body = JSON.stringify(answerBody(asked, { text: TEXT }))
+    act: (request) => {
+      const body = JSON.stringify(answerBody(request, { text: TEXT }))
       return {
         do: 'raw',
         bytes: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length - 20}\r\n\r\n${body}`,
@@ -270,7 +270,7 @@ const FAULTS: readonly Fault[] = [
     (ending): Fault => ({
       name: `a stream cut before content (${ending})`,
       only: 'stream',
-      act: (asked) => ({ do: 'stream', pieces: begunOf(asked), gap: 5, ending }),
+      act: (request) => ({ do: 'stream', pieces: begunOf(request), gap: 5, ending }),
       trailCode: 'truncated',
       ...deployment,
       clientError: [502, 'truncated'],
@@ -300,7 +300,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'truncated JSON',
-    act: (asked) => ({ do: 'answer', body: JSON.stringify(answerBody(asked, { text: TEXT })).slice(0, -20) }),
+    act: (request) => ({ do: 'answer', body: JSON.stringify(answerBody(request, { text: TEXT })).slice(0, -20) }),
     trailCode: 'malformed',
     ...deployment,
     clientError: [502, 'malformed'],
@@ -308,7 +308,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'a first event that is not JSON',
     only: 'stream',
-    act: (asked) => ({ do: 'stream', pieces: ['data: {nonsense\n\n', ...piecesOf(asked, { text: TEXT })] }),
+    act: (request) => ({ do: 'stream', pieces: ['data: {nonsense\n\n', ...piecesOf(request, { text: TEXT })] }),
     trailCode: 'malformed',
     ...deployment,
     clientError: [502, 'malformed'],
@@ -375,9 +375,9 @@ const FAULTS: readonly Fault[] = [
   {
     name: '429 with a date',
     ...limited({}),
-    act: (asked) =>
+    act: (request) =>
       failWith(
-        asked,
+        request,
         429,
         { type: 'rate_limit_error', message: 'slow down' },
         { 'retry-after': new Date(Date.now() + 40_000).toUTCString() },
@@ -413,8 +413,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: '429 insufficient_quota',
     openai: true,
-    act: (asked) =>
-      failWith(asked, 429, { type: 'insufficient_quota', message: 'no more', code: 'insufficient_quota' }),
+    act: (request) =>
+      failWith(request, 429, { type: 'insufficient_quota', message: 'no more', code: 'insufficient_quota' }),
     trailCode: '429',
     ...quota,
   },
@@ -502,8 +502,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: '413 for tokens per minute',
     openai: true,
-    act: (asked) =>
-      failWith(asked, 413, {
+    act: (request) =>
+      failWith(request, 413, {
         type: 'tokens',
         message: 'Request too large for your tokens per minute',
         code: 'rate_limit_exceeded',
@@ -520,16 +520,16 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'too long, by its code',
     openai: true,
-    act: (asked) =>
-      failWith(asked, 400, { type: 'invalid_request_error', message: 'Too long.', code: 'context_length_exceeded' }),
+    act: (request) =>
+      failWith(request, 400, { type: 'invalid_request_error', message: 'Too long.', code: 'context_length_exceeded' }),
     trailCode: '400',
     ...own,
     clientError: [400, 'context_length_exceeded'],
   },
   {
     name: 'too long, by its message',
-    act: (asked) =>
-      failWith(asked, 400, {
+    act: (request) =>
+      failWith(request, 400, {
         type: 'invalid_request_error',
         message: 'prompt is too long: 250000 tokens > 200000 maximum',
       }),
@@ -540,8 +540,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'rejected for its content',
     openai: true,
-    act: (asked) =>
-      failWith(asked, 400, { type: 'invalid_request_error', message: 'Filtered.', code: 'content_filter' }),
+    act: (request) =>
+      failWith(request, 400, { type: 'invalid_request_error', message: 'Filtered.', code: 'content_filter' }),
     trailCode: '400',
     ...own,
     clientError: [400, 'content_filter'],
@@ -549,8 +549,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'rejected for a value',
     openai: true,
-    act: (asked) =>
-      failWith(asked, 400, {
+    act: (request) =>
+      failWith(request, 400, {
         type: 'invalid_request_error',
         message: 'temperature is too high',
         code: 'invalid_value',
@@ -571,7 +571,7 @@ const FAULTS: readonly Fault[] = [
   // ── Errors in a 200 response ───────────────────────────────────────────────────────────────────────────────────
   {
     name: 'an error in a 200',
-    act: (asked) => ({ do: 'answer', body: errorBody(asked, { type: 'server_error', message: 'oops' }) }),
+    act: (request) => ({ do: 'answer', body: errorBody(request, { type: 'server_error', message: 'oops' }) }),
     trailCode: 'error_in_stream',
     ...deployment,
     clientError: [502, 'error_in_stream'],
@@ -588,7 +588,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'an error as the first event',
     only: 'stream',
-    act: (asked) => ({ do: 'stream', pieces: [streamError(asked, 'server_error')] }),
+    act: (request) => ({ do: 'stream', pieces: [streamError(request, 'server_error')] }),
     trailCode: 'error_in_stream',
     ...deployment,
     clientError: [502, 'error_in_stream'],
@@ -596,9 +596,9 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'an error after the first event',
     only: 'stream',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
-      pieces: [...begunOf(asked), ': ping\n\n', streamError(asked, 'server_error')],
+      pieces: [...begunOf(request), ': ping\n\n', streamError(request, 'server_error')],
       gap: 5,
     }),
     trailCode: 'error_in_stream',
@@ -609,9 +609,9 @@ const FAULTS: readonly Fault[] = [
     name: 'no quota, after the first event',
     only: 'stream',
     openai: true,
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
-      pieces: [...begunOf(asked), streamError(asked, 'insufficient_quota', 'insufficient_quota')],
+      pieces: [...begunOf(request), streamError(request, 'insufficient_quota', 'insufficient_quota')],
       gap: 5,
     }),
     trailCode: 'insufficient_quota',
@@ -620,7 +620,11 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'overloaded, after the first event',
     only: 'stream',
-    act: (asked) => ({ do: 'stream', pieces: [...begunOf(asked), streamError(asked, 'overloaded_error')], gap: 5 }),
+    act: (request) => ({
+      do: 'stream',
+      pieces: [...begunOf(request), streamError(request, 'overloaded_error')],
+      gap: 5,
+    }),
     trailCode: 'overloaded',
     ...overloaded,
   },
@@ -706,14 +710,14 @@ for (const topology of TOPOLOGIES)
     let page: ReadonlyMap<string, ProviderStatus>
     let looked = 0
 
-    const script = (asked: UpstreamRequest): Act => {
-      const [, place = ''] = asked.path.split('/')
+    const script = (request: UpstreamRequest): Act => {
+      const [, place = ''] = request.path.split('/')
       const found = cases.find(({ id }) => id === place.slice(0, -1))
-      if (found && topology.failing === 'first' && place.endsWith('b')) return answerWith(asked, { text: TEXT })
+      if (found && topology.failing === 'first' && place.endsWith('b')) return answerWith(request, { text: TEXT })
       if (!found?.fault.act) return { do: 'answer', status: 418, body: { error: { message: `unknown path ${place}` } } }
-      if (!firstKeys.has(found.id)) firstKeys.set(found.id, asked.key)
-      const first = topology.providers === 2 ? place.endsWith('a') : asked.key === firstKeys.get(found.id)
-      return topology.failing === 'all' || first ? found.fault.act(asked) : answerWith(asked, { text: TEXT })
+      if (!firstKeys.has(found.id)) firstKeys.set(found.id, request.key)
+      const first = topology.providers === 2 ? place.endsWith('a') : request.key === firstKeys.get(found.id)
+      return topology.failing === 'all' || first ? found.fault.act(request) : answerWith(request, { text: TEXT })
     }
     const asksOf = ({ id }: Case) =>
       upstream.requests.filter(({ method, path }) => method === 'POST' && path.split('/')[1]?.slice(0, -1) === id)
@@ -879,49 +883,54 @@ for (const topology of TOPOLOGIES)
 const ODD: readonly {
   readonly name: string
   readonly only?: 'stream' | 'whole'
-  readonly act: (asked: UpstreamRequest) => Act
+  readonly act: (request: UpstreamRequest) => Act
 }[] = [
   {
     name: 'compressed although identity was requested',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'answer',
-      headers: { 'content-encoding': 'gzip', 'content-type': asked.stream ? 'text/event-stream' : 'application/json' },
+      headers: {
+        'content-encoding': 'gzip',
+        'content-type': request.stream ? 'text/event-stream' : 'application/json',
+      },
       body: gzipSync(
-        asked.stream ? piecesOf(asked, { text: TEXT }).join('') : JSON.stringify(answerBody(asked, { text: TEXT })),
+        request.stream
+          ? piecesOf(request, { text: TEXT }).join('')
+          : JSON.stringify(answerBody(request, { text: TEXT })),
       ),
     }),
   },
-  { name: 'single bytes', only: 'stream', act: (asked) => answerWith(asked, { text: TEXT }, { slice: 1 }) },
+  { name: 'single bytes', only: 'stream', act: (request) => answerWith(request, { text: TEXT }, { slice: 1 }) },
   {
     name: 'CRLF line ends',
     only: 'stream',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
-      pieces: piecesOf(asked, { text: TEXT }).map((piece) => piece.replaceAll('\n', '\r\n')),
+      pieces: piecesOf(request, { text: TEXT }).map((piece) => piece.replaceAll('\n', '\r\n')),
       slice: 7,
     }),
   },
   {
     name: 'a BOM, comments, and no space after the colon',
     only: 'stream',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
       pieces: [
         '\ufeff',
-        ...piecesOf(asked, { text: TEXT }).map((piece) => `: hm\n\n${piece.replace('data: ', 'data:')}`),
+        ...piecesOf(request, { text: TEXT }).map((piece) => `: hm\n\n${piece.replace('data: ', 'data:')}`),
       ],
     }),
   },
   {
     name: 'a stream that ends with its connection',
     only: 'stream',
-    act: (asked) => answerWith(asked, { text: TEXT }, { untilClose: true }),
+    act: (request) => answerWith(request, { text: TEXT }, { untilClose: true }),
   },
   {
     name: 'an interim response first',
     only: 'whole',
-    act: (asked) => {
-      const body = JSON.stringify(answerBody(asked, { text: TEXT }))
+    act: (request) => {
+      const body = JSON.stringify(answerBody(request, { text: TEXT }))
       const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`
       return { do: 'raw', bytes: `HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n${head}${body}` }
     },
@@ -943,10 +952,10 @@ describe('faults: unusual but valid answers', () => {
   let upstream: Upstream
 
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const found = cases.find(({ id }) => id === asked.path.split('/')[1])
+    upstream = await on.upstream((request) => {
+      const found = cases.find(({ id }) => id === request.path.split('/')[1])
       if (!found) return { do: 'answer', status: 404 }
-      return found.odd.act(asked)
+      return found.odd.act(request)
     })
     gateway = await on.gateway({
       ...SETTINGS,
@@ -973,11 +982,11 @@ describe('faults: an empty answer', () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
-  const nothing = (asked: UpstreamRequest) => answerWith(asked, { text: '', output: 0 })
+  const nothing = (request: UpstreamRequest) => answerWith(request, { text: '', output: 0 })
 
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      return asked.path.includes('good') ? answerWith(asked, { text: TEXT }) : nothing(asked)
+    upstream = await on.upstream((request) => {
+      return request.path.includes('good') ? answerWith(request, { text: TEXT }) : nothing(request)
     })
     gateway = await on.gateway({
       ...SETTINGS,
@@ -1027,8 +1036,8 @@ describe('faults: an endless event', () => {
       yield 'data: {"choices":[{"index":0,"delta":{"content":"'
       for (let at = 0; at < 10_000; at++) yield 'x'.repeat(16_384)
     }
-    upstream = await on.upstream((asked) => {
-      return asked.path.includes('good') ? answerWith(asked, { text: TEXT }) : { do: 'stream', pieces: endless() }
+    upstream = await on.upstream((request) => {
+      return request.path.includes('good') ? answerWith(request, { text: TEXT }) : { do: 'stream', pieces: endless() }
     })
     gateway = await on.gateway({
       ...SETTINGS,

@@ -21,10 +21,10 @@ const respond = (parts: readonly JsonObject[], last: boolean): JsonObject => ({
 })
 
 /** Calls for the weather of two cities, with a signature on the first; with both results, answers with their text. */
-const partsFor = (asked: UpstreamRequest): JsonObject[] => {
-  const parts = list(asked.json.contents).flatMap((turn) => list(object(turn)?.parts).filter(isObject))
+const partsFor = (request: UpstreamRequest): JsonObject[] => {
+  const parts = list(request.json.contents).flatMap((turn) => list(object(turn)?.parts).filter(isObject))
   const results = parts.flatMap(({ functionResponse }) => object(object(functionResponse)?.response)?.output ?? [])
-  if (asked.json.tools === undefined) return [{ text: 'Hello ' }, { text: 'there.' }]
+  if (request.json.tools === undefined) return [{ text: 'Hello ' }, { text: 'there.' }]
   if (results.length > 0) return [{ text: `It is ${results.join(' and ')}.` }]
   return [
     { text: 'I need the weather.', thought: true },
@@ -35,10 +35,10 @@ const partsFor = (asked: UpstreamRequest): JsonObject[] => {
   ]
 }
 
-const script = (asked: UpstreamRequest): Act => {
-  if (asked.method === 'GET') return { do: 'answer', body: { models: [] } }
-  const parts = partsFor(asked)
-  if (!asked.stream) return { do: 'answer', body: respond(parts, true) }
+const script = (request: UpstreamRequest): Act => {
+  if (request.method === 'GET') return { do: 'answer', body: { models: [] } }
+  const parts = partsFor(request)
+  if (!request.stream) return { do: 'answer', body: respond(parts, true) }
   const pieces = [...parts.map((part) => respond([part], false)), respond([{ text: '' }], true)]
   return { do: 'stream', pieces: pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`), slice: 7 }
 }

@@ -22,23 +22,23 @@ import {
 const { gateway, upstream } = stage()
 
 const text = (by: string): string => `Hello from the ${by} one`
-const quickly = (asked: UpstreamRequest): Act => answerWith(asked, { text: text('quick') })
+const quickly = (request: UpstreamRequest): Act => answerWith(request, { text: text('quick') })
 /** Starts its answer, and sends content far too late. */
-const late = (asked: UpstreamRequest): Act =>
-  asked.stream
-    ? { do: 'stream', pieces: piecesOf(asked, { text: text('slow') }), first: 60_000 }
+const late = (request: UpstreamRequest): Act =>
+  request.stream
+    ? { do: 'stream', pieces: piecesOf(request, { text: text('slow') }), first: 60_000 }
     : { do: 'answer', body: {}, after: 60_000 }
 /** Answers correctly after this many ms. */
 const slowly =
   (ms: number) =>
-  (asked: UpstreamRequest): Act => {
-    const act = answerWith(asked, { text: text('slow') })
+  (request: UpstreamRequest): Act => {
+    const act = answerWith(request, { text: text('slow') })
     return act.do === 'answer' || act.do === 'stream' ? { ...act, after: ms } : act
   }
 
 const staged = async (
-  slow: (asked: UpstreamRequest) => Act,
-  quick: (asked: UpstreamRequest) => Act,
+  slow: (request: UpstreamRequest) => Act,
+  quick: (request: UpstreamRequest) => Act,
   settings: object,
 ) => {
   const [first, second] = [await upstream(slow), await upstream(quick)]

@@ -66,7 +66,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
-  const asked = (model: string) => callsOf(upstream).filter((call) => call.model === model)
+  const callsReceived = (model: string) => callsOf(upstream).filter((call) => call.model === model)
 
   before(async () => {
     upstream = await on.upstream((call) =>
@@ -102,7 +102,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
         const model = `drop-${style}-${stream}`
         const key = `key-${model}`
         const first = await open(gateway, call(stream), model, key)
-        await until('the provider receives the call', () => asked(model).length === 1)
+        await until('the provider receives the call', () => callsReceived(model).length === 1)
         if (stream) await until('the first bytes have arrived', () => first.text().includes('one'))
         first.socket.destroy()
         const joined = await send(gateway, call(stream), model, keyed(key))
@@ -113,8 +113,8 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
         assert.equal(stored.headers.get('x-headgate-idempotent'), 'stored')
         assert.equal(stored.text, joined.text)
         assert.notEqual(stored.headers.get('x-request-id'), joined.headers.get('x-request-id'))
-        assert.equal(asked(model).length, 1)
-        await until('the call is finished, not aborted', () => asked(model)[0]?.ended === 'finished')
+        assert.equal(callsReceived(model).length, 1)
+        await until('the call is finished, not aborted', () => callsReceived(model)[0]?.ended === 'finished')
       })
     }
 
@@ -124,17 +124,17 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     const second = await send(gateway, call, 'embedder', keyed('e'))
     assert.equal(first.status, 200, first.text)
     assert.deepEqual([second.text, second.headers.get('x-headgate-idempotent')], [first.text, 'stored'])
-    assert.equal(asked('embedder').length, 1)
+    assert.equal(callsReceived('embedder').length, 1)
   })
 
   test('without a retry in flight: it is finished and stored', async () => {
     const first = await open(gateway, chat({ stream: true }), 'later', 'later')
     await until('the first bytes have arrived', () => first.text().includes('one'))
     first.socket.destroy()
-    await until('the call is finished', () => asked('later')[0]?.ended === 'finished')
+    await until('the call is finished', () => callsReceived('later')[0]?.ended === 'finished')
     const second = await send(gateway, chat({ stream: true }), 'later', keyed('later'))
     assert.match(second.text, /one[\s\S]*ten[\s\S]*\[DONE\]/)
-    assert.equal(asked('later').length, 1)
+    assert.equal(callsReceived('later').length, 1)
     const id = second.headers.get('x-request-id')
     const line = await gateway.line((one) => one.event === 'request' && one.id === id)
     assert.deepEqual([line.shared, line.outcome, line.attempts], ['stored', 'answered', 0])
@@ -146,7 +146,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     const first = await open(gateway, chat({ stream: true }), 'plain')
     await until('the first bytes have arrived', () => first.text().includes('one'))
     first.socket.destroy()
-    await until('the call is aborted', () => asked('plain')[0]?.ended === 'aborted')
+    await until('the call is aborted', () => callsReceived('plain')[0]?.ended === 'aborted')
   })
 
   test('two concurrent requests share one call, and both get the whole answer', async () => {
@@ -154,7 +154,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
       Array.from({ length: 20 }, () => send(gateway, chat({ stream: true }), 'crowd', keyed('crowd'))),
     )
     assert.equal(new Set(all.map(({ text }) => text)).size, 1)
-    assert.equal(asked('crowd').length, 1)
+    assert.equal(callsReceived('crowd').length, 1)
     assert.equal(all.filter(({ headers }) => headers.get('x-headgate-idempotent') === 'joined').length, 19)
   })
 
@@ -162,7 +162,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     const call = chat({ stream: true })
     const slow = await open(gateway, call, 'flood-slow', 'flood-slow')
     slow.socket.pause()
-    await until('the provider receives the call', () => asked('flood-slow').length === 1)
+    await until('the provider receives the call', () => callsReceived('flood-slow').length === 1)
     const quick = await send(gateway, call, 'flood-slow', keyed('flood-slow'))
     assert.match(quick.text, /\[DONE\]\n\n$/)
     assert.equal(quick.text.split('word ').length, 60_001)
@@ -173,7 +173,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     // Chunked framing lies between the words.
     const said = slow.text().replace(/\r\n[0-9a-f]+\r\n/g, '')
     assert.equal(said.split('word ').length, 60_001)
-    assert.equal(asked('flood-slow').length, 1)
+    assert.equal(callsReceived('flood-slow').length, 1)
   })
 
   test('a stored response is stored once, and both clients can continue it by its id', async () => {
@@ -183,7 +183,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.equal(second.json().id, first.json().id)
     const next = await send(gateway, { path, body: { input: 'and', previous_response_id: first.json().id } }, 'turn')
     assert.equal(next.status, 200, next.text)
-    assert.equal(asked('turn').length, 2)
+    assert.equal(callsReceived('turn').length, 2)
   })
 
   for (const stream of [false, true])
@@ -197,8 +197,8 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
       const third = await send(gateway, call, model, keyed(model))
       assert.equal(first.text, second.text)
       assert.equal(first.text, third.text)
-      await until('the provider receives the call', () => asked(model).length > 0)
-      assert.equal(asked(model).length, 1)
+      await until('the provider receives the call', () => callsReceived(model).length > 0)
+      assert.equal(callsReceived(model).length, 1)
     })
 
   test('the official SDK: a connection dropped before the answer leads to one call', async () => {
@@ -206,10 +206,10 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     const client = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 2 })
     const wish = { model: 'a/sdk-whole', messages: [{ role: 'user' as const, content: 'hello' }] }
     const answer = client.chat.completions.create(wish, { headers: keyed('sdk-whole') })
-    await until('the provider receives the call', () => asked('sdk-whole').length === 1)
+    await until('the provider receives the call', () => callsReceived('sdk-whole').length === 1)
     road.drop()
     assert.equal((await answer).choices[0]?.message.content, TEXT)
-    assert.equal(asked('sdk-whole').length, 1)
+    assert.equal(callsReceived('sdk-whole').length, 1)
     assert.ok(road.connections() > 1)
   })
 
@@ -221,10 +221,10 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     }
     const client = new Safe({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 2 })
     const answer = client.responses.create({ model: 'a/sdk-own', input: 'hello' })
-    await until('the provider receives the call', () => asked('sdk-own').length === 1)
+    await until('the provider receives the call', () => callsReceived('sdk-own').length === 1)
     road.drop()
     assert.equal((await answer).output_text, TEXT)
-    assert.equal(asked('sdk-own').length, 1)
+    assert.equal(callsReceived('sdk-own').length, 1)
   })
 
   test('the official SDK: a stream dropped in the middle is sent again from its beginning', async () => {
@@ -248,7 +248,7 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
       said += piece
     })
     assert.equal(said, TEXT)
-    assert.equal(asked('sdk-stream').length, 1)
+    assert.equal(callsReceived('sdk-stream').length, 1)
   })
 })
 
@@ -256,7 +256,7 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
   const on = stage()
   let upstream: Upstream
   const [ONE, TWO] = ['client-one-0123456789abcdef', 'client-two-0123456789abcdef']
-  const asked = (model: string) => callsOf(upstream).filter((call) => call.model === model)
+  const callsReceived = (model: string) => callsOf(upstream).filter((call) => call.model === model)
   const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
   let gateway: Started
   /** Models that answer from now on. */
@@ -292,7 +292,7 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
     const other = await send(gateway, chat({ user: 'x' }), 'tenants', { ...keyed('k'), ...bearer(TWO) })
     assert.deepEqual([own.status, other.status], [200, 200])
     assert.equal(other.headers.get('x-headgate-idempotent'), null)
-    assert.equal(asked('tenants').length, 2)
+    assert.equal(callsReceived('tenants').length, 2)
     const stranger = await send(gateway, chat(), 'tenants', keyed('k'))
     assert.equal(stranger.status, 401)
   })
@@ -306,12 +306,12 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
     test(`${name}: rejected without a provider call`, async () => {
       const model = `refused-${name}`
       if (key === 'reused') await send(gateway, chat(), model, { ...keyed(`${key}-${name.length}`), ...bearer(ONE) })
-      const before = asked(model).length
+      const before = callsReceived(model).length
       const sent = key === 'reused' ? `${key}-${name.length}` : key
       const answer = await send(gateway, call, model, { ...keyed(sent), ...bearer(ONE) })
       assert.deepEqual([answer.status, answer.json().error.code], [status, code])
       assert.equal(answer.headers.get('x-should-retry'), 'false')
-      assert.equal(asked(model).length, before)
+      assert.equal(callsReceived(model).length, before)
     })
 
   for (const [model, stream] of [
@@ -323,10 +323,10 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
       const first = await send(gateway, chat({ stream }), model, headers)
       assert.ok(first.status === 400 || first.text.includes('stream_interrupted'), first.text)
       healed.add(model)
-      const calls = asked(model).length
+      const calls = callsReceived(model).length
       const second = await send(gateway, chat({ stream }), model, headers)
       assert.match(second.text, /one[\s\S]*ten/)
-      assert.equal(asked(model).length, calls + 1)
+      assert.equal(callsReceived(model).length, calls + 1)
     })
 
   test('without a retry in time the call is aborted', async () => {
@@ -340,8 +340,8 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
     await until('the first bytes have arrived', () => client.text().includes('one'))
     const left = performance.now()
     client.socket.destroy()
-    await until('the call is aborted', () => asked('endless')[0]?.ended === 'aborted')
-    const after = (asked('endless')[0]?.endedAt ?? 0) - left
+    await until('the call is aborted', () => callsReceived('endless')[0]?.ended === 'aborted')
+    const after = (callsReceived('endless')[0]?.endedAt ?? 0) - left
     assert.ok(after >= 290, `after ${after} ms`)
   })
 
@@ -351,7 +351,7 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
     await until('the first bytes have arrived', () => client.text().includes('one'))
     client.socket.destroy()
     await sleep(50)
-    assert.equal(asked('endless-drained')[0]?.ended, 'open')
+    assert.equal(callsReceived('endless-drained')[0]?.ended, 'open')
     const asks = performance.now()
     assert.equal(await other.stop(), 0)
     assert.ok(performance.now() - asks < 8_000)
@@ -365,8 +365,8 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
     for (let at = 0; at < 40; at++) assert.equal((await ask(at)).status, 200)
     assert.equal((await ask(39)).headers.get('x-headgate-idempotent'), 'stored')
     assert.equal((await ask(0)).headers.get('x-headgate-idempotent'), null)
-    assert.equal(asked('large-0').length, 2)
-    assert.equal(asked('large-39').length, 1)
+    assert.equal(callsReceived('large-0').length, 2)
+    assert.equal(callsReceived('large-39').length, 1)
   })
 })
 

@@ -28,13 +28,13 @@ describe('large answers', () => {
   for (const style of ['chat', 'messages', 'responses'] as const)
     test(`${COUNT} answers of 4 MB to one client complete together: another client is served meanwhile (${style})`, async (t) => {
       let release = () => {}
-      const asked = new Set<number>()
+      const request = new Set<number>()
       const all = new Promise<void>((resolve) => {
         release = resolve
       })
       const upstream = await on.upstream(async (call) => {
         if (!call.body.includes('much')) return answerWith(call, { text: 'quick' })
-        if (asked.add(call.number).size === COUNT) release()
+        if (request.add(call.number).size === COUNT) release()
         await all
         return answerWith(call, { text: 'w'.repeat(LETTERS) })
       })

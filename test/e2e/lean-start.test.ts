@@ -37,7 +37,7 @@ const LATER = [
 describe('start-up loads few modules', () => {
   let upstream: Upstream
   before(async () => {
-    upstream = await startUpstream((asked) => answerWith(asked, { text: 'x' }))
+    upstream = await startUpstream((request) => answerWith(request, { text: 'x' }))
   })
   after(() => upstream?.close())
 

@@ -48,8 +48,8 @@ const assertShed = (answer: string) => {
 describe('limits', () => {
   const on = stage()
   const begin = async (limit: object, env: Readonly<Record<string, string>> = {}) => {
-    const upstream = await on.upstream((asked) =>
-      asked.body.includes('wait') ? { do: 'hang' } : answerWith(asked, { text: 'hello' }),
+    const upstream = await on.upstream((upstreamRequest) =>
+      upstreamRequest.body.includes('wait') ? { do: 'hang' } : answerWith(upstreamRequest, { text: 'hello' }),
     )
     const gateway = await on.gateway({ limit, providers: { a: { baseUrl: `${upstream.url}/v1` } } }, env)
     return { upstream, gateway }
@@ -199,8 +199,8 @@ describe('limits', () => {
   })
 
   test('limit.bufferedMegabytes: an answer far above the limit is aborted, without an effect on health', async () => {
-    const upstream = await on.upstream((asked) =>
-      answerWith(asked, { text: asked.body.includes('long') ? 'x'.repeat(3_000_000) : 'short' }),
+    const upstream = await on.upstream((upstreamRequest) =>
+      answerWith(upstreamRequest, { text: upstreamRequest.body.includes('long') ? 'x'.repeat(3_000_000) : 'short' }),
     )
     const gateway = await on.gateway({
       limit: { bufferedMegabytes: 1 },

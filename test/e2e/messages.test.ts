@@ -191,11 +191,12 @@ const SHELL = { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', sto
 const USAGE = { input_tokens: 5, output_tokens: 6 }
 
 /** Reasons, counts tokens, or returns its text; slow if the request contains `slow`. */
-const thinker: Script = (asked) => {
-  if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-  if (asked.path.includes('/count_tokens')) return { do: 'answer', body: '{"input_tokens": 4242}' }
-  if (asked.model !== 'thinks') return answerWith(asked, { text: TEXT }, asked.model === 'slow' ? { gap: 60 } : {})
-  if (!asked.stream)
+const thinker: Script = (request) => {
+  if (request.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+  if (request.path.includes('/count_tokens')) return { do: 'answer', body: '{"input_tokens": 4242}' }
+  if (request.model !== 'thinks')
+    return answerWith(request, { text: TEXT }, request.model === 'slow' ? { gap: 60 } : {})
+  if (!request.stream)
     return {
       do: 'answer',
       body: {
@@ -256,9 +257,9 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
     await upstream?.close()
   })
   const last = () => {
-    const asked = upstream.requests.findLast(({ method }) => method === 'POST')
-    assert.ok(asked)
-    return asked
+    const request = upstream.requests.findLast(({ method }) => method === 'POST')
+    assert.ok(request)
+    return request
   }
 
   for (const stream of [false, true])

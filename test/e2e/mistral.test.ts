@@ -86,8 +86,8 @@ const usage = {
   prompt_tokens_details: { cached_tokens: 5 },
 }
 
-const pieces = (asked: UpstreamRequest): string[] => {
-  const { deltas, reason } = deltasFor(asked)
+const pieces = (request: UpstreamRequest): string[] => {
+  const { deltas, reason } = deltasFor(request)
   const chunks = [{ role: 'assistant', content: '' }, ...deltas, { content: '' }]
   return [
     ...chunks.map((delta, at): JsonObject => {
@@ -105,8 +105,8 @@ const pieces = (asked: UpstreamRequest): string[] => {
 }
 
 /** The same deltas as one message, with reasoning and text in one list. */
-const whole = (asked: UpstreamRequest): JsonObject => {
-  const { deltas, reason } = deltasFor(asked)
+const whole = (request: UpstreamRequest): JsonObject => {
+  const { deltas, reason } = deltasFor(request)
   const content = deltas.flatMap(({ content }): readonly Json[] =>
     typeof content === 'string' ? [{ type: 'text', text: content }] : list(content),
   )
@@ -115,12 +115,12 @@ const whole = (asked: UpstreamRequest): JsonObject => {
   return { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: reason }], usage }
 }
 
-const script = (asked: UpstreamRequest): Act => {
-  if (asked.method === 'GET') return { do: 'answer', body: { data: [] } }
-  const refused = refusal(asked.json)
+const script = (request: UpstreamRequest): Act => {
+  if (request.method === 'GET') return { do: 'answer', body: { data: [] } }
+  const refused = refusal(request.json)
   if (refused) return { do: 'answer', status: 'detail' in refused ? 422 : 400, body: refused }
-  if (!asked.stream) return { do: 'answer', body: whole(asked) }
-  return { do: 'stream', pieces: [...pieces(asked), 'data: [DONE]\n\n'], slice: 11 }
+  if (!request.stream) return { do: 'answer', body: whole(request) }
+  return { do: 'stream', pieces: [...pieces(request), 'data: [DONE]\n\n'], slice: 11 }
 }
 
 const {
@@ -220,14 +220,14 @@ for (const { style, stream, way } of WAYS)
     if (stream) {
       for (const ending of ['close', 'end'] as const)
         test(`broken in the middle (${ending}), it never looks complete`, async () => {
-          upstream.play((asked) => ({ do: 'stream', pieces: pieces(asked).slice(0, 2), ending, gap: 5 }))
+          upstream.play((request) => ({ do: 'stream', pieces: pieces(request).slice(0, 2), ending, gap: 5 }))
           await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before the answer did/)
           upstream.play(script)
         })
 
       test('an error in the middle', async () => {
         const error = `data: ${JSON.stringify(flat('3900', 'The model went away.'))}\n\n`
-        upstream.play((asked) => ({ do: 'stream', pieces: [...pieces(asked).slice(0, 2), error], gap: 5 }))
+        upstream.play((request) => ({ do: 'stream', pieces: [...pieces(request).slice(0, 2), error], gap: 5 }))
         await assert.rejects(ask(QUESTION, false), /The model went away\./)
         upstream.play(script)
       })

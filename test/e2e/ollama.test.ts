@@ -20,8 +20,8 @@ const COUNTS = { prompt_eval_count: 20, eval_count: 37, total_duration: 23_595_6
  * Calls for the weather of two cities, without ids, as older servers do; with both results, answers with their text.
  */
 const messagesFor = ({ json }: UpstreamRequest): JsonObject[] => {
-  const asked = list(json.messages).filter(isObject)
-  const results = asked.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
+  const request = list(json.messages).filter(isObject)
+  const results = request.flatMap((message) => (message.role === 'tool' ? [String(message.content)] : []))
   if (json.tools === undefined) return [{ content: 'Hello ' }, { content: 'thère.' }]
   if (results.length > 0) return [{ content: `It is ${results.join(' and ')}.` }]
   return [
@@ -33,31 +33,31 @@ const messagesFor = ({ json }: UpstreamRequest): JsonObject[] => {
   ]
 }
 
-const whole = (asked: UpstreamRequest): JsonObject => {
-  const said = messagesFor(asked)
+const whole = (request: UpstreamRequest): JsonObject => {
+  const said = messagesFor(request)
   const join = (name: string) => said.map((message) => text(message[name]) ?? '').join('')
   const tool_calls = said.flatMap((message) => list(message.tool_calls))
   const message = { role: 'assistant', content: join('content'), thinking: join('thinking'), tool_calls }
   return { ...head, message, done: true, done_reason: 'stop', ...COUNTS }
 }
 
-const pieces = (asked: UpstreamRequest): string[] =>
+const pieces = (request: UpstreamRequest): string[] =>
   [
-    ...messagesFor(asked).map((message) => ({ ...head, message: { role: 'assistant', ...message }, done: false })),
+    ...messagesFor(request).map((message) => ({ ...head, message: { role: 'assistant', ...message }, done: false })),
     { ...head, message: { role: 'assistant', content: '' }, done: true, done_reason: 'stop', ...COUNTS },
   ].map((line) => `${JSON.stringify(line)}\n`)
 
 const LINES = { 'content-type': 'application/x-ndjson' }
 
-const script = (asked: UpstreamRequest): Act => {
-  if (asked.method === 'GET') return { do: 'answer', body: { object: 'list', data: [{ id: 'qwen3:14b' }] } }
-  const { model } = asked.json
+const script = (request: UpstreamRequest): Act => {
+  if (request.method === 'GET') return { do: 'answer', body: { object: 'list', data: [{ id: 'qwen3:14b' }] } }
+  const { model } = request.json
   if (model !== 'qwen3:14b')
     return { do: 'answer', status: 404, body: { error: `model "${model}" not found, try pulling it first` } }
   // Writes of 7 bytes split lines and characters.
-  return asked.stream
-    ? { do: 'stream', headers: LINES, pieces: pieces(asked), slice: 7 }
-    : { do: 'answer', body: whole(asked) }
+  return request.stream
+    ? { do: 'stream', headers: LINES, pieces: pieces(request), slice: 7 }
+    : { do: 'answer', body: whole(request) }
 }
 
 const {
@@ -137,8 +137,8 @@ for (const { style, stream, way } of WAYS)
     if (stream) {
       for (const ending of ['close', 'end'] as const)
         test(`broken in the middle (${ending}), it never looks complete`, async () => {
-          upstream.play((asked) => {
-            const [first = '', second = ''] = pieces(asked)
+          upstream.play((request) => {
+            const [first = '', second = ''] = pieces(request)
             return { do: 'stream', headers: LINES, pieces: [first, second.slice(0, 40)], ending, gap: 5 }
           })
           await assert.rejects(ask(QUESTION, false), /in the middle of the answer|ended before it was done/)
@@ -147,10 +147,10 @@ for (const { style, stream, way } of WAYS)
 
       test('an error line in the middle', async () => {
         const error = `${JSON.stringify({ error: 'the model runner has unexpectedly stopped' })}\n`
-        upstream.play((asked) => ({
+        upstream.play((request) => ({
           do: 'stream',
           headers: LINES,
-          pieces: [...pieces(asked).slice(0, 1), error],
+          pieces: [...pieces(request).slice(0, 1), error],
           gap: 5,
         }))
         await assert.rejects(ask(QUESTION, false), /the model runner has unexpectedly stopped/)

@@ -42,10 +42,10 @@ describe('the package', () => {
   let upstream: Upstream
   before(async () => {
     folder = await install(place)
-    upstream = await startUpstream((asked) =>
-      asked.method === 'GET'
+    upstream = await startUpstream((request) =>
+      request.method === 'GET'
         ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-        : answerWith(asked, { text: 'from afar' }),
+        : answerWith(request, { text: 'from afar' }),
     )
   })
   after(async () => {

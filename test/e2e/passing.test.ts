@@ -28,11 +28,11 @@ const PATHS = { chat: '/chat/completions', responses: '/responses' } as const
 let upstream: Upstream
 let gateway: Started
 /** What the upstream does next. */
-let act: Act | ((asked: UpstreamRequest) => Act)
+let act: Act | ((upstreamRequest: UpstreamRequest) => Act)
 before(async () => {
-  upstream = await startUpstream((asked) => {
-    if (asked.method === 'GET') return { do: 'answer', body: { data: [] } }
-    return typeof act === 'function' ? act(asked) : act
+  upstream = await startUpstream((upstreamRequest) => {
+    if (upstreamRequest.method === 'GET') return { do: 'answer', body: { data: [] } }
+    return typeof act === 'function' ? act(upstreamRequest) : act
   })
   const base = `${upstream.url}/v1`
   gateway = await start({
@@ -59,9 +59,9 @@ after(async () => {
 })
 
 const lastAsked = (): RecordedRequest => {
-  const asked = upstream.requests.findLast(({ method }) => method === 'POST')
-  assert.ok(asked)
-  return asked
+  const upstreamRequest = upstream.requests.findLast(({ method }) => method === 'POST')
+  assert.ok(upstreamRequest)
+  return upstreamRequest
 }
 
 /** A small answer of each style, with unusual formatting. */
@@ -154,8 +154,8 @@ describe('passing: requests of the same style', () => {
         })
 
   for (const [name, given, sent] of [
-    ['not mentioned', '', ',"stream_options":{"include_usage":true}'],
-    ['asked for', ', "stream_options":{ "include_usage" :true}', ', "stream_options":{ "include_usage" :true}'],
+    ['not requested', '', ',"stream_options":{"include_usage":true}'],
+    ['requested', ', "stream_options":{ "include_usage" :true}', ', "stream_options":{ "include_usage" :true}'],
     ['refused', ',"stream_options":{"include_usage":false,"x":1}', ',"stream_options":{"include_usage":true,"x":1}'],
   ] as const)
     test(`chat: a stream's usage ${name}`, async () => {
@@ -343,7 +343,11 @@ describe('passing: the terminal event ends the body', () => {
 
   for (const style of STYLES)
     test(`${style}: even if the upstream keeps its connection open`, async () => {
-      act = (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'hello' }), ending: 'stall' })
+      act = (upstreamRequest) => ({
+        do: 'stream',
+        pieces: piecesOf(upstreamRequest, { text: 'hello' }),
+        ending: 'stall',
+      })
       const answer = await streamed(style)
       assert.equal(lastAsked().ended, 'open', 'the body did not wait for the upstream')
       assert.ok(answer.text.endsWith('data: [DONE]\n\n'), answer.text)
@@ -353,7 +357,7 @@ describe('passing: the terminal event ends the body', () => {
 
   test('a connection is reused when its framing ends after the terminal event', async () => {
     // The last chunk arrives separately, after the terminal event.
-    act = (asked) => ({ do: 'stream', pieces: piecesOf(asked, { text: 'hello' }), gap: 10 })
+    act = (upstreamRequest) => ({ do: 'stream', pieces: piecesOf(upstreamRequest, { text: 'hello' }), gap: 10 })
     const used = new Set<number>()
     for (let n = 0; n < 6; n++) {
       await streamed('chat')

@@ -130,11 +130,13 @@ let gateway: Started
 /** Whether the fake vendor reports usage without a request for it. */
 let counting = false
 before(async () => {
-  upstream = await startUpstream((asked) =>
-    asked.method === 'GET'
+  upstream = await startUpstream((upstreamRequest) =>
+    upstreamRequest.method === 'GET'
       ? { do: 'answer', body: { object: 'list', data: [{ id: SERVED }], models: [{ name: SERVED }] } }
       : answerWith(
-          counting ? { ...asked, json: { ...asked.json, stream_options: { include_usage: true } } } : asked,
+          counting
+            ? { ...upstreamRequest, json: { ...upstreamRequest.json, stream_options: { include_usage: true } } }
+            : upstreamRequest,
           SAID,
         ),
   )
@@ -168,32 +170,36 @@ const eventually = async (what: string, path: string, check: (page: string) => b
 
 /** Checks the upstream request, in the format it was sent in. */
 const assertAsked = (
-  asked: UpstreamRequest,
+  upstreamRequest: UpstreamRequest,
   provider: Provider,
   style: 'chat' | 'responses',
   stream: boolean,
 ): void => {
   const expected = expectedOf(provider)
   const direct = style === 'responses' && expected.responses !== undefined
-  assert.equal(asked.path, direct ? expected.responses : stream ? (expected.stream ?? expected.chat) : expected.chat)
-  assert.equal(asked.headers[expected.auth], credential(expected.auth))
+  assert.equal(
+    upstreamRequest.path,
+    direct ? expected.responses : stream ? (expected.stream ?? expected.chat) : expected.chat,
+  )
+  assert.equal(upstreamRequest.headers[expected.auth], credential(expected.auth))
   for (const other of ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'])
-    if (other !== expected.auth) assert.equal(asked.headers[other], undefined, other)
-  for (const [name, value] of Object.entries(expected.headers ?? {})) assert.equal(asked.headers[name], value)
-  assert.match(asked.headers['content-type'] ?? '', /^application\/json/)
-  for (const name of ['cookie', 'x-forwarded-for', 'forwarded', 'via']) assert.equal(asked.headers[name], undefined)
+    if (other !== expected.auth) assert.equal(upstreamRequest.headers[other], undefined, other)
+  for (const [name, value] of Object.entries(expected.headers ?? {})) assert.equal(upstreamRequest.headers[name], value)
+  assert.match(upstreamRequest.headers['content-type'] ?? '', /^application\/json/)
+  for (const name of ['cookie', 'x-forwarded-for', 'forwarded', 'via'])
+    assert.equal(upstreamRequest.headers[name], undefined)
 
-  const { json } = asked
+  const { json } = upstreamRequest
   const model =
     expected.env === undefined
       ? (provider.defaultModel ?? provider.listed?.[0] ?? (provider.models ? SERVED : chatRequest(false).model))
       : 'my-deployment'
-  assert.equal(asked.model, model)
-  assert.equal(asked.stream, stream)
+  assert.equal(upstreamRequest.model, model)
+  assert.equal(upstreamRequest.stream, stream)
   const { temperature } = object(json.generationConfig) ?? object(json.inferenceConfig) ?? object(json.options) ?? json
   assert.equal(temperature, 0.2)
   const system = style === 'chat'
-  if (asked.path.endsWith('/messages')) {
+  if (upstreamRequest.path.endsWith('/messages')) {
     assert.equal(typeof json.max_tokens, 'number')
     assert.equal(JSON.stringify(json.system ?? '').includes('You are brief.'), system)
     assert.deepEqual(
@@ -203,7 +209,7 @@ const assertAsked = (
       ['user'],
     )
     assertTool(object(list(json.tools)[0]), 'input_schema')
-  } else if (asked.path.includes('/converse')) {
+  } else if (upstreamRequest.path.includes('/converse')) {
     assert.deepEqual(json.system, system ? [{ text: 'You are brief.' }] : undefined)
     assert.deepEqual(
       list(json.messages)
@@ -341,10 +347,10 @@ describe('plain usage', () => {
           }
           assert.equal(answer.status, 200, `${which}: ${answer.text}`)
           assert.equal(answer.headers.get('x-headgate-provider'), id)
-          const asked = upstream.requests.findLast(({ method }) => method === 'POST')
-          assert.ok(asked)
-          assertAsked(asked, provider, style, stream)
-          assert.equal(answer.headers.get('x-headgate-model'), asked.model)
+          const upstreamRequest = upstream.requests.findLast(({ method }) => method === 'POST')
+          assert.ok(upstreamRequest)
+          assertAsked(upstreamRequest, provider, style, stream)
+          assert.equal(answer.headers.get('x-headgate-model'), upstreamRequest.model)
           const view = stream ? viewReaders[`${style}Stream`](answer.text) : viewReaders[style](answer.json())
           assertView(view, style, stream)
         }
@@ -355,11 +361,11 @@ describe('plain usage', () => {
 /** The model list was requested where the vendor has one, with the credential. */
 const assertListed = (provider: Provider): void => {
   const wanted = OWN[provider.name]?.models
-  const asked: RecordedRequest | undefined = upstream.requests.findLast(({ method }) => method === 'GET')
-  if (!provider.models || !asked) return
-  if (wanted !== undefined) assert.equal(asked.path, wanted)
+  const upstreamRequest: RecordedRequest | undefined = upstream.requests.findLast(({ method }) => method === 'GET')
+  if (!provider.models || !upstreamRequest) return
+  if (wanted !== undefined) assert.equal(upstreamRequest.path, wanted)
   const { auth } = expectedOf(provider)
-  assert.equal(asked.headers[auth], credential(auth))
+  assert.equal(upstreamRequest.headers[auth], credential(auth))
 }
 
 test('plain usage: no client credential is sent, and no log line contains the key', async () => {

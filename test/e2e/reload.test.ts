@@ -12,10 +12,10 @@ import { type LogLine, post, type Started, start } from './support/process.ts'
 const MESSAGES = [{ role: 'user', content: 'hello' }]
 /** Answers with its own name. */
 const named = (name: string, first = 0) =>
-  startUpstream((asked) =>
-    asked.method === 'GET'
+  startUpstream((request) =>
+    request.method === 'GET'
       ? { do: 'answer', status: 404, body: {} }
-      : answerWith(asked, { text: name }, asked.stream && first > 0 ? { first } : {}),
+      : answerWith(request, { text: name }, request.stream && first > 0 ? { first } : {}),
   )
 
 const ask = async (gateway: Started, model = 'any', more: object = {}) => {

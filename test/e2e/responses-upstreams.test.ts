@@ -68,7 +68,7 @@ after(async () => {
   await upstream.close()
 })
 
-const asked = (): UpstreamRequest => {
+const lastRequest = (): UpstreamRequest => {
   const last = upstream.requests.findLast(({ method }) => method === 'POST')
   assert.ok(last)
   return last
@@ -91,8 +91,8 @@ test('responses pass to an upstream without storage; the next turn sends the who
   const first = await client.responses
     .stream({ model, tools, input: 'What is the temperature in Tokyo?', store: true })
     .finalResponse()
-  assert.equal(asked().path, '/responses')
-  assert.equal(asked().json.store, undefined)
+  assert.equal(lastRequest().path, '/responses')
+  assert.equal(lastRequest().json.store, undefined)
   assert.deepEqual(
     first.output.map(({ type }) => type),
     ['reasoning', 'function_call'],
@@ -109,7 +109,7 @@ test('responses pass to an upstream without storage; the next turn sends the who
       input: [{ type: 'function_call_output', call_id: call.call_id, output: '21.0' }],
     })
     .finalResponse()
-  const { json } = asked()
+  const { json } = lastRequest()
   assert.equal(json.previous_response_id, undefined)
   assert.deepEqual(
     list(json.input).map((item) => isObject(item) && text(item.type)),
@@ -124,7 +124,7 @@ test('a request with members that the endpoint ignores uses chat completions', {
   const { data, response } = await client.responses
     .create({ model: 'deepseek/m', input: 'x', tools: [{ type: 'custom', name: 'sql' }] })
     .withResponse()
-  assert.equal(asked().path, '/chat/completions')
+  assert.equal(lastRequest().path, '/chat/completions')
   assert.equal(data.output_text, 'from chat')
   assert.equal(response.headers.get('x-headgate-dropped'), null)
 })
@@ -136,6 +136,6 @@ test('a configured format, at the host and not below the base URL', async () => 
     body: JSON.stringify({ model: 'moonshot/m', max_tokens: 9, messages: [{ role: 'user', content: 'x' }] }),
   })
   assert.equal(answer.status, 200)
-  assert.equal(asked().path, '/anthropic/v1/messages')
-  assert.equal(asked().headers.authorization, 'Bearer sk-moonshot')
+  assert.equal(lastRequest().path, '/anthropic/v1/messages')
+  assert.equal(lastRequest().headers.authorization, 'Bearer sk-moonshot')
 })

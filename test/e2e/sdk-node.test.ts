@@ -130,8 +130,8 @@ for (const kind of ALL)
       })
 
     test('parallel tool calls, and their results in the next turn', async () => {
-      const asked = { model: modelOf(kind, 'both'), messages: QUESTION, tools: CHAT_TOOLS }
-      const first = await client.chat.completions.create({ ...asked, parallel_tool_calls: true })
+      const parameters = { model: modelOf(kind, 'both'), messages: QUESTION, tools: CHAT_TOOLS }
+      const first = await client.chat.completions.create({ ...parameters, parallel_tool_calls: true })
       const message = first.choices[0]?.message
       assert.equal(first.choices[0]?.finish_reason, 'tool_calls')
       assert.equal(message?.content, 'Let me look.')

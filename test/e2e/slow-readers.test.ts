@@ -46,8 +46,8 @@ describe('slow readers', () => {
   test('twenty clients that read 50 MB at 1 KB/s: the upstream waits, memory stays bounded, others are served', {
     skip: skipWithoutProc,
   }, async (t) => {
-    const upstream = await on.upstream((asked) =>
-      asked.stream ? { do: 'stream', pieces: pieces(SIZE) } : answerWith(asked, { text: 'quick' }),
+    const upstream = await on.upstream((request) =>
+      request.stream ? { do: 'stream', pieces: pieces(SIZE) } : answerWith(request, { text: 'quick' }),
     )
     const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
     for (let at = 0; at < 20; at++) await ask(gateway, 'chat', 'm', false)
@@ -117,7 +117,7 @@ describe('slow readers', () => {
 
   test('a client that does not read a whole answer is disconnected', async (t) => {
     // More than the kernel buffers for a connection.
-    const upstream = await on.upstream((asked) => answerWith(asked, { text: 'w'.repeat(12 * MEGABYTE) }))
+    const upstream = await on.upstream((request) => answerWith(request, { text: 'w'.repeat(12 * MEGABYTE) }))
     const gateway = await on.gateway({
       timeout: { clientWrite: 1_000 },
       providers: { a: { baseUrl: `${upstream.url}/v1` } },
@@ -140,8 +140,8 @@ describe('slow readers', () => {
 
   for (const front of ['own', 'node'])
     test(`unread answers of one client do not use the memory of another: its oldest is ended (${front})`, async (t) => {
-      const upstream = await on.upstream((asked) =>
-        answerWith(asked, { text: asked.body.includes('much') ? 'w'.repeat(12 * MEGABYTE) : 'quick' }),
+      const upstream = await on.upstream((request) =>
+        answerWith(request, { text: request.body.includes('much') ? 'w'.repeat(12 * MEGABYTE) : 'quick' }),
       )
       const gateway = await on.gateway(
         { limit: { bufferedMegabytes: 16 }, providers: { a: { baseUrl: `${upstream.url}/v1` } } },
@@ -193,8 +193,8 @@ describe('slow readers', () => {
     })
 
   test('unread answers over WebSockets are ended as well', async (t) => {
-    const upstream = await on.upstream((asked) =>
-      asked.body.includes('much') ? { do: 'stream', pieces: pieces(SIZE) } : answerWith(asked, { text: 'quick' }),
+    const upstream = await on.upstream((request) =>
+      request.body.includes('much') ? { do: 'stream', pieces: pieces(SIZE) } : answerWith(request, { text: 'quick' }),
     )
     const gateway = await on.gateway(
       { limit: { bufferedMegabytes: 1 }, providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } },

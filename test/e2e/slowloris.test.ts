@@ -50,7 +50,7 @@ describe('slowloris', () => {
     skip: skipWithoutProc,
     timeout: 120_000,
   }, async (t) => {
-    const upstream = await on.upstream((asked) => answerWith(asked, { text: 'hello' }))
+    const upstream = await on.upstream((request) => answerWith(request, { text: 'hello' }))
     const gateway = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1` } } })
     const { port } = new URL(gateway.url)
     const before = await socketsOf(gateway)

@@ -32,10 +32,10 @@ const dataFolder = (): string => {
 let answerHeld: Promise<void> = Promise.resolve()
 
 /** The request states the length of the answer, in words. */
-const upstream = await startUpstream(async (asked) => {
-  if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-  if (asked.body.includes('held')) await answerHeld
-  return answerWith(asked, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(asked.body)?.[1] ?? 1)) })
+const upstream = await startUpstream(async (request) => {
+  if (request.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+  if (request.body.includes('held')) await answerHeld
+  return answerWith(request, { text: 'answer '.repeat(Number(/size=(\d+)/.exec(request.body)?.[1] ?? 1)) })
 })
 closers.push(() => upstream.close())
 
@@ -148,7 +148,7 @@ describe('a locked database', () => {
     let overtaken = 0
     for (let round = 0; round < 10; round++) {
       let waits = true
-      const asked = ask(gateway, 1, round % 2 === 1).then((answer) => {
+      const request = ask(gateway, 1, round % 2 === 1).then((answer) => {
         waits = false
         answers.push(answer)
       })
@@ -158,7 +158,7 @@ describe('a locked database', () => {
         assert.equal(live.status, 200)
         if (waits) overtaken++
       }
-      await asked
+      await request
     }
     assert.deepEqual(
       answers.map(({ store }) => store),
@@ -238,10 +238,10 @@ describe('a locked database', () => {
     const answers: Answered[] = []
     for (let round = 0; round < 20; round++) {
       other.exec('BEGIN IMMEDIATE')
-      const asked = Promise.all([ask(gateway), ask(gateway, 1, true), ask(gateway)])
+      const request = Promise.all([ask(gateway), ask(gateway, 1, true), ask(gateway)])
       await sleep(5)
       other.exec('COMMIT')
-      answers.push(...(await asked))
+      answers.push(...(await request))
     }
     await assertHonest(gateway, answers)
     assert.ok(answers.some(({ store }) => store))

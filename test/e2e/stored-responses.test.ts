@@ -55,7 +55,7 @@ type Keeper = {
   said: AnswerContent
   delivery: Delivery
   /** Replaces its answer. */
-  instead: ((asked: UpstreamRequest) => Act | undefined) | undefined
+  instead: ((request: UpstreamRequest) => Act | undefined) | undefined
 }
 
 const keeper = (name: string): Keeper => {
@@ -65,28 +65,28 @@ const keeper = (name: string): Keeper => {
     said: { text: `Words of ${name}.` },
     delivery: {},
     instead: undefined,
-    script(asked) {
-      if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-      const other = made.instead?.(asked)
+    script(request) {
+      if (request.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+      const other = made.instead?.(request)
       if (other) return other
-      const previous = text(asked.json.previous_response_id)
+      const previous = text(request.json.previous_response_id)
       if (previous !== undefined && !made.kept.has(previous))
-        return failWith(asked, 400, {
+        return failWith(request, 400, {
           type: 'invalid_request_error',
           message: `Previous response with id '${previous}' not found.`,
           code: 'previous_response_not_found',
         })
-      const tools = asked.json.tools ?? asked.json.toolConfig
-      const said = tools !== undefined && !RESULT.test(asked.body) ? { tools: [CALL] } : made.said
-      const act = answerWith(asked, said, made.delivery)
-      if (!asked.path.endsWith('/responses')) return act
+      const tools = request.json.tools ?? request.json.toolConfig
+      const said = tools !== undefined && !RESULT.test(request.body) ? { tools: [CALL] } : made.said
+      const act = answerWith(request, said, made.delivery)
+      if (!request.path.endsWith('/responses')) return act
       const id = `resp_${name}${number++}`
-      if (asked.json.store !== false) made.kept.add(id)
+      if (request.json.store !== false) made.kept.add(id)
       // A response with its own id that echoes the request's settings.
       const own = (source: string) =>
         source
           .replaceAll('resp_test', id)
-          .replaceAll('"metadata":{}', `"metadata":${JSON.stringify(asked.json.metadata ?? {})}`)
+          .replaceAll('"metadata":{}', `"metadata":${JSON.stringify(request.json.metadata ?? {})}`)
       if (act.do === 'stream') return { ...act, pieces: [...act.pieces].map((piece) => own(String(piece))) }
       return act.do === 'answer' ? { ...act, body: own(JSON.stringify(act.body)) } : act
     },
@@ -105,7 +105,7 @@ type Place = Keeper & { readonly name: string; readonly upstream: Upstream; read
 const place = async (label: string, format: UpstreamProtocolName, keys = 1): Promise<Place> => {
   const name = format === 'openai-responses' ? `openai-${label}` : label
   const made = keeper(label)
-  const upstream = await startUpstream((asked) => made.script(asked))
+  const upstream = await startUpstream((request) => made.script(request))
   closers.push(() => upstream.close())
   const prefix = name.toUpperCase().replaceAll('-', '_')
   return Object.assign(made, {
@@ -146,9 +146,9 @@ const refused = async (call: Promise<unknown>, status: number, code: string, par
 }
 
 const lastOf = ({ upstream }: Place): UpstreamRequest => {
-  const asked = callsOf(upstream).at(-1)
-  assert.ok(asked, 'the upstream was not asked')
-  return asked
+  const request = callsOf(upstream).at(-1)
+  assert.ok(request, 'the upstream received no request')
+  return request
 }
 
 /** Checks that the words occur in the text, in this order. */
@@ -331,10 +331,10 @@ describe('an upstream that stores its responses', () => {
 
       one.kept.clear()
       if (status === 404)
-        one.instead = (asked) =>
-          asked.json.previous_response_id === undefined
+        one.instead = (request) =>
+          request.json.previous_response_id === undefined
             ? undefined
-            : failWith(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
+            : failWith(request, 404, { type: 'invalid_request_error', message: 'No such response.' })
       const calls = callsOf(one.upstream).length
       const fourth = await client.responses.create({
         model: 'm',
@@ -359,9 +359,9 @@ describe('an upstream that stores its responses', () => {
       assert.equal(lastOf(one).key, key)
       assert.equal(lastOf(one).json.previous_response_id, 'resp_one0')
     }
-    one.instead = (asked) =>
-      asked.key === key
-        ? failWith(asked, 429, { type: 'rate_limit_error', message: 'Slower.' }, { 'retry-after': '30' })
+    one.instead = (request) =>
+      request.key === key
+        ? failWith(request, 429, { type: 'rate_limit_error', message: 'Slower.' }, { 'retry-after': '30' })
         : undefined
     const next = await client.responses.create({ model: 'm', previous_response_id: first.id, input: 'other key' })
     assert.equal(next.status, 'completed')
@@ -406,8 +406,8 @@ describe('an upstream that stores its responses', () => {
     const two = await place('two', 'openai-responses')
     const three = await place('three', 'openai-chat')
     const client = sdk(await begin([one, two, three]))
-    one.instead = (asked) => {
-      const act = answerWith(asked, { text: 'I thought.' })
+    one.instead = (request) => {
+      const act = answerWith(request, { text: 'I thought.' })
       assert.ok(act.do === 'answer' && typeof act.body === 'object')
       const body = act.body as JsonObject
       return {
@@ -421,15 +421,15 @@ describe('an upstream that stores its responses', () => {
       include: ['reasoning.encrypted_content'],
     })
     assert.ok(JSON.stringify(first.output).includes('SEALED-BY-ONE'))
-    one.instead = (asked) =>
-      asked.json.previous_response_id === undefined
+    one.instead = (request) =>
+      request.json.previous_response_id === undefined
         ? undefined
-        : failWith(asked, 404, { type: 'invalid_request_error', message: 'No such response.' })
+        : failWith(request, 404, { type: 'invalid_request_error', message: 'No such response.' })
     await client.responses.create({ model: 'one/m', previous_response_id: first.id, input: 'again' })
     assert.ok(lastOf(one).body.includes('SEALED-BY-ONE'), lastOf(one).body)
-    two.instead = (asked) =>
-      asked.body.includes('SEALED-BY-ONE')
-        ? failWith(asked, 400, {
+    two.instead = (request) =>
+      request.body.includes('SEALED-BY-ONE')
+        ? failWith(request, 400, {
             type: 'invalid_request_error',
             message: 'The encrypted content could not be verified.',
             code: 'invalid_encrypted_content',
@@ -607,9 +607,9 @@ describe('replay as a stream', () => {
     const client = sdk(await begin([one]))
     one.said = { text: 'word '.repeat(40) }
     one.delivery = { gap: 15 }
-    const asked = await client.responses.create({ model: 'm', input: 'a', background: true, stream: true })
+    const queued = await client.responses.create({ model: 'm', input: 'a', background: true, stream: true })
     const seen: OpenAI.Responses.ResponseStreamEvent[] = []
-    for await (const event of asked) {
+    for await (const event of queued) {
       seen.push(event)
       if (seen.length === 8) break
     }
@@ -664,20 +664,20 @@ describe('background responses', () => {
       const gateway = await begin([one])
       const client = sdk(gateway)
       one.delivery = { first: 60, gap: 100 }
-      const asked = await client.responses.create({ model: 'm', input: 'a', background: true })
-      assert.deepEqual([asked.status, asked.background, asked.output], ['queued', true, []])
-      const listed = await client.responses.inputItems.list(asked.id)
-      const seen = await polled(client, asked.id)
+      const queued = await client.responses.create({ model: 'm', input: 'a', background: true })
+      assert.deepEqual([queued.status, queued.background, queued.output], ['queued', true, []])
+      const listed = await client.responses.inputItems.list(queued.id)
+      const seen = await polled(client, queued.id)
       const states = seen.map(({ status }) => status)
       assert.equal(states.at(-1), 'completed')
       assert.ok(states.includes('in_progress'), states.join())
       assert.equal(seen.at(-1)?.output_text ?? 'Words of one.', 'Words of one.')
       assert.equal(seen.at(-1)?.background, true)
-      const items = await client.responses.inputItems.list(asked.id)
+      const items = await client.responses.inputItems.list(queued.id)
       assert.equal(items.data.length, 1)
       assert.deepEqual(items.data, listed.data)
       // It can be continued.
-      const next = await client.responses.create({ model: 'm', previous_response_id: asked.id, input: 'b' })
+      const next = await client.responses.create({ model: 'm', previous_response_id: queued.id, input: 'b' })
       assert.equal(next.status, 'completed')
       await gateway.stop()
     })
@@ -715,7 +715,7 @@ describe('background responses', () => {
         })()
         await until('it has begun', () => id !== '')
       } else id = (await client.responses.create({ model: 'm', input: 'a', background: true })).id
-      await until('the upstream has been asked', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
+      await until('the upstream has received the call', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
       const begun = performance.now()
       const cancelled = await client.responses.cancel(id)
       assert.equal(cancelled.status, 'cancelled')
@@ -743,7 +743,7 @@ describe('background responses', () => {
     one.said = { text: 'word '.repeat(400) }
     one.delivery = { gap: 10 }
     const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
-    await until('asked', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
+    await until('the upstream has received the call', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
     await client.responses.delete(id)
     await until('let go', () => callsOf(one.upstream)[0]?.ended === 'aborted')
     await refused(client.responses.retrieve(id), 404, 'response_not_found')
@@ -755,7 +755,7 @@ describe('background responses', () => {
     const gateway = await begin([one, two])
     const client = sdk(gateway)
     for (const place of [one, two])
-      place.instead = (asked) => failWith(asked, 500, { type: 'api_error', message: 'It broke.' })
+      place.instead = (request) => failWith(request, 500, { type: 'api_error', message: 'It broke.' })
     const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
     const last = (await polled(client, id)).at(-1)
     assert.equal(last?.status, 'failed')
@@ -779,8 +779,8 @@ describe('background responses', () => {
   test('fail if the upstream breaks off, and keep the text received so far', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one], { FALLBACK: 'none' }))
-    one.instead = (asked) => {
-      const act = answerWith(asked, { text: 'It goes on and on and on' })
+    one.instead = (request) => {
+      const act = answerWith(request, { text: 'It goes on and on and on' })
       return act.do === 'stream' ? { ...act, pieces: [...act.pieces].slice(0, 4), ending: 'close' } : act
     }
     const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })

@@ -41,7 +41,7 @@ const closing = (pieces: readonly string[]): number =>
 
 type Cut = {
   readonly name: string
-  readonly act: (asked: UpstreamRequest, pieces: readonly string[]) => Act
+  readonly act: (request: UpstreamRequest, pieces: readonly string[]) => Act
   /** Ends a tool call only, not plain text. */
   readonly tools?: true
 }
@@ -59,13 +59,13 @@ const half = (_: UpstreamRequest, pieces: readonly string[]): Act => {
   const to = first(pieces)
   return { do: 'stream', pieces: [...pieces.slice(0, to), (pieces[to] ?? '').slice(0, 25)], gap: 3, ending: 'end' }
 }
-const errorEvent = (asked: UpstreamRequest): string =>
+const errorEvent = (request: UpstreamRequest): string =>
   ({
     chat: 'data: {"error":{"message":"it broke","type":"server_error","code":null,"param":null}}\n\n',
     responses:
       'event: error\ndata: {"type":"error","code":"server_error","message":"it broke","param":null,"sequence_number":7}\n\n',
     messages: 'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"it broke"}}\n\n',
-  })[formatOf(asked)]
+  })[formatOf(request)]
 
 const CUTS: readonly Cut[] = [
   { name: 'ended after the first content', act: ending('end', first) },
@@ -91,9 +91,9 @@ const CUTS: readonly Cut[] = [
   },
   {
     name: 'an error event',
-    act: (asked, pieces) => ({
+    act: (request, pieces) => ({
       do: 'stream',
-      pieces: [...pieces.slice(0, first(pieces)), errorEvent(asked)],
+      pieces: [...pieces.slice(0, first(pieces)), errorEvent(request)],
       gap: 3,
     }),
   },
@@ -125,10 +125,10 @@ describe('streams: cut', { concurrency: 12 }, () => {
   ).map((one, at) => ({ ...one, id: `c${at}` }))
 
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const found = cases.find(({ id }) => id === asked.path.split('/')[1])
-      if (!found) return answerWith(asked, { text: 'never called' })
-      return found.cut.act(asked, piecesOf(asked, found.tools ? { tools: [TOOL] } : { text: TEXT }))
+    upstream = await on.upstream((request) => {
+      const found = cases.find(({ id }) => id === request.path.split('/')[1])
+      if (!found) return answerWith(request, { text: 'never called' })
+      return found.cut.act(request, piecesOf(request, found.tools ? { tools: [TOOL] } : { text: TEXT }))
     })
     gateway = await on.gateway({
       fallback: 'same-model',
@@ -149,7 +149,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
       const answer = await ask(gateway, style, `r${id}`, true, tools ? toolsFor(style) : {})
       assert.equal(answer.status, 200, answer.text)
       assert.ok(!isComplete(style, answer.text), answer.text)
-      assert.doesNotMatch(answer.text, /never asked|"finish_reason":"|response\.completed/)
+      assert.doesNotMatch(answer.text, /never called|"finish_reason":"|response\.completed/)
       const events = eventsIn(answer.text)
       if (style === 'chat') {
         const { error } = events.at(-1)
@@ -175,10 +175,10 @@ describe('streams: cut', { concurrency: 12 }, () => {
 
   for (const { style, through, id } of cases.filter(({ cut, tools }) => cut.name.startsWith('ended after') && !tools))
     test(`the same fault fails over in a whole answer: ${style} from ${through}`, async () => {
-      upstream.play((asked) =>
-        asked.path.includes('spare')
-          ? answerWith(asked, { text: TEXT })
-          : { do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }).slice(0, 4) },
+      upstream.play((request) =>
+        request.path.includes('spare')
+          ? answerWith(request, { text: TEXT })
+          : { do: 'stream', pieces: piecesOf({ ...request, stream: true }, { text: TEXT }).slice(0, 4) },
       )
       const answer = await ask(gateway, style, `r${id}`, false)
       assert.equal(answer.headers.get('x-headgate-provider'), 'spare')
@@ -199,7 +199,7 @@ type Odd = {
   readonly through?: 'chat'
   readonly stream?: boolean
   readonly more?: object
-  readonly act: (asked: UpstreamRequest) => Act
+  readonly act: (request: UpstreamRequest) => Act
   readonly look?: (text: string) => void
   /** Tokens are estimated, because the reported usage is impossible. */
   readonly estimated?: true
@@ -221,25 +221,25 @@ const without = (pieces: readonly string[], what: string) => pieces.filter((piec
 const ODD: readonly Odd[] = [
   {
     name: 'no [DONE] after a finish reason: one is added',
-    act: (asked) => ({ do: 'stream', pieces: without(piecesOf(asked, { text: TEXT }), '[DONE]') }),
+    act: (request) => ({ do: 'stream', pieces: without(piecesOf(request, { text: TEXT }), '[DONE]') }),
   },
   {
     name: 'no [DONE], and then a reset: it is complete',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
-      pieces: without(piecesOf(asked, { text: TEXT }), '[DONE]'),
+      pieces: without(piecesOf(request, { text: TEXT }), '[DONE]'),
       gap: 5,
       ending: 'reset',
     }),
   },
   {
     name: 'bytes after the end are not passed on',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
       pieces: [
-        ...piecesOf(asked, { text: TEXT }),
-        ...(formatOf(asked) === 'responses' ? ['data: [DONE]\n\n'] : []),
-        ...piecesOf(asked, { text: 'once more' }),
+        ...piecesOf(request, { text: TEXT }),
+        ...(formatOf(request) === 'responses' ? ['data: [DONE]\n\n'] : []),
+        ...piecesOf(request, { text: 'once more' }),
         'data: [DONE]\n\n',
       ],
     }),
@@ -250,38 +250,38 @@ const ODD: readonly Odd[] = [
   },
   {
     name: 'event ids are not passed on',
-    act: (asked) => ({
+    act: (request) => ({
       do: 'stream',
-      pieces: piecesOf(asked, { text: TEXT }).map((piece, at) => `id: ${at}\n${piece}`),
+      pieces: piecesOf(request, { text: TEXT }).map((piece, at) => `id: ${at}\n${piece}`),
     }),
     look: (text) => assert.doesNotMatch(text, /^id/m),
   },
   {
     name: 'a JSON body instead of a stream',
-    act: (asked) => ({ do: 'answer', body: answerBody(asked, { text: TEXT }) }),
+    act: (request) => ({ do: 'answer', body: answerBody(request, { text: TEXT }) }),
   },
   {
     name: 'a stream instead of a JSON body',
     stream: false,
-    act: (asked) => ({ do: 'stream', pieces: piecesOf({ ...asked, stream: true }, { text: TEXT }) }),
+    act: (request) => ({ do: 'stream', pieces: piecesOf({ ...request, stream: true }, { text: TEXT }) }),
   },
   {
     name: 'no usage at all',
-    act: (asked) => ({ do: 'stream', pieces: usageOf(piecesOf(asked, { text: TEXT }), null) }),
+    act: (request) => ({ do: 'stream', pieces: usageOf(piecesOf(request, { text: TEXT }), null) }),
     estimated: true,
   },
   ...(['-5', '1e400', '"many"', '1e300'] as const).map(
     (number): Odd => ({
       name: `a usage of ${number}`,
-      act: (asked) => ({ do: 'stream', pieces: usageOf(piecesOf(asked, { text: TEXT }), number) }),
+      act: (request) => ({ do: 'stream', pieces: usageOf(piecesOf(request, { text: TEXT }), number) }),
       estimated: true,
     }),
   ),
   {
     name: 'a malformed event in plain text: it is skipped',
     through: 'chat',
-    act: (asked) => {
-      const pieces = piecesOf(asked, { text: TEXT })
+    act: (request) => {
+      const pieces = piecesOf(request, { text: TEXT })
       return { do: 'stream', pieces: pieces.toSpliced(first(pieces), 0, 'data: {nonsense\n\n') }
     },
     look: (text) => assert.doesNotMatch(text, /nonsense/),
@@ -290,12 +290,12 @@ const ODD: readonly Odd[] = [
     name: '[DONE] without a finish reason: passed unchanged',
     style: 'chat',
     through: 'chat',
-    act: (asked) => ({ do: 'stream', pieces: without(piecesOf(asked, { text: TEXT }), '"finish_reason":"') }),
+    act: (request) => ({ do: 'stream', pieces: without(piecesOf(request, { text: TEXT }), '"finish_reason":"') }),
   },
   {
     name: 'usage, not requested',
     style: 'chat',
-    act: (asked) => answerWith(asked, { text: TEXT }),
+    act: (request) => answerWith(request, { text: TEXT }),
     look: (text) =>
       assert.equal(eventsIn(text).filter(({ usage, choices }) => usage && choices?.length === 0).length, 0, text),
   },
@@ -303,7 +303,7 @@ const ODD: readonly Odd[] = [
     name: 'usage, requested',
     style: 'chat',
     more: { stream_options: { include_usage: true } },
-    act: (asked) => answerWith(asked, { text: TEXT }),
+    act: (request) => answerWith(request, { text: TEXT }),
     look: (text) => {
       const { usage, choices } = eventsIn(text).at(-1)
       assert.deepEqual([usage?.prompt_tokens, usage?.completion_tokens, choices], [9, 5, []])
@@ -325,7 +325,7 @@ describe('streams: odd', { concurrency: 8 }, () => {
   )
   before(async () => {
     const upstream = await on.upstream(
-      (asked) => cases.find(({ id }) => id === asked.path.split('/')[1])?.odd.act(asked) ?? { do: 'hang' },
+      (request) => cases.find(({ id }) => id === request.path.split('/')[1])?.odd.act(request) ?? { do: 'hang' },
     )
     gateway = await on.gateway({
       fallback: 'none',
@@ -367,10 +367,10 @@ describe('streams: endings that come from the model', () => {
   let gateway: Started
   const HALF = { ...TOOL, arguments: '{"city":"Be' }
   before(async () => {
-    const upstream = await on.upstream((asked) => {
-      if (asked.path.startsWith('/spare')) return answerWith(asked, { text: 'never called' })
-      if (asked.path.startsWith('/half')) return answerWith(asked, { tools: [HALF] })
-      const filtered = piecesOf(asked, { text: TEXT }).map((piece) =>
+    const upstream = await on.upstream((request) => {
+      if (request.path.startsWith('/spare')) return answerWith(request, { text: 'never called' })
+      if (request.path.startsWith('/half')) return answerWith(request, { tools: [HALF] })
+      const filtered = piecesOf(request, { text: TEXT }).map((piece) =>
         piece
           .replace('"finish_reason":"stop"', '"finish_reason":"content_filter"')
           .replace('event: response.completed', 'event: response.incomplete')
@@ -434,8 +434,8 @@ describe('streams: clients', () => {
   const PIECE = 8_192
 
   before(async () => {
-    function* much(asked: UpstreamRequest) {
-      const pieces = piecesOf(asked, { text: TEXT })
+    function* much(request: UpstreamRequest) {
+      const pieces = piecesOf(request, { text: TEXT })
       const at = first(pieces)
       yield pieces.slice(0, at).join('')
       const more = (pieces[at] ?? '').replace('wo th', 'x'.repeat(PIECE))
@@ -444,10 +444,10 @@ describe('streams: clients', () => {
         yield more
       }
     }
-    upstream = await on.upstream((asked) =>
-      asked.path.startsWith('/much')
-        ? { do: 'stream', pieces: much(asked) }
-        : { do: 'stream', pieces: piecesOf(asked, { text: TEXT }).slice(0, 5), ending: 'stall' },
+    upstream = await on.upstream((request) =>
+      request.path.startsWith('/much')
+        ? { do: 'stream', pieces: much(request) }
+        : { do: 'stream', pieces: piecesOf(request, { text: TEXT }).slice(0, 5), ending: 'stall' },
     )
     gateway = await on.gateway({
       keepAlive: { interval: 0 },

@@ -37,9 +37,9 @@ function* pings(): Generator<string> {
   for (;;) yield ': keep-alive\n\n'
 }
 /** The beginning of an answer up to its first content, then the given pieces. */
-function* begunThen(asked: UpstreamRequest, then: Iterable<string>): Generator<string> {
-  const pieces = piecesOf(asked, { text: TEXT })
-  yield pieces.slice(0, asked.path.endsWith('/responses') ? 6 : 3).join('')
+function* begunThen(request: UpstreamRequest, then: Iterable<string>): Generator<string> {
+  const pieces = piecesOf(request, { text: TEXT })
+  yield pieces.slice(0, request.path.endsWith('/responses') ? 6 : 3).join('')
   yield* then
 }
 
@@ -49,7 +49,7 @@ const WHOLE_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent
 type Row = {
   readonly name: string
   readonly stream: boolean
-  readonly act: (asked: UpstreamRequest) => Act
+  readonly act: (request: UpstreamRequest) => Act
   readonly settings: object
   readonly after: number
   /** Before content: status and code. After it: an error event with this code. */
@@ -113,7 +113,7 @@ const ROWS: readonly Row[] = [
   {
     name: 'timeout.idle: a truncated stream',
     stream: true,
-    act: (asked) => ({ do: 'stream', pieces: begunThen(asked, []), ending: 'stall' }),
+    act: (request) => ({ do: 'stream', pieces: begunThen(request, []), ending: 'stall' }),
     settings: { timeout: { idle: 400 } },
     after: 400,
     clientError: 'in the stream',
@@ -122,7 +122,7 @@ const ROWS: readonly Row[] = [
   {
     name: 'timeout.contentIdle: comments in mid-stream',
     stream: true,
-    act: (asked) => ({ do: 'stream', pieces: begunThen(asked, pings()), gap: 40 }),
+    act: (request) => ({ do: 'stream', pieces: begunThen(request, pings()), gap: 40 }),
     settings: { timeout: { idle: 200, contentIdle: 500 } },
     after: 500,
     clientError: 'in the stream',
@@ -149,7 +149,7 @@ const ROWS: readonly Row[] = [
   {
     name: 'timeout.request: in mid-stream',
     stream: true,
-    act: (asked) => ({ do: 'stream', pieces: begunThen(asked, []), ending: 'stall' }),
+    act: (request) => ({ do: 'stream', pieces: begunThen(request, []), ending: 'stall' }),
     settings: { timeout: { request: 400 } },
     after: 400,
     clientError: 'in the stream',
@@ -220,7 +220,7 @@ describe('timers', { concurrency: 4 }, () => {
     before(async () => {
       hole = await blackHole()
       on.keep(() => hole?.close())
-      const good = await on.upstream((asked) => answerWith(asked, { text: TEXT }))
+      const good = await on.upstream((request) => answerWith(request, { text: TEXT }))
       gateway = await on.gateway({
         timeout: { connect: 400 },
         fallback: 'same-model',
@@ -244,7 +244,9 @@ describe('timers', { concurrency: 4 }, () => {
     const on = stage()
     let gateway: Started
     before(async () => {
-      const slow = await on.upstream((asked) => answerWith(asked, { text: TEXT }, { after: 300, first: 300, gap: 120 }))
+      const slow = await on.upstream((request) =>
+        answerWith(request, { text: TEXT }, { after: 300, first: 300, gap: 120 }),
+      )
       gateway = await on.gateway({
         circuit: { timeout: 0 },
         timeout: { firstContent: 0, idle: 0, contentIdle: 0, request: 0, clientWrite: 0 },
@@ -266,7 +268,7 @@ describe('timers', { concurrency: 4 }, () => {
     let gateway: Started
     before(async () => {
       // Each pause is shorter than the timers, the whole much longer.
-      const slow = await on.upstream((asked) => answerWith(asked, { text: TEXT.repeat(2) }, { gap: 150 }))
+      const slow = await on.upstream((request) => answerWith(request, { text: TEXT.repeat(2) }, { gap: 150 }))
       gateway = await on.gateway({
         circuit: { timeout: 600 },
         timeout: { firstContent: 800, idle: 600, contentIdle: 700 },
@@ -288,11 +290,11 @@ describe('timers', { concurrency: 4 }, () => {
     let gateway: Started
     let upstream: Upstream
     before(async () => {
-      function* much(asked: UpstreamRequest) {
-        const piece = (piecesOf(asked, { text: TEXT })[1] ?? '').replace('one t', 'x'.repeat(8_000))
+      function* much(request: UpstreamRequest) {
+        const piece = (piecesOf(request, { text: TEXT })[1] ?? '').replace('one t', 'x'.repeat(8_000))
         for (let at = 0; at < 20_000; at++) yield piece
       }
-      upstream = await on.upstream((asked) => ({ do: 'stream', pieces: much(asked) }))
+      upstream = await on.upstream((request) => ({ do: 'stream', pieces: much(request) }))
       gateway = await on.gateway({
         timeout: { clientWrite: 500 },
         providers: { much: { baseUrl: `${upstream.url}/v1` } },
@@ -326,15 +328,15 @@ describe('timers', { concurrency: 4 }, () => {
     const on = stage()
     let gateway: Started
     before(async () => {
-      const slow = await on.upstream((asked) =>
-        asked.path.startsWith('/fails')
+      const slow = await on.upstream((request) =>
+        request.path.startsWith('/fails')
           ? {
               do: 'answer',
               status: 400,
               after: 700,
               body: { error: { message: 'no', type: 'invalid_request_error', code: 'invalid_value', param: 'seed' } },
             }
-          : answerWith(asked, { text: 'a b' }, { after: 700, gap: 350 }),
+          : answerWith(request, { text: 'a b' }, { after: 700, gap: 350 }),
       )
       gateway = await on.gateway({
         keepAlive: { interval: 200 },
@@ -393,10 +395,10 @@ describe('timers: drain', { concurrency: 4 }, () => {
   const on = stage()
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) =>
-      asked.path.startsWith('/long')
-        ? { do: 'stream', pieces: begunThen(asked, []), ending: 'stall' }
-        : answerWith(asked, { text: TEXT }, asked.path.startsWith('/slow') ? { gap: 100 } : {}),
+    upstream = await on.upstream((request) =>
+      request.path.startsWith('/long')
+        ? { do: 'stream', pieces: begunThen(request, []), ending: 'stall' }
+        : answerWith(request, { text: TEXT }, request.path.startsWith('/slow') ? { gap: 100 } : {}),
     )
   })
   const gatewayWith = async (drain: object) => {

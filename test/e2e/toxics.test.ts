@@ -155,11 +155,11 @@ describe('toxics: between the gateway and an upstream', () => {
   let upstream: Upstream
 
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const [, place = ''] = asked.path.split('/')
-      if (place === 'spare') return answerWith(asked, { text: SPARE })
+    upstream = await on.upstream((upstreamRequest) => {
+      const [, place = ''] = upstreamRequest.path.split('/')
+      if (place === 'spare') return answerWith(upstreamRequest, { text: SPARE })
       const found = CASES.find(({ id }) => place === `${id}a` || place === `${id}b`)
-      return answerWith(asked, { text: found?.line.streamed ? LONG : TEXT }, { gap: 1 })
+      return answerWith(upstreamRequest, { text: found?.line.streamed ? LONG : TEXT }, { gap: 1 })
     })
     for (const { id, line } of CASES)
       for (const letter of ['a', 'b']) {
@@ -263,7 +263,7 @@ describe('toxics: between the gateway and an upstream', () => {
         timeout: { idle: 5_000 },
         providers: { live: { baseUrl: `${proxy.url}/t0a/v1` } },
       })
-      upstream.play((asked) => answerWith(asked, { text: TEXT }, { gap: 60 }))
+      upstream.play((upstreamRequest) => answerWith(upstreamRequest, { text: TEXT }, { gap: 60 }))
       const client = await rawClient(own.url, rawRequest(PATHS[style], JSON.stringify(bodyFor(style, 'live/m', true))))
       await until('content', () => client.text().includes('Hell'), 5_000)
       const mend = proxy.add('down', { kind: 'stop' })
@@ -348,11 +348,11 @@ describe('toxics: between a client and the gateway', () => {
   let idle = 0
 
   before(async () => {
-    const paced = (asked: UpstreamRequest) => {
-      const pieces = piecesOf(asked, { text: LONG })
-      const { one } = cases.find(({ id }) => id === asked.path.split('/')[1]) ?? {}
+    const paced = (upstreamRequest: UpstreamRequest) => {
+      const pieces = piecesOf(upstreamRequest, { text: LONG })
+      const { one } = cases.find(({ id }) => id === upstreamRequest.path.split('/')[1]) ?? {}
       return answerWith(
-        asked,
+        upstreamRequest,
         { text: one?.upstream === 'aborted' ? LONG : TEXT },
         one?.upstream === 'aborted' ? { gap: 4_000 / pieces.length } : { gap: 5 },
       )

@@ -19,8 +19,8 @@ after(async () => {
 })
 
 const upstream = async (script: Script): Promise<Upstream> => {
-  const made = await startUpstream((asked) =>
-    asked.method === 'GET' ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } } : script(asked),
+  const made = await startUpstream((request) =>
+    request.method === 'GET' ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } } : script(request),
   )
   closers.push(() => made.close())
   return made
@@ -88,7 +88,7 @@ const idOf = (events: readonly JsonObject[]): string => {
   return id
 }
 
-const hello: Script = (asked) => answerWith(asked, { text: 'Hello there.' })
+const hello: Script = (request) => answerWith(request, { text: 'Hello there.' })
 
 describe('web socket', () => {
   for (const style of ['chat', 'responses', 'messages'])
@@ -133,10 +133,10 @@ describe('web socket', () => {
     })
 
   test('as Codex uses it: a turn is prepared ahead and continued', async () => {
-    const place = await upstream((asked) =>
+    const place = await upstream((request) =>
       answerWith(
-        asked,
-        asked.body.includes('"role":"tool"')
+        request,
+        request.body.includes('"role":"tool"')
           ? { text: 'Done.' }
           : { tools: [{ id: 'call_1', name: 'shell', arguments: '{"command":"ls"}' }] },
       ),
@@ -179,7 +179,7 @@ describe('web socket', () => {
   })
 
   test('a turn fails over to another provider, and is logged like any request', async () => {
-    const one = await upstream((asked) => failWith(asked, 500, { type: 'api_error', message: 'It broke.' }))
+    const one = await upstream((request) => failWith(request, 500, { type: 'api_error', message: 'It broke.' }))
     const two = await upstream(hello)
     const gateway = await begin({
       ...envOf('ONE', one, 'chat'),
@@ -195,8 +195,8 @@ describe('web socket', () => {
 
   test('all providers fail: an error with status ends the turn, not the connection', async () => {
     let broken = true
-    const one = await upstream((asked) =>
-      broken ? failWith(asked, 500, { type: 'api_error', message: 'It broke.' }) : hello(asked),
+    const one = await upstream((request) =>
+      broken ? failWith(request, 500, { type: 'api_error', message: 'It broke.' }) : hello(request),
     )
     const gateway = await begin({ ...envOf('ONE', one, 'chat'), CIRCUIT_CONSECUTIVE_FAILURES: '0' })
     const client = await open(gateway)
@@ -209,8 +209,8 @@ describe('web socket', () => {
   })
 
   test('a stream that breaks off fails the turn exactly once', async () => {
-    const one = await upstream((asked) => {
-      const act = answerWith(asked, { text: 'It goes on and on.' })
+    const one = await upstream((request) => {
+      const act = answerWith(request, { text: 'It goes on and on.' })
       return act.do === 'stream' ? { ...act, pieces: [...act.pieces].slice(0, 4), ending: 'close' } : act
     })
     const client = await open(await begin(envOf('ONE', one, 'chat')))
@@ -224,7 +224,7 @@ describe('web socket', () => {
     ['vanishes', (socket: WebSocket) => socket.terminate()],
   ] as const)
     test(`a client that ${name} aborts its upstream call`, async () => {
-      const place = await upstream((asked) => answerWith(asked, { text: 'word '.repeat(500) }, { gap: 10 }))
+      const place = await upstream((request) => answerWith(request, { text: 'word '.repeat(500) }, { gap: 10 }))
       const gateway = await begin(envOf('PLACE', place, 'chat'))
       const client = await open(gateway)
       client.socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'hi' }))
@@ -238,7 +238,7 @@ describe('web socket', () => {
     })
 
   test('an idle connection is pinged', async () => {
-    const place = await upstream((asked) => answerWith(asked, { text: 'Hello.' }, { after: 400 }))
+    const place = await upstream((request) => answerWith(request, { text: 'Hello.' }, { after: 400 }))
     const client = await open(await begin({ ...envOf('PLACE', place, 'chat'), KEEP_ALIVE_INTERVAL: '50' }))
     const events = await client.ask({ input: 'hi' })
     assert.equal(events.at(-1)?.type, 'response.completed')
@@ -246,7 +246,7 @@ describe('web socket', () => {
   })
 
   test('a client that does not read is disconnected, and its upstream call aborted', async () => {
-    const place = await upstream((asked) => answerWith(asked, { text: 'word '.repeat(400_000) }))
+    const place = await upstream((request) => answerWith(request, { text: 'word '.repeat(400_000) }))
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), TIMEOUT_CLIENT_WRITE: '500' })
     const client = await open(gateway)
     client.socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'hi' }))
@@ -280,7 +280,7 @@ describe('web socket', () => {
   })
 
   test('shutdown: idle connections are closed with 1001, a turn in progress finishes first, and new turns are rejected', async () => {
-    const place = await upstream((asked) => answerWith(asked, { text: 'word '.repeat(20) }, { gap: 20 }))
+    const place = await upstream((request) => answerWith(request, { text: 'word '.repeat(20) }, { gap: 20 }))
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), DRAIN_DELAY: '300' })
     const idle = await open(gateway)
     const busy = await open(gateway)
@@ -297,7 +297,7 @@ describe('web socket', () => {
   })
 
   test('shutdown without enough time: the turn fails in its stream', async () => {
-    const place = await upstream((asked) => answerWith(asked, { text: 'word '.repeat(2_000) }, { gap: 20 }))
+    const place = await upstream((request) => answerWith(request, { text: 'word '.repeat(2_000) }, { gap: 20 }))
     const gateway = await begin({ ...envOf('PLACE', place, 'chat'), DRAIN_TIMEOUT: '200' })
     const client = await open(gateway)
     const turn = client.ask({ input: 'hi' })
@@ -310,9 +310,9 @@ describe('web socket', () => {
   })
 
   test('many connections run many turns concurrently, and each gets its own answers', async () => {
-    const place = await upstream((asked) => {
-      const messages = list(asked.json.messages).filter(isObject)
-      return answerWith(asked, { text: `about ${String(messages.at(-1)?.content)}` }, { gap: 1 })
+    const place = await upstream((request) => {
+      const messages = list(request.json.messages).filter(isObject)
+      return answerWith(request, { text: `about ${String(messages.at(-1)?.content)}` }, { gap: 1 })
     })
     const gateway = await begin(envOf('PLACE', place, 'chat'))
     await Promise.all(

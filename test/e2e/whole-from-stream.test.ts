@@ -24,8 +24,8 @@ const KINDS: Readonly<Record<string, AnswerContent>> = {
 const ENDINGS: readonly Ending[] = ['end', 'close', 'reset', 'stall']
 
 /** This many pieces, and then the ending. */
-const broken = (asked: UpstreamRequest, said: AnswerContent, ending: Ending): Act => {
-  const pieces = piecesOf(asked, said)
+const broken = (request: UpstreamRequest, said: AnswerContent, ending: Ending): Act => {
+  const pieces = piecesOf(request, said)
   return { do: 'stream', pieces: pieces.slice(0, Math.ceil(pieces.length / 2)), gap: 3, ending }
 }
 
@@ -46,12 +46,12 @@ describe('aggregate: the answer equals the one without aggregation', () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const [, , kind = '', ending] = asked.path.split('/')
+    upstream = await on.upstream((request) => {
+      const [, , kind = '', ending] = request.path.split('/')
       const said = KINDS[decodeURIComponent(kind)] ?? { text: TEXT }
-      return ending && ENDINGS.includes(ending as Ending) && asked.stream
-        ? broken(asked, said, ending as Ending)
-        : answerWith(asked, said)
+      return ending && ENDINGS.includes(ending as Ending) && request.stream
+        ? broken(request, said, ending as Ending)
+        : answerWith(request, said)
     })
     const providers: Record<string, ProviderInput & { aggregate?: boolean }> = {}
     const routes: Record<string, { targets: string[] }> = {}
@@ -113,10 +113,10 @@ describe('broken streams are continued', () => {
   let held: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const [, , ending = ''] = asked.path.split('/')
-      if (ENDINGS.includes(ending as Ending)) return broken(asked, { text: TEXT }, ending as Ending)
-      return answerWith(asked, { text: ending === 'rest' ? ' and the rest.' : TEXT })
+    upstream = await on.upstream((request) => {
+      const [, , ending = ''] = request.path.split('/')
+      if (ENDINGS.includes(ending as Ending)) return broken(request, { text: TEXT }, ending as Ending)
+      return answerWith(request, { text: ending === 'rest' ? ' and the rest.' : TEXT })
     })
     const at = (how: string) => `${upstream.url}/x/${how}/v1`
     const providers: Record<string, ProviderInput> = { good: { baseUrl: at('good') } }
@@ -149,9 +149,9 @@ describe('broken streams are continued', () => {
           assert.match(text, /^one two.* and the rest\.$/, answer.text)
           assert.match(answer.text, new RegExp(`: headgate continued provider=${second}-${style}-${ending} model=`))
           assert.doesNotMatch(answer.text, /stream_interrupted/)
-          const asked = callsOf(upstream).at(-1)
-          assert.match(asked?.body ?? '', /"role":"assistant","content":/)
-          if (second === 'mistral') assert.match(asked?.body ?? '', /"prefix":true/)
+          const request = callsOf(upstream).at(-1)
+          assert.match(request?.body ?? '', /"role":"assistant","content":/)
+          if (second === 'mistral') assert.match(request?.body ?? '', /"prefix":true/)
         })
       test(`continue: ${style}, ${ending}, without a model that supports prefill`, async () => {
         const answer = await ask(gateway, style, `${style}-${ending}-newer`, true)

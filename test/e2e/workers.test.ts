@@ -121,7 +121,10 @@ const isAlive = (pid: number): boolean => {
 /** A long timeout: a process starts slowly on a busy machine. */
 const until = (check: () => boolean): Promise<void> => within(String(check), check, 20_000)
 
-const wordy = (gap: number) => startUpstream((asked) => answerWith(asked, { text: WORDS }, asked.stream ? { gap } : {}))
+const wordy = (gap: number) =>
+  startUpstream((upstreamRequest) =>
+    answerWith(upstreamRequest, { text: WORDS }, upstreamRequest.stream ? { gap } : {}),
+  )
 
 describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   test('both answer on one port, the start is logged once, and SIGTERM leaves no process', async () => {
@@ -387,8 +390,8 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
     const [one, two] = await connectBoth(gateway)
-    for (let asked = 0; asked < 3; asked++) await one.ask('POST', '/v1/chat/completions', QUESTION)
-    for (let asked = 0; asked < 2; asked++) await two.ask('POST', '/v1/chat/completions', QUESTION)
+    for (let sent = 0; sent < 3; sent++) await one.ask('POST', '/v1/chat/completions', QUESTION)
+    for (let sent = 0; sent < 2; sent++) await two.ask('POST', '/v1/chat/completions', QUESTION)
     for (const line of [one, two]) {
       const page = (await line.ask('GET', '/metrics')).text
       const value = (name: string) =>
@@ -429,9 +432,9 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     const COUNT = 40
     await Promise.all(
       lines.map(async (line) => {
-        for (let asked = 0; asked < COUNT; asked++)
+        for (let sent = 0; sent < COUNT; sent++)
           // Long model names make long lines; a route accepts them.
-          await line.ask('POST', '/v1/chat/completions', { ...QUESTION, model: `m${'x'.repeat(asked * 40)}` })
+          await line.ask('POST', '/v1/chat/completions', { ...QUESTION, model: `m${'x'.repeat(sent * 40)}` })
       }),
     )
     stdout.resume()

@@ -80,7 +80,7 @@ describe('bombs', { concurrency: 1 }, () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
+    upstream = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway({
       unknownModel: 'reject',
       fallback: 'none',

@@ -44,9 +44,9 @@ describe('destinations', { concurrency: 1 }, () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'headgate-deeds-'))
     on.keep(() => rm(folder, { recursive: true, force: true }))
-    trap = await startUpstream((asked) => answerWith(asked, { text: 'caught' }))
+    trap = await startUpstream((request) => answerWith(request, { text: 'caught' }))
     on.keep(() => trap.close())
-    upstream = await on.upstream((asked) => answerWith(asked, { text: 'fine' }))
+    upstream = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway(
       {
         fallback: 'none',
@@ -348,11 +348,11 @@ describe('destinations', { concurrency: 1 }, () => {
 
   test('destinations: upstream redirects are never followed', async () => {
     for (const status of [301, 302, 303, 307, 308]) {
-      upstream.play((asked) => ({
+      upstream.play((request) => ({
         do: 'answer',
-        status: asked.method === 'GET' ? 404 : status,
+        status: request.method === 'GET' ? 404 : status,
         headers: {
-          location: `${trap.url}/steal?${asked.key}`,
+          location: `${trap.url}/steal?${request.key}`,
           refresh: `0; url=${trap.url}`,
           'alt-svc': `h2="${trap.url}"`,
           link: `<${trap.url}>; rel=preload`,

@@ -36,16 +36,16 @@ const QUOTES: { readonly [name: string]: (key: string) => string } = {
   'on several lines': (key) => `\r\nauthorization: ${key}\r\n\u001b[31m${key}\n`,
 }
 
-const inMessage = (asked: UpstreamRequest, message: string): object =>
-  isConverse(asked) || asked.path.includes('/v2/chat')
+const inMessage = (request: UpstreamRequest, message: string): object =>
+  isConverse(request) || request.path.includes('/v2/chat')
     ? { message }
-    : asked.path.endsWith('/api/chat')
+    : request.path.endsWith('/api/chat')
       ? { error: message }
-      : errorBody(asked, { type: 'invalid_request_error', message, code: 'invalid_value' })
+      : errorBody(request, { type: 'invalid_request_error', message, code: 'invalid_value' })
 
 /** Places other than the error message. */
-const PLACES: { readonly [name: string]: (asked: UpstreamRequest, key: string) => Act } = {
-  'every member': (asked, key) => ({
+const PLACES: { readonly [name: string]: (request: UpstreamRequest, key: string) => Act } = {
+  'every member': (request, key) => ({
     do: 'answer',
     status: 400,
     body: {
@@ -56,12 +56,12 @@ const PLACES: { readonly [name: string]: (asked: UpstreamRequest, key: string) =
       message: key,
       detail: [{ loc: [key], msg: key }],
     },
-    headers: { 'x-amzn-errortype': key, ...(asked.number % 2 === 0 && { 'request-id': key }) },
+    headers: { 'x-amzn-errortype': key, ...(request.number % 2 === 0 && { 'request-id': key }) },
   }),
-  'every header': (asked, key) => ({
+  'every header': (request, key) => ({
     do: 'answer',
     status: 400,
-    body: inMessage(asked, 'no'),
+    body: inMessage(request, 'no'),
     headers: {
       'x-request-id': key,
       'x-echo': key,
@@ -93,7 +93,7 @@ const PLACES: { readonly [name: string]: (asked: UpstreamRequest, key: string) =
     body: `no ${key}`,
   }),
   'a JSON text': (_asked, key) => ({ do: 'answer', status: 400, body: JSON.stringify(`no ${key}`) }),
-  'an error inside an answer': (asked, key) => ({ do: 'answer', body: inMessage(asked, `no ${key}`) }),
+  'an error inside an answer': (request, key) => ({ do: 'answer', body: inMessage(request, `no ${key}`) }),
   'a truncated answer': (_asked, key) => ({ do: 'answer', body: `{"error":{"message":"no ${key}` }),
   'a reason phrase': (_asked, key) => ({
     do: 'raw',
@@ -105,11 +105,11 @@ const PLACES: { readonly [name: string]: (asked: UpstreamRequest, key: string) =
 }
 
 /** An error event of the format. */
-const errorPiece = (asked: UpstreamRequest, message: string): (string | Uint8Array)[] => {
-  if (isConverse(asked)) return [exception('validationException', { message })]
-  const body = inMessage(asked, message)
-  if (asked.path.endsWith('/api/chat')) return [`${JSON.stringify(body)}\n`]
-  if (asked.path.endsWith('/responses'))
+const errorPiece = (request: UpstreamRequest, message: string): (string | Uint8Array)[] => {
+  if (isConverse(request)) return [exception('validationException', { message })]
+  const body = inMessage(request, message)
+  if (request.path.endsWith('/api/chat')) return [`${JSON.stringify(body)}\n`]
+  if (request.path.endsWith('/responses'))
     return [
       `event: error\ndata: ${JSON.stringify({ type: 'error', message, code: 'server_error', param: message })}\n\n`,
       `event: response.failed\ndata: ${JSON.stringify({ type: 'response.failed', response: { id: 'resp_x', status: 'failed', error: { code: 'server_error', message } } })}\n\n`,
@@ -126,14 +126,14 @@ const STREAMS = [
   ['after content, 7 bytes at a time', 5, 7],
 ] as const
 
-const inStream = (asked: UpstreamRequest, key: string, before: number, slice: number | undefined): Act => {
+const inStream = (request: UpstreamRequest, key: string, before: number, slice: number | undefined): Act => {
   const delivery = { ...(slice !== undefined && { slice }) }
   const said = { text: 'Words of an answer that goes on.' }
-  const error = errorPiece(asked, `authorization: Bearer ${key}, and again ${key}`)
-  if (isConverse(asked))
+  const error = errorPiece(request, `authorization: Bearer ${key}, and again ${key}`)
+  if (isConverse(request))
     return { ...converseStream([], delivery), pieces: [...conversePieces(said).slice(0, before), ...error] } as Act
-  const pieces = [...piecesOf(asked, said).slice(0, before), ...error]
-  const lines = asked.path.endsWith('/api/chat') && { headers: { 'content-type': 'application/x-ndjson' } }
+  const pieces = [...piecesOf(request, said).slice(0, before), ...error]
+  const lines = request.path.endsWith('/api/chat') && { headers: { 'content-type': 'application/x-ndjson' } }
   return { do: 'stream', pieces, ...lines, ...delivery }
 }
 
@@ -151,19 +151,19 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
   let gateway: Started
   let watch: Witness
 
-  const script = (asked: UpstreamRequest): Act => {
-    const { key = '', model = '' } = asked
+  const script = (request: UpstreamRequest): Act => {
+    const { key = '', model = '' } = request
     const [kind = '', name = ''] = decodeURIComponent(model).split('~')
     const place = PLACES[name]
-    if (kind === 'place' && place) return place(asked, key)
+    if (kind === 'place' && place) return place(request, key)
     const quote = QUOTES[name]
-    if (kind === 'quote' && quote) return { do: 'answer', status: 400, body: inMessage(asked, quote(key)) }
+    if (kind === 'quote' && quote) return { do: 'answer', status: 400, body: inMessage(request, quote(key)) }
     const stream = STREAMS.find(([one]) => one === name)
-    if (kind === 'stream' && stream) return inStream(asked, key, stream[1], stream[2])
+    if (kind === 'stream' && stream) return inStream(request, key, stream[1], stream[2])
     const status = Number(kind)
     if (status === 307) return { do: 'answer', status, headers: { location: `/?${key}` }, body: key }
-    if (status >= 400) return { do: 'answer', status, body: inMessage(asked, `no: ${key}`) }
-    return answerWith(asked, { text: 'fine' })
+    if (status >= 400) return { do: 'answer', status, body: inMessage(request, `no: ${key}`) }
+    return answerWith(request, { text: 'fine' })
   }
 
   before(async () => {
@@ -206,7 +206,7 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
 
   for (const { format, name } of instances)
     test(`echo: ${name}`, async () => {
-      const asked = callsOf(upstream).filter((one) => nameIn(one) === name).length
+      const request = callsOf(upstream).filter((one) => nameIn(one) === name).length
       const models = [
         ...Object.keys(QUOTES).map((quote) => ({ model: `quote~${quote}`, streams: [false] })),
         ...Object.keys(PLACES).map((place) => ({ model: `place~${place}`, streams: [false, true] })),
@@ -226,7 +226,7 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
         const { status } = await watch.post(CLIENTS.chat, question('chat', `${name}-${end}/${end}`, false))
         assert.ok(status >= 400, String(end))
       }
-      const reached = callsOf(upstream).filter((one) => nameIn(one) === name).length - asked
+      const reached = callsOf(upstream).filter((one) => nameIn(one) === name).length - request
       assert.ok(reached >= sent, `${format}: only ${reached} of ${sent} requests reached the upstream`)
     })
 

@@ -242,7 +242,7 @@ describe('hostile upstream', { concurrency: 1 }, () => {
   const on = stage()
   let upstream: Awaited<ReturnType<typeof startHostile>>
   let gateway: Started
-  let asked = 0
+  let request = 0
 
   before(async () => {
     upstream = await startHostile()
@@ -272,7 +272,7 @@ describe('hostile upstream', { concurrency: 1 }, () => {
   }
 
   const askHonestly = async (name: string) => {
-    asked++
+    request++
     const { status, text } = await ask('m', name)
     assert.equal(status, 200, text)
     assert.equal(JSON.parse(text).choices[0].message.content, `answer to ${name}`)
@@ -298,7 +298,7 @@ describe('hostile upstream', { concurrency: 1 }, () => {
     })
 
   test('hostile upstream: every regular request was sent once, and the process is healthy', async () => {
-    assert.equal(upstream.honest(), asked)
+    assert.equal(upstream.honest(), request)
     assert.equal(gateway.child.exitCode, null)
     await gateway.logged()
     assert.doesNotMatch(gateway.output(), /"event":"error"|evil=/)

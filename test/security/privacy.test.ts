@@ -22,7 +22,7 @@ describe('privacy', { concurrency: 1 }, () => {
   const client = canary('client key', true)
   const admin = canary('admin token', true)
   const wrong = canary('wrong key', true)
-  const asked = {
+  const request = {
     prompt: canary('prompt'),
     system: canary('system'),
     tool: canary('tool argument'),
@@ -68,9 +68,9 @@ describe('privacy', { concurrency: 1 }, () => {
   })
 
   const bodies = (model: string, stream: boolean): readonly (readonly [string, object])[] => {
-    const url = `https://x.test/${asked.image}.png`
-    const extra = { user: asked.user, metadata: { a: asked.member }, x_unknown: asked.member }
-    const parameters = { type: 'object', properties: { [asked.tool]: { type: 'string', description: asked.tool } } }
+    const url = `https://x.test/${request.image}.png`
+    const extra = { user: request.user, metadata: { a: request.member }, x_unknown: request.member }
+    const parameters = { type: 'object', properties: { [request.tool]: { type: 'string', description: request.tool } } }
     return [
       [
         '/v1/chat/completions',
@@ -79,19 +79,21 @@ describe('privacy', { concurrency: 1 }, () => {
           stream,
           ...extra,
           messages: [
-            { role: 'system', content: asked.system },
+            { role: 'system', content: request.system },
             {
               role: 'user',
               content: [
-                { type: 'text', text: asked.prompt },
+                { type: 'text', text: request.prompt },
                 { type: 'image_url', image_url: { url } },
               ],
             },
             {
               role: 'assistant',
-              tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: `{"x":"${asked.tool}"}` } }],
+              tool_calls: [
+                { id: 'c1', type: 'function', function: { name: 'f', arguments: `{"x":"${request.tool}"}` } },
+              ],
             },
-            { role: 'tool', tool_call_id: 'c1', content: asked.prompt },
+            { role: 'tool', tool_call_id: 'c1', content: request.prompt },
           ],
           tools: [{ type: 'function', function: { name: 'f', parameters } }],
         },
@@ -103,17 +105,17 @@ describe('privacy', { concurrency: 1 }, () => {
           stream,
           store: false,
           ...extra,
-          instructions: asked.system,
+          instructions: request.system,
           input: [
             {
               role: 'user',
               content: [
-                { type: 'input_text', text: asked.prompt },
+                { type: 'input_text', text: request.prompt },
                 { type: 'input_image', image_url: url },
                 {
                   type: 'input_file',
-                  filename: asked.file,
-                  file_data: `data:text/plain;base64,${Buffer.from(asked.prompt).toString('base64')}`,
+                  filename: request.file,
+                  file_data: `data:text/plain;base64,${Buffer.from(request.prompt).toString('base64')}`,
                 },
               ],
             },
@@ -126,21 +128,21 @@ describe('privacy', { concurrency: 1 }, () => {
           model,
           stream,
           max_tokens: 9,
-          system: asked.system,
-          metadata: { user_id: asked.user },
-          messages: [{ role: 'user', content: [{ type: 'text', text: asked.prompt }] }],
+          system: request.system,
+          metadata: { user_id: request.user },
+          messages: [{ role: 'user', content: [{ type: 'text', text: request.prompt }] }],
           tools: [{ name: 'f', input_schema: parameters }],
         },
       ],
-      ['/v1/embeddings', { model, input: [asked.prompt] }],
-      ['/v1/completions', { model, stream, prompt: asked.prompt }],
-      ['/v1/messages/count_tokens', { model, messages: [{ role: 'user', content: asked.prompt }] }],
+      ['/v1/embeddings', { model, input: [request.prompt] }],
+      ['/v1/completions', { model, stream, prompt: request.prompt }],
+      ['/v1/messages/count_tokens', { model, messages: [{ role: 'user', content: request.prompt }] }],
     ]
   }
   const headers = {
-    cookie: `a=${asked.cookie}`,
-    'user-agent': asked.agent,
-    referer: `http://127.0.0.1/${asked.cookie}`,
+    cookie: `a=${request.cookie}`,
+    'user-agent': request.agent,
+    referer: `http://127.0.0.1/${request.cookie}`,
   }
   const post = (path: string, body: unknown, more: Record<string, string> = {}) =>
     fetch(gateway.url + path, {
@@ -169,7 +171,7 @@ describe('privacy', { concurrency: 1 }, () => {
     })
 
   test('privacy: rejections by authentication or the decoder do not quote the request', async () => {
-    const { prompt } = asked
+    const { prompt } = request
     for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/v1/route'])
       for (const body of [
         `{"model":"same/fine","messages":[{"role":"user","content":"${prompt}"`,
@@ -188,9 +190,9 @@ describe('privacy', { concurrency: 1 }, () => {
       { authorization: wrong },
       { authorization: `Basic ${Buffer.from(wrong).toString('base64')}` },
       { authorization: '', 'x-api-key': wrong },
-      { origin: `http://${asked.cookie}.test` },
-      { 'content-type': asked.cookie },
-      { 'x-request-id': `${asked.cookie}\u00e9` },
+      { origin: `http://${request.cookie}.test` },
+      { 'content-type': request.cookie },
+      { 'x-request-id': `${request.cookie}\u00e9` },
     ]) {
       const { status, head, text } = await post(
         '/v1/chat/completions',
@@ -269,7 +271,7 @@ describe('privacy', { concurrency: 1 }, () => {
   })
 
   test('privacy: the database contains the stored answer, and no key', async () => {
-    const { status, text } = await post('/v1/responses', { model: 'same/fine', input: asked.prompt })
+    const { status, text } = await post('/v1/responses', { model: 'same/fine', input: request.prompt })
     assert.equal(status, 200, text)
     const words = canaries.filter(({ isKey }) => !isKey)
     const keys = canaries.filter(({ isKey }) => isKey)

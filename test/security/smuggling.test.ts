@@ -149,9 +149,9 @@ describe('smuggling', () => {
   let gateway: Started
   let upstream: Upstream
   before(async () => {
-    upstream = await on.upstream((asked) => {
-      const { messages } = JSON.parse(asked.body) as { messages: { content: string }[] }
-      return answerWith(asked, { text: `answer to ${messages[0]?.content}` })
+    upstream = await on.upstream((request) => {
+      const { messages } = JSON.parse(request.body) as { messages: { content: string }[] }
+      return answerWith(request, { text: `answer to ${messages[0]?.content}` })
     })
     gateway = await on.gateway({ providers: { good: { baseUrl: `${upstream.url}/v1` } } })
   })
@@ -165,7 +165,7 @@ describe('smuggling', () => {
     assert.ok(!text.includes(HIDDEN), text)
   }
 
-  const asked = (name: string) => callsOf(upstream).filter((one) => one.body.includes(name)).length
+  const callsReceived = (name: string) => callsOf(upstream).filter((one) => one.body.includes(name)).length
   const answered = (text: string, name: string) => text.split(`answer to ${name}`).length - 1
 
   for (const name of ['nothing', ...(Object.keys(FRONTS) as (keyof typeof FRONTS)[])] as const)
@@ -179,7 +179,7 @@ describe('smuggling', () => {
       try {
         for (const [at, [what, bytes]] of ATTACKS.entries()) {
           const victim = (which: number) => `victim-${name.replaceAll(' ', '-')}-${at}-${which}`
-          const before = { hidden: asked(HIDDEN), open: asked(OPEN) }
+          const before = { hidden: callsReceived(HIDDEN), open: callsReceived(OPEN) }
           const attacker = await rawClient(front.url, Buffer.from(bytes, 'latin1'))
           // Concurrently, and then on the connection it has left open.
           await askHonestly(front.url, victim(0))
@@ -190,9 +190,9 @@ describe('smuggling', () => {
           const received = attacker.text()
           assert.doesNotMatch(received, /victim/, `${what}: the attacker received another client’s answer`)
           for (const which of [0, 1, 2])
-            assert.equal(asked(victim(which)), 1, `${what}: ${victim(which)} reached the upstream once`)
+            assert.equal(callsReceived(victim(which)), 1, `${what}: ${victim(which)} reached the upstream once`)
           // Requests that reached the upstream were attributed to the attacker by every parser, and answered to it.
-          const gone = { hidden: asked(HIDDEN) - before.hidden, open: asked(OPEN) - before.open }
+          const gone = { hidden: callsReceived(HIDDEN) - before.hidden, open: callsReceived(OPEN) - before.open }
           assert.ok(gone.open <= 1, `${what}: ${gone.open} open requests reached the upstream`)
           assert.ok(gone.hidden <= 1, `${what}: ${gone.hidden} hidden requests reached the upstream`)
           if (gone.hidden > 0) assert.equal(answered(received, HIDDEN), gone.hidden, `${what}:\n${received}`)

@@ -28,40 +28,40 @@ const formatOf = ({ path }: Pick<UpstreamRequest, 'path'>): Format => {
 }
 
 /** Ollama streams are JSON lines and need their own content type. */
-const lines = (asked: UpstreamRequest): Delivery =>
-  formatOf(asked) === 'ollama' ? { headers: { 'content-type': 'application/x-ndjson' } } : {}
+const lines = (request: UpstreamRequest): Delivery =>
+  formatOf(request) === 'ollama' ? { headers: { 'content-type': 'application/x-ndjson' } } : {}
 
 /** Answers in the format of the request, whole or streamed. */
-export const answerWith = (asked: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
-  isConverse(asked)
-    ? answerConverse(asked, said, delivery)
-    : asked.stream
-      ? { do: 'stream', pieces: piecesOf(asked, said), ...lines(asked), ...delivery }
-      : { do: 'answer', body: answerBody(asked, said), ...(delivery.headers && { headers: delivery.headers }) }
+export const answerWith = (request: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
+  isConverse(request)
+    ? answerConverse(request, said, delivery)
+    : request.stream
+      ? { do: 'stream', pieces: piecesOf(request, said), ...lines(request), ...delivery }
+      : { do: 'answer', body: answerBody(request, said), ...(delivery.headers && { headers: delivery.headers }) }
 
-export const answerBody = (asked: UpstreamRequest, said: AnswerContent): JsonObject =>
-  WHOLE[formatOf(asked)](asked, said)
+export const answerBody = (request: UpstreamRequest, said: AnswerContent): JsonObject =>
+  WHOLE[formatOf(request)](request, said)
 
 /** The events of a stream, each with the blank line that ends it. */
-export const piecesOf = (asked: UpstreamRequest, said: AnswerContent): string[] =>
-  STREAMED[formatOf(asked)](asked, said)
+export const piecesOf = (request: UpstreamRequest, said: AnswerContent): string[] =>
+  STREAMED[formatOf(request)](request, said)
 
 /** An error body in the format of the request. */
 export const errorBody = (
-  asked: UpstreamRequest,
+  request: UpstreamRequest,
   error: { readonly type: string; readonly message: string; readonly code?: string },
 ): JsonObject =>
-  formatOf(asked) === 'messages'
+  formatOf(request) === 'messages'
     ? { type: 'error', error: { type: error.type, message: error.message }, request_id: 'req_test' }
     : { error: { message: error.message, type: error.type, param: null, code: error.code ?? null } }
 
 /** Fails with a status and an error body in the format of the request. */
 export const failWith = (
-  asked: UpstreamRequest,
+  request: UpstreamRequest,
   status: number,
   error: Parameters<typeof errorBody>[1],
   headers: Readonly<Record<string, string>> = {},
-): Act => ({ do: 'answer', status, headers, body: errorBody(asked, error) })
+): Act => ({ do: 'answer', status, headers, body: errorBody(request, error) })
 
 /** The members of a recording that playback needs. */
 export type Recording = {
@@ -112,11 +112,11 @@ const chatFinish = ({ tools, cut }: AnswerContent): string => (cut ? 'length' : 
 const chatCalls = ({ tools = [] }: AnswerContent): JsonObject[] =>
   tools.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } }))
 
-const chatWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
+const chatWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
   id: 'chatcmpl-test',
   object: 'chat.completion',
   created: CREATED,
-  model: asked.model ?? 'test',
+  model: request.model ?? 'test',
   choices: [
     {
       index: 0,
@@ -133,14 +133,14 @@ const chatWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => (
   usage: chatUsage(said),
 })
 
-const chatStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
-  const wantsUsage = object(asked.json.stream_options)?.include_usage === true
+const chatStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
+  const wantsUsage = object(request.json.stream_options)?.include_usage === true
   const chunk = (choices: Json, more: JsonObject = {}) =>
     data({
       id: 'chatcmpl-test',
       object: 'chat.completion.chunk',
       created: CREATED,
-      model: asked.model ?? 'test',
+      model: request.model ?? 'test',
       choices,
       ...(wantsUsage && { usage: null }),
       ...more,
@@ -162,7 +162,7 @@ const chatStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => 
 
 // ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const responseShell = (asked: UpstreamRequest, status: string): JsonObject => ({
+const responseShell = (request: UpstreamRequest, status: string): JsonObject => ({
   id: 'resp_test',
   object: 'response',
   created_at: CREATED,
@@ -171,7 +171,7 @@ const responseShell = (asked: UpstreamRequest, status: string): JsonObject => ({
   incomplete_details: null,
   instructions: null,
   max_output_tokens: null,
-  model: asked.model ?? 'test',
+  model: request.model ?? 'test',
   output: [],
   parallel_tool_calls: true,
   previous_response_id: null,
@@ -207,10 +207,10 @@ const callItem = (tool: Tool, at: number, status: string): JsonObject => ({
   arguments: status === 'in_progress' ? '' : tool.arguments,
 })
 
-const responseDone = (asked: UpstreamRequest, said: AnswerContent): JsonObject => {
+const responseDone = (request: UpstreamRequest, said: AnswerContent): JsonObject => {
   const { input, output } = counts(said)
   return {
-    ...responseShell(asked, said.cut ? 'incomplete' : 'completed'),
+    ...responseShell(request, said.cut ? 'incomplete' : 'completed'),
     ...(said.cut && { incomplete_details: { reason: 'max_output_tokens' } }),
     output: [
       ...(said.text === undefined ? [] : [messageItem(said.text, said.cut ? 'incomplete' : 'completed')]),
@@ -226,11 +226,11 @@ const responseDone = (asked: UpstreamRequest, said: AnswerContent): JsonObject =
   }
 }
 
-const responsesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
+const responsesStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
   const events: (JsonObject & { type: string })[] = []
   const push = (type: string, more: JsonObject) => events.push({ type, sequence_number: events.length, ...more })
-  push('response.created', { response: responseShell(asked, 'in_progress') })
-  push('response.in_progress', { response: responseShell(asked, 'in_progress') })
+  push('response.created', { response: responseShell(request, 'in_progress') })
+  push('response.in_progress', { response: responseShell(request, 'in_progress') })
   let index = 0
   if (said.text !== undefined) {
     const at = { item_id: 'msg_test', output_index: index, content_index: 0 }
@@ -253,7 +253,7 @@ const responsesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[
     push('response.output_item.done', { output_index: index, item: callItem(tool, number, 'completed') })
     index++
   }
-  push(said.cut ? 'response.incomplete' : 'response.completed', { response: responseDone(asked, said) })
+  push(said.cut ? 'response.incomplete' : 'response.completed', { response: responseDone(request, said) })
   return events.map(named)
 }
 
@@ -276,11 +276,11 @@ const messagesUsage = (said: AnswerContent): JsonObject => {
   }
 }
 
-const messageShell = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
+const messageShell = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
   id: 'msg_test',
   type: 'message',
   role: 'assistant',
-  model: asked.model ?? 'test',
+  model: request.model ?? 'test',
   content: [],
   container: null,
   context_management: null,
@@ -297,8 +297,8 @@ const parsed = (text: string): Json => {
 
 const toolBlock = ({ id, name }: Tool, input: Json): JsonObject => ({ type: 'tool_use', id, name, input })
 
-const messagesWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
-  ...messageShell(asked, said),
+const messagesWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
+  ...messageShell(request, said),
   content: [
     ...(said.text === undefined ? [] : [{ type: 'text', text: said.text }]),
     ...(said.tools ?? []).map((tool) => toolBlock(tool, parsed(tool.arguments))),
@@ -307,7 +307,7 @@ const messagesWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject 
   usage: messagesUsage(said),
 })
 
-const messagesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
+const messagesStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
   const blocks: { readonly start: JsonObject; readonly deltas: readonly JsonObject[] }[] = [
     ...(said.text === undefined
       ? []
@@ -324,7 +324,7 @@ const messagesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[]
   ]
   const { output } = counts(said)
   return [
-    named({ type: 'message_start', message: messageShell(asked, said) }),
+    named({ type: 'message_start', message: messageShell(request, said) }),
     named({ type: 'ping' }),
     ...blocks.flatMap(({ start, deltas }, index) => [
       named({ type: 'content_block_start', index, content_block: start }),
@@ -350,7 +350,7 @@ const messagesStreamed = (asked: UpstreamRequest, said: AnswerContent): string[]
 // ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const geminiResponse = (
-  asked: UpstreamRequest,
+  request: UpstreamRequest,
   said: AnswerContent,
   parts: readonly JsonObject[],
   last: boolean,
@@ -369,7 +369,7 @@ const geminiResponse = (
       ...(last && { candidatesTokenCount: output }),
       totalTokenCount: input + (last ? output : 0),
     },
-    modelVersion: asked.model ?? 'test',
+    modelVersion: request.model ?? 'test',
     responseId: 'gemini_test',
   }
 }
@@ -377,13 +377,13 @@ const geminiResponse = (
 const geminiCalls = (said: AnswerContent): JsonObject[] =>
   (said.tools ?? []).map(({ id, name, arguments: given }) => ({ functionCall: { id, name, args: parsed(given) } }))
 
-const geminiWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject =>
-  geminiResponse(asked, said, [...(said.text === undefined ? [] : [{ text: said.text }]), ...geminiCalls(said)], true)
+const geminiWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject =>
+  geminiResponse(request, said, [...(said.text === undefined ? [] : [{ text: said.text }]), ...geminiCalls(said)], true)
 
-const geminiStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] => {
+const geminiStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
   const pieces = [
-    ...split(said.text ?? '').map((text) => geminiResponse(asked, said, [{ text }], false)),
-    geminiResponse(asked, said, geminiCalls(said), true),
+    ...split(said.text ?? '').map((text) => geminiResponse(request, said, [{ text }], false)),
+    geminiResponse(request, said, geminiCalls(said), true),
   ]
   return pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`)
 }
@@ -448,8 +448,8 @@ const cohereStreamed = (_asked: UpstreamRequest, said: AnswerContent): string[] 
 
 // ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const ollamaLine = (asked: UpstreamRequest, message: JsonObject, done: boolean): JsonObject => ({
-  model: asked.model ?? 'test',
+const ollamaLine = (request: UpstreamRequest, message: JsonObject, done: boolean): JsonObject => ({
+  model: request.model ?? 'test',
   created_at: '2023-11-14T22:13:20.123456Z',
   message: { role: 'assistant', content: '', ...message },
   done,
@@ -471,19 +471,19 @@ const ollamaEnd = (said: AnswerContent): JsonObject => {
   return { done_reason: said.cut ? 'length' : 'stop', prompt_eval_count: input, eval_count: output }
 }
 
-const ollamaWhole = (asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
-  ...ollamaLine(asked, { content: said.text ?? '', ...ollamaCalls(said) }, true),
+const ollamaWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
+  ...ollamaLine(request, { content: said.text ?? '', ...ollamaCalls(said) }, true),
   ...ollamaEnd(said),
 })
 
-const ollamaStreamed = (asked: UpstreamRequest, said: AnswerContent): string[] =>
+const ollamaStreamed = (request: UpstreamRequest, said: AnswerContent): string[] =>
   [
-    ...split(said.text ?? '').map((content) => ollamaLine(asked, { content }, false)),
-    ...(said.tools ? [ollamaLine(asked, ollamaCalls(said), false)] : []),
-    { ...ollamaLine(asked, {}, true), ...ollamaEnd(said) },
+    ...split(said.text ?? '').map((content) => ollamaLine(request, { content }, false)),
+    ...(said.tools ? [ollamaLine(request, ollamaCalls(said), false)] : []),
+    { ...ollamaLine(request, {}, true), ...ollamaEnd(said) },
   ].map((line) => `${JSON.stringify(line)}\n`)
 
-const WHOLE: { readonly [format in Format]: (asked: UpstreamRequest, said: AnswerContent) => JsonObject } = {
+const WHOLE: { readonly [format in Format]: (request: UpstreamRequest, said: AnswerContent) => JsonObject } = {
   chat: chatWhole,
   responses: responseDone,
   messages: messagesWhole,
@@ -491,7 +491,7 @@ const WHOLE: { readonly [format in Format]: (asked: UpstreamRequest, said: Answe
   cohere: cohereWhole,
   ollama: ollamaWhole,
 }
-const STREAMED: { readonly [format in Format]: (asked: UpstreamRequest, said: AnswerContent) => string[] } = {
+const STREAMED: { readonly [format in Format]: (request: UpstreamRequest, said: AnswerContent) => string[] } = {
   chat: chatStreamed,
   responses: responsesStreamed,
   messages: messagesStreamed,

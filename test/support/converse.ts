@@ -62,7 +62,7 @@ export const conversePieces = ({ text, tools = [], ...said }: AnswerContent): Ui
 }
 
 /** Answers whole or streamed, as the request's path demands. */
-export const answerConverse = (asked: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
-  asked.stream
+export const answerConverse = (request: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
+  request.stream
     ? converseStream(conversePieces(said), delivery)
     : { do: 'answer', body: converseWhole(said), ...(delivery.headers && { headers: delivery.headers }) }

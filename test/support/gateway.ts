@@ -56,7 +56,7 @@ export type Bench = {
 
 export const bench = (
   instances: readonly Instance[],
-  script: (asked: Asked) => void,
+  script: (request: Asked) => void,
   { routes = {}, ...settings }: SettingsInput = {},
   catalogue: Catalogue = () => undefined,
 ): Bench => {
@@ -196,24 +196,24 @@ export const said = {
 
 /** Sends a complete response at once. */
 export const play = {
-  raw: (asked: Asked, status: number, headers: Readonly<Record<string, string>>, text = '') => {
-    asked.head(status, headers)
-    if (text !== '') asked.send(text)
-    asked.end()
+  raw: (request: Asked, status: number, headers: Readonly<Record<string, string>>, text = '') => {
+    request.head(status, headers)
+    if (text !== '') request.send(text)
+    request.end()
   },
-  json: (asked: Asked, status: number, body: string, headers: Readonly<Record<string, string>> = {}) => {
-    asked.head(status, { 'content-type': 'application/json', ...headers })
-    asked.send(body)
-    asked.end()
+  json: (request: Asked, status: number, body: string, headers: Readonly<Record<string, string>> = {}) => {
+    request.head(status, { 'content-type': 'application/json', ...headers })
+    request.send(body)
+    request.end()
   },
-  stream: (asked: Asked, text: string) => {
-    asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(text)
-    asked.end()
+  stream: (request: Asked, text: string) => {
+    request.head(200, { 'content-type': 'text/event-stream' })
+    request.send(text)
+    request.end()
   },
-  error: (asked: Asked, status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}) =>
+  error: (request: Asked, status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}) =>
     play.json(
-      asked,
+      request,
       status,
       JSON.stringify({ error: { message: 'it did not work', type: 'x', code: null, param: null, ...error } }),
       headers,

@@ -30,7 +30,7 @@ export type StillWorld = World & {
   readonly timers: () => number
 }
 
-export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1): StillWorld => {
+export const stillWorld = (script: (request: Asked) => void = () => {}, seed = 1): StillWorld => {
   let now = 1_000
   let order = 0
   let state = seed
@@ -61,7 +61,7 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
       timers.set(order++, { at: now, run })
     },
     dial: (call, listener) => {
-      const asked: Asked = {
+      const request: Asked = {
         ...call,
         at: now,
         listener,
@@ -89,16 +89,16 @@ export const stillWorld = (script: (asked: Asked) => void = () => {}, seed = 1):
           if (!this.aborted) listener.failed(failure)
         },
       }
-      calls.push(asked)
+      calls.push(request)
       queueMicrotask(() => {
-        if (!asked.aborted) script(asked)
+        if (!request.aborted) script(request)
       })
       return {
         abort: () => {
-          asked.aborted = true
+          request.aborted = true
         },
         resume: () => {
-          asked.resumed++
+          request.resumed++
         },
       }
     },

@@ -36,7 +36,7 @@ const post = (url: string, body: object | string): Promise<Got> =>
     )
   })
 
-const asked = (path: string, json: UpstreamRequest['json'] = {}): UpstreamRequest => ({
+const requestTo = (path: string, json: UpstreamRequest['json'] = {}): UpstreamRequest => ({
   number: 0,
   method: 'POST',
   path,
@@ -160,14 +160,14 @@ const ANTHROPIC: { readonly [type: string]: string } = {
 for (const [name, what] of said) {
   test(`answers: ${name}, whole, in each format`, { skip: schemas }, () => {
     const valid = judge()
-    valid('openai:wire#/$defs/CreateChatCompletionResponse', answerBody(asked('/v1/chat/completions'), what))
-    valid('openai:wire#/$defs/Response', answerBody(asked('/v1/responses'), what))
-    valid('anthropic:wire#/$defs/BetaMessage', answerBody(asked('/v1/messages'), what))
+    valid('openai:wire#/$defs/CreateChatCompletionResponse', answerBody(requestTo('/v1/chat/completions'), what))
+    valid('openai:wire#/$defs/Response', answerBody(requestTo('/v1/responses'), what))
+    valid('anthropic:wire#/$defs/BetaMessage', answerBody(requestTo('/v1/messages'), what))
   })
   test(`answers: ${name}, streamed, in each format`, { skip: schemas }, () => {
     const valid = judge()
     const events = (path: string, json: UpstreamRequest['json'] = {}) =>
-      piecesOf(asked(path, { stream: true, ...json }), what).map((piece) => {
+      piecesOf(requestTo(path, { stream: true, ...json }), what).map((piece) => {
         assert.ok(piece.endsWith('\n\n'))
         return piece
           .replace(/^event: .*\n/, '')
@@ -194,9 +194,9 @@ for (const [name, what] of said) {
 
 test('answers: an error has the shape of its format', () => {
   const error = { type: 'overloaded_error', message: 'busy' }
-  assert.deepEqual(errorBody(asked('/v1/messages'), error), { type: 'error', error, request_id: 'req_test' })
-  assert.deepEqual(errorBody(asked('/v1/responses'), error), { error: { ...error, param: null, code: null } })
-  assert.deepEqual(failWith(asked('/v1/responses'), 503, error).do, 'answer')
+  assert.deepEqual(errorBody(requestTo('/v1/messages'), error), { type: 'error', error, request_id: 'req_test' })
+  assert.deepEqual(errorBody(requestTo('/v1/responses'), error), { error: { ...error, param: null, code: null } })
+  assert.deepEqual(failWith(requestTo('/v1/responses'), 503, error).do, 'answer')
 })
 
 test('answers: built and recorded answers follow the request’s format', async () => {

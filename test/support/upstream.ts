@@ -67,7 +67,7 @@ export type Act =
   | { readonly do: 'raw'; readonly bytes: string | Uint8Array; readonly after?: number; readonly ending?: Ending }
   | { readonly do: 'reset' | 'close' | 'hang' }
 
-export type Script = (asked: UpstreamRequest) => Act | Promise<Act>
+export type Script = (request: UpstreamRequest) => Act | Promise<Act>
 
 /** A request and its outcome. */
 export type RecordedRequest = UpstreamRequest & {

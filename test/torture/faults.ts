@@ -95,7 +95,7 @@ class TorturedReply extends CapturedReply {
 export const rig = (
   plan: Plan,
   instances: readonly Instance[],
-  script: (asked: Asked) => void,
+  script: (request: Asked) => void,
   settings: SettingsInput = {},
 ): Rig => {
   const calls: CallName[] = []
@@ -113,7 +113,7 @@ export const rig = (
       edge.push(error)
     }
   }
-  const still = stillWorld((asked) => caught(() => script(asked)))
+  const still = stillWorld((request) => caught(() => script(request)))
   const brokenWay = (fault: Fault): Failure =>
     fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'connection refused')
   const world: World = {

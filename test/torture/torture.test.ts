@@ -14,7 +14,7 @@ type Scenario = {
   readonly name: string
   readonly instances?: () => readonly Instance[]
   readonly settings?: SettingsInput
-  readonly script: (asked: Asked) => void
+  readonly script: (request: Asked) => void
   /** What the client does. Resolves once time has advanced. */
   readonly run: (made: Rig) => Promise<void>
   /** Whether the scenario succeeded; checked for runs without a fault. */
@@ -26,10 +26,10 @@ const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
 const streams = ({ headers }: Asked) => headers.accept === 'text/event-stream'
 const two = () => [instance('a'), instance('b')]
 
-const answers = (asked: Asked) =>
-  streams(asked) ? play.stream(asked, said.stream('Hel', 'lo')) : play.json(asked, 200, said.chat('Hello'))
-const slowly = (asked: Asked, { world, caught }: Rig) => {
-  asked.head(200, { 'content-type': 'text/event-stream' })
+const answers = (request: Asked) =>
+  streams(request) ? play.stream(request, said.stream('Hel', 'lo')) : play.json(request, 200, said.chat('Hello'))
+const slowly = (request: Asked, { world, caught }: Rig) => {
+  request.head(200, { 'content-type': 'text/event-stream' })
   const pieces = [
     said.role(),
     said.chunk({ content: 'Hel' }),
@@ -40,8 +40,8 @@ const slowly = (asked: Asked, { world, caught }: Rig) => {
   for (const [at, piece] of pieces.entries())
     world.later(100 * (at + 1), () =>
       caught(() => {
-        asked.send(piece)
-        if (at === pieces.length - 1) asked.end()
+        request.send(piece)
+        if (at === pieces.length - 1) request.end()
       }),
     )
 }
@@ -57,10 +57,10 @@ const once =
   }
 
 /** A world exists before its script can refer to it. */
-const unhurried = (): { script: (asked: Asked) => void; with: (made: Rig) => void } => {
+const unhurried = (): { script: (request: Asked) => void; with: (made: Rig) => void } => {
   let here: Rig | undefined
   return {
-    script: (asked) => (here ? slowly(asked, here) : undefined),
+    script: (request) => (here ? slowly(request, here) : undefined),
     with: (made) => {
       here = made
     },
@@ -84,7 +84,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'failover, whole',
     instances: two,
     settings: { strategy: 'priority' },
-    script: (asked) => (host(asked) === 'a' ? play.error(asked, 500) : answers(asked)),
+    script: (request) => (host(request) === 'a' ? play.error(request, 500) : answers(request)),
     run: once('openai-chat', question()),
     good: hello,
   },
@@ -92,14 +92,14 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'failover, streamed',
     instances: two,
     settings: { strategy: 'priority' },
-    script: (asked) => (host(asked) === 'a' ? play.error(asked, 503) : answers(asked)),
+    script: (request) => (host(request) === 'a' ? play.error(request, 503) : answers(request)),
     run: once('openai-chat', question({ stream: true })),
     good: hello,
   },
   {
     name: 'no upstream answers',
     instances: two,
-    script: (asked) => play.error(asked, 500),
+    script: (request) => play.error(request, 500),
     run: once('openai-chat', question()),
     good: (made) => ended(made) && made.replies[0]?.reply.status === 502,
   },
@@ -107,11 +107,11 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'waiting for a rate limit',
     script: (() => {
       const seen = new WeakSet<object>()
-      return (asked: Asked) => {
-        const world = asked.listener
-        if (seen.has(world)) return answers(asked)
+      return (request: Asked) => {
+        const world = request.listener
+        if (seen.has(world)) return answers(request)
         seen.add(world)
-        return asked.at < 1_500 ? play.error(asked, 429, {}, { 'retry-after': '1' }) : answers(asked)
+        return request.at < 1_500 ? play.error(request, 429, {}, { 'retry-after': '1' }) : answers(request)
       }
     })(),
     run: async ({ ask, world }) => {
@@ -136,7 +136,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'a hedge',
     instances: two,
     settings: { hedge: { percent: 100, delay: 1_000 }, strategy: 'priority' },
-    script: (asked) => (host(asked) === 'a' ? undefined : answers(asked)),
+    script: (request) => (host(request) === 'a' ? undefined : answers(request)),
     run: async ({ ask, world }) => {
       ask('openai-chat', question())
       await world.pass(3_000)
@@ -157,11 +157,11 @@ const SCENARIOS: readonly Scenario[] = [
       instance('b', ['k1'], { supportsPrefill: { protocol: 'openai-chat', body: (body) => body } }),
     ],
     settings: { stream: { continue: true }, strategy: 'priority' },
-    script: (asked) => {
-      asked.head(200, { 'content-type': 'text/event-stream' })
-      if (host(asked) === 'a') asked.send(said.role() + said.chunk({ content: 'Hel' }))
-      else asked.send(said.role() + said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
-      asked.end()
+    script: (request) => {
+      request.head(200, { 'content-type': 'text/event-stream' })
+      if (host(request) === 'a') request.send(said.role() + said.chunk({ content: 'Hel' }))
+      else request.send(said.role() + said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+      request.end()
     },
     run: once('openai-chat', question({ stream: true })),
     good: hello,
@@ -270,9 +270,9 @@ const SCENARIOS: readonly Scenario[] = [
   {
     name: 'embeddings',
     instances: () => [instance('a', ['k1'], { embeds: { protocol: 'openai-embeddings', models: ['m'] } })],
-    script: (asked) =>
+    script: (request) =>
       play.json(
-        asked,
+        request,
         200,
         JSON.stringify({
           object: 'list',

@@ -45,9 +45,10 @@ const client = (name: string, style: Client['style'], base: string, useResponses
       for await (const chunk of await modelOf(model).stream(QUESTIONS)) got(chunk.text)
     },
     async tools({ stream, calls, answers, resultOf }) {
-      const asked = modelOf(calls).bindTools(TOOLS)
-      let first = stream ? undefined : await asked.invoke(QUESTIONS)
-      if (stream) for await (const chunk of await asked.stream(QUESTIONS)) first = first ? first.concat(chunk) : chunk
+      const boundModel = modelOf(calls).bindTools(TOOLS)
+      let first = stream ? undefined : await boundModel.invoke(QUESTIONS)
+      if (stream)
+        for await (const chunk of await boundModel.stream(QUESTIONS)) first = first ? first.concat(chunk) : chunk
       if (!first) throw new Error('the answer is empty')
       const found = (first.tool_calls ?? []).map(({ id = '', name, args }) => ({ id, name, arguments: args }))
       const results = found.map((call) => ({ role: 'tool', tool_call_id: call.id, content: resultOf(call) }))

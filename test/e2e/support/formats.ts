@@ -17,17 +17,17 @@ export const ALL_FORMATS = Object.keys(PROVIDERS) as readonly Format[]
 const VECTOR = [0.25, -0.5]
 
 /** Embedding requests get the requested number and encoding of vectors; all others are handled as in three-kinds.ts. */
-const answer: Script = (asked) => {
-  const { path, json } = asked
+const answer: Script = (request) => {
+  const { path, json } = request
   const vectors = (of: Json | undefined) => (isList(of) ? of : [of]).map(() => VECTOR)
   if (path.includes(':batchEmbedContents'))
     return { do: 'answer', body: { embeddings: vectors(json.requests).map((values) => ({ values })) } }
   if (path.includes(':embedContent')) return { do: 'answer', body: { embedding: { values: VECTOR } } }
-  const tool = asked.model === 'json' ? toolIn(json) : undefined
+  const tool = request.model === 'json' ? toolIn(json) : undefined
   // Some clients request an object through a tool with one parameter object.
   if (tool !== undefined)
-    return answerWith(asked, { tools: [{ id: 'call_json', name: tool, arguments: JSON.stringify(CITY) }] })
-  if (!path.endsWith('/embeddings')) return script(asked)
+    return answerWith(request, { tools: [{ id: 'call_json', name: tool, arguments: JSON.stringify(CITY) }] })
+  if (!path.endsWith('/embeddings')) return script(request)
   const base64 = Buffer.from(new Float32Array(VECTOR).buffer).toString('base64')
   const data = vectors(json.input).map((vector, index) => ({
     object: 'embedding',

@@ -83,7 +83,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
 
   type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam
   const chatTurn = async (messages: ChatMessage[], wishes: TurnOptions): Promise<Turn> => {
-    const asked = {
+    const request = {
       model,
       messages,
       temperature: 0.5,
@@ -100,8 +100,8 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
     let thoughts = ''
     const details: unknown[] = []
     const whole = async () => {
-      if (!wishes.stream) return await openai.chat.completions.create(asked)
-      const runner = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } })
+      if (!wishes.stream) return await openai.chat.completions.create(request)
+      const runner = openai.chat.completions.stream({ ...request, stream_options: { include_usage: true } })
       for await (const { choices } of runner) {
         // Not in OpenAI's types.
         const delta = choices[0]?.delta as { reasoning_content?: string; reasoning_details?: unknown[] } | undefined
@@ -156,7 +156,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
   // ── Responses ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   const responsesTurn = async (input: OpenAI.Responses.ResponseInput, wishes: TurnOptions): Promise<Turn> => {
-    const asked = {
+    const request = {
       model,
       input,
       instructions: SYSTEM,
@@ -175,8 +175,8 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
       ...wishes.more,
     }
     const whole = wishes.stream
-      ? await openai.responses.stream(asked).finalResponse()
-      : await openai.responses.create(asked)
+      ? await openai.responses.stream(request).finalResponse()
+      : await openai.responses.create(request)
     const { usage } = whole
     if (usage) assert.equal(usage.total_tokens, usage.input_tokens + usage.output_tokens)
     const calls = whole.output.flatMap((item) =>
@@ -218,7 +218,7 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
   // ── Messages ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   const messagesTurn = async (messages: Anthropic.MessageParam[], wishes: TurnOptions): Promise<Turn> => {
-    const asked = {
+    const request = {
       model,
       max_tokens: 500,
       system: SYSTEM,
@@ -230,8 +230,8 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
       ...wishes.more,
     }
     const whole = wishes.stream
-      ? await anthropic.messages.stream(asked).finalMessage()
-      : await anthropic.messages.create(asked)
+      ? await anthropic.messages.stream(request).finalMessage()
+      : await anthropic.messages.create(request)
     const calls = whole.content.flatMap((block) =>
       block.type === 'tool_use' ? [{ id: block.id, name: block.name, input: block.input }] : [],
     )
@@ -305,9 +305,9 @@ export const startConversation = async (
     gateway,
     speak: speakers(gateway, model),
     lastRequest() {
-      const asked = callsOf(upstream).at(-1)
-      if (!asked) throw new Error('the upstream received no request')
-      return asked
+      const request = callsOf(upstream).at(-1)
+      if (!request) throw new Error('the upstream received no request')
+      return request
     },
   }
 }

@@ -87,8 +87,10 @@ export const stage = (): Stage => {
   return {
     keep,
     async upstream(script) {
-      const made = await startUpstream((asked) =>
-        asked.method === 'GET' ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } } : script(asked),
+      const made = await startUpstream((request) =>
+        request.method === 'GET'
+          ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+          : script(request),
       )
       keep(() => made.close())
       return made

@@ -27,25 +27,25 @@ const ANSWERS: { readonly [model: string]: AnswerContent } = {
   json: { text: JSON.stringify(CITY), input: 40, output: 12 },
 }
 
-export const script: Script = (asked) => {
-  if (asked.method === 'GET')
+export const script: Script = (request) => {
+  if (request.method === 'GET')
     return { do: 'answer', body: { object: 'list', data: [...Object.keys(ANSWERS), 'org/deep'].map(listed) } }
-  const { model = '' } = asked
+  const { model = '' } = request
   const said = ANSWERS[model]
-  if (said) return answerWith(asked, said)
+  if (said) return answerWith(request, said)
   switch (model) {
     case 'bad':
-      return failWith(asked, 400, { type: 'invalid_request_error', message: 'The temperature is too high for this.' })
+      return failWith(request, 400, { type: 'invalid_request_error', message: 'The temperature is too high for this.' })
     case 'locked':
-      return failWith(asked, 401, { type: 'authentication_error', message: 'No such key.' })
+      return failWith(request, 401, { type: 'authentication_error', message: 'No such key.' })
     case 'limited':
-      return failWith(asked, 429, { type: 'rate_limit_error', message: 'Slower, please.' }, { 'retry-after': '7' })
+      return failWith(request, 429, { type: 'rate_limit_error', message: 'Slower, please.' }, { 'retry-after': '7' })
     case 'limited-for-long':
-      return failWith(asked, 429, { type: 'rate_limit_error', message: 'Tomorrow.' }, { 'retry-after': '600' })
+      return failWith(request, 429, { type: 'rate_limit_error', message: 'Tomorrow.' }, { 'retry-after': '600' })
     case 'down':
-      return failWith(asked, 500, { type: 'api_error', message: 'It broke.' })
+      return failWith(request, 500, { type: 'api_error', message: 'It broke.' })
     case 'breaks': {
-      const pieces = piecesOf(asked, { text: TEXT.repeat(3) })
+      const pieces = piecesOf(request, { text: TEXT.repeat(3) })
       return { do: 'stream', pieces: pieces.slice(0, 8), ending: 'close', gap: 1 }
     }
     default:
@@ -103,12 +103,12 @@ export const startKinds = async <Each extends string>(
     gateway,
     upstreams,
     last: (kind) => {
-      const asked = callsOf(upstreams[kind]).at(-1)
-      if (!asked) throw new Error(`the ${kind} upstream received no call`)
-      return asked
+      const request = callsOf(upstreams[kind]).at(-1)
+      if (!request) throw new Error(`the ${kind} upstream received no call`)
+      return request
     },
     calls: (kind, model) =>
-      callsOf(upstreams[kind]).filter((asked) => model === undefined || asked.model === model).length,
+      callsOf(upstreams[kind]).filter((request) => model === undefined || request.model === model).length,
     async stop() {
       await gateway.stop()
       await Promise.all(started.map(([, upstream]) => upstream.close()))

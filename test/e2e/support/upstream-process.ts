@@ -41,8 +41,10 @@ export const startUpstreamProcess = async (manner: AnswerTiming): Promise<Upstre
 if (process.argv[1] === import.meta.filename) {
   const { text, port, ...pace }: AnswerTiming = JSON.parse(process.argv[2] ?? '{}')
   const upstream = await startUpstream(
-    (asked) =>
-      asked.method === 'GET' ? { do: 'answer', body: { object: 'list', data: [] } } : answerWith(asked, { text }, pace),
+    (request) =>
+      request.method === 'GET'
+        ? { do: 'answer', body: { object: 'list', data: [] } }
+        : answerWith(request, { text }, pace),
     port === undefined ? {} : { port },
   )
   process.send?.(upstream.port)

@@ -61,7 +61,7 @@ def broken_stream(client, at):
     error = thrown(read)
     text = "".join(pieces)
     assert text and (TEXT * 3).startswith(text), text
-    assert "The connection was closed in the middle of the answer" in str(error), repr(error)
+    assert "The connection was closed before the end of the response" in str(error), repr(error)
 
 
 for at in GIVEN["providers"]:

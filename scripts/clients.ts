@@ -19,7 +19,7 @@ import { parseArgs } from 'node:util'
 import { list, object, text } from '../src/core/json.ts'
 import { type Started, start } from '../test/e2e/support/process.ts'
 import { answerWith } from '../test/support/answers.ts'
-import { type Act, type UpstreamRequest, type Script, startUpstream } from '../test/support/upstream.ts'
+import { type Act, type Script, startUpstream, type UpstreamRequest } from '../test/support/upstream.ts'
 
 const root = join(import.meta.dirname, '..')
 const folder = join(root, '.cache', 'clients')
@@ -133,7 +133,8 @@ const play = (): Played => {
     const names = offered(one)
     asked.push(one)
     // Some ask small things beside the conversation: a title, whether anybody is there.
-    if (!names.some((name) => CALLS.slice(0, 2).some(([tool]) => tool.test(name)))) return answerWith(one, { text: 'Hello.' })
+    if (!names.some((name) => CALLS.slice(0, 2).some(([tool]) => tool.test(name))))
+      return answerWith(one, { text: 'Hello.' })
     for (const [tool, input] of CALLS) {
       const name = names.find((offer) => tool.test(offer))
       if (name === undefined || called.includes(name)) continue
@@ -141,7 +142,9 @@ const play = (): Played => {
       const act = answerWith(one, { tools: [{ id: `call_${called.length}`, name, arguments: JSON.stringify(input) }] })
       return native(one, act, name)
     }
-    return answerWith(one, { text: one.body.includes(PRINTED) ? `It printed ${PRINTED}.` : 'The command printed nothing.' })
+    return answerWith(one, {
+      text: one.body.includes(PRINTED) ? `It printed ${PRINTED}.` : 'The command printed nothing.',
+    })
   }
   return { script, asked, called }
 }

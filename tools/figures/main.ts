@@ -9,14 +9,14 @@
 import { parseArgs } from 'node:util'
 import { type Started, start } from '../../test/e2e/support/process.ts'
 import { type FileInput, fileOf, rawClient, rawRequest } from '../../test/e2e/support/stage.ts'
-import { piecesOf, failWith, answerWith } from '../../test/support/answers.ts'
+import { answerWith, failWith, piecesOf } from '../../test/support/answers.ts'
 import {
   type Act,
-  type UpstreamRequest,
   type Ending,
   refusingUrl,
   startUpstream,
   type Upstream,
+  type UpstreamRequest,
   until,
 } from '../../test/support/upstream.ts'
 

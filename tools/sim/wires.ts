@@ -2,7 +2,7 @@
  * What upstreams say and what clients are told, in the three formats. An attempt's text is words that name the attempt
  * and their place in it, so that a client's text tells which attempt it came from and whether something is missing.
  */
-import { answerBody, errorBody as errorBody, piecesOf } from '../../test/support/answers.ts'
+import { answerBody, errorBody, piecesOf } from '../../test/support/answers.ts'
 import type { UpstreamRequest } from '../../test/support/upstream.ts'
 
 export type Style = 'chat' | 'responses' | 'messages'

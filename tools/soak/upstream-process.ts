@@ -2,8 +2,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { isList, list, object, text } from '../../src/core/json.ts'
-import { answerBody, errorBody, piecesOf, failWith, type AnswerContent } from '../../test/support/answers.ts'
-import { type Act, type UpstreamRequest, startUpstream } from '../../test/support/upstream.ts'
+import { type AnswerContent, answerBody, errorBody, failWith, piecesOf } from '../../test/support/answers.ts'
+import { type Act, startUpstream, type UpstreamRequest } from '../../test/support/upstream.ts'
 import { type Fault, faultOf, textOf } from './oracle.ts'
 
 export type Manner = {

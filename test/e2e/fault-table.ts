@@ -45,8 +45,8 @@ export const FAULTS: readonly Fault[] = [
     faults('plain HTTP instead of TLS'),
   ]),
   row('F04', 'a kept connection that was closed', [
-    dial('dial: a connection the upstream ends'),
-    dial('dial: it is made anew once; a second break is the upstream’s'),
+    dial('dial: a stale connection that the upstream ends'),
+    dial('dial: a stale connection is replaced once; a second break is a failure'),
   ]),
   row('F05', 'a new connection that breaks', [
     faults('a reset on connecting'),
@@ -207,7 +207,7 @@ export const FAULTS: readonly Fault[] = [
   row('7', 'RST on accept', [faults('a reset on connecting')]),
   row('8', 'RST after the request', [faults('a reset after the request')]),
   row('9', 'FIN after the request', [faults('closed after the request')]),
-  row('10', 'a stale connection', [dial('dial: a connection the upstream ends')]),
+  row('10', 'a stale connection', [dial('dial: a stale connection that the upstream ends')]),
   row('11', 'no header block', [faults('no header block'), toxics('the request is lost')]),
   row('12', 'a header block at 1 B/s', [toxics('a header block at 1 B/s')]),
   row('13', 'a header block of 17 KiB', [faults('a header block of 17 KiB')]),

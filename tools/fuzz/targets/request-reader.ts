@@ -81,7 +81,7 @@ const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
       if (!reader.done) continue
       // Assigned in a call, which the compiler does not see.
       if ((head as { readonly keeps: boolean } | null)?.keeps === false) return found
-      reader.again()
+      reader.reset()
     }
   }
   if (reader.begun) found.refused = true
@@ -104,14 +104,14 @@ const begin = async (open: OpenHttpServer): Promise<Running> => {
   const heard: Heard = { names: [], read: { requests: [], refused: false } }
   const lines = new Set<ClientConnection>()
   const house: ServerHandler<ClientConnection> = {
-    greet(line) {
+    connected(line) {
       lines.add(line)
       return line
     },
     serve(_line, exchange) {
       const parts: Buffer[] = []
-      exchange.take({
-        take: (part) => void parts.push(part),
+      exchange.pipeBody({
+        push: (part) => void parts.push(part),
         end() {
           heard.read.requests.push(request(heard.names, exchange, parts))
           exchange.answer(200, {}, '')
@@ -120,11 +120,11 @@ const begin = async (open: OpenHttpServer): Promise<Running> => {
     },
     grants: () => false,
     upgrade() {},
-    broke(line) {
+    malformed(line) {
       heard.read.refused = true
       line.destroy()
     },
-    left: (line) => void lines.delete(line),
+    closed: (line) => void lines.delete(line),
     failed(error) {
       throw error
     },

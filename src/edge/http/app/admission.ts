@@ -4,7 +4,7 @@ import type { Settings } from '../../../core/settings.ts'
 import { type Door, mayEnter } from '../../../policy/access.ts'
 import { mostHeld, neighbourhood, type Shed } from '../../../policy/health/shed.ts'
 import type { HeldBytes, LoadMeter } from '../../process/load.ts'
-import type { ClientConnection, HttpExchange, RequestHead } from '../server/http-server.ts'
+import type { ClientConnection, HttpExchange, IncomingHead } from '../server/http-server.ts'
 import { AccessRules, isLoopback } from './access-rules.ts'
 import type { HttpReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
@@ -136,7 +136,7 @@ export class Admission {
 }
 
 /** Why a request is refused for its header block alone; null: it is admitted. */
-export const headProblem = (head: RequestHead, door: Door): Failure | null => {
+export const headProblem = (head: IncomingHead, door: Door): Failure | null => {
   const { version, lines, method, target, hosts, headers } = head
   if (!version.startsWith('1.')) return fail('invalid_request', 'The request is not HTTP/1.1.')
   if (lines > REQUEST_LIMITS.headers)

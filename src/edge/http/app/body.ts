@@ -1,3 +1,4 @@
+/** Reads request bodies: size, UTF-8 and JSON limits. */
 import { isUtf8 } from 'node:buffer'
 import type { EncodedText } from '../../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
@@ -7,20 +8,20 @@ import { turn } from '../../process/turns.ts'
 import type { BodySink, HttpExchange } from '../server/http-server.ts'
 import { dearSteps, exceedsJsonLimits } from './json-limits.ts'
 
-/** What a request's headers say against reading its body as JSON; null: nothing. */
-export const bodyProblem = (headers: HeaderLookup, most: number): Failure | null => {
+/** Why the headers rule out reading the body as JSON; null: they do not. `maxBytes`: the limit of a body. */
+export const bodyProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
   const type = headers('content-type')
   const encoding = headers('content-encoding')
   const length = headers('content-length')
-  // A few hundred bytes can unpack to a hundred million; nobody needs it for a prompt.
+  // A few hundred bytes can inflate to a hundred million; prompts do not need compression.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
-    return fail('media_type', 'The body is compressed. Send it as it is, without Content-Encoding.')
+    return fail('media_type', 'The body is compressed. Send it uncompressed, without Content-Encoding.')
   if (type !== undefined && type !== 'application/json' && !isJson(type)) return fail('media_type', wrongType(type))
-  if (length !== undefined && Number(length) > most) return tooLarge(most)
+  if (length !== undefined && Number(length) > maxBytes) return tooLarge(maxBytes)
   return null
 }
 
-/** curl sends `-d` as a form unless a header says otherwise, which is the usual way to get here. */
+/** The usual cause: curl sends `-d` as a form unless a header sets the type. */
 const wrongType = (type: string): string => {
   const media = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/.exec(type.split(';', 1)[0]?.trim().toLowerCase() ?? '')?.[0]
   const found = media === undefined || media.length > 60 ? 'not JSON in UTF-8' : `${media}, not JSON in UTF-8`
@@ -30,7 +31,7 @@ const wrongType = (type: string): string => {
 
 const isJson = (type: string): boolean => {
   const [media = '', ...parameters] = type.toLowerCase().split(';')
-  const charset = parameters.map((one) => one.trim()).find((one) => one.startsWith('charset='))
+  const charset = parameters.map((part) => part.trim()).find((part) => part.startsWith('charset='))
   const named = charset?.slice('charset='.length).replaceAll('"', '')
   return (
     /^application\/(?:[a-z0-9.-]+\+)?json$/.test(media.trim()) &&
@@ -38,73 +39,72 @@ const isJson = (type: string): boolean => {
   )
 }
 
-const tooLarge = (most: number): Failure =>
-  fail('body_too_large', `The body is larger than this gateway takes (${inUnits(most)}; limit.body, LIMIT_BODY).`)
+const tooLarge = (maxBytes: number): Failure =>
+  fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; limit.body, LIMIT_BODY).`)
 
 const inUnits = (bytes: number): string =>
   bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 
-/** Who waits for a body. */
-export type Waiting = {
-  /** Told of each part before it is kept; whoever has no room for it says why. */
-  keeps(bytes: number): Failure | null
-  /** This or one of the next two, once; of a large body later than its last part, and even if the client left meanwhile. */
-  enter(body: EncodedText): void
-  unfit(failure: Failure): void
-  /** Reading it failed: a bug. */
+/** Receives a body. Exactly one of `enter`, `unfit` and `broke` is called, once; for a large body even after the client left. */
+export type BodyListener = {
+  /** Reserves memory for a part; a failure: there is none left. */
+  reserve(bytes: number): Failure | null
+  received(body: EncodedText): void
+  invalid(failure: Failure): void
+  /** Reading the body failed: a bug. */
   broke(error: unknown): void
 }
 
-/** Reads a body to its end, counting as it comes. */
-export const collect = (exchange: HttpExchange, most: number, waiting: Waiting): void =>
-  exchange.take(new Body(exchange, most, waiting))
+/** Reads a body to its end, and checks its size as it arrives. */
+export const collect = (exchange: HttpExchange, maxBytes: number, listener: BodyListener): void =>
+  exchange.pipeBody(new BodyReader(exchange, maxBytes, listener))
 
-class Body implements BodySink {
+class BodyReader implements BodySink {
   readonly #exchange: HttpExchange
-  readonly #most: number
-  readonly #waiting: Waiting
+  readonly #maxBytes: number
+  readonly #listener: BodyListener
   readonly #parts: Buffer[] = []
   #size = 0
 
-  constructor(exchange: HttpExchange, most: number, waiting: Waiting) {
+  constructor(exchange: HttpExchange, maxBytes: number, listener: BodyListener) {
     this.#exchange = exchange
-    this.#most = most
-    this.#waiting = waiting
+    this.#maxBytes = maxBytes
+    this.#listener = listener
   }
 
-  take(part: Buffer): void {
+  push(part: Buffer): void {
     this.#size += part.length
-    const problem = this.#size > this.#most ? tooLarge(this.#most) : this.#waiting.keeps(part.length)
+    const problem = this.#size > this.#maxBytes ? tooLarge(this.#maxBytes) : this.#listener.reserve(part.length)
     if (!problem) {
       this.#parts.push(part)
       return
     }
-    this.#exchange.take(null)
-    this.#waiting.unfit(problem)
+    this.#exchange.pipeBody(null)
+    this.#listener.invalid(problem)
   }
 
   end(): void {
     if (this.#size > PIECE) return this.#endLarge()
     const [first] = this.#parts
     const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
-    if (!isUtf8(whole)) return this.#waiting.unfit(NOT_UTF8)
-    const bytes = withoutMark(whole)
+    if (!isUtf8(whole)) return this.#listener.invalid(NOT_UTF8)
+    const bytes = withoutByteOrderMark(whole)
     const text = bytes.toString('utf8')
     const problem = exceedsJsonLimits(text)
-    if (problem) this.#waiting.unfit(problem)
-    else this.#waiting.enter({ text, bytes })
+    if (problem) this.#listener.invalid(problem)
+    else this.#listener.received({ text, bytes })
   }
 
   #endLarge(): void {
-    const waiting = this.#waiting
+    const listener = this.#listener
     inTurns(readParts(this.#parts.splice(0), this.#size), turn).then(
-      (read) => (read.ok ? waiting.enter(read.value) : waiting.unfit(read.failure)),
-      (error) => waiting.broke(error),
+      (read) => (read.ok ? listener.received(read.value) : listener.invalid(read.failure)),
+      (error) => listener.broke(error),
     )
   }
 }
 
-/** The text of these parts, in pieces. */
+/** The text of these parts; yields between pieces, so that the event loop stays free. */
 function* readParts(parts: readonly Buffer[], size: number): Generator<undefined, Outcome<EncodedText>, undefined> {
   const whole = Buffer.allocUnsafeSlow(size)
   let filled = 0
@@ -116,7 +116,7 @@ function* readParts(parts: readonly Buffer[], size: number): Generator<undefined
     yield
     pause = filled + PIECE
   }
-  const bytes = withoutMark(whole)
+  const bytes = withoutByteOrderMark(whole)
   const texts: string[] = []
   for (let at = 0; at < bytes.length; ) {
     const end = betweenCharacters(bytes, Math.min(bytes.length, at + PIECE))
@@ -132,15 +132,15 @@ function* readParts(parts: readonly Buffer[], size: number): Generator<undefined
   return problem ? bad(problem) : good({ text, bytes })
 }
 
-/** This place, or where the character begins that it is in. A character has up to three bytes behind its first. */
+/** The start of the character at this offset; a UTF-8 character has up to three further bytes. */
 const betweenCharacters = (bytes: Buffer, at: number): number => {
   let place = at
   while (place > at - 3 && place < bytes.length && ((bytes[place] ?? 0) & 0xc0) === 0x80) place--
   return place
 }
 
-const NOT_UTF8 = fail('invalid_json', 'The body is not valid UTF-8, as JSON must be.')
+const NOT_UTF8 = fail('invalid_json', 'The body is not valid UTF-8, which JSON requires.')
 
-/** Some Windows tools put a byte order mark before JSON (RFC 8259, section 8.1: parsers may ignore it). */
-const withoutMark = (bytes: Buffer): Buffer =>
+/** Removes a byte order mark, which some Windows tools write (RFC 8259, section 8.1: parsers may ignore it). */
+const withoutByteOrderMark = (bytes: Buffer): Buffer =>
   bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes

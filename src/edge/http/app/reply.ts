@@ -1,44 +1,44 @@
 import type { EncodedText } from '../../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
-import type { ExchangeListener, Headers, HttpExchange } from '../server/http-server.ts'
+import type { ExchangeListener, HttpExchange, ResponseHeaders } from '../server/http-server.ts'
 
-/** Accounting of an answer. */
+/** Accounting of a response. */
 export type ReplyAccounting = {
-  /** Bytes written that the client has not taken, whenever that number changes. */
+  /** The bytes the client has not read; called when the number changes. */
   unread(bytes: number): void
-  /** All of it has been sent. */
+  /** The socket has accepted the complete response. */
   done(): void
 }
 
-const NONE: Headers = {}
+const NONE: ResponseHeaders = {}
 const nothing = (): void => {}
 
 /**
- * An answer to a client. The head leaves together with what is first written. Once the client has gone, whatever is
- * written is dropped in silence: the one who writes learns it from `onGone`.
+ * The response to an HTTP request. Its header block leaves with the first write. Once the client has left, writes are
+ * dropped silently; `onGone` notifies the writer.
  */
 export class HttpReply implements ResponseWriter, ExchangeListener {
   readonly #exchange: HttpExchange
-  /** Every answer carries these. Until its head is out, as those of its own. */
-  #common: Headers
+  /** Headers of every response; released, like `#headers`, once the header block is written. */
+  #common: ResponseHeaders
   #status = 0
   #headers = NONE
   #gone = false
   #over = false
   #onGone = nothing
   #onDrain = nothing
-  readonly #books: ReplyAccounting
-  /** Bytes the client has not taken, as they were last counted. */
-  #waiting = 0
+  readonly #accounting: ReplyAccounting
+  /** The last reported number of unread bytes. */
+  #unread = 0
 
-  constructor(exchange: HttpExchange, common: Headers, books: ReplyAccounting) {
+  constructor(exchange: HttpExchange, common: ResponseHeaders, accounting: ReplyAccounting) {
     this.#exchange = exchange
     this.#common = common
-    this.#books = books
+    this.#accounting = accounting
     exchange.listener = this
   }
 
-  /** The connection closed before the answer was out. */
+  /** The connection closed before the response was complete. */
   left(): void {
     this.#gone = true
     this.#count(0)
@@ -49,7 +49,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     return this.#exchange.begun || this.#over
   }
 
-  head(status: number, headers: Headers): void {
+  head(status: number, headers: ResponseHeaders): void {
     if (this.begun) return
     this.#status = status
     this.#headers = headers
@@ -67,12 +67,12 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     if (this.#over || this.#gone || piece.length === 0) return true
     if (!this.#exchange.begun) this.#begin()
     const room = this.#exchange.write(piece)
-    // The client is slower than we are. Only then is anything counted: a write that leaves at once costs nothing here.
-    if (!room) this.#count(this.#exchange.waiting)
+    // Counted only for a slow client: a write that leaves at once costs nothing here.
+    if (!room) this.#count(this.#exchange.unsent)
     return room
   }
 
-  /** A stream may last for minutes: what its head said is not kept for it. */
+  /** Releases the headers: a stream may last for minutes. */
   #begin(): void {
     this.#exchange.begin(this.#status, { ...this.#common, ...this.#headers })
     this.#common = NONE
@@ -89,13 +89,13 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
       this.#over = true
       this.#exchange.end(text)
     } else {
-      const bare = this.#status === 204 || this.#status === 304
-      // What cannot be written throws, and then another answer still can be.
-      this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bare ? null : text, source)
+      const bodiless = this.#status === 204 || this.#status === 304
+      // Throws on an invalid header; another response can still be sent then.
+      this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bodiless ? null : text, source)
       this.#over = true
     }
-    const { waiting } = this.#exchange
-    if (waiting >= LARGE) this.#count(waiting)
+    const { unsent } = this.#exchange
+    if (unsent >= LARGE) this.#count(unsent)
   }
 
   cut(): void {
@@ -121,15 +121,15 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
 
   finished(): void {
     this.#count(0)
-    this.#books.done()
+    this.#accounting.done()
   }
 
-  #count(waiting: number): void {
-    if (waiting === this.#waiting) return
-    this.#waiting = waiting
-    this.#books.unread(waiting)
+  #count(unread: number): void {
+    if (unread === this.#unread) return
+    this.#unread = unread
+    this.#accounting.unread(unread)
   }
 }
 
-/** Bytes of a whole answer that are worth counting while they wait. */
+/** Unsent bytes of a complete response from which on they are counted. */
 const LARGE = 64 * 1024

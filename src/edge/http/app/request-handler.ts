@@ -7,10 +7,10 @@ import { corsHeaders, type Door, preflightHeaders, presentedKey } from '../../..
 import { mostHeld, type Shed, turnedAway } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
-import type { Headers, HttpExchange, Problem } from '../server/http-server.ts'
+import type { HttpExchange, RequestProblem, ResponseHeaders } from '../server/http-server.ts'
 import { isLocal } from './access-rules.ts'
 import { type ActiveRequest, type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
-import { bodyProblem, collect, type Waiting } from './body.ts'
+import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { clientOf } from './client-keys.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
@@ -23,7 +23,7 @@ import type { Unread } from './unread-answers.ts'
 const SMALL_BODY = 64 * 1024
 
 /** A request in progress. A class, because closures would be allocated for every request. */
-export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, Unread {
+export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccounting, Unread {
   readonly exchange: HttpExchange
   readonly reply: HttpReply
   readonly path: string
@@ -63,8 +63,8 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
     this.#id = requestId(headers('x-request-id'))
     const common = { ...idHeaders(this.path, this.#id), ...corsHeaders(headers('origin'), this.#door) }
     this.reply = new HttpReply(exchange, common, this)
-    exchange.patience = this.#settings.timeout.clientWrite
-    if (admission.phase !== 'serving' || connection.overLimit) exchange.last()
+    exchange.writeTimeout = this.#settings.timeout.clientWrite
+    if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
     // `concat` makes a list of exact size; one that is pushed to reserves room for 17 for as long as a stream lasts.
     connection.active = connection.active.concat(this)
     admission.requests++
@@ -98,7 +98,7 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
     }
     const { routes, rest } = found
     if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
-      exchange.last()
+      exchange.closeAfter()
       this.refuse(fail('upgrade_required', 'This path speaks HTTP, not WebSocket. Send a POST.'))
       return null
     }
@@ -137,11 +137,11 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
     if (route.method !== 'POST') return this.#call(route, null)
     const unfit = bodyProblem(headers, settings.limit.body)
     if (unfit) return this.refuse(unfit)
-    if (exchange.expects === 'continue') exchange.proceed()
+    if (exchange.expects === 'continue') exchange.sendContinue()
     collect(exchange, settings.limit.body, this)
   }
 
-  keeps(bytes: number): Failure | null {
+  reserve(bytes: number): Failure | null {
     const { admission, settings } = this.#server
     admission.unread.makeRoom(bytes)
     if (this.#route?.model && admission.held.bytes() + bytes > mostHeld(settings().limit)) {
@@ -153,11 +153,11 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
     return null
   }
 
-  unfit(failure: Failure): void {
+  invalid(failure: Failure): void {
     if (this.#isActive) this.refuse(failure, {}, this.#outOfMemory)
   }
 
-  enter(body: EncodedText): void {
+  received(body: EncodedText): void {
     const { admission, settings } = this.#server
     const route = this.#route
     if (!route) throw new Error('a body was read for a request without a route')
@@ -170,7 +170,7 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
 
   #call(route: Route, source: EncodedText | null): void {
     const { method, target, headers } = this.exchange
-    const received: IncomingRequest = {
+    const request: IncomingRequest = {
       id: this.#id,
       method,
       path: this.path,
@@ -189,7 +189,7 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
       this.#server.admission.calls++
     }
     try {
-      this.#server.handlers[route.name](received, this.reply, this.#rest)?.catch((error) => this.broke(error))
+      this.#server.handlers[route.name](request, this.reply, this.#rest)?.catch((error) => this.broke(error))
     } catch (error) {
       this.broke(error)
     }
@@ -209,7 +209,7 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
   }
 
   /** Sends an error response. `why`: the limit of the gateway that caused it. */
-  refuse(failure: Failure, extraHeaders: Headers = {}, why?: Shed): void {
+  refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: Shed): void {
     const { exchange, path, reply } = this
     const { status, headers, body } = errorResponse(failure, this.#id, path)
     // Every response to a model call has this header, that of a refused one too.
@@ -225,12 +225,12 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
       client,
       ...(why && { why }),
     })
-    if (mustClose(exchange, status)) exchange.last()
+    if (mustClose(exchange, status)) exchange.closeAfter()
     reply.head(status, { ...attempts, ...headers, ...extraHeaders })
     reply.end(body)
   }
 
-  #respondEmpty(headers: Headers): void {
+  #respondEmpty(headers: ResponseHeaders): void {
     this.reply.head(204, headers)
     this.reply.end()
   }
@@ -257,11 +257,11 @@ export class RequestHandler implements ActiveRequest, Waiting, ReplyAccounting, 
 }
 
 /** Responds to bytes that the server cannot parse as a request, and closes the connection. */
-export const refuseMalformed = (server: ServerContext, context: ConnectionContext, problem: Problem): void => {
+export const refuseMalformed = (server: ServerContext, context: ConnectionContext, problem: RequestProblem): void => {
   const complete = context.active.filter(({ exchange }) => exchange.complete)
   if (complete.length > 0) {
     // Earlier requests were valid: they get their responses, then the connection closes.
-    for (const { exchange } of complete) exchange.last()
+    for (const { exchange } of complete) exchange.closeAfter()
     return
   }
   const [active] = context.active
@@ -272,7 +272,7 @@ export const refuseMalformed = (server: ServerContext, context: ConnectionContex
   const path = active?.path ?? ''
   const failure = MALFORMED[problem]
   server.onRefused({ id, method: active?.exchange.method ?? '', path, status: statusOf(failure), failure })
-  context.connection.bye(errorText(errorResponse(failure, id, path)))
+  context.connection.endWith(errorText(errorResponse(failure, id, path)))
 }
 
 /** Whether the connection must close after an error sent before the whole body arrived: the next bytes are ambiguous. */
@@ -283,7 +283,7 @@ const mustClose = ({ complete, expects, headers }: HttpExchange, status: number)
   return large || expects !== 'nothing'
 }
 
-const MALFORMED: { readonly [problem in Problem]: Failure } = {
+const MALFORMED: { readonly [problem in RequestProblem]: Failure } = {
   late: fail('request_timeout', 'The request took too long to arrive.'),
   long_head: fail('invalid_request', 'The header block of the request is larger than 16 KiB.', { status: 431 }),
   long_extension: fail('body_too_large', 'Chunk extensions are too large (limit 1 KiB).'),

@@ -96,15 +96,15 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const openServer: OpenHttpServer = await HTTP_SERVERS[options.httpServer ?? 'own']()
   const server = openServer<ConnectionContext>(
     {
-      greet(connection) {
-        server.most(admission.mostConnections)
+      connected(connection) {
+        server.limitConnections(admission.mostConnections)
         return admission.connect(connection)
       },
       serve: (connection, exchange) => new RequestHandler(context, connection, exchange).begin(),
       grants: (head, protocol) => upgrade.grants(head, protocol),
       upgrade: (connection, head, socket, first) => upgrade.accept(connection, head, socket, first),
-      broke: (connection, problem) => refuseMalformed(context, connection, problem),
-      left: (connection) => admission.disconnect(connection),
+      malformed: (connection, problem) => refuseMalformed(context, connection, problem),
+      closed: (connection) => admission.disconnect(connection),
       failed: (error) => onError(error, ''),
     },
     { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET },
@@ -112,7 +112,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
 
   const port = await server.listen({ port: options.port, host, reusePort: options.reusePort ?? false })
   admission.listensOn(port)
-  server.most(admission.mostConnections)
+  server.limitConnections(admission.mostConnections)
 
   const shutdown = new Shutdown({
     server,

@@ -62,7 +62,7 @@ export class Shutdown {
     upgrade.drain()
     const left = () => admission.requests + upgrade.open() + pending()
     for (const { active } of admission.connections)
-      for (const { exchange } of active) if (!exchange.begun) exchange.last()
+      for (const { exchange } of active) if (!exchange.begun) exchange.closeAfter()
     if (delay > 0 && !this.#hurried) await this.#serveOn(delay)
     const closed = server.close()
     if (left() > 0 && !this.#hurried) await this.#waitUntil(() => left() === 0, timeout)

@@ -6,7 +6,7 @@ import { corsHeaders, presentedKey } from '../../../policy/access.ts'
 import { type Shed, turnedAway } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
-import { closeBehind, type RequestHead } from '../server/http-server.ts'
+import { type IncomingHead, sendAndClose } from '../server/http-server.ts'
 import { isLocal } from './access-rules.ts'
 import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
 import { clientOf } from './client-keys.ts'
@@ -30,14 +30,14 @@ export class Upgrade {
   }
 
   /** Whether a request may change to this protocol; any other offer, such as h2c, is served as plain HTTP. */
-  grants({ method, target }: RequestHead, protocol: string): boolean {
+  grants({ method, target }: IncomingHead, protocol: string): boolean {
     if (!this.#sockets || method !== 'GET' || protocol.trim().toLowerCase() !== 'websocket') return false
     const found = findRoute(pathOf(target))
     return 'routes' in found && found.routes.some(({ webSocket }) => webSocket)
   }
 
   /** Takes over the socket of a granted upgrade. `first`: bytes received after the request. */
-  accept(connection: ConnectionContext, head: RequestHead, socket: Socket, first: Buffer): void {
+  accept(connection: ConnectionContext, head: IncomingHead, socket: Socket, first: Buffer): void {
     const server = this.#server
     const { admission } = server
     const { target, headers } = head
@@ -51,7 +51,7 @@ export class Upgrade {
       server.onRefused({ id, method: 'WEBSOCKET', path, status: response.status, failure, ...(why && { why }) })
       const challenge = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
       const all = { ...common, 'x-headgate-attempts': '0', ...response.headers, ...challenge }
-      closeBehind(socket, errorText({ ...response, headers: all }), server.linger)
+      sendAndClose(socket, errorText({ ...response, headers: all }), server.linger)
     }
     // While an earlier request has no response, the client would take these bytes for a part of that response.
     if (connection.active.length > 0) return void socket.destroy()

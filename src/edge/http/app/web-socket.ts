@@ -15,7 +15,7 @@ import { type Failure, fail } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { MemoryStore, StoredResponse } from '../../../core/stored-response.ts'
 import { memoryResponseStore } from '../../../gateway/responses/memory-response-store.ts'
-import type { RequestHead } from '../server/http-server.ts'
+import type { IncomingHead } from '../server/http-server.ts'
 import { WebSocketConnection, type WebSocketOptions } from './web-socket-connection.ts'
 
 /** Loaded with the first connection: most gateways have none. `require` returns an untyped value, hence the cast. */
@@ -26,7 +26,7 @@ const MAX_MEMORY = 128 * 1024 * 1024
 
 /** An admitted upgrade. */
 export type AdmittedUpgrade = {
-  readonly head: RequestHead
+  readonly head: IncomingHead
   readonly socket: Socket
   /** Bytes received after the request. */
   readonly first: Buffer
@@ -107,7 +107,7 @@ export const webSockets = (options: WebSocketOptions): WebSockets => {
 }
 
 /** `ws` expects Node's request; it reads no other members of it. */
-const handshake = ({ method, target, headers }: RequestHead): IncomingMessage => {
+const handshake = ({ method, target, headers }: IncomingHead): IncomingMessage => {
   const names = ['upgrade', 'sec-websocket-key', 'sec-websocket-version', 'sec-websocket-protocol', 'origin']
   const found = Object.fromEntries(names.map((name) => [name, headers(name)]))
   return { method, url: target, headers: found } as unknown as IncomingMessage

@@ -1,7 +1,7 @@
 import type { ErrorResponse } from '../../../gateway/call/error-response.ts'
 import { statusLine } from './status-line.ts'
 
-/** A refusal as bytes, for a connection that has no proper response any more and is closed behind it. */
+/** A complete error response as text, for a connection that closes after it. */
 export const errorText = ({ status, headers, body }: ErrorResponse): string => {
   const date = new Date().toUTCString()
   const all = { ...headers, 'content-length': String(Buffer.byteLength(body)), date, connection: 'close' }

@@ -38,7 +38,7 @@ after(async () => {
 
 /** Answers 200 and the target, once the body is in. */
 const echo = (exchange: HttpExchange): void =>
-  exchange.take({ take() {}, end: () => exchange.answer(200, {}, exchange.target) })
+  exchange.pipeBody({ push() {}, end: () => exchange.answer(200, {}, exchange.target) })
 
 const given = async (
   open: OpenHttpServer,
@@ -50,7 +50,7 @@ const given = async (
   const lines = new Set<ClientConnection>()
   const made: Omit<Given, 'front' | 'port'> = { served: [], failed: [], left: [], serve: echo, upgrade: null }
   const house: ServerHandler<ClientConnection> = {
-    greet(line) {
+    connected(line) {
       lines.add(line)
       return line
     },
@@ -60,8 +60,8 @@ const given = async (
     },
     grants: () => made.upgrade !== null,
     upgrade: (_line, _head, socket, first) => made.upgrade?.(socket, first),
-    broke: (line, problem) => line.bye(`HTTP/1.1 400 ${problem}\r\ncontent-length: 0\r\n\r\n`),
-    left(line) {
+    malformed: (line, problem) => line.endWith(`HTTP/1.1 400 ${problem}\r\ncontent-length: 0\r\n\r\n`),
+    closed(line) {
       lines.delete(line)
       made.left.push(line)
     },
@@ -301,10 +301,10 @@ for (const [name, open] of FRONTS)
       await until('asked', () => made.served.length === 1)
       await new Promise((resolve) => setTimeout(resolve, 100))
       assert.equal(finished, 0)
-      assert.ok((made.served[0]?.waiting ?? 0) > 0)
+      assert.ok((made.served[0]?.unsent ?? 0) > 0)
       asker.socket.resume()
       await until('finished', () => finished === 1, 20_000)
-      assert.equal(made.served[0]?.waiting, 0)
+      assert.equal(made.served[0]?.unsent, 0)
       await until('read', () => asker.text.length > large.length, 20_000)
       asker.socket.destroy()
     })
@@ -315,7 +315,7 @@ for (const [name, open] of FRONTS)
       const patient = async (patience: number) => {
         const made = await given(open, { timing: { keepAlive: 60_000 } })
         made.serve = (exchange) => {
-          exchange.patience = patience
+          exchange.writeTimeout = patience
           const body = exchange.target === '/small' ? exchange.target : large
           if (!streamed) return exchange.answer(200, {}, body)
           exchange.begin(200, {})
@@ -364,7 +364,7 @@ for (const [name, open] of FRONTS)
       test(`half an answer that ends with its connection is not taken for whole: ${how}`, async () => {
         const made = await given(open)
         made.serve = (exchange) => {
-          exchange.patience = 100
+          exchange.writeTimeout = 100
           exchange.begin(200, {})
           exchange.write('half')
           if (how === 'cut') return void setTimeout(() => exchange.cut(), 50)
@@ -392,7 +392,7 @@ for (const [name, open] of FRONTS)
       assert.ok(exchange)
       exchange.begin(200, {})
       // More than the kernel keeps for a connection.
-      while (exchange.waiting === 0) exchange.write('x'.repeat(4_000))
+      while (exchange.unsent === 0) exchange.write('x'.repeat(4_000))
       deaf.socket.end()
       await until('left', () => made.left.length === 1)
     })

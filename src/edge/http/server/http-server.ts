@@ -1,154 +1,160 @@
 /**
- * The seam between the wire and the house. A front speaks HTTP/1.1 with whoever connects and knows nothing of what is
- * asked; the house decides what becomes of a request and never sees a socket, but for one that is to speak WebSocket.
+ * The interface between an HTTP/1.1 implementation and the application. A server parses and writes bytes and knows no
+ * routes; a handler decides what a request gets and sees no socket, except of an upgraded connection.
  */
 import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
 import type { EncodedText } from '../../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 
-export type Headers = Readonly<Record<string, string>>
+/** Response headers by name. */
+export type ResponseHeaders = Readonly<Record<string, string>>
 
-/** A connection. */
+/** A client connection. */
 export type ClientConnection = {
-  /** Of its other end. */
+  /** The client's IP address. */
   readonly address: string
-  /** Says last words, and closes once the other side has had time to read them. */
-  bye(text: string): void
+  /** Sends a last text, and closes after the client has had time to read it. */
+  endWith(text: string): void
   destroy(): void
 }
 
-/** A request's head, as it was sent. */
-export type RequestHead = {
+/** The header block of a request, as it was sent. */
+export type IncomingHead = {
   readonly method: string
   readonly target: string
-  /** `1.1` or `1.0`, and what else a front lets through. */
+  /** `1.1` or `1.0`; `node:http` lets others through. */
   readonly version: string
   readonly headers: HeaderLookup
-  /** Every Host line. */
+  /** The value of every Host line. */
   readonly hosts: readonly string[]
   /** Number of header lines. */
   readonly lines: number
 }
 
-/** A request and the way to answer it: either `answer`, or `begin`, any number of `write` and `end`; or `cut`. */
-export type HttpExchange = RequestHead & {
-  /** `continue`: the client holds its body back until it is told to go on. `other`: it expects what nobody does. */
+/** A request and its response: either `answer`, or `begin`, any number of `write`, and `end`; or `cut`. */
+export type HttpExchange = IncomingHead & {
+  /** `continue`: the client sends its body after `sendContinue`. `other`: an unknown expectation. */
   readonly expects: 'nothing' | 'continue' | 'other'
-  /** All of the request has come. */
+  /** The whole request has been received. */
   readonly complete: boolean
-  /** Its answer has. */
+  /** The response has begun. */
   readonly begun: boolean
-  /** Bytes of the answer that the connection has not taken yet. */
-  readonly waiting: number
-  /** Who is told what becomes of the answer; to be set before anything is answered. */
+  /** Bytes of the response that the socket has not accepted yet. */
+  readonly unsent: number
+  /** Receives the progress of the response; set it before the response begins. */
   listener: ExchangeListener
   /**
-   * ms; 0: for ever. A client that has taken nothing for so long (and up to twice that) of an answer that was given to
-   * its end is hung up on. To be set before anything is answered.
+   * ms; 0: no limit. Once a response is complete here, a client that accepts none of it for this time (and up to twice
+   * as long) is disconnected. Set it before the response begins.
    */
-  patience: number
-  /** Tells a client that waits for it to send its body. */
-  proceed(): void
-  /** The body goes there from now on, beginning with what has come; null: nobody wants it. */
-  take(taker: BodySink | null): void
-  /** The connection ends behind this answer. */
-  last(): void
-  /** A whole answer; null for one that has no body by its status. Throws where a header cannot be written. */
-  answer(status: number, headers: Headers, body: string | null, source?: EncodedText): void
-  /** Throws where a header cannot be written. The head leaves with the first of the body. */
-  begin(status: number, headers: Headers): void
-  /** Leaves in one write; bytes are copied, if they have to wait. False: the client reads slower than we write; `drained` tells when it has caught up. */
+  writeTimeout: number
+  /** Sends `100 Continue`. */
+  sendContinue(): void
+  /** Passes the body to a sink, with the parts received so far; null drops it. */
+  pipeBody(sink: BodySink | null): void
+  /** Closes the connection after this response. */
+  closeAfter(): void
+  /** Sends a complete response; a null body for a status without one. Throws where a header is not valid. */
+  answer(status: number, headers: ResponseHeaders, body: string | null, source?: EncodedText): void
+  /** Begins a stream; its header block leaves with the first part of the body. Throws where a header is not valid. */
+  begin(status: number, headers: ResponseHeaders): void
+  /** Sends in one write; copies bytes that have to wait. False: the client is slow; the listener's `drained` follows. */
   write(piece: string | Uint8Array): boolean
   end(text: string): void
-  /** Breaks the connection. */
+  /** Aborts the connection. */
   cut(): void
 }
 
+/** Receives the progress of a response. */
 export type ExchangeListener = {
-  /** All that was written and waited has been taken. */
+  /** The socket has accepted all that was written. */
   drained(): void
-  /** All of the answer has been. Not told when the connection ends before. */
+  /** The socket has accepted the complete response. Not called when the connection ends before. */
   finished(): void
 }
 
+/** Ignores the progress of a response. */
 export const NO_LISTENER: ExchangeListener = { drained() {}, finished() {} }
 
-/** A part is the taker's to keep. */
-export type BodySink = { take(part: Buffer): void; end(): void }
+/** Consumes a request body. The sink may keep the parts. */
+export type BodySink = { push(part: Buffer): void; end(): void }
 
-/** Why what came is no request: none at all, too long a head, chunk extensions beyond need, or it took too long. */
-export type Problem = 'not_http' | 'long_head' | 'long_extension' | 'late'
+/** Why received bytes are no request. `long_extension`: chunk extensions; `late`: the request timed out. */
+export type RequestProblem = 'not_http' | 'long_head' | 'long_extension' | 'late'
 
-/** `Guest`: what the house knows of a connection; a front only carries it. */
-export type ServerHandler<Guest> = {
-  greet(line: ClientConnection): Guest
-  /** A request's head has come. Errors thrown here are told to `failed`, and the connection is cut. */
-  serve(guest: Guest, exchange: HttpExchange): void
-  /** Whether the protocol may be changed to this one; if not, it is a request like any. */
-  grants(head: RequestHead, protocol: string): boolean
-  /** It was granted; from here on the socket is the house's. `first`: what has come behind the request. */
-  upgrade(guest: Guest, head: RequestHead, socket: Socket, first: Buffer): void
-  broke(guest: Guest, problem: Problem): void
-  /** The connection has ended. */
-  left(guest: Guest): void
+/** Serves connections. `Context`: the handler's state of a connection, which the server passes back. */
+export type ServerHandler<Context> = {
+  connected(connection: ClientConnection): Context
+  /** A header block was received. An error thrown here goes to `failed`, and the connection is aborted. */
+  serve(context: Context, exchange: HttpExchange): void
+  /** Whether to change to this protocol; false: the request is served as plain HTTP. */
+  grants(head: IncomingHead, protocol: string): boolean
+  /** Takes over the socket of a granted upgrade. `first`: bytes received after the request. */
+  upgrade(context: Context, head: IncomingHead, socket: Socket, first: Buffer): void
+  malformed(context: Context, problem: RequestProblem): void
+  /** The connection has closed. Called once, also for an upgraded one. */
+  closed(context: Context): void
   failed(error: unknown): void
 }
 
 /** All in ms. */
 export type ServerTiming = {
-  /** For a request's head to arrive. */
+  /** To receive a header block. */
   readonly head: number
-  /** For all of a request to arrive. */
+  /** To receive a whole request. */
   readonly request: number
-  /** Between two looks whether one of these is over. */
+  /** Between two checks of these times. */
   readonly check: number
-  /** An idle connection is kept. */
+  /** To keep an idle connection. */
   readonly keepAlive: number
-  /** A connection stays behind its last words. */
+  /** To keep a connection open after its last response, so that the client can read it. */
   readonly linger: number
 }
 
+/** Limits of a server. */
 export type HttpServerOptions = {
   readonly timing: ServerTiming
-  /** Bytes of a request's head. */
+  /** Bytes of a header block. */
   readonly headBytes: number
   readonly requestsPerSocket: number
 }
 
+/** A server. */
 export type HttpServer = {
-  /** Answers the port. Rejects with Node's error when it cannot listen. */
+  /** Returns the port. Rejects with Node's error when it cannot listen. */
   listen(where: ListenOptions): Promise<number>
-  /** Connections beyond so many are hung up on. */
-  most(connections: number): void
-  /** Hangs up where nothing is asked. */
+  /** Further connections are closed at once. */
+  limitConnections(count: number): void
+  /** Closes connections without a request. */
   closeIdle(): void
-  /** Takes no more connections; resolves when the last one has ended. */
+  /** Accepts no further connections; resolves when the last one has closed. */
   close(): Promise<void>
 }
 
-export type OpenHttpServer = <Guest>(house: ServerHandler<Guest>, options: HttpServerOptions) => HttpServer
+/** Creates a server that does not listen yet. */
+export type OpenHttpServer = <Context>(handler: ServerHandler<Context>, options: HttpServerOptions) => HttpServer
 
 /**
- * So many connections may wait until the process accepts them, or as many as the system lets (4,096 on Linux). Node lets 511:
- * a loop busy for half a second while many come loses the rest, whose clients try again a second later or give up.
+ * Connections the kernel queues until the process accepts them; the system's limit also applies (4,096 on Linux). Node's
+ * default is 511: an event loop that is blocked for half a second then drops connections, and their clients retry late.
  */
 const BACKLOG = 4_096
 
-/** Answers the port; rejects with Node's error. `failed` is told of what happens to the listening socket from then on. */
+/** Listens and returns the port; rejects with Node's error. `failed` receives later errors of the listening socket. */
 export const listenOn = (server: Server, where: ListenOptions, failed: (error: unknown) => void): Promise<number> =>
   new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ ...where, backlog: BACKLOG }, () => {
       server.off('error', reject)
-      // With nobody listening an error of the listening socket (no descriptors left) would end the process.
+      // Without a listener an error of the socket (no file descriptors left) would end the process.
       server.on('error', failed)
-      // A server on a port has an address with one.
+      // A TCP server has an address with a port.
       resolve((server.address() as AddressInfo).port)
     })
   })
 
-/** Says the last words on a connection, and closes it only once the other side has had time to read them. */
-export const closeBehind = (socket: Socket, text: string, linger: number): void => {
+/** Sends a last text and closes the connection, at the latest after `linger` ms. */
+export const sendAndClose = (socket: Socket, text: string, linger: number): void => {
   const timer = setTimeout(() => socket.destroy(), linger)
   socket.once('close', () => clearTimeout(timer))
   socket.on('error', () => {})

@@ -1,4 +1,4 @@
-/** HTTP/1.1 by `node:http`, whose parser and protocol limits are kept as strict as they come. */
+/** An HTTP/1.1 server on `node:http`, with its strict parser and protocol limits. */
 import type { Socket } from 'node:net'
 import type { EncodedText } from '../../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
@@ -7,94 +7,95 @@ import { errorText } from './error-text.ts'
 import {
   type BodySink,
   type ClientConnection,
-  closeBehind,
-  type Headers,
   type HttpExchange,
   type HttpServerOptions,
+  type IncomingHead,
   listenOn,
   NO_LISTENER,
   type OpenHttpServer,
-  type Problem,
-  type RequestHead,
+  type RequestProblem,
+  type ResponseHeaders,
+  sendAndClose,
 } from './http-server.ts'
 import { createServer, IncomingMessage, type ServerResponse } from './node-http.ts'
 
-export const nodeServer: OpenHttpServer = (house, options) => {
+/** Creates a server. */
+export const nodeServer: OpenHttpServer = (handler, options) => {
   const { timing } = options
-  type Guest = ReturnType<typeof house.greet>
-  const guests = new WeakMap<Socket, Guest>()
+  type Context = ReturnType<typeof handler.connected>
+  const contexts = new WeakMap<Socket, Context>()
 
   const server = createServer({
     IncomingMessage: Incoming,
-    // Every other offer to speak something else (h2c, a WebSocket elsewhere) is a request like any, and answered as such.
-    shouldUpgradeCallback: (req) => house.grants(headOf(req), req.headers.upgrade ?? ''),
+    // Other offers (h2c, a WebSocket on another path) are served as plain HTTP.
+    shouldUpgradeCallback: (req) => handler.grants(headOf(req), req.headers.upgrade ?? ''),
     maxHeaderSize: options.headBytes,
     headersTimeout: timing.head,
     requestTimeout: timing.request,
-    // Node's own 30 s make short limits late.
+    // Node's default of 30 s delays short limits.
     connectionsCheckingInterval: timing.check,
     keepAliveTimeout: timing.keepAlive,
-    // The house checks it, whose refusal has a body.
+    // The handler checks it, and responds with a body.
     requireHostHeader: false,
     noDelay: true,
   })
-  // Node drops headers beyond its count in silence, and then two readers see different requests: all are kept, and counted by the house.
+  // Node would drop further headers silently, so that two parsers see different requests. The handler limits them.
   server.maxHeadersCount = 0
   server.maxRequestsPerSocket = options.requestsPerSocket
   server.timeout = 0
 
   const serve = (req: Incoming, res: ServerResponse, expects: HttpExchange['expects']) => {
-    const guest = guests.get(req.socket)
-    if (guest) house.serve(guest, new NodeExchange(req, res, expects, options))
+    const context = contexts.get(req.socket)
+    if (context) handler.serve(context, new NodeExchange(req, res, expects, options))
   }
   server.on('request', (req, res) => serve(req, res, 'nothing'))
   server.on('checkContinue', (req, res) => serve(req, res, 'continue'))
   server.on('checkExpectation', (req: Incoming, res: ServerResponse) => serve(req, res, 'other'))
   server.on('upgrade', (req, stream, first) => {
-    // Its type says Duplex for servers over other transports; ours listens on TCP.
+    // Typed as Duplex for servers over other transports; this one listens on TCP.
     const socket = stream as Socket
-    const guest = guests.get(socket)
-    if (guest) house.upgrade(guest, headOf(req), socket, first)
+    const context = contexts.get(socket)
+    if (context) handler.upgrade(context, headOf(req), socket, first)
   })
   server.on('clientError', (error: NodeJS.ErrnoException, stream) => {
-    // As above.
+    // TCP, as above.
     const socket = stream as Socket
     const problem = problemOf(error.code ?? '')
-    const guest = guests.get(socket)
-    if (!problem || !guest || !socket.writable) return void socket.destroy()
-    house.broke(guest, problem)
+    const context = contexts.get(socket)
+    if (!problem || !context || !socket.writable) return void socket.destroy()
+    handler.malformed(context, problem)
   })
   server.on('connection', (socket) => {
-    const line: ClientConnection = {
+    const connection: ClientConnection = {
       address: socket.remoteAddress ?? '',
-      bye: (text) => closeBehind(socket, text, timing.linger),
+      endWith: (text) => sendAndClose(socket, text, timing.linger),
       destroy: () => void socket.destroy(),
     }
-    const guest = house.greet(line)
-    guests.set(socket, guest)
-    // One listener a connection. Not the response's `close`: one that waits behind an earlier answer never has it.
-    socket.once('close', () => house.left(guest))
+    const context = handler.connected(connection)
+    contexts.set(socket, context)
+    // Not the response's `close`: a pipelined response that has no socket yet never emits it.
+    socket.once('close', () => handler.closed(context))
   })
 
   return {
-    listen: (where) => listenOn(server, where, (error) => house.failed(error)),
-    most(connections) {
-      server.maxConnections = connections
+    listen: (where) => listenOn(server, where, (error) => handler.failed(error)),
+    limitConnections(count) {
+      server.maxConnections = count
     },
     closeIdle: () => server.closeIdleConnections(),
     close: () => new Promise((resolve) => server.close(() => resolve())),
   }
 }
 
-/** What became of a request the parser gave up on; null: nobody is there to be told. */
-const problemOf = (code: string): Problem | null => {
+/** The problem behind a parser error; null: the client has left. */
+const problemOf = (code: string): RequestProblem | null => {
   if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'ETIMEDOUT') return null
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'late'
   if (code === 'HPE_HEADER_OVERFLOW') return 'long_head'
   return code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW' ? 'long_extension' : 'not_http'
 }
 
-const headOf = (req: IncomingMessage): RequestHead => ({
+const headOf = (req: IncomingMessage): IncomingHead => ({
   method: req.method ?? '',
   target: req.url ?? '',
   version: req.httpVersion,
@@ -113,7 +114,7 @@ const lookupIn =
     return Array.isArray(value) ? value.join(', ') : value
   }
 
-/** Node keeps the first Host line only; all of them are looked at. */
+/** The values of all Host lines; `req.headers` has the first one only. */
 const hostsOf = (req: IncomingMessage): readonly string[] => {
   const hosts: string[] = []
   for (let at = 0; at < req.rawHeaders.length; at += 2)
@@ -131,10 +132,10 @@ class NodeExchange implements HttpExchange {
   readonly headers: HeaderLookup
   readonly expects: HttpExchange['expects']
   listener = NO_LISTENER
-  patience = 0
-  /** Chunks are framed here (RFC 9112, section 7.1). */
-  #frames = false
-  #drains = false
+  writeTimeout = 0
+  /** Chunks are encoded here, not by Node (RFC 9112, section 7.1). */
+  #chunked = false
+  #hasDrainListener = false
 
   constructor(req: Incoming, res: ServerResponse, expects: HttpExchange['expects'], { timing }: HttpServerOptions) {
     this.#req = req
@@ -145,7 +146,7 @@ class NodeExchange implements HttpExchange {
     this.version = req.httpVersion
     this.headers = lookupIn(req)
     this.expects = expects
-    // An error of the connection is a client that left, which the connection's end tells.
+    // After a connection error `close` follows.
     res.on('error', () => {})
     res.once('finish', () => this.listener.finished())
   }
@@ -166,29 +167,29 @@ class NodeExchange implements HttpExchange {
     return this.#res.headersSent
   }
 
-  get waiting(): number {
+  get unsent(): number {
     return this.#res.writableLength
   }
 
-  proceed(): void {
+  sendContinue(): void {
     this.#res.writeContinue()
   }
 
-  take(taker: BodySink | null): void {
-    this.#req.takenBy(taker)
+  pipeBody(sink: BodySink | null): void {
+    this.#req.pipeBody(sink)
   }
 
-  last(): void {
+  closeAfter(): void {
     this.#res.shouldKeepAlive = false
   }
 
-  answer(status: number, headers: Headers, body: string | null, source?: EncodedText): void {
+  answer(status: number, headers: ResponseHeaders, body: string | null, source?: EncodedText): void {
     const { socket } = this.#req
-    // `res.socket` is set once the answers to earlier requests on the connection have gone out.
+    // `res.socket` is set once the responses to earlier requests were sent.
     if (!this.#res.shouldKeepAlive && !this.complete && this.#res.socket === socket && body !== null) {
-      // Its sender gets to see the answer instead of a reset.
+      // The rest of the body is drained, so that the client reads the response instead of a reset.
       this.#req.resume()
-      closeBehind(socket, errorText({ status, headers, body }), this.#linger)
+      sendAndClose(socket, errorText({ status, headers, body }), this.#linger)
       return
     }
     this.#res.writeHead(
@@ -196,69 +197,69 @@ class NodeExchange implements HttpExchange {
       listed(headers, body === null ? [] : ['content-length', `${source?.bytes.length ?? Buffer.byteLength(body)}`]),
     )
     this.#res.end(source?.bytes ?? body ?? '')
-    if (this.waiting > 0) this.#listen()
-    this.#wait()
+    if (this.unsent > 0) this.#awaitDrain()
+    this.#limitWriteTime()
   }
 
   /**
-   * Node writes a chunk in four parts; framed by ourselves it is one. The head is made now and leaves with the first
-   * chunk; then Node is told that nothing is chunked, so that it adds nothing. To HTTP/1.0 nobody chunks.
+   * Node writes a chunk in four parts; encoded here it is one. `writeHead` sets the header block, which leaves with the
+   * first chunk; then `chunkedEncoding = false` stops Node from encoding chunks again. HTTP/1.0 has no chunks.
    */
-  begin(status: number, headers: Headers): void {
-    this.#frames = this.#res.useChunkedEncodingByDefault
-    this.#res.writeHead(status, listed(headers, this.#frames ? ['transfer-encoding', 'chunked'] : []))
-    if (this.#frames) this.#res.chunkedEncoding = false
+  begin(status: number, headers: ResponseHeaders): void {
+    this.#chunked = this.#res.useChunkedEncodingByDefault
+    this.#res.writeHead(status, listed(headers, this.#chunked ? ['transfer-encoding', 'chunked'] : []))
+    if (this.#chunked) this.#res.chunkedEncoding = false
     else this.#res.once('timeout', () => this.cut())
   }
 
   write(piece: string | Uint8Array): boolean {
-    const room = this.#res.write(typeof piece === 'string' ? this.#framed(piece) : this.#framedBytes(piece))
-    if (!room) this.#listen()
+    const room = this.#res.write(typeof piece === 'string' ? this.#encode(piece) : this.#encodeBytes(piece))
+    if (!room) this.#awaitDrain()
     return room
   }
 
-  #framed(text: string): string {
-    return this.#frames ? chunk(text) : text
+  #encode(text: string): string {
+    return this.#chunked ? chunk(text) : text
   }
 
-  #framedBytes(bytes: Uint8Array): Uint8Array {
-    return this.#frames ? joinMessage(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n') : joinMessage('', bytes)
+  #encodeBytes(bytes: Uint8Array): Uint8Array {
+    return this.#chunked ? joinMessage(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n') : joinMessage('', bytes)
   }
 
   end(text: string): void {
-    this.#res.end(this.#frames ? `${text === '' ? '' : chunk(text)}0\r\n\r\n` : text)
-    this.#wait()
+    this.#res.end(this.#chunked ? `${text === '' ? '' : chunk(text)}0\r\n\r\n` : text)
+    this.#limitWriteTime()
   }
 
   cut(): void {
-    // Where nothing else says how long it is, an end like any other would be taken for the answer's own.
-    if (this.begun && !this.#frames) this.#req.socket.resetAndDestroy()
+    // Without chunks a normal end would make the partial body look complete.
+    if (this.begun && !this.#chunked) this.#req.socket.resetAndDestroy()
     else this.#res.destroy()
   }
 
-  /** Node hangs up itself on a connection whose time is over; while the system's queue becomes shorter that begins anew. */
-  #wait(): void {
+  /** Node closes the connection after this time, and restarts it while the kernel's queue shrinks. */
+  #limitWriteTime(): void {
     const res = this.#res
-    if (this.waiting === 0) return
+    if (this.unsent === 0) return
     const begin = (socket: Socket) => {
-      socket.setTimeout(this.patience)
-      // Before Node sets its own for an idle connection.
+      socket.setTimeout(this.writeTimeout)
+      // Prepended: before Node sets its timeout for idle connections.
       res.prependOnceListener('finish', () => socket.setTimeout(0))
     }
-    // The answers to earlier requests on the connection go out before it has one.
+    // It has no socket until the responses to earlier requests were sent.
     if (res.socket) begin(res.socket)
     else res.once('socket', begin)
   }
 
-  #listen(): void {
-    if (this.#drains) return
-    this.#drains = true
+  #awaitDrain(): void {
+    if (this.#hasDrainListener) return
+    this.#hasDrainListener = true
     this.#res.on('drain', () => this.listener.drained())
   }
 }
 
-/** Name and value in turn: Node takes such a list as it is, where an object or `setHeader` costs twice as much. */
-const listed = (headers: Headers, list: string[]): string[] => {
+/** Names and values in turn: half the cost of an object or of `setHeader`. */
+const listed = (headers: ResponseHeaders, list: string[]): string[] => {
   for (const name in headers) list.push(name, headers[name] ?? '')
   return list
 }
@@ -266,34 +267,34 @@ const listed = (headers: Headers, list: string[]): string[] => {
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 
 /**
- * A request whose body can be had as the parser finds it. Node's way, a stream in flowing mode, costs a small request
- * a fifth of all it costs at the edge; what it would give is the same parts in the same order.
+ * A request that passes its body to a sink straight from the parser. A stream in flowing mode delivers the same parts,
+ * and costs a fifth of a small request's time at the edge.
  */
 class Incoming extends IncomingMessage {
-  #taker: BodySink | null = null
+  #sink: BodySink | null = null
 
-  /** From now on the parts go there; null: they wait to be read, as in any stream. */
-  takenBy(taker: BodySink | null): void {
-    this.#taker = taker
+  /** Null: the body waits to be read, as in any stream. */
+  pipeBody(sink: BodySink | null): void {
+    this.#sink = sink
   }
 
   override push(part: Buffer | null): boolean {
-    const taker = this.#taker
-    if (!taker) return super.push(part)
+    const sink = this.#sink
+    if (!sink) return super.push(part)
     if (part !== null) {
-      taker.take(part)
+      sink.push(part)
       return true
     }
-    // To Node the stream has been read to its end: then it holds nothing back for it, and lets go of it.
-    const state = (this as unknown as Ended)._readableState
+    // Marks the stream as read to its end, so that Node releases it.
+    const state = (this as unknown as ReadableInternals)._readableState
     state.ended = true
     state.endEmitted = true
-    ;(this as unknown as Ended)._consumed = true
-    this.#taker = null
-    taker.end()
+    ;(this as unknown as ReadableInternals)._consumed = true
+    this.#sink = null
+    sink.end()
     return true
   }
 }
 
-/** What Node asks of a request when its answer is out; its types do not have them. `server.test.ts` holds all that depends on it. */
-type Ended = { readonly _readableState: { ended: boolean; endEmitted: boolean }; _consumed: boolean }
+/** What Node reads of a request after its response; not in its types. `server.test.ts` tests what depends on it. */
+type ReadableInternals = { readonly _readableState: { ended: boolean; endEmitted: boolean }; _consumed: boolean }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Problem } from './http-server.ts'
+import type { RequestProblem } from './http-server.ts'
 import { type ReadHead, RequestReader } from './request-reader.ts'
 
 type Request = {
@@ -11,7 +11,12 @@ type Request = {
   readonly expects: string
   readonly upgrade: string | undefined
 }
-type Read = { readonly requests: Request[]; readonly problem: Problem | null; readonly begun: boolean; parts: number }
+type Read = {
+  readonly requests: Request[]
+  readonly problem: RequestProblem | null
+  readonly begun: boolean
+  parts: number
+}
 
 const NAMES = ['host', 'content-length', 'x-one', 'x-many', 'cookie', 'authorization', '__proto__']
 
@@ -45,7 +50,7 @@ const read = (pieces: readonly Buffer[]): Read => {
     const copy = Buffer.from(piece)
     for (let at = 0; at < copy.length && !reader.problem; ) {
       at = reader.push(copy, at)
-      if (reader.done) reader.again()
+      if (reader.done) reader.reset()
     }
   }
   return { requests, problem: reader.problem, begun: reader.begun, parts }
@@ -156,7 +161,7 @@ describe('requests', () => {
 })
 
 /** What no two readers may understand differently, and what is no request at all: refused at the last byte at the latest, however it is cut. */
-const refused: readonly [name: string, wire: string, problem?: Problem][] = [
+const refused: readonly [name: string, wire: string, problem?: RequestProblem][] = [
   ['TLS', '\x16\x03\x01\x02\x00\x01'],
   ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\n'],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\n\r\n'],

@@ -1,101 +1,103 @@
 /**
- * Reads HTTP/1.1 requests strictly (RFC 9112): whatever two readers could understand differently is refused. Bytes in,
- * calls out; it knows no socket. One request at a time: it stops behind each, and what follows is given to it again.
+ * A strict parser for HTTP/1.1 requests (RFC 9112): it refuses what two parsers could read differently. It has no I/O.
+ * It stops after each request; the caller resets it and passes the remaining bytes again.
  */
 import type { HeaderLookup } from '../../../core/headers.ts'
 import { copied, LENGTH, NAME, valueIn } from '../../net/header-line.ts'
-import type { HttpExchange, Problem, RequestHead } from './http-server.ts'
+import type { HttpExchange, IncomingHead, RequestProblem } from './http-server.ts'
 
-/** A head, and what it means for the connection. */
-export type ReadHead = RequestHead & {
+/** A parsed header block, and its consequences for the connection. */
+export type ReadHead = IncomingHead & {
   readonly expects: HttpExchange['expects']
   /** Another request may follow on the connection. */
   readonly keeps: boolean
-  /** The protocol it asks to change to. */
+  /** The protocol of an upgrade request. */
   readonly upgrade: string | undefined
 }
 
+/** Receives the parts of requests, in order. */
 export type RequestSink = {
   head(head: ReadHead): void
-  /** The parts of one read together, in the buffer that was given. */
+  /** The body bytes of one `push`, joined; a view of its buffer. */
   bytes(part: Buffer): void
   /** The request is complete. */
   end(): void
 }
 
-/** Empty lines before a request; bytes of the line that begins a chunk, extensions included, and of all trailers. */
-const MOST = { blanks: 4, line: 1024, trailers: 16 * 1024 }
+/** Empty lines before a request; bytes of a chunk-size line with its extensions; bytes of all trailers. */
+const MAX = { blanks: 4, line: 1024, trailers: 16 * 1024 }
 
 const CR = 13
 const LF = 10
 const END = Buffer.from('\r\n\r\n')
 
-/** Where in a request the reader is. `start`: nothing has come. `data`: in a body of a stated length or in a chunk, whose rest is `left`. */
-type At = 'start' | 'blank' | 'head' | 'data' | 'chunk-size' | 'chunk-end' | 'trailer' | 'done'
+/** `start`: no byte of a request was read. `data`: in a body with a length or in a chunk; `#left` bytes remain. */
+type ReaderState = 'start' | 'blank' | 'head' | 'data' | 'chunk-size' | 'chunk-end' | 'trailer' | 'done'
 
+/** Parses the requests of one connection. */
 export class RequestReader {
   readonly #sink: RequestSink
-  readonly #mostHead: number
-  #at: At = 'start'
+  readonly #maxHead: number
+  #state: ReaderState = 'start'
   #chunked = false
   #left = 0
-  /** What has come of a head, a chunk's first line or a trailer. */
-  #held = ''
-  #trailed = 0
+  /** The incomplete header block, chunk-size line or trailer. */
+  #partial = ''
+  #trailerBytes = 0
   #blanks = 0
-  #problem: Problem | null = null
-  /** Of the last head. */
-  #shape: Shape | null = null
+  #problem: RequestProblem | null = null
+  /** The shape of the last header block. */
+  #shape: HeaderShape | null = null
 
-  /** `mostHead`: bytes of a head. */
-  constructor(sink: RequestSink, mostHead: number) {
+  /** `maxHead`: bytes of a header block. */
+  constructor(sink: RequestSink, maxHead: number) {
     this.#sink = sink
-    this.#mostHead = mostHead
+    this.#maxHead = maxHead
   }
 
-  /** A byte of a request has come. */
+  /** A byte of a request was read. */
   get begun(): boolean {
-    return this.#at !== 'start'
+    return this.#state !== 'start'
   }
 
-  /** The request is complete, and nothing more is read before `again`. */
+  /** The request is complete; nothing is read before `reset`. */
   get done(): boolean {
-    return this.#at === 'done'
+    return this.#state === 'done'
   }
 
-  /** Why it reads no further, ever. */
-  get problem(): Problem | null {
+  /** A permanent error: nothing further is read. */
+  get problem(): RequestProblem | null {
     return this.#problem
   }
 
-  /** Ready for the next request. */
-  again(): void {
-    this.#at = 'start'
+  /** Prepares for the next request. */
+  reset(): void {
+    this.#state = 'start'
     this.#chunked = false
     this.#left = 0
-    this.#held = ''
-    this.#trailed = 0
+    this.#partial = ''
+    this.#trailerBytes = 0
     this.#blanks = 0
   }
 
-  /** Reads on from `at`, and answers how far: to the end of the buffer, of the request, or to a fault. `buffer` is used to work in. */
+  /** Reads from `at` to the end of the buffer or the request, or to an error; returns where. Body bytes move in `buffer`. */
   push(buffer: Buffer, at: number): number {
-    /** Payload found in this read lies together from `from` to `to`. */
+    // The body bytes of this call are joined between `from` and `to`.
     let from = 0
     let to = 0
-    while (at < buffer.length && this.#at !== 'done' && !this.#problem)
-      switch (this.#at) {
+    while (at < buffer.length && this.#state !== 'done' && !this.#problem)
+      switch (this.#state) {
         case 'start': {
-          // RFC 9112, section 2.2: empty lines before a request are ignored; a few are.
+          // RFC 9112, section 2.2: empty lines before a request are ignored, up to a limit.
           if (buffer[at] === CR) {
             at++
-            this.#at = 'blank'
-          } else this.#at = 'head'
+            this.#state = 'blank'
+          } else this.#state = 'head'
           break
         }
         case 'blank': {
-          if (buffer[at++] !== LF || ++this.#blanks > MOST.blanks) this.#problem = 'not_http'
-          this.#at = 'start'
+          if (buffer[at++] !== LF || ++this.#blanks > MAX.blanks) this.#problem = 'not_http'
+          this.#state = 'start'
           break
         }
         case 'head':
@@ -112,81 +114,81 @@ export class RequestReader {
           }
           this.#left -= end - at
           at = end
-          if (this.#left === 0) this.#at = this.#chunked ? 'chunk-end' : 'done'
+          if (this.#left === 0) this.#state = this.#chunked ? 'chunk-end' : 'done'
           break
         }
         case 'chunk-size': {
           const end = buffer.indexOf(LF, at)
           const next = end === -1 ? buffer.length : end + 1
-          const line = this.#held + buffer.toString('latin1', at, Math.min(next, at + MOST.line + 1))
+          const line = this.#partial + buffer.toString('latin1', at, Math.min(next, at + MAX.line + 1))
           at = next
-          if (line.length > MOST.line) this.#problem = 'long_extension'
-          else if (end === -1) this.#held = line
+          if (line.length > MAX.line) this.#problem = 'long_extension'
+          else if (end === -1) this.#partial = line
           else {
-            this.#held = ''
+            this.#partial = ''
             const size = CHUNK.exec(line)?.[1]
             if (size === undefined) this.#problem = 'not_http'
             this.#left = Number.parseInt(size ?? '0', 16)
-            this.#at = this.#left === 0 ? 'trailer' : 'data'
+            this.#state = this.#left === 0 ? 'trailer' : 'data'
           }
           break
         }
         case 'chunk-end': {
-          // `left` counts down from 0: first CR, then LF.
+          // `#left` counts from 0 down to -2: CR, then LF.
           if (buffer[at] !== (this.#left === 0 ? CR : LF)) this.#problem = 'not_http'
           at++
           this.#left--
-          if (this.#left === -2) this.#at = 'chunk-size'
+          if (this.#left === -2) this.#state = 'chunk-size'
           break
         }
         case 'trailer': {
           const end = buffer.indexOf(LF, at)
           const next = end === -1 ? buffer.length : end + 1
-          this.#trailed += next - at
-          if (this.#trailed > MOST.trailers) this.#problem = 'long_head'
+          this.#trailerBytes += next - at
+          if (this.#trailerBytes > MAX.trailers) this.#problem = 'long_head'
           else {
-            const line = this.#held + buffer.toString('latin1', at, next)
-            this.#held = end === -1 ? line : ''
-            if (line === '\r\n') this.#at = 'done'
+            const line = this.#partial + buffer.toString('latin1', at, next)
+            this.#partial = end === -1 ? line : ''
+            if (line === '\r\n') this.#state = 'done'
             else if (end !== -1 && !TRAILER.test(line)) this.#problem = 'not_http'
           }
           at = next
           break
         }
         default:
-          throw new Error(`unknown place ${JSON.stringify(this.#at satisfies never)}`)
+          throw new Error(`unknown state ${JSON.stringify(this.#state satisfies never)}`)
       }
-    // What came before a fault is not worth anything without the rest.
+    // Body bytes before an error are useless.
     if (this.#problem) return at
     if (to > from) this.#sink.bytes(buffer.subarray(from, to))
-    if (this.#at === 'done') this.#sink.end()
+    if (this.#state === 'done') this.#sink.end()
     return at
   }
 
-  /** Reads on in the head from `at`; answers where in the buffer what follows it begins. */
+  /** Reads the header block from `at`; returns where the next bytes begin. */
   #head(buffer: Buffer, at: number): number {
-    const before = this.#held.length
-    const most = Math.min(buffer.length, at + this.#mostHead + 1 - before)
-    // A head that comes at once is looked for among the bytes, so that no more of them than it has are made a text.
-    const whole = before === 0 ? buffer.indexOf(END, at) : -1
-    const come = this.#held + buffer.toString('latin1', at, whole === -1 ? most : whole + END.length)
-    const end = whole === -1 ? come.indexOf('\r\n\r\n', Math.max(0, before - 3)) : whole - at
-    const text = end === -1 ? come : come.slice(0, end + END.length)
-    // A line that ends otherwise would be waited for until the head is too long.
-    AMISS.lastIndex = Math.max(0, before - 1)
-    if ((end === -1 ? AMISS.test(text) : !WHOLE.test(text)) || !BEGINS.test(text)) {
+    const before = this.#partial.length
+    const limit = Math.min(buffer.length, at + this.#maxHead + 1 - before)
+    // The end is searched in the bytes first, so that no body bytes are decoded as text.
+    const found = before === 0 ? buffer.indexOf(END, at) : -1
+    const received = this.#partial + buffer.toString('latin1', at, found === -1 ? limit : found + END.length)
+    const end = found === -1 ? received.indexOf('\r\n\r\n', Math.max(0, before - 3)) : found - at
+    const text = end === -1 ? received : received.slice(0, end + END.length)
+    // Wrong line ends are refused at once, not after the limit of the header block.
+    INVALID.lastIndex = Math.max(0, before - 1)
+    if ((end === -1 ? INVALID.test(text) : !VALID.test(text)) || !BEGINS.test(text)) {
       this.#problem = 'not_http'
-      return most
+      return limit
     }
-    if (text.length > this.#mostHead) {
+    if (text.length > this.#maxHead) {
       this.#problem = 'long_head'
-      return most
+      return limit
     }
     if (end === -1) {
-      this.#held = text
-      return most
+      this.#partial = text
+      return limit
     }
-    this.#held = ''
+    this.#partial = ''
     this.#begin(text, end)
     return at + end + END.length - before
   }
@@ -213,8 +215,8 @@ export class RequestReader {
     }
     this.#chunked = coding !== undefined
     this.#left = Number(length ?? 0)
-    // Known before it is told: who is told asks whether all has come.
-    this.#at = this.#chunked ? 'chunk-size' : this.#left === 0 ? 'done' : 'data'
+    // Set before `head` is called: the sink reads `done`.
+    this.#state = this.#chunked ? 'chunk-size' : this.#left === 0 ? 'done' : 'data'
     const connection = headers('connection')
     const expect = modern ? headers('expect') : undefined
     this.#sink.head({
@@ -227,14 +229,14 @@ export class RequestReader {
       expects: expect === undefined ? 'nothing' : expect.toLowerCase() === '100-continue' ? 'continue' : 'other',
       keeps: connection === undefined ? modern : !CLOSE.test(connection) && (modern || KEEP.test(connection)),
       upgrade:
-        modern && this.#at === 'done' && connection !== undefined && UPGRADE.test(connection)
+        modern && this.#state === 'done' && connection !== undefined && UPGRADE.test(connection)
           ? headers('upgrade')
           : undefined,
     })
   }
 
-  /** The header lines from `at` to `end`, each with its CR LF; null: one is none, or a length is said twice. */
-  #fields(text: string, at: number, end: number): Fields | null {
+  /** The header lines from `at` to `end`, each with its CR LF; null: a malformed line or a repeated length. */
+  #fields(text: string, at: number, end: number): HeaderFields | null {
     const shape = this.#shape
     const ends = shape && endsIn(text, at, end, shape)
     if (shape && ends) return fieldsOf(text, at, shape, ends)
@@ -244,46 +246,43 @@ export class RequestReader {
   }
 }
 
-/** What RFC 9110, 5789 and the draft of QUERY define, without CONNECT: nobody gets a tunnel here. */
+/** The methods of RFC 9110, RFC 5789 and the QUERY draft, without CONNECT: there are no tunnels. */
 const REQUEST =
   /^(GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE|QUERY) (\/[\x21-\x7e]*|\*|[A-Za-z]+:\/\/[A-Za-z0-9.:-]+(?:\/[\x21-\x7e]*)?) HTTP\/(1\.[01])$/
-/** What has come so far can still become one. */
+/** A text that may be the beginning of a request line. */
 const BEGINS = /^[A-Z]{1,7}(?:$| )/
-/** What a head may not have anywhere: control characters, and ends of lines that are not CR LF. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
-const AMISS = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n/g
-/** A head without any of that. The same of one that is all there, in half the time. */
-const WHOLE = /^(?:[\t\x20-\x7e\x80-\xff]*\r\n)+$/
+/** Invalid anywhere in a header block: control characters, and line ends other than CR LF. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern finds them
+const INVALID = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n/g
+/** A complete header block without `INVALID`; half the time of the other test. */
+const VALID = /^(?:[\t\x20-\x7e\x80-\xff]*\r\n)+$/
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i
 const KEEP = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i
 const UPGRADE = /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i
 /** A size of up to eight hexadecimal digits, and extensions (RFC 9112, section 7.1.1), which are not read. */
 const CHUNK =
   /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t !\x23-\x5b\x5d-\x7e]*"))?)*\r\n$/
-/** What might be taken for the framing of another request is none. */
+/** Trailers that another parser could read as framing are refused. */
 const TRAILER =
   /^(?!(?:content-length|transfer-encoding|host):)[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/i
 
-type Fields = {
+type HeaderFields = {
   readonly headers: HeaderLookup
   readonly hosts: readonly string[]
   readonly lines: number
-  readonly shape?: Shape | undefined
+  readonly shape?: HeaderShape | undefined
 }
 
-/**
- * The names of a head's lines in their order, which all heads of a client have in common. What they said is not kept: it
- * is read where it is asked for.
- */
-type Shape = {
-  /** As they were written, each with its colon. */
+/** The header names of a block in their order, the same for all requests of a client. Values are read on demand. */
+type HeaderShape = {
+  /** The names as written, each with its colon. */
   readonly starts: readonly string[]
-  /** Where each is, in lower case; none comes twice. */
+  /** The index of each name in lower case; names are unique. */
   readonly places: ReadonlyMap<string, number>
 }
 
-/** Where each line ends in a head of this shape; null: it has another. */
-const endsIn = (text: string, at: number, end: number, { starts }: Shape): number[] | null => {
+/** Where each line ends in a block of this shape; null: the block has another shape. */
+const endsIn = (text: string, at: number, end: number, { starts }: HeaderShape): number[] | null => {
   const ends: number[] = []
   for (const start of starts) {
     if (!text.startsWith(start, at)) return null
@@ -294,7 +293,12 @@ const endsIn = (text: string, at: number, end: number, { starts }: Shape): numbe
   return at === end ? ends : null
 }
 
-const fieldsOf = (text: string, from: number, { starts, places }: Shape, ends: readonly number[]): Fields => {
+const fieldsOf = (
+  text: string,
+  from: number,
+  { starts, places }: HeaderShape,
+  ends: readonly number[],
+): HeaderFields => {
   const headers: HeaderLookup = (name) => {
     const place = places.get(name)
     if (place === undefined) return undefined
@@ -305,15 +309,15 @@ const fieldsOf = (text: string, from: number, { starts, places }: Shape, ends: r
   return { headers, hosts: host === undefined ? [] : [host], lines: starts.length }
 }
 
-/** The same of any head. */
-const fieldsIn = (text: string, at: number, end: number): Fields | null => {
+/** Parses a block of any shape. */
+const fieldsIn = (text: string, at: number, end: number): HeaderFields | null => {
   const values = new Map<string, string>()
   const hosts: string[] = []
   const written: string[] = []
   while (at < end) {
     const next = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
-    // A folded line, a blank before the colon.
+    // A folded line, or a line without a colon.
     if (colon === -1 || colon > next) return null
     const as = text.slice(at, colon)
     const name = nameOf(as)
@@ -331,12 +335,12 @@ const fieldsIn = (text: string, at: number, end: number): Fields | null => {
   return { headers: (name) => values.get(name), hosts, lines: written.length, shape }
 }
 
-/** Shared by all connections whose heads have it. */
-const shapes = new Map<string, Shape>()
-const MOST_SHAPES = 256
+/** Shared by all connections. */
+const shapes = new Map<string, HeaderShape>()
+const MAX_SHAPES = 256
 const LONGEST_SHAPE = 1_024
 
-const shapeOf = (written: readonly string[], names: readonly string[]): Shape | undefined => {
+const shapeOf = (written: readonly string[], names: readonly string[]): HeaderShape | undefined => {
   const key = written.join(':')
   const known = shapes.get(key)
   if (known || key.length > LONGEST_SHAPE) return known
@@ -344,16 +348,16 @@ const shapeOf = (written: readonly string[], names: readonly string[]): Shape | 
     starts: written.map((name) => `${copied(name)}:`),
     places: new Map(names.map((name, place) => [copied(name), place])),
   }
-  // Who fills it with nonsense has it emptied, and the others are known again with their next request.
-  if (shapes.size >= MOST_SHAPES) shapes.clear()
+  // Arbitrary names empty the table; the shapes of other clients return with their next request.
+  if (shapes.size >= MAX_SHAPES) shapes.clear()
   shapes.set(copied(key), shape)
   return shape
 }
 
-/** The first line of a head, looked at once where it says no more than a path. */
-type RequestLine = Pick<RequestHead, 'method' | 'target' | 'version'>
+/** Parsed request lines; cached where the target has no query. */
+type RequestLine = Pick<IncomingHead, 'method' | 'target' | 'version'>
 const requestLines = new Map<string, RequestLine>()
-const MOST_REQUEST_LINES = 256
+const MAX_REQUEST_LINES = 256
 const LONGEST_REQUEST_LINE = 128
 
 const requestLine = (written: string): RequestLine | null => {
@@ -363,24 +367,24 @@ const requestLine = (written: string): RequestLine | null => {
   if (!found) return null
   const [, method = '', target = '', version = ''] = found
   const line = { method, target, version }
-  // What stands in a query may be meant for nobody else.
+  // Queries may contain secrets, and are rarely repeated.
   if (written.length <= LONGEST_REQUEST_LINE && !target.includes('?')) {
-    if (requestLines.size >= MOST_REQUEST_LINES) requestLines.clear()
+    if (requestLines.size >= MAX_REQUEST_LINES) requestLines.clear()
     requestLines.set(copied(written), { method: copied(method), target: copied(target), version: copied(version) })
   }
   return line
 }
 
-/** Of these the first line counts, as with `node:http`: they are no lists. */
+/** Headers that are no lists: the first line counts, as with `node:http`. */
 const SINGLE = new Set(
   'age authorization content-type etag expires from host if-modified-since if-unmodified-since last-modified location max-forwards proxy-authorization referer retry-after server user-agent'.split(
     ' ',
   ),
 )
 
-/** Clients send the same few names over and over: each is looked at and made small once. */
+/** Names in lower case by the name as written; each is validated once. */
 const names = new Map<string, string>()
-const MOST_NAMES = 256
+const MAX_NAMES = 256
 const LONGEST_NAME = 40
 
 const nameOf = (written: string): string | undefined => {
@@ -388,6 +392,6 @@ const nameOf = (written: string): string | undefined => {
   if (known !== undefined) return known
   if (!NAME.test(written)) return undefined
   const name = written.toLowerCase()
-  if (names.size < MOST_NAMES && written.length <= LONGEST_NAME) names.set(copied(written), copied(name))
+  if (names.size < MAX_NAMES && written.length <= LONGEST_NAME) names.set(copied(written), copied(name))
   return name
 }

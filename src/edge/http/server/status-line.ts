@@ -1,4 +1,4 @@
-/** Phrases of RFC 9110 and 6585; a status of somebody else's invention goes without. */
+/** Reason phrases of RFC 9110 and RFC 6585; other statuses have none. */
 const REASONS: { readonly [status: number]: string } = {
   200: 'OK',
   201: 'Created',
@@ -33,14 +33,15 @@ const REASONS: { readonly [status: number]: string } = {
   504: 'Gateway Timeout',
 }
 
-const made = new Map<number, string>()
+const lines = new Map<number, string>()
 
-/** The first line of an answer, its end included. */
+/** The status line with its line end. Throws on a status outside 200 to 599. */
 export const statusLine = (status: number): string => {
-  const known = made.get(status)
+  const known = lines.get(status)
   if (known !== undefined) return known
-  if (!Number.isInteger(status) || status < 200 || status > 599) throw new Error(`There is no status ${status}.`)
+  if (!Number.isInteger(status) || status < 200 || status > 599)
+    throw new Error(`Invalid HTTP status ${status}; it must be 200 to 599.`)
   const line = `HTTP/1.1 ${status} ${REASONS[status] ?? ''}\r\n`
-  made.set(status, line)
+  lines.set(status, line)
   return line
 }

@@ -5,7 +5,7 @@ import type { HeaderLookup } from '../../../core/headers.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { keyRing, type Ring } from './client-keys.ts'
 import { maskPath, type OwnKeys, slashesIn } from './mask-path.ts'
-import type { Route } from './routes.ts'
+import type { ApiRoute } from './routes.ts'
 
 type Rings = {
   readonly settings: Settings
@@ -19,7 +19,7 @@ export class AccessRules {
   #rings: Rings | null = null
 
   /** The ID of the client key that grants access to the route; empty where no client key is needed. */
-  check(settings: Settings, { access }: Route, presented: string | undefined, local: boolean): Outcome<string> {
+  check(settings: Settings, { access }: ApiRoute, presented: string | undefined, local: boolean): Outcome<string> {
     const open = access === 'open' || (access === 'client' && settings.auth.keys.length === 0)
     if (open || (access === 'operator' && local)) return good('')
     const { clients, operators } = this.#ringsOf(settings)
@@ -50,7 +50,7 @@ export class AccessRules {
 }
 
 /** The same message for a wrong key and a revoked one, so that a response reveals nothing about former keys. */
-const keyProblem = (access: Route['access'], presented: string | undefined): string => {
+const keyProblem = (access: ApiRoute['access'], presented: string | undefined): string => {
   const missing = presented === undefined
   if (access === 'client')
     return missing

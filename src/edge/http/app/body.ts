@@ -6,7 +6,7 @@ import type { HeaderLookup } from '../../../core/headers.ts'
 import { inTurns, PIECE } from '../../../core/steps.ts'
 import { turn } from '../../process/turns.ts'
 import type { BodySink, HttpExchange } from '../server/http-server.ts'
-import { dearSteps, exceedsJsonLimits } from './json-limits.ts'
+import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
 /** Why the headers rule out reading the body as JSON; null: they do not. `maxBytes`: the limit of a body. */
 export const bodyProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
@@ -128,7 +128,7 @@ function* readParts(parts: readonly Buffer[], size: number): Generator<undefined
   }
   const text = texts.join('')
   yield
-  const problem = yield* dearSteps(text)
+  const problem = yield* jsonLimitSteps(text)
   return problem ? bad(problem) : good({ text, bytes })
 }
 

@@ -1,19 +1,19 @@
+/** Digests and look-up of client keys. */
 import { hash, randomBytes } from 'node:crypto'
 import { clientKeyIds } from '../../config/ids.ts'
 
-/** Who asks, where client keys are needed: no key can be found from it. */
+/** Identifies a client by a digest of its key, 32 hexadecimal digits; the key cannot be derived from it. */
 export const clientOf = (presented: string | undefined): string => hash('sha256', presented ?? '', 'hex').slice(0, 32)
 
-/** Stands for a text of any length. */
+/** A digest that stands for a text of any length. */
 export const fingerprint = (value: string): string => hash('sha256', value, 'base64')
 
-/** The id of a presented credential; undefined: it is not in the ring. */
+/** Returns the ID of a presented key; undefined: unknown. */
 export type Ring = (presented: string | undefined) => string | undefined
 
 /**
- * Looks a credential up in the same time however many there are. What is looked up is a digest with a random salt of this
- * ring: how far two digests agree, which the time of a look-up may show, says nothing about how far a guess agrees with
- * a key.
+ * Looks keys up in constant time for any number of keys. The map holds digests with a random salt: the time of a look-up
+ * may show how far two digests agree, which reveals nothing about how far a guess agrees with a key.
  */
 export const keyRing = (keys: readonly string[]): Ring => {
   const salt = randomBytes(32).toString('base64')

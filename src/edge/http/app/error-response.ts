@@ -1,15 +1,15 @@
 import type { Failure } from '../../../core/failure.ts'
-import { type ErrorResponse, errorResponse as refusalIn } from '../../../gateway/call/error-response.ts'
+import { type ErrorResponse, errorResponse as gatewayErrorResponse } from '../../../gateway/call/error-response.ts'
 import { protocols } from '../../../protocols/index.ts'
 import { protocolAt } from './routes.ts'
 
-/** What a client is told that does not get as far as the gateway, in the format of the path it asked. */
+/** The response to a request that is refused before it reaches the gateway, in the API style of its path. */
 export const errorResponse = (failure: Failure, requestId: string, path: string): ErrorResponse => {
-  const refusal = refusalIn(protocols[protocolAt(path)], failure, { requestId, soonest: 0 })
-  return { ...refusal, headers: { ...refusal.headers, ...idHeaders(path, requestId) } }
+  const response = gatewayErrorResponse(protocols[protocolAt(path)], failure, { requestId, soonest: 0 })
+  return { ...response, headers: { ...response.headers, ...idHeaders(path, requestId) } }
 }
 
-/** The headers that carry a request's id. Anthropic's clients look for it under a name of their own. */
+/** The headers with a request's ID. Anthropic's clients read it from `request-id`. */
 export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> =>
   protocolAt(path) === 'anthropic-messages'
     ? { 'x-request-id': requestId, 'request-id': requestId }

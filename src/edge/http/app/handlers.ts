@@ -1,4 +1,4 @@
-/** From a route to what answers it. */
+/** The handler of each route. */
 
 import type { ClientProtocolName } from '../../../core/chat.ts'
 import { fail } from '../../../core/failure.ts'
@@ -28,34 +28,36 @@ import { errorResponse } from './error-response.ts'
 import { openapi } from './openapi.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 
-/** What the log calls a conversation made shorter, where it is told of at all: its own call is one of the responses style. */
+/** The style of a shared compaction in the log; the model call of a compaction is in the responses style. */
 const COMPACT = 'compact'
 
-export type Home = {
+/** What the handlers need from the program. */
+export type HandlerDeps = {
   readonly gateway: Gateway
   readonly version: string
   /** s since 1970. */
   readonly started: number
   readonly uptime: () => number
   readonly draining: () => boolean
-  /** What does not work at the moment, for `/health`. */
+  /** Current problems, for `/health`. */
   readonly problems: () => readonly HealthProblem[]
-  /** The page; null: it could not be had at the moment. */
+  /** The metrics page; null: not all workers responded. */
   readonly metrics: () => string | Promise<string | null>
-  /** Which of several processes this is, and what it can have the others do. */
-  readonly worker?: Worker | undefined
+  /** Present where several processes serve the port. */
+  readonly worker?: WorkerHandle | undefined
 }
 
-type Worker = {
+type WorkerHandle = {
   /** From 1. */
   readonly number: number
   readonly of: number
-  /** Has the others let go of a response that one of them may be answering in the background. */
+  /** Cancels a background response in the other workers. */
   readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
-export const handlersFor = (home: Home): Handlers => {
-  const { gateway, version, started } = home
+/** Creates the handlers. */
+export const handlersFor = (deps: HandlerDeps): Handlers => {
+  const { gateway, version, started } = deps
   const share = shareResponses(gateway, fingerprint)
   const call = (name: ClientProtocolName) => {
     const protocol = protocols[name]
@@ -66,42 +68,44 @@ export const handlersFor = (home: Home): Handlers => {
         serveChat(shared, { protocol, received, reply: to }),
       )
   }
-  const turns = protocols[ROUTES.responses.protocol]
-  const repeatableTurn = repeatableChat(turns, true)
-  const errors = protocols[ROUTES.embeddings.protocol]
+  const responsesProtocol = protocols[ROUTES.responses.protocol]
+  const repeatableTurn = repeatableChat(responsesProtocol, true)
+  const embeddingsProtocol = protocols[ROUTES.embeddings.protocol]
   const ready = (reply: ResponseWriter) =>
-    json(reply, home.draining() ? 503 : 200, { status: home.draining() ? 'draining' : 'ok' })
-  const { worker } = home
-  const who = worker && { worker: { number: worker.number, of: worker.of } }
-  /** Where another process may be answering it: what that has kept of it then says so. */
-  const letGo = async (id: string, { client }: IncomingRequest): Promise<void> => {
+    json(reply, deps.draining() ? 503 : 200, { status: deps.draining() ? 'draining' : 'ok' })
+  const { worker } = deps
+  const identity = worker && { worker: { number: worker.number, of: worker.of } }
+  /** Another worker may run the background response; it stores the cancelled response. */
+  const cancelElsewhere = async (id: string, { client }: IncomingRequest): Promise<void> => {
     if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
   }
   return {
     chat: call(ROUTES.chat.protocol),
     responses: (received, reply) =>
-      share({ protocol: turns, style: turns.style, received, reply, repeatable: repeatableTurn }, (shared, to) =>
-        createResponse(shared, received, to),
+      share(
+        { protocol: responsesProtocol, style: responsesProtocol.style, received, reply, repeatable: repeatableTurn },
+        (shared, to) => createResponse(shared, received, to),
       ),
     compact: (received, reply) =>
-      share({ protocol: turns, style: COMPACT, received, reply, repeatable: () => null }, (shared, to) =>
+      share({ protocol: responsesProtocol, style: COMPACT, received, reply, repeatable: () => null }, (shared, to) =>
         compact(shared, received, to),
       ),
     response: (received, reply, id) => showResponse(gateway, received, reply, id),
     deleteResponse: async (received, reply, id) => {
-      await letGo(id, received)
+      await cancelElsewhere(id, received)
       await deleteResponse(gateway, received, reply, id)
     },
     responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
     cancelResponse: async (received, reply, id) => {
-      await letGo(id, received)
+      await cancelElsewhere(id, received)
       await cancelResponse(gateway, received, reply, id)
     },
     messages: call(ROUTES.messages.protocol),
     completions: call(ROUTES.completions.protocol),
     embeddings: (received, reply) =>
-      share({ protocol: errors, style: EMBEDDINGS, received, reply, repeatable: repeatableEmbeddings }, (shared, to) =>
-        serveEmbeddings(shared, received, to),
+      share(
+        { protocol: embeddingsProtocol, style: EMBEDDINGS, received, reply, repeatable: repeatableEmbeddings },
+        (shared, to) => serveEmbeddings(shared, received, to),
       ),
     countTokens: (received, reply) => countTokens(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
     explain: (received, reply) => {
@@ -115,27 +119,23 @@ export const handlersFor = (home: Home): Handlers => {
       if (entry) return json(reply, 200, entry)
       const names = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) => model.id)
       const [near] = nearest(id, names.slice(0, 2_000))
-      const hint = near === undefined ? 'GET /v1/models lists those there are.' : `Did you mean "${near}"?`
-      refuse(
-        reply,
-        fail('unknown_model', `There is no model of that name in the list. ${hint}`, { param: 'model' }),
-        received,
-      )
+      const hint = near === undefined ? 'GET /v1/models lists the models.' : `Did you mean "${near}"?`
+      refuse(reply, fail('unknown_model', `Unknown model. ${hint}`, { param: 'model' }), received)
     },
     health: (_received, reply) => {
-      const draining = home.draining()
+      const draining = deps.draining()
       json(reply, draining ? 503 : 200, {
-        ...healthPage(gateway, { version, uptime: home.uptime(), draining, problems: home.problems() }),
-        ...who,
+        ...healthPage(gateway, { version, uptime: deps.uptime(), draining, problems: deps.problems() }),
+        ...identity,
       })
     },
     live: (_received, reply) => json(reply, 200, { status: 'ok' }),
     ready: (_received, reply) => ready(reply),
-    providersStatus: (_received, reply) => json(reply, 200, { ...statusPage(gateway), ...who }),
+    providersStatus: (_received, reply) => json(reply, 200, { ...statusPage(gateway), ...identity }),
     metrics: async (received, reply) => {
-      const page = await home.metrics()
+      const page = await deps.metrics()
       if (page === null)
-        return refuse(reply, fail('busy', 'The figures of all workers could not be gathered. Ask again.'), received)
+        return refuse(reply, fail('busy', 'The metrics of all workers could not be collected. Retry.'), received)
       reply.head(200, { 'content-type': METRICS_TYPE })
       reply.end(page)
     },

@@ -1,4 +1,4 @@
-/** A request path without credentials in it: clients with a wrong base URL put keys into paths, and paths are logged. */
+/** Masks keys in request paths: clients with a wrong base URL put keys into paths, and paths are logged. */
 
 const MASK = '[key]'
 
@@ -6,36 +6,36 @@ const MASK = '[key]'
 const KNOWN_PREFIX =
   /^(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|hf|fw|r8|tgp|hg|gh[pousr]|glpat)[-_][-_A-Za-z0-9.+=]{12,}$|^(?:AIza|AKIA|ASIA|eyJ)[-_A-Za-z0-9.+=]{12,}$/
 
-/** Random text: at least 24 characters with letters and digits mixed. Ids and model names look alike, so only unknown paths are tested for it. */
+/** Random text: 24 or more characters, letters and digits mixed. IDs and model names match too, so only unknown paths are tested. */
 const RANDOM = /^(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[-_A-Za-z0-9.~+=]{24,}$/
 
-/** The rest of a key that has a slash in it, as base64 has: it has capitals, digits or signs. Not `chat`, `v1`, `v1beta`. */
+/** A further segment of a base64 key with a slash: it has capitals, digits or signs. Not `chat`, `v1`, `v1beta`. */
 const REST = /^(?!v[0-9])[-_a-z.]*[A-Z0-9+=~][-_A-Za-z0-9.+=~]*$/
 
-/** What stands before a key in its segment: `Bearer `, `key=`. The `=` at the end of base64 is part of the key. */
+/** A label before a key in its segment: `Bearer `, `key=`. A `=` at the end of base64 belongs to the key. */
 const LABEL = /^(?:.* )?(?:[A-Za-z_-]+=(?!=*$))?/s
 
-/** Segments that are compared, since each costs up to four digests; no route has as many. The rest is not shown. */
-const MOST_SEGMENTS = 32
+/** Segments that are compared; each costs up to four digests. No route has as many; the rest is not shown. */
+const MAX_SEGMENTS = 32
 
-/** The keys of this gateway, which may have any form. */
+/** The keys of this gateway, which may have any format. */
 export type OwnKeys = {
   readonly has: (text: string) => boolean
-  /** How many slashes those keys have that have some; each number once. */
+  /** The distinct numbers of slashes in keys that contain any, descending. */
   readonly slashes: readonly number[]
 }
 
-/** What `OwnKeys` has as `slashes`. */
+/** Computes `OwnKeys.slashes`. */
 export const slashesIn = (keys: readonly string[]): readonly number[] =>
   [...new Set(keys.map((key) => key.split('/').length - 1))].filter((count) => count > 0).sort((a, b) => b - a)
 
-/** `known`: the path has a route, whose `{id}` may be long and random. */
+/** Returns the path with every key replaced. `known`: the path has a route, whose `{id}` may be long and random. */
 export const maskPath = (path: string, keys: OwnKeys, known: boolean): string => {
-  const segments = path.split('/', MOST_SEGMENTS + 1)
+  const segments = path.split('/', MAX_SEGMENTS + 1)
   const plain = segments.map(decoded)
   const shown: string[] = []
   for (let at = 0; at < segments.length; at++) {
-    if (at === MOST_SEGMENTS) {
+    if (at === MAX_SEGMENTS) {
       shown.push('…')
       break
     }
@@ -46,7 +46,7 @@ export const maskPath = (path: string, keys: OwnKeys, known: boolean): string =>
   return shown.join('/')
 }
 
-/** How many segments from this one on are a key; 0: it begins none. */
+/** The number of segments that a key takes from this one on; 0: no key begins here. */
 const keyAt = (plain: readonly string[], at: number, keys: OwnKeys, known: boolean): number => {
   for (const slashes of [...keys.slashes, 0]) {
     if (at + slashes >= plain.length) continue
@@ -65,7 +65,7 @@ const decoded = (segment: string): string => {
   try {
     return decodeURIComponent(segment)
   } catch {
-    // A malformed escape: the segment is compared as it was sent.
+    // A malformed escape: compared as sent.
     return segment
   }
 }

@@ -15,7 +15,7 @@ import { clientOf } from './client-keys.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { requestId } from './request-id.ts'
-import { allowed, findRoute, isModelPath, type Route, takes } from './routes.ts'
+import { type ApiRoute, allowed, findRoute, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import type { Unread } from './unread-answers.ts'
 
@@ -32,7 +32,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly #settings: Settings
   readonly #door: Door
   readonly #id: string
-  #route: Route | null = null
+  #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
   #local = false
@@ -87,7 +87,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   /** Null: the request has its response already. */
-  #findRoute(): Route | null {
+  #findRoute(): ApiRoute | null {
     const { exchange, path } = this
     const { method, headers } = exchange
     const { access } = this.#server.admission
@@ -118,7 +118,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     return route
   }
 
-  #admit(route: Route): void {
+  #admit(route: ApiRoute): void {
     const { exchange } = this
     const { headers } = exchange
     const { admission } = this.#server
@@ -168,7 +168,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#call(route, body)
   }
 
-  #call(route: Route, source: EncodedText | null): void {
+  #call(route: ApiRoute, source: EncodedText | null): void {
     const { method, target, headers } = this.exchange
     const request: IncomingRequest = {
       id: this.#id,

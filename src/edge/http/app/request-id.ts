@@ -1,22 +1,23 @@
+/** Request IDs. */
 import { randomFillSync } from 'node:crypto'
 
-const SANE = /^[\w.:-]{1,128}$/
+const VALID = /^[\w.:-]{1,128}$/
 
-/** The client's own id for its request, if it can be put anywhere; otherwise one of ours, of letters that say nothing. */
-export const requestId = (theirs: string | undefined): string =>
-  theirs !== undefined && SANE.test(theirs) ? theirs : `req_${letters(20)}`
+/** The client's ID if it is valid in headers and logs, otherwise `req_` and 20 random letters. */
+export const requestId = (presented: string | undefined): string =>
+  presented !== undefined && VALID.test(presented) ? presented : `req_${letters(20)}`
 
-/** Drawn for many ids at once: asking the system costs more than all the rest of an id. */
-const drawn = Buffer.alloc(4_000)
-let used = drawn.length
+/** Random letters for many IDs at once: a system call costs more than the rest of an ID. */
+const pool = Buffer.alloc(4_000)
+let used = pool.length
 
-/** Bytes beyond the last multiple of 26 would make some letters likelier; 94 bits are left all the same. */
+/** The modulo makes some letters slightly more likely; about 94 bits of entropy remain. */
 const letters = (count: number): string => {
-  if (used + count > drawn.length) {
-    randomFillSync(drawn)
-    for (let at = 0; at < drawn.length; at++) drawn[at] = 97 + ((drawn[at] ?? 0) % 26)
+  if (used + count > pool.length) {
+    randomFillSync(pool)
+    for (let at = 0; at < pool.length; at++) pool[at] = 97 + ((pool[at] ?? 0) % 26)
     used = 0
   }
   used += count
-  return drawn.toString('latin1', used - count, used)
+  return pool.toString('latin1', used - count, used)
 }

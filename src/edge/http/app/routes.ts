@@ -1,28 +1,27 @@
-/** The paths the gateway answers, and who may ask each. */
+/** The routes of the gateway, and who may call each. */
 
 import type { ClientProtocolName } from '../../../core/chat.ts'
 import { type Failure, fail } from '../../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import { nearest } from '../../../core/nearest.ts'
 
-/** `rest` is what the path's `{…}` stood for, decoded; empty where there is none. Errors are caught and told as ours. */
+/** `rest`: the part of the path that matched `{id}`, decoded; empty without one. A thrown error becomes a 500 response. */
 type Handler = (received: IncomingRequest, reply: ResponseWriter, rest: string) => void | Promise<void>
 
-/**
- * `client`: whoever may call models. `operator`: those, the operator, and anybody on this machine. `open`: everybody.
- * `model`: one of the calls that are counted, and that clients may first try over a WebSocket. `protocol`: the format of
- * a call, and so of every error on its path, whoever writes it.
- */
-type Row = {
+type RouteRow = {
   readonly path: string
   readonly method: 'GET' | 'POST' | 'DELETE'
+  /** `client`: clients. `operator`: clients, the operator and local requests. `open`: everyone. */
   readonly access: 'client' | 'operator' | 'open'
+  /** A model call: it counts towards the limits, and a WebSocket upgrade on its path gets status 426. */
   readonly model: boolean
+  /** The API style of the call, and of every error on its path. */
   readonly protocol?: ClientProtocolName
-  /** Turns may be taken over a WebSocket too. */
+  /** The path also accepts WebSocket. */
   readonly webSocket?: true
 }
 
+/** The table of routes. */
 export const ROUTES = {
   chat: { path: '/v1/chat/completions', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
   responses: {
@@ -87,41 +86,44 @@ export const ROUTES = {
   providersStatus: { path: '/providers/status', method: 'GET', access: 'operator', model: false },
   metrics: { path: '/metrics', method: 'GET', access: 'operator', model: false },
   openapi: { path: '/openapi.json', method: 'GET', access: 'open', model: false },
-} as const satisfies { readonly [name: string]: Row }
+} as const satisfies { readonly [name: string]: RouteRow }
 
+/** The name of a route. */
 export type RouteName = keyof typeof ROUTES
+/** A handler for each route. */
 export type Handlers = { readonly [name in RouteName]: Handler }
-export type Route = Row & { readonly name: RouteName }
-/** What answers at a path, one for each method. */
-export type Found = { readonly routes: readonly Route[]; readonly rest: string }
+/** A route with its name. */
+export type ApiRoute = RouteRow & { readonly name: RouteName }
+/** The routes of a path, one for each method. */
+export type RouteMatch = { readonly routes: readonly ApiRoute[]; readonly rest: string }
 
-/** Clients differ in what they call the base URL: every `/v1/x` also answers at `/x`. */
+/** The paths of a route. Clients use base URLs with and without `/v1`: every `/v1/x` is also served at `/x`. */
 export const pathsOf = (path: string): readonly string[] => (path.startsWith('/v1/') ? [path, path.slice(3)] : [path])
 
 const PARAMETER = '{id}'
 
-const exact = new Map<string, Route[]>()
-const patterns: { readonly prefix: string; readonly suffix: string; readonly routes: Route[] }[] = []
-// The names of an object literal's own members, which the type of Object.entries does not keep.
-for (const [name, row] of Object.entries(ROUTES) as [RouteName, Row][])
+const exact = new Map<string, ApiRoute[]>()
+const patterns: { readonly prefix: string; readonly suffix: string; readonly routes: ApiRoute[] }[] = []
+// `Object.entries` types the names as strings.
+for (const [name, row] of Object.entries(ROUTES) as [RouteName, RouteRow][])
   for (const path of pathsOf(row.path)) {
     const route = { ...row, name }
     const [prefix = '', suffix] = path.split(PARAMETER)
     if (suffix === undefined) exact.set(path, [...(exact.get(path) ?? []), route])
     else {
-      const same = patterns.find((one) => one.prefix === prefix && one.suffix === suffix)
+      const same = patterns.find((pattern) => pattern.prefix === prefix && pattern.suffix === suffix)
       if (same) same.routes.push(route)
       else patterns.push({ prefix, suffix, routes: [route] })
     }
   }
-// What says more of the path is looked at first.
+// The longest suffix is the most specific.
 patterns.sort((a, b) => b.suffix.length - a.suffix.length)
 
 /**
- * Looked up by the path as it was sent, the same text every check before has seen. One slash at its end does not matter.
- * `shown` makes the form in which an error names an unknown path.
+ * Finds the routes of a path as it was sent, the same text that earlier checks have read. One slash at the end is
+ * ignored. `shown` returns the path as an error may name it.
  */
-export const findRoute = (path: string, shown: (path: string) => string = (as) => as): Found | Failure => {
+export const findRoute = (path: string, shown: (path: string) => string = (plain) => plain): RouteMatch | Failure => {
   const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
   const routes = exact.get(plain)
   if (routes) return { routes, rest: '' }
@@ -135,47 +137,48 @@ export const findRoute = (path: string, shown: (path: string) => string = (as) =
   return unknown(plain, shown(plain))
 }
 
-const spoken = [...exact].flatMap(([path, routes]) =>
+const protocolPaths = [...exact].flatMap(([path, routes]) =>
   routes.flatMap(({ protocol }) => (protocol ? [{ path, below: `${path}/`, protocol }] : [])),
 )
 
 /**
- * The format of errors on this path, known before anything else about the request is: that of the call there, also below
- * it, where there is nothing (`/v1/messages/batches`). OpenAI's everywhere else.
+ * The API style of errors on this path, known before the request is parsed: that of its call, also on unknown paths below
+ * it (`/v1/messages/batches`). OpenAI's elsewhere.
  */
 export const protocolAt = (path: string): ClientProtocolName =>
-  spoken.find((one) => path === one.path || path.startsWith(one.below))?.protocol ?? 'openai-chat'
+  protocolPaths.find((row) => path === row.path || path.startsWith(row.below))?.protocol ?? 'openai-chat'
 
 const decoded = (text: string): string | undefined => {
   try {
     return decodeURIComponent(text)
   } catch {
-    // Malformed escapes; the caller says so.
+    // A malformed escape, which the caller reports.
     return undefined
   }
 }
 
+/** Whether a model call is served at this path. */
 export const isModelPath = (path: string): boolean => exact.get(path)?.some(({ model }) => model) === true
 
-/** Longest piece of a path that is repeated in an error. */
-const LONGEST_SHOWN = 200
+/** Characters of an unknown path in an error. */
+const MAX_SHOWN = 200
 
 const unknown = (path: string, masked: string): Failure => {
-  const shown = masked.length > LONGEST_SHOWN ? `${masked.slice(0, LONGEST_SHOWN)}…` : masked
+  const shown = masked.length > MAX_SHOWN ? `${masked.slice(0, MAX_SHOWN)}…` : masked
   const [near] = nearest(path, exact.keys())
   const [route] = near === undefined ? [] : (exact.get(near) ?? [])
   return fail(
     'unknown_url',
     route
       ? `${shown} does not exist. Did you mean ${route.method} ${near}?`
-      : `${shown} does not exist. What does is listed at /openapi.json; clients want a base URL that ends in /v1.`,
+      : `${shown} does not exist. /openapi.json lists the paths; clients need a base URL that ends in /v1.`,
   )
 }
 
-/** The `Allow` of a path. */
-export const allowed = (routes: readonly Route[]): string =>
+/** The `Allow` header of a path. */
+export const allowed = (routes: readonly ApiRoute[]): string =>
   [...routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
 
-/** HEAD works where GET does. */
-export const takes = (route: Route, method: string): boolean =>
+/** Whether a route serves this method; GET routes serve HEAD. */
+export const takes = (route: ApiRoute, method: string): boolean =>
   method === route.method || (method === 'HEAD' && route.method === 'GET')

@@ -1,31 +1,32 @@
 /**
- * Answers that their clients have not read, and what they take in memory. When memory is short, the client that holds the
- * most loses its oldest unread answer first, so that no client takes the memory from the others.
+ * Memory taken by responses that clients have not read. When memory is short, the client with the most unread bytes loses
+ * its oldest unread response first, so that no client takes the memory of the others.
  */
 import type { HeldBytes } from '../../process/load.ts'
 
-/** An answer that waits to be read. */
+/** A response with unread bytes. */
 export type Unread = {
   /** Breaks the connection. Its bytes count as released from then on. */
   endUnread(bytes: number): void
 }
 
-/** Bytes by answer; the one that has waited longest comes first. */
+/** The unread bytes of a client, by response; the oldest response comes first. */
 type Holder = { bytes: number; readonly answers: Map<Unread, number> }
 
+/** The unread responses of a process. */
 export type UnreadAnswers = {
-  /** Bytes of this answer that the client has not taken; 0: none are left. `client`: its key's digest, else its address. */
+  /** Sets the unread bytes of a response; 0 removes it. `client`: the key's ID, or the network of the address. */
   readonly set: (client: string, answer: Unread, bytes: number) => void
-  /** Ends unread answers until there is room for so many bytes, unless ending all of them would not be enough. */
+  /** Aborts unread responses until so many bytes fit, unless aborting all of them would not suffice. */
   readonly makeRoom: (bytes: number) => void
 }
 
-/** `most`: bytes that may be held in all. The bytes set here are counted in `held`. */
-export const unreadAnswers = (held: HeldBytes, most: () => number): UnreadAnswers => {
+/** Unread bytes are counted in `held`. `maxBytes`: the limit of `held`. */
+export const unreadAnswers = (held: HeldBytes, maxBytes: () => number): UnreadAnswers => {
   const holders = new Map<string, Holder>()
   let total = 0
 
-  const change = (client: string, answer: Unread, bytes: number, given: boolean): void => {
+  const change = (client: string, answer: Unread, bytes: number, isRead: boolean): void => {
     const holder = holders.get(client) ?? { bytes: 0, answers: new Map<Unread, number>() }
     const by = bytes - (holder.answers.get(answer) ?? 0)
     if (bytes > 0) holder.answers.set(answer, bytes)
@@ -35,7 +36,7 @@ export const unreadAnswers = (held: HeldBytes, most: () => number): UnreadAnswer
     else holders.delete(client)
     total += by
     held.change(by)
-    if (by !== 0) held.changeUnread(client, by, given)
+    if (by !== 0) held.changeUnread(client, by, isRead)
     if (by > 0) makeRoom(0)
   }
   const set = (client: string, answer: Unread, bytes: number): void => {
@@ -45,13 +46,13 @@ export const unreadAnswers = (held: HeldBytes, most: () => number): UnreadAnswer
 
   const largest = (): readonly [client: string, holder: Holder] | null => {
     let found: readonly [string, Holder] | null = null
-    for (const one of holders) if (!found || one[1].bytes > found[1].bytes) found = one
+    for (const entry of holders) if (!found || entry[1].bytes > found[1].bytes) found = entry
     return found
   }
 
   const makeRoom = (bytes: number): void => {
-    // New calls are refused at the limit itself.
-    const isShort = (used: number) => used + Math.max(1, bytes) > most()
+    // At least one byte: new calls are refused at the limit itself.
+    const isShort = (used: number) => used + Math.max(1, bytes) > maxBytes()
     if (isShort(held.bytes() - total)) return
     while (isShort(held.bytes())) {
       const [client, holder] = largest() ?? []

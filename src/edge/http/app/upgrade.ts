@@ -13,7 +13,7 @@ import { clientOf } from './client-keys.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { SHUTTING_DOWN } from './request-handler.ts'
 import { requestId } from './request-id.ts'
-import { findRoute, type Route } from './routes.ts'
+import { type ApiRoute, findRoute } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import { type WebSockets, webSockets } from './web-socket.ts'
 import type { AnswerTurn, SocketTiming, WebSocketOptions } from './web-socket-connection.ts'
@@ -96,7 +96,7 @@ export class Upgrade {
   }
 }
 
-const routeAt = (path: string): Route | undefined => {
+const routeAt = (path: string): ApiRoute | undefined => {
   const found = findRoute(path)
   return 'kind' in found ? undefined : found.routes[0]
 }

@@ -325,7 +325,7 @@ class Simulation {
         this.#asking = call
         return world.dial(upstream, listener)
       }
-      return serveChat({ ...gateway, world: { ...world, dial } }, protocol, received, to)
+      return serveChat({ ...gateway, world: { ...world, dial } }, { protocol, received, reply: to })
     }
     const repeatable = repeatableChat(protocol, false)
     const served = this.#share

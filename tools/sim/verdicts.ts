@@ -246,8 +246,8 @@ const triedRoute = (call: Call, { failure }: Ended, config: Config, watch: Watch
     // A failure at another model of the provider may have excluded its endpoint or key for this request.
     const excluded = attempts.some((attempt) => {
       if (attempt.provider !== provider) return false
-      const condemns = attempt.failure && KINDS[attempt.failure.kind].condemns
-      return attempt.model === model || (condemns !== 'deployment' && condemns !== 'model')
+      const excludes = attempt.failure && KINDS[attempt.failure.kind].excludes
+      return attempt.model === model || (excludes !== 'deployment' && excludes !== 'model')
     })
     if (excluded) continue
     const candidate = { instance, model, because: '', weight: 1 }

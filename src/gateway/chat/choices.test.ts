@@ -202,7 +202,7 @@ for (const [name, format, script, kind] of broken)
 
 const interrupted: readonly (readonly [string, Script, RegExp])[] = [
   ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b')), /ended before the answer did/],
-  ['one choice never began', streams(chunk(0, 'a', 'stop'), 'data: [DONE]\n\n'), /without all the choices/],
+  ['one choice never began', streams(chunk(0, 'a', 'stop'), 'data: [DONE]\n\n'), /without all requested choices/],
   [
     'an error',
     streams(chunk(0, 'a'), chunk(1, 'b', 'stop'), 'data: {"error":{"message":"no","code":500}}\n\n'),

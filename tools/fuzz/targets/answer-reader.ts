@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Client } from 'undici'
-import { AnswerReader, type Progress } from '../../../src/edge/upstream-http/answer-reader.ts'
+import { HttpAnswerReader, type Progress } from '../../../src/edge/upstream-http/answer-reader.ts'
 import { changed, slicings, type Target } from '../engine.ts'
 
 type Read = {
@@ -18,7 +18,7 @@ const STALE = Buffer.from('\r\n5\r\nstale\r\n0\r\n\r\n')
 
 const read = (pieces: readonly Buffer[]): Read => {
   const found: Read = { heads: [], body: '', end: '', keeps: false }
-  const reader = new AnswerReader({
+  const reader = new HttpAnswerReader({
     head: (status, headers) => void found.heads.push({ status, type: headers('content-type') }),
     bytes(chunk) {
       assert.ok(chunk.length > 0)

@@ -47,6 +47,26 @@ export const usageOf = (source: TokenSource, input: { readonly tokens: number })
 /** A sample of an answer's output: its total length in UTF-16 code units, and its beginning. */
 export type OutputSample = { readonly length: number; readonly beginning: string }
 
+/** Characters of output kept to estimate its tokens. */
+const SAMPLE_LENGTH = 2_048
+
+/** Collects an output sample from the texts of a stream. */
+export class OutputSampler {
+  #length = 0
+  #beginning = ''
+
+  /** Adds the next text of the output. */
+  add(text: string): void {
+    this.#length += text.length
+    if (this.#beginning.length < SAMPLE_LENGTH) this.#beginning += text
+  }
+
+  /** The sample of the texts so far. */
+  get sample(): OutputSample {
+    return { length: this.#length, beginning: this.#beginning }
+  }
+}
+
 /** Extrapolates the token density of the beginning to the whole output. */
 const tokensOf = ({ length, beginning }: OutputSample): number =>
   beginning === '' ? 0 : Math.ceil((estimateText(beginning) * length) / beginning.length)

@@ -1,6 +1,6 @@
 /**
- * One attempt at one target: from the call upstream to the first content, and on to the end. It owns the clocks of its
- * phases and the one way to abort it. Callbacks push; there is one promise for the attempt and none for a chunk.
+ * One attempt at one target, from the upstream request to the end of the answer. It enforces the attempt's timeouts and is
+ * the only way to abort it. Chunks are pushed through callbacks: there is one promise for the attempt and none for a chunk.
  */
 
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../../core/chat.ts'
@@ -15,220 +15,168 @@ import type { Sink } from '../../core/stage.ts'
 import type { Ongoing, UpstreamListener, World } from '../../core/world.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
-import type { OutputSample } from '../call/usage.ts'
+import { type OutputSample, OutputSampler } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
 import { type AnswerFormat, type AnswerReader, readerFor } from './answer-reader.ts'
+import { type AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
 import { redactKey } from './redact.ts'
 
+/** The request of an attempt, and how to read its answer. */
 export type AttemptInput = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly identity: Identity | undefined
   readonly body: string
-  /** The same, where its bytes are at hand. */
+  /** The body with its bytes, if available. */
   readonly source?: EncodedText
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
   /** The request asks for several choices. */
   readonly choices?: MultipleChoices | undefined
-  /** Signed in with; taken out of whatever the upstream says. */
+  /** The key used for authentication. It is removed from the upstream's error messages. */
   readonly key: ProviderKey
-  /** The upstream is asked for a stream. */
+  /** The request asks for a stream. */
   readonly stream: boolean
-  /** It has effects: nothing sends it twice unseen. */
+  /** The request has side effects, so the connection must not resend it. */
   readonly once?: true
   /**
-   * ms for which an answer is held back once its first content has come, before the choice is final: what breaks off
-   * meanwhile can still be tried elsewhere. `Infinity`: until it is whole.
+   * ms for which the answer is held back after its first content. Until then a broken answer can be retried elsewhere.
+   * `Infinity`: until it is complete.
    */
   readonly holdbackMs: number
-  /** The answer is no text, so one without any is not empty. */
+  /** The answer has no text, so an answer without text is not a failure. */
   readonly allowEmptyText?: true
-  /** A malformed event in the middle of plain text is left out; where every byte has a meaning it is a failure. */
+  /** A malformed event within plain text is dropped. Otherwise it is a failure. */
   readonly skipMalformedEvents: boolean
   readonly settings: Settings
-  /** Whose share of memory the answer takes. */
+  /** The client whose share of memory the answer counts against. */
   readonly client?: string | undefined
-  /** The upstream's head has come. */
+  /** Called when the upstream's header block arrives. */
   readonly onHeaders: (headers: HeaderLookup) => void
 }
 
-/** An answer whose first content has come. */
+/** An answer whose first content has arrived. */
 export type AnswerStream = {
   readonly status: number
-  /** The answer's text, if it came as one JSON body. */
+  /** The answer's text, if it is one JSON body. */
   readonly whole: string | null
-  /** The same, parsed. */
+  /** The parsed JSON body. */
   readonly body: Json | undefined
-  /** The same, where its bytes are at hand. */
+  /** The text with its bytes, if available. */
   readonly source: EncodedText | null
-  /** The answer has been read to its end; only the body's own end may still be missing. */
+  /** Whether the answer is complete. The end of the response body may still be missing. */
   finished(): boolean
-  /** The last record of tokens so far. */
+  /** The upstream's last token count. */
   usage(): Usage | null
-  /** What it has said so far, thoughts and arguments included. */
+  /** A sample of the output so far, including reasoning and tool arguments. */
   output(): OutputSample
-  /** Events that could not be read and were left out of plain text. */
+  /** Number of malformed events dropped from plain text. */
   droppedEvents(): number
-  /** The upstream's own id for the answer, if it has said one. */
+  /** The upstream's ID of the answer, if it has sent one. */
   id(): string | null
-  /** Gives out what was held and then everything that comes, the steps of one read at once, until the sink's `end`. Once. */
+  /** Pushes the held steps and then all others into the sink, in one batch for each read. Call once. */
   pipeTo(sink: Sink<readonly StreamStep[]>): void
-  /** The far side has room again. */
+  /** Resumes reading after the sink's `push` returned false. */
   resume(): void
+  /** Ends the attempt without a verdict, because the client left. The sink receives no further calls. */
   abort(): void
+  /** Ends the attempt with a failure for the client, such as an exceeded deadline. Ignored if the answer is complete. */
   failWith(failure: Failure): void
 }
 
+/** The outcome of opening an attempt. */
 export type AttemptOutcome =
   | { readonly ok: true; readonly flow: AnswerStream }
-  /** `flow`: of an empty answer, the answer itself; if every target answers so, it is given honestly. */
+  /** `flow`: an empty answer. It is delivered if every target returns an empty answer. */
   | { readonly ok: false; readonly failure: Failure; readonly flow?: AnswerStream }
 
-/** Lifecycle events are held back until content comes, up to this many characters: some repeat the whole question. */
-const MOST_HELD = 8 * 1024 * 1024
+/** Maximum characters of lifecycle events held before the first content. Some of them repeat the whole request. */
+const MAX_HELD = 8 * 1024 * 1024
 
-/** Of content so many characters (of frames) at most are held back: whoever waits for the choice waits for them. */
-const MOST_HELD_BACK = 64 * 1024
+/** Maximum characters (of frames) of content held back, because the client waits for them. */
+const MAX_HELD_BACK = 64 * 1024
 
-/** So much of what is said is kept (characters), to estimate its tokens by where nobody counts them. */
-const SAMPLE = 2_048
+/** Replaces an attempt's promise after `pipeTo`, so that a long stream does not keep it in memory. */
+const PIPED = Promise.resolve<AttemptOutcome>({ ok: false, failure: fail('internal', 'already piped') })
 
-/**
- * How long (ms) an upstream call stays open after its answer has finished. A body that ends in time leaves a connection
- * that can be reused. Formats without a terminal event hold the client's body open for as long.
- */
-const GRACE = 2_000
+/** An internal error after content has been sent. */
+export const internalError = fail('internal', 'Internal gateway error within this answer. See the gateway log.')
+const internalReadError = fail('malformed', 'Internal gateway error while reading the upstream answer.')
 
-/** In place of an attempt's own promise once it has been poured: nobody waits for that any more, and it would be kept. */
-const POURED = Promise.resolve<AttemptOutcome>({ ok: false, failure: fail('internal', 'it has been poured') })
+/** The parts of the input that are needed after the header block. */
+type AttemptTerms = Pick<
+  AttemptInput,
+  'skipMalformedEvents' | 'holdbackMs' | 'key' | 'settings' | 'stream' | 'allowEmptyText'
+>
 
-/** A bug of ours, behind content. */
-export const internalError = fail('internal', 'The gateway made a mistake of its own in the middle of this answer.')
-const unread = fail('malformed', 'The gateway made a mistake of its own reading this answer.')
-
-/** It is its own flow: an open stream is few objects, and keeps nothing of the question. */
+/** Implements its own answer stream: an open stream consists of few objects and does not hold the request. */
 export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   place = -1
-  /** When it is to be looked which of its clocks has run down. */
+  /** When the timeouts must be checked next. */
   until = NEVER
+  /** Settles when the target is final or the attempt has failed. */
   opened: Promise<AttemptOutcome>
-  readonly #world: World
-  readonly #waits: SharedTimer<TimerClient>
-  /** Until the upstream's head has come, which says how to read what follows. */
-  #asked: AttemptInput | null
-  readonly #terms: Pick<
-    AttemptInput,
-    'skipMalformedEvents' | 'holdbackMs' | 'key' | 'settings' | 'stream' | 'allowEmptyText'
-  >
-  readonly #started: number
-  readonly #call: Ongoing
-  #settle: ((opened: AttemptOutcome) => void) | null = null
-  #reader: AnswerReader | null = null
-  /** 0 until its head has come. */
+  /** 0 until the header block has arrived. */
   status = 0
   whole: string | null = null
   body: Json | undefined
   source: EncodedText | null = null
+  readonly #world: World
+  readonly #timer: SharedTimer<TimerClient>
+  readonly #terms: AttemptTerms
+  readonly #state: AttemptState
+  readonly #call: Ongoing
+  /** Null after the header block, which selects the reader. */
+  #input: AttemptInput | null
+  #settle: ((outcome: AttemptOutcome) => void) | null = null
+  #reader: AnswerReader | null = null
   /**
-   * Steps not given out yet: of this read, or all while the choice is not made and there is no sink. Null between two reads:
-   * an empty list that waits grows old, and dead it keeps what was put into it alive, every chunk of a slow stream, until
-   * V8 collects everything.
+   * Steps not yet pushed: of the current read, or all until there is a sink. Null between reads: V8 promotes a long-lived
+   * empty list to the old generation, where it keeps its later items alive.
    */
   #held: StreamStep[] | null = null
   #heldSize = 0
   #sink: Sink<readonly StreamStep[]> | null = null
-  /** An event was left out: then only a reason to finish, not a terminator alone, makes the answer complete. */
-  #dropped = 0
-  /** When its first content came. */
-  #contentAt: number | null = null
+  #failure: Failure | undefined
   #finish: (ChatEvent & { type: 'finish' }) | null = null
+  /** If events were dropped, only a finish reason makes the answer complete, not the terminal event alone. */
+  #dropped = 0
   #usage: Usage | null = null
-  #said = 0
-  #beginning = ''
+  readonly #output = new OutputSampler()
   #id: string | null = null
-  #paused = false
-  /** Reading has stopped at the edge. */
-  #stopped = false
-  /** It has shown a sign of life. */
-  #alive = false
-  /** When something was heard of it, and when content was; then since when it has finished. Or since when we listen again. */
-  #heardAt = 0
-  #contentHeardAt = 0
-  #finishedAt = 0
-  /** The body has ended. */
-  #ended = false
-  /** The answer is complete and delivered; the call stays open until its body ends, or for `GRACE`. */
-  #lingers = false
-  #over: { readonly failure?: Failure } | null = null
 
-  constructor({ world, activeCalls: live }: Pick<RouterDeps, 'world' | 'activeCalls'>, input: AttemptInput) {
-    const {
-      url,
-      headers,
-      identity,
-      body,
-      source,
-      once,
-      stream,
-      holdbackMs: hold,
-      skipMalformedEvents: forgiving,
-      key,
-      settings,
-      allowEmptyText: textless,
-      client,
-    } = input
+  constructor({ world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>, input: AttemptInput) {
     this.#world = world
-    this.#waits = live.timers
-    this.#asked = input
-    this.#terms = {
-      skipMalformedEvents: forgiving,
-      holdbackMs: hold,
-      key,
-      settings,
-      stream,
-      ...(textless && { allowEmptyText: textless }),
-    }
-    this.#started = world.now()
+    this.#timer = activeCalls.timers
+    this.#input = input
+    this.#terms = termsOf(input)
+    this.#state = startedAt(world.now())
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
-    const call = { method: 'POST', url, headers, body, connectTimeout: settings.timeout.connect } as const
-    const collected = hold === Number.POSITIVE_INFINITY
-    const more = {
-      ...(source && { source }),
-      ...(identity && { identity }),
-      ...(once && { once }),
-      ...(collected && { collected }),
-      ...(client !== undefined && { client }),
-    }
-    this.#call = world.dial({ ...call, ...more }, this)
-    // Behind it: the question is on its way while its clocks are set.
-    this.#sleep()
+    this.#call = world.dial(callOf(input), this)
+    this.#schedule(this.#state.startedAt)
   }
 
-  /** ms from its beginning to its first content, or to now if none has come. */
+  /** ms from the start to the first content, or to now if there is none. */
   get age(): number {
-    return (this.#contentAt ?? this.#world.now()) - this.#started
+    return (this.#state.firstContentAt ?? this.#world.now()) - this.#state.startedAt
   }
 
-  /** Ends it without a verdict: the client left. Nothing is heard of it any more. */
   abort(): void {
-    this.#over ??= {}
-    this.#asked = null
+    this.#state.isOver = true
+    this.#input = null
     this.#sink = null
-    // No client waits for a lingering call, and its connection may still be reused.
-    if (!this.#lingers) this.#hangUp()
+    // A lingering call delays no client, and its connection may still be reused.
+    if (!this.#state.isLingering) this.#closeCall()
   }
 
-  /** Ends it from our side with a failure the client is told: the time for everything is over, or the process ends. */
   failWith(failure: Failure): void {
-    // An answer that has finished is complete, whatever ends the waiting for its body's end.
     this.#end(this.#finish ? undefined : failure)
   }
 
-  // ── The flow ───────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── The answer stream ──────────────────────────────────────────────────────────────────────────────────────────
 
   finished(): boolean {
     return this.#finish !== null
@@ -239,7 +187,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   }
 
   output(): OutputSample {
-    return { length: this.#said, beginning: this.#beginning }
+    return this.#output.sample
   }
 
   id(): string | null {
@@ -251,299 +199,296 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   }
 
   pipeTo(sink: Sink<readonly StreamStep[]>): void {
-    this.opened = POURED
-    const room = sink.push(this.#held ?? [])
+    this.opened = PIPED
+    const hasRoom = sink.push(this.#held ?? [])
     this.#held = null
-    if (this.#over) return sink.end(this.#over.failure)
+    if (this.#state.isOver) return sink.end(this.#failure)
     this.#sink = sink
-    if (!room) this.#pause()
+    if (!hasRoom) this.#state.isPaused = true
   }
 
   resume(): void {
-    if (!this.#paused) return
-    this.#paused = false
-    this.#heardAt = this.#world.now()
-    this.#contentHeardAt = this.#heardAt
-    this.#finishedAt = this.#heardAt
-    this.#sleep()
+    const state = this.#state
+    if (!state.isPaused) return
+    const now = this.#world.now()
+    state.isPaused = false
+    if (state.finishedAt !== null) state.finishedAt = now
+    this.#restartIdle(now)
     this.#call.resume()
     this.#completeEarly()
   }
 
-  // ── What the upstream does ─────────────────────────────────────────────────────────────────────────────────────
+  // ── The upstream listener ──────────────────────────────────────────────────────────────────────────────────────
 
   head(status: number, headers: HeaderLookup): void {
-    if (this.#over || !this.#asked) return
-    const { protocol, quirks, translated, choices, stream, onHeaders: heard } = this.#asked
-    this.#asked = null
+    if (this.#state.isOver || !this.#input) return
+    const { protocol, quirks, translated, choices, stream, onHeaders } = this.#input
+    this.#input = null
     this.status = status
-    heard(headers)
-    const dialect = { protocol, quirks, translated, choices, stream, date: this.#world.date() }
-    this.#reader = readerFor({ status, headers }, dialect)
-    this.#heardAt = this.#world.now()
-    // A stream shows life with its first bytes: many a server sends its head at once and thinks afterwards.
-    this.#alive = !stream
-    this.#sleep()
+    onHeaders(headers)
+    const context = { protocol, quirks, translated, choices, stream, date: this.#world.date() }
+    this.#reader = readerFor({ status, headers }, context)
+    const now = this.#world.now()
+    this.#state.hasHeaders = true
+    this.#state.lastByteAt = now
+    // Many servers send the headers of a stream before the model starts, so a stream responds with its first byte.
+    this.#state.hasResponded = !stream
+    this.#schedule(now)
   }
 
   bytes(chunk: Uint8Array): boolean {
-    if (this.#over || !this.#reader) return true
-    // All that one read brought is heard at one moment: telling the time is not free.
-    this.#heardAt = this.#world.now()
-    this.#alive = true
+    const state = this.#state
+    if (state.isOver || !this.#reader) return true
+    // All events of one read get the same time, because reading the clock is not free.
+    state.lastByteAt = this.#world.now()
+    state.hasResponded = true
     try {
-      for (const passing of this.#reader.push(chunk)) this.#step(passing)
-      this.#giveOut()
+      for (const step of this.#reader.push(chunk)) this.#onStep(step)
+      this.#flush()
     } catch (error) {
-      this.#mistaken(error)
+      this.#failInternally(error)
     }
     if (this.#finish) this.#completeEarly()
-    return !this.#paused
+    return !state.isPaused
   }
 
   waits(stopped: boolean): void {
-    this.#stopped = stopped
-    if (stopped) return
-    this.#heardAt = this.#world.now()
-    this.#contentHeardAt = this.#heardAt
-    this.#sleep()
+    this.#state.isReadingStopped = stopped
+    if (!stopped) this.#restartIdle(this.#world.now())
   }
 
   end(): void {
-    if (this.#over) return this.#released()
-    this.#ended = true
+    if (this.#state.isOver) return this.#releaseTimer()
+    this.#state.isBodyEnded = true
     try {
-      for (const passing of this.#reader?.end() ?? []) this.#step(passing)
+      for (const step of this.#reader?.end() ?? []) this.#onStep(step)
     } catch (error) {
-      this.#mistaken(error)
+      this.#failInternally(error)
     }
     this.#end(this.#finish ? undefined : fail('truncated', 'the answer ended before it was complete'))
   }
 
   failed(failure: Failure): void {
-    if (this.#over) return this.#released()
-    // What breaks off after the answer has finished takes nothing with it.
+    if (this.#state.isOver) return this.#releaseTimer()
+    // A connection error after a complete answer does not matter.
     if (this.#finish) return this.#end(undefined)
     if (this.status === 0) return this.#end(failure)
-    // The endpoint did answer: what broke off is this answer.
+    // The endpoint has responded, so this is a truncated answer rather than a connection failure.
     this.#end({ ...failure, kind: failure.kind === 'reset' ? 'truncated' : failure.kind, status: this.status })
   }
 
-  // ── What it means ──────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Events ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #step(passing: StreamStep): void {
-    if (this.#over) return
-    for (const event of passing.events) {
-      if (event.type === 'failure') {
-        // Of an answer that had said why it ends nothing is missing, whatever is said behind it.
-        if (this.#finish) return this.#end(undefined)
-        if (
-          event.failure.kind === 'malformed' &&
-          this.#terms.skipMalformedEvents &&
-          this.#contentAt !== null &&
-          passing.frame
-        ) {
-          this.#dropped++
-          return
-        }
-        return this.#end(event.failure)
-      }
-      if (event.type === 'delta') this.#hear(event.text)
-      if (isContent(event)) this.#hearContent()
+  #onStep(step: StreamStep): void {
+    if (this.#state.isOver) return
+    for (const event of step.events) {
+      if (event.type === 'failure') return this.#onFailure(event.failure, step)
+      if (event.type === 'delta') this.#output.add(event.text)
+      if (isContent(event)) this.#onContent()
       else if (event.type === 'usage') this.#usage = event.usage
       else if (event.type === 'start') this.#id = event.id ?? this.#id
-      else if (event.type === 'finish') this.#finished(event)
+      else if (event.type === 'finish') this.#onFinish(event)
     }
-    if (this.#over) return
+    if (this.#state.isOver) return
     this.#held ??= []
-    if (this.#sink) return void this.#held.push(passing)
-    const { bytes, frame } = passing
-    this.#held.push(bytes ? { ...passing, bytes: new Uint8Array(bytes) } : passing)
-    this.#heldSize += bytes?.length ?? frame?.data.length ?? 0
-    if (this.#contentAt !== null) this.#maybeOpen()
-    else if (this.#terms.stream && this.#heldSize > MOST_HELD)
-      this.#end(fail('too_large', `no content within ${MOST_HELD} characters of stream`))
+    if (this.#sink) this.#held.push(step)
+    else this.#hold(step, this.#held)
   }
 
-  /** Held back long enough: until its time is over, or it has finished, or there is too much of it. */
-  #maybeOpen(): void {
-    const { holdbackMs: hold } = this.#terms
-    if (hold === Number.POSITIVE_INFINITY) return
-    if (hold === 0 || this.#finish || this.#heldSize > MOST_HELD_BACK) this.#open({ ok: true, flow: this })
+  #onFailure(failure: Failure, { frame }: StreamStep): void {
+    // A failure after the finish reason does not matter: the answer is complete.
+    if (this.#finish) return this.#end(undefined)
+    const isWithinText = this.#state.firstContentAt !== null && frame !== undefined
+    if (failure.kind !== 'malformed' || !this.#terms.skipMalformedEvents || !isWithinText) return this.#end(failure)
+    this.#dropped++
   }
 
-  #hear(text: string): void {
-    this.#said += text.length
-    if (this.#beginning.length < SAMPLE) this.#beginning += text
-  }
-
-  #hearContent(): void {
-    this.#contentHeardAt = this.#heardAt
-    if (this.#contentAt !== null) return
-    this.#contentAt = this.#world.now()
+  #onContent(): void {
+    const state = this.#state
+    state.lastContentAt = state.lastByteAt
+    if (state.firstContentAt !== null) return
+    const now = this.#world.now()
+    state.firstContentAt = now
     this.#heldSize = 0
-    this.#sleep()
+    this.#schedule(now)
   }
 
-  #finished(event: ChatEvent & { type: 'finish' }): void {
+  #onFinish(event: ChatEvent & { type: 'finish' }): void {
     if (this.#finish) return
     if (this.#dropped > 0 && event.finish.raw === null)
-      return this.#end(fail('truncated', 'an event of the answer could not be read, and its end is missing'))
+      return this.#end(fail('truncated', 'an event of the answer is malformed, and its finish reason is missing'))
+    const now = this.#world.now()
     this.#finish = event
-    this.#finishedAt = this.#world.now()
-    this.#sleep()
+    this.#state.finishedAt = now
+    this.#schedule(now)
   }
 
-  // ── Its clocks ─────────────────────────────────────────────────────────────────────────────────────────────────
+  /** Keeps a step until there is a sink. Its chunk is valid only during the read, so the bytes are copied. */
+  #hold(step: StreamStep, held: StreamStep[]): void {
+    const { bytes, frame } = step
+    held.push(bytes ? { ...step, bytes: new Uint8Array(bytes) } : step)
+    this.#heldSize += bytes?.length ?? frame?.data.length ?? 0
+    if (this.#state.firstContentAt !== null) this.#openUnlessHeldBack()
+    else if (this.#terms.stream && this.#heldSize > MAX_HELD)
+      this.#end(fail('too_large', `no content within ${MAX_HELD} characters of stream`))
+  }
 
-  /** Sees to it that it is woken in time for the first clock to run down. Later than that is not told, for it would be with every chunk. */
-  #sleep(): void {
-    let first = NEVER
-    for (const clock of CLOCKS) first = Math.min(first, this.#runsUntil(clock))
-    if (first < this.until) this.#waits.set(this.#world, this, first)
+  #openUnlessHeldBack(): void {
+    const { holdbackMs } = this.#terms
+    if (holdbackMs === Number.POSITIVE_INFINITY) return
+    if (holdbackMs === 0 || this.#finish || this.#heldSize > MAX_HELD_BACK) this.#open({ ok: true, flow: this })
+  }
+
+  // ── Timeouts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Sets the timer for the earliest deadline. It is not moved to a later one, because that would happen for each chunk. */
+  #schedule(now: number): void {
+    const { deadline } = checkTimeouts(this.#state, this.#terms, now)
+    if (deadline < this.until) this.#timer.set(this.#world, this, deadline)
+  }
+
+  /** Restarts the idle timeouts: a pause of this process is not silence of the upstream. */
+  #restartIdle(now: number): void {
+    this.#state.lastByteAt = now
+    this.#state.lastContentAt = now
+    this.#schedule(now)
   }
 
   onDeadline(now: number): void {
-    for (const clock of CLOCKS) if (this.#runsUntil(clock) <= now) this.#ranDown(clock)
-    this.#sleep()
-  }
-
-  /** When it has run down, in ms of the monotonic clock; NEVER: it does not run. */
-  #runsUntil(clock: Clock): number {
-    if (this.#lingers && clock === 'grace') return this.#finishedAt + GRACE
-    if (this.#over) return NEVER
-    const { holdbackMs: hold, settings, stream } = this.#terms
-    const { circuit, timeout } = settings
-    if (this.#finish) return clock === 'grace' && !this.#ended && !this.#paused ? this.#finishedAt + GRACE : NEVER
-    switch (clock) {
-      case 'life':
-        return this.#alive ? NEVER : after(this.#started, circuit.timeout)
-      case 'first':
-        return stream && this.#contentAt === null ? after(this.#started, timeout.firstContent) : NEVER
-      case 'hold':
-        return this.#contentAt !== null && this.#settle ? after(this.#contentAt, hold) : NEVER
-      case 'grace':
-        return NEVER
-      // A pause of ours is not the upstream's silence.
-      case 'bytes':
-        return this.#reader && !this.#paused && !this.#stopped ? after(this.#heardAt, timeout.idle) : NEVER
-      case 'content':
-        return stream && this.#contentAt !== null && !this.#paused && !this.#stopped
-          ? after(this.#contentHeardAt, timeout.contentIdle)
-          : NEVER
-      default:
-        throw new Error(`unknown clock ${clock satisfies never}`)
+    for (;;) {
+      const { expired } = checkTimeouts(this.#state, this.#terms, now)
+      if (!expired) break
+      this.#onTimeout(expired)
     }
+    this.#schedule(now)
   }
 
-  #ranDown(clock: Clock): void {
-    const { circuit, timeout } = this.#terms.settings
-    switch (clock) {
-      case 'life':
-        return this.#end(fail('timeout', `no sign of life within ${circuit.timeout} ms`))
-      case 'first':
-        return this.#end(fail('no_first_content', `no content within ${timeout.firstContent} ms`))
-      case 'hold':
-        return this.#open({ ok: true, flow: this })
-      case 'grace':
-        return this.#lingers ? this.#hangUp() : this.end()
-      case 'bytes':
-        return this.#end(fail('stalled', `no byte for ${timeout.idle} ms`))
-      case 'content':
-        return this.#end(fail('stalled', `nothing but keep-alives for ${timeout.contentIdle} ms`))
-      default:
-        throw new Error(`unknown clock ${clock satisfies never}`)
-    }
+  #onTimeout(timeout: AttemptTimeout): void {
+    const failure = timeoutFailure(timeout, this.#terms.settings)
+    if (failure) this.#end(failure)
+    else if (timeout === 'holdback') this.#open({ ok: true, flow: this })
+    else if (this.#state.isLingering) this.#closeCall()
+    else this.end()
   }
 
-  // ── How it opens and ends ──────────────────────────────────────────────────────────────────────────────────────
+  // ── Opening and ending ─────────────────────────────────────────────────────────────────────────────────────────
 
-  /** The choice is made, or the attempt has failed while another could still be tried. */
-  #open(opened: AttemptOutcome): void {
+  /** Settles the attempt: the target is final, or the attempt has failed while another could still be tried. */
+  #open(outcome: AttemptOutcome): void {
     if (!this.#settle) return
-    // An answer that came as one body is the only step there is.
+    // A JSON answer is always a single step.
     const first = this.#held?.[0]
     this.whole = first?.whole ?? null
     this.body = first?.body
     this.source = first?.source ?? null
-    this.#settle(opened)
+    this.#settle(outcome)
     this.#settle = null
+    this.#state.isSettled = true
   }
 
   #end(cause: Failure | undefined): void {
-    if (this.#over) return
+    const state = this.#state
+    if (state.isOver) return
     const failure = cause && redactKey(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
-    this.#over = failure ? { failure } : {}
-    if (this.#lingers) this.#sleep()
-    else this.#hangUp()
-    if (this.#sink) {
-      try {
-        this.#giveOut()
-      } catch (error) {
-        this.#sink.end(internalError)
-        throw error
-      }
-      // Who was told the last of it may have left at that.
-      return this.#sink?.end(failure)
-    }
+    state.isOver = true
+    this.#failure = failure
+    if (state.isLingering) this.#schedule(this.#world.now())
+    else this.#closeCall()
+    if (this.#sink) return this.#endSink(this.#sink, failure)
     if (failure) return this.#open({ ok: false, failure })
-    const empty =
-      !this.#terms.allowEmptyText &&
-      this.#contentAt === null &&
-      this.#finish?.finish.kind === 'stop' &&
-      (this.#usage?.output ?? 0) === 0
-    if (!empty) return this.#open({ ok: true, flow: this })
-    const nothing = fail('empty', 'the model answered with nothing', { status: this.status })
-    this.#open({ ok: false, failure: nothing, flow: this })
+    if (!this.#isEmpty) return this.#open({ ok: true, flow: this })
+    const empty = fail('empty', 'the model returned an empty answer', { status: this.status })
+    this.#open({ ok: false, failure: empty, flow: this })
   }
 
-  /** Ends the answer at the format's terminal event, before the upstream has ended its body. A slow client comes first. */
+  #endSink(sink: Sink<readonly StreamStep[]>, failure: Failure | undefined): void {
+    try {
+      this.#flush()
+    } catch (error) {
+      sink.end(internalError)
+      throw error
+    }
+    // The flush may have made the client leave, which removes the sink.
+    this.#sink?.end(failure)
+  }
+
+  get #isEmpty(): boolean {
+    return (
+      !this.#terms.allowEmptyText &&
+      this.#state.firstContentAt === null &&
+      this.#finish?.finish.kind === 'stop' &&
+      (this.#usage?.output ?? 0) === 0
+    )
+  }
+
+  /** Ends the answer at the terminal event, before the body ends. Not while paused: the client must catch up first. */
   #completeEarly(): void {
-    if (this.#over || this.#paused || !this.#finish || this.#reader?.over !== true) return
-    this.#lingers = !this.#ended
+    const state = this.#state
+    if (state.isOver || state.isPaused || !this.#finish || this.#reader?.over !== true) return
+    state.isLingering = !state.isBodyEnded
     this.#end(undefined)
   }
 
-  #hangUp(): void {
-    this.#released()
+  #closeCall(): void {
+    this.#releaseTimer()
+    // Undefined while `dial` runs: it may report a failure before it returns.
     this.#call?.abort()
   }
 
-  /** The call needs no clock any more: it is ended, or its body has ended by itself. */
-  #released(): void {
-    this.#lingers = false
-    this.#waits.delete(this)
+  #releaseTimer(): void {
+    this.#state.isLingering = false
+    this.#timer.delete(this)
   }
 
-  /**
-   * A bug of ours: the answer breaks off there, or it would go on behind a hole. What nobody has seen of it yet may be
-   * read well from another. Whoever called hears of it too.
-   */
-  #mistaken(error: unknown): never {
+  /** Ends the answer because of an internal error, since the next events would follow a gap. Rethrows for the log. */
+  #failInternally(error: unknown): never {
     this.#held = null
-    this.#end(this.#sink ? internalError : unread)
+    this.#end(this.#sink ? internalError : internalReadError)
     throw error
   }
 
-  /** What one read brought leaves at once: a write of its own for each event is the dearest part of a burst. */
-  #giveOut(): void {
+  /** Pushes the steps of one read together, because a write for each event is slow in a burst. */
+  #flush(): void {
     const steps = this.#held
     if (!this.#sink || !steps) return
     this.#held = null
-    if (!this.#sink.push(steps)) this.#pause()
-  }
-
-  #pause(): void {
-    this.#paused = true
+    if (!this.#sink.push(steps)) this.#state.isPaused = true
   }
 }
 
-/**
- * What an attempt waits for: a sign of life, its first content, the end of the time for which it is held back, the end
- * of the body behind its answer; and how long nothing may come, no byte or nothing but keep-alives.
- */
-type Clock = 'life' | 'first' | 'hold' | 'grace' | 'bytes' | 'content'
-const CLOCKS: readonly Clock[] = ['life', 'first', 'hold', 'grace', 'bytes', 'content']
+const termsOf = (input: AttemptInput): AttemptTerms => {
+  const { skipMalformedEvents, holdbackMs, key, settings, stream, allowEmptyText } = input
+  return { skipMalformedEvents, holdbackMs, key, settings, stream, ...(allowEmptyText && { allowEmptyText }) }
+}
 
-/** 0 is never. */
-const after = (begun: number, ms: number): number => (ms > 0 ? begun + ms : NEVER)
+const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
+  const { url, headers, body, source, identity, once, client, settings, holdbackMs } = input
+  return {
+    method: 'POST',
+    url,
+    headers,
+    body,
+    connectTimeout: settings.timeout.connect,
+    ...(source && { source }),
+    ...(identity && { identity }),
+    ...(once && { once }),
+    ...(holdbackMs === Number.POSITIVE_INFINITY && { collected: true }),
+    ...(client !== undefined && { client }),
+  }
+}
+
+const startedAt = (now: number): AttemptState => ({
+  startedAt: now,
+  hasHeaders: false,
+  hasResponded: false,
+  firstContentAt: null,
+  lastByteAt: 0,
+  lastContentAt: 0,
+  finishedAt: null,
+  isSettled: false,
+  isPaused: false,
+  isReadingStopped: false,
+  isBodyEnded: false,
+  isOver: false,
+  isLingering: false,
+})

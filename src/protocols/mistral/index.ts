@@ -1,6 +1,6 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { decodeAnswer } from '../openai-chat/answer.ts'
+import { decodeAnswer } from '../openai-chat/decode-answer.ts'
 import { decodeStream } from '../openai-chat/decode-stream.ts'
 import { splitList } from '../shared/choices.ts'
 import { restore } from './decode-answer.ts'

@@ -3,7 +3,7 @@ import { type ChatEvent, isContent } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { AnswerContext, ClientChoices, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { choicesOf } from '../shared/choices.ts'
-import { encodeAnswer } from './answer.ts'
+import { encodeAnswer } from './encode-answer.ts'
 import { choiceWriter, PING, writeFailure } from './encode-stream.ts'
 
 const whole: ClientChoices['whole'] = (answers, context) => {

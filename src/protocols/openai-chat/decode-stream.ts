@@ -17,7 +17,7 @@ import {
 import type { ForeignBlock } from '../shared/output-media.ts'
 import { detailsOf, readDetail, reasoningText } from '../shared/reasoning-members.ts'
 import { optionalList } from '../shared/type-checks.ts'
-import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './answer.ts'
+import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './decode-answer.ts'
 
 const NO_HEADERS = () => undefined
 const areChoices = optionalList(isChoice)

@@ -7,27 +7,26 @@ import {
   type Usage,
 } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
-import { isList, type JsonObject, object } from '../../core/json.ts'
+import { isList, type Json, type JsonObject } from '../../core/json.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { encodeOpenaiFailure } from '../errors/openai-error.ts'
-import { passFrame, writeFrame } from '../framing/sse.ts'
+import { writeFrame } from '../framing/sse.ts'
 import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and-usage.ts'
 import { type ForeignBlock, reportLost } from '../shared/output-media.ts'
 import { writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
-import { imagesOf, isLegacy, isOwn, reasonFor } from './answer.ts'
-import { withDeltas } from './content-filter.ts'
-import { withBothNames } from './reasoning-aliases.ts'
+import { finishReasonFor, imagesOf, isLegacy, isOwnBlock } from './encode-answer.ts'
 
+/** The event that ends a complete stream. */
 export const DONE = writeFrame(undefined, '[DONE]')
 
 /**
- * A comment, without a blank line: then it is part of the next event. With one, openai-python takes it for an event
- * without data once the stream has used an id, and fails.
+ * A keep-alive comment without a blank line, so that it becomes part of the next event. With a blank line, openai-python
+ * parses it as an event without data once the stream has used an ID, and fails.
  */
 export const PING = ': ping\n'
 
-/** The in-band error, after which the stream stops without `[DONE]`, so that nobody takes it for complete. */
+/** The in-band error. The stream ends after it without `[DONE]`, so that it does not look complete. */
 export const writeFailure = (
   failure: Failure,
   { requestId, id }: Pick<AnswerContext, 'requestId' | 'id'>,
@@ -40,185 +39,97 @@ export const writeFailure = (
     ),
   )
 
-/** Writes chunks as OpenAI does: the role first, then deltas, the reason, the usage if it was asked for, `[DONE]`. */
+/** Writes chunks as OpenAI does: the role, deltas, the finish reason, usage if requested, `[DONE]`. */
 export const encodeStream = (context: AnswerContext): StreamWriter => choiceWriter(context, 0)
 
-/** The same for the choice with this index. */
-export const choiceWriter = (context: AnswerContext, index: number): StreamWriter => {
-  const legacy = isLegacy(context)
-  const wantsUsage = context.request.settings.streamUsage?.value === true
-  let id: string | undefined
-  let model: string | undefined
-  let created: number | undefined
-  /** What every chunk begins with; made at the first. */
-  let head = ''
-  let over = false
-  let content = false
-  let block: Block | undefined
-  let length = 0
-  let before = 0
-  let thought = ''
-  let thoughts = 0
-  let calls = 0
-  let callEmpty = true
-  let refused = false
-  let finish: Finish | undefined
-  let usage: Usage | undefined
-  const begin = `"choices":[{"index":${index},"delta":`
-  const tail = wantsUsage ? ',"usage":null}\n\n' : '}\n\n'
+/** The writer of the choice with this index. */
+export const choiceWriter = (context: AnswerContext, index: number): StreamWriter => new ChunkWriter(context, index)
 
-  /** `delta` and `logprobs` are JSON already. */
-  const chunk = (delta: string, reason: string | null = null, logprobs = 'null'): string =>
-    `${head}${begin}${delta},"logprobs":${logprobs},"finish_reason":${
-      reason === null ? 'null' : `"${reason}"`
-    }}]${tail}`
+class ChunkWriter implements StreamWriter {
+  readonly #context: AnswerContext
+  /** Calls are written as `function_call`, which holds only one. */
+  readonly #legacy: boolean
+  readonly #wantsUsage: boolean
+  readonly #choiceStart: string
+  readonly #chunkEnd: string
+  /** The members shared by all chunks, written once at the first chunk; empty before it. */
+  #chunkStart = ''
+  #id: string | undefined
+  #model: string | undefined
+  #created: number | undefined
+  #over = false
+  #hasContent = false
+  #block: Block | undefined
+  /** Length of the open text block, and of the text blocks before it: offsets of citations. */
+  #textLength = 0
+  #textBefore = 0
+  /** Text of the open reasoning block, for its signature. */
+  #reasoning = ''
+  #reasoningBlocks = 0
+  #needsSeparator = false
+  #calls = 0
+  #hasArguments = false
+  #refused = false
+  #finish: Finish | undefined
+  #usage: Usage | undefined
 
-  const role = (first: Block | undefined): string[] => {
-    if (head !== '') return []
-    const shared = JSON.stringify({
-      id: id ?? context.id('chatcmpl'),
-      object: 'chat.completion.chunk',
-      created: created ?? context.created,
-      model: model ?? context.model,
-    })
-    head = `data: ${shared.slice(0, -1)},`
-    return [chunk(`{"role":"assistant","content":${first?.type === 'tool-call' ? 'null' : '""'},"refusal":null}`)]
+  constructor(context: AnswerContext, index: number) {
+    this.#context = context
+    this.#legacy = isLegacy(context)
+    this.#wantsUsage = context.request.settings.streamUsage?.value === true
+    this.#choiceStart = `"choices":[{"index":${index},"delta":`
+    this.#chunkEnd = this.#wantsUsage ? ',"usage":null}\n\n' : '}\n\n'
   }
 
-  const callDelta = (members: JsonObject): string => {
-    if (legacy) return JSON.stringify({ function_call: members.function ?? members.custom })
-    return JSON.stringify({ tool_calls: [{ index: calls - 1, ...members }] })
-  }
-
-  const opened = (next: Block): string[] => {
-    block = next
-    const first = role(next)
-    switch (next.type) {
-      case 'tool-call': {
-        calls++
-        callEmpty = true
-        // One call is all the old way can say.
-        if (legacy && calls > 1) return first
-        const { id, name, custom } = next
-        const members: JsonObject = custom
-          ? { id, type: 'custom', custom: { name, input: '' } }
-          : { id, type: 'function', function: { name, arguments: '' } }
-        return [...first, chunk(callDelta(members))]
-      }
-      case 'reasoning': {
-        const separate = thoughts > 0
-        thought = ''
-        thoughts++
-        thoughtOpen = !separate
-        return first
-      }
-      case 'refusal':
-        refused = true
-        return first
-      case 'text':
-        length = 0
-        return first
-      case 'foreign':
-        return [...first, ...shown(next)]
+  push({ events }: StreamStep): readonly string[] {
+    const out: string[] = []
+    for (const event of events) {
+      if (this.#over) break
+      out.push(...this.#write(event))
+      this.#hasContent ||= isContent(event)
     }
-  }
-  /** Sound and pictures of this format, and pictures of others. */
-  const shown = (next: ForeignBlock): string[] => {
-    const images = imagesOf(next)
-    if (isOwn(next)) return [chunk(JSON.stringify(next.raw))]
-    reportLost(next, context, images.length)
-    return images.length > 0 ? [chunk(JSON.stringify({ images }))] : []
-  }
-  /** Nothing needs to stand between this block of reasoning and what was thought before. */
-  let thoughtOpen = true
-
-  const written = (text: string, tokens: unknown): string[] => {
-    if (!block) return []
-    const logprobs = isList(tokens) && tokens.length > 0 ? tokens : undefined
-    if (text === '' && !logprobs) return []
-    switch (block.type) {
-      case 'text':
-        length += text.length
-        return [
-          chunk(
-            `{"content":${JSON.stringify(text)}}`,
-            null,
-            logprobs && JSON.stringify({ content: logprobs, refusal: null }),
-          ),
-        ]
-      case 'refusal':
-        return [
-          chunk(
-            `{"refusal":${JSON.stringify(text)}}`,
-            null,
-            logprobs && JSON.stringify({ content: null, refusal: logprobs }),
-          ),
-        ]
-      case 'reasoning': {
-        const spaced = thoughtOpen ? text : `\n\n${text}`
-        thoughtOpen = true
-        thought += text
-        return [chunk(`{"reasoning_content":${JSON.stringify(spaced)}}`)]
-      }
-      case 'tool-call':
-        callEmpty = false
-        if (legacy && calls > 1) return []
-        return [chunk(callDelta(block.custom ? { custom: { input: text } } : { function: { arguments: text } }))]
-      case 'foreign':
-        return []
-    }
+    return out
   }
 
-  const closed = (): string[] => {
-    const last = block
-    block = undefined
-    if (last?.type === 'text') before += length
-    if (last?.type !== 'tool-call' || !callEmpty || last.custom || (legacy && calls > 1)) return []
-    // No arguments at all are `{}`: what a client collects has to be JSON.
-    return [chunk(callDelta({ function: { arguments: '{}' } }))]
+  end(): readonly string[] {
+    if (this.#over || !this.#finish) return []
+    this.#over = true
+    if (!this.#wantsUsage || !this.#usage) return [DONE]
+    return [`${this.#chunkStart}"choices":[],"usage":${JSON.stringify(encodeUsage(this.#usage))}}\n\n`, DONE]
   }
 
-  const proved = (proof: ReasoningSignature): string[] => {
-    const summary = block?.type === 'reasoning' && block.summary ? { summary: true } : {}
-    // The whole text with its proof in one piece: a client that appends lists keeps it as it is.
-    const details = writeDetails({ text: thought, ...summary, proof }, Math.max(0, thoughts - 1))
-    return [chunk(JSON.stringify({ reasoning_details: details }))]
+  keepAlive(): string {
+    return PING
   }
 
-  const ended = (how: Finish): string[] => {
-    finish = how
-    const first = role(undefined)
-    const words = how.kind === 'refusal' && !refused ? [chunk(`{"refusal":${JSON.stringify(REFUSAL_TEXT)}}`)] : []
-    return [...first, ...words, chunk('{}', reasonFor(how, refused, legacy))]
-  }
-
-  const write = (event: ChatEvent): string[] => {
+  #write(event: ChatEvent): readonly string[] {
     switch (event.type) {
       case 'start':
-        id ??= event.id
-        model ??= event.model
-        created ??= event.created
+        this.#id ??= event.id
+        this.#model ??= event.model
+        this.#created ??= event.created
         return []
       case 'open':
-        return opened(event.block)
+        return this.#open(event.block)
       case 'delta':
-        return written(event.text, event.logprobs)
-      case 'citation':
-        return hasUrl(event.citation)
-          ? [chunk(JSON.stringify({ annotations: [encodeCitation(event.citation, before, length)] }))]
-          : []
+        return this.#delta(event.text, event.logprobs)
+      case 'citation': {
+        if (!hasUrl(event.citation)) return []
+        const annotation = encodeCitation(event.citation, this.#textBefore, this.#textLength)
+        return [this.#chunk(JSON.stringify({ annotations: [annotation] }))]
+      }
       case 'proof':
-        return proved(event.proof)
+        return [this.#signature(event.proof)]
       case 'close':
-        return closed()
+        return this.#close()
       case 'usage':
-        usage = event.usage
+        this.#usage = event.usage
         return []
       case 'finish':
-        return ended(event.finish)
+        return this.#end(event.finish)
       case 'failure':
-        over = true
-        return [writeFailure(event.failure, context, content)]
+        this.#over = true
+        return [writeFailure(event.failure, this.#context, this.#hasContent)]
       case 'ping':
         return []
       default:
@@ -226,106 +137,128 @@ export const choiceWriter = (context: AnswerContext, index: number): StreamWrite
     }
   }
 
-  return {
-    push({ events }) {
-      const out: string[] = []
-      for (const event of events) {
-        if (over) break
-        out.push(...write(event))
-        content ||= isContent(event)
+  /** A chunk; `delta` and `logprobs` are JSON text. */
+  #chunk(delta: string, reason: string | null = null, logprobs = 'null'): string {
+    return `${this.#chunkStart}${this.#choiceStart}${delta},"logprobs":${logprobs},"finish_reason":${
+      reason === null ? 'null' : `"${reason}"`
+    }}]${this.#chunkEnd}`
+  }
+
+  /** The first chunk, with the role; empty later. */
+  #role(first: Block | undefined): string[] {
+    if (this.#chunkStart !== '') return []
+    const shared = JSON.stringify({
+      id: this.#id ?? this.#context.id('chatcmpl'),
+      object: 'chat.completion.chunk',
+      created: this.#created ?? this.#context.created,
+      model: this.#model ?? this.#context.model,
+    })
+    this.#chunkStart = `data: ${shared.slice(0, -1)},`
+    const content = first?.type === 'tool-call' ? 'null' : '""'
+    return [this.#chunk(`{"role":"assistant","content":${content},"refusal":null}`)]
+  }
+
+  #open(block: Block): string[] {
+    this.#block = block
+    const out = this.#role(block)
+    switch (block.type) {
+      case 'tool-call': {
+        this.#calls++
+        this.#hasArguments = false
+        if (this.#isDroppedCall()) return out
+        const { id, name, custom } = block
+        const members: JsonObject = custom
+          ? { id, type: 'custom', custom: { name, input: '' } }
+          : { id, type: 'function', function: { name, arguments: '' } }
+        return [...out, this.#callChunk(members)]
       }
-      return out
-    },
-    end() {
-      if (over || !finish) return []
-      over = true
-      const last = wantsUsage && usage ? [`${head}"choices":[],"usage":${JSON.stringify(encodeUsage(usage))}}\n\n`] : []
-      return [...last, DONE]
-    },
-    keepAlive: () => PING,
-  }
-}
-
-/**
- * Forwards chunks byte for byte, with four differences: usage that was not requested, `id:` lines and everything after
- * the end are left out; errors become ours; `reasoning` is also given as `reasoning_content`.
- */
-export const passStream = (context: AnswerContext): StreamWriter => new PassWriter(context)
-
-/** Keeps nothing else of the question: the stream may be open for long. */
-class PassWriter implements StreamWriter {
-  readonly #requestId: string | undefined
-  readonly #id: AnswerContext['id']
-  readonly #wantsUsage: boolean
-  #over = false
-  #content = false
-  #finished = false
-  /** The last chunk was changed, and so has to be each that repeats its form. */
-  #changed = false
-
-  constructor({ request, requestId, id }: AnswerContext) {
-    this.#wantsUsage = request.settings.streamUsage?.value === true
-    this.#requestId = requestId
-    this.#id = id
+      case 'reasoning':
+        this.#reasoning = ''
+        this.#needsSeparator = this.#reasoningBlocks > 0
+        this.#reasoningBlocks++
+        return out
+      case 'refusal':
+        this.#refused = true
+        return out
+      case 'text':
+        this.#textLength = 0
+        return out
+      case 'foreign':
+        return [...out, ...this.#media(block)]
+    }
   }
 
-  push({ frame, events }: StreamStep): readonly string[] {
-    if (this.#over) return []
-    let usage = false
-    let filtered = false
-    for (const event of events) {
-      if (event.type === 'failure') {
-        this.#over = true
-        const { failure } = event
-        const named = { id: this.#id, ...(this.#requestId !== undefined && { requestId: this.#requestId }) }
-        return [writeFailure(failure, named, this.#content)]
+  /** Audio and images of this format, and images of others. */
+  #media(block: ForeignBlock): string[] {
+    if (isOwnBlock(block)) return [this.#chunk(JSON.stringify(block.raw))]
+    const images = imagesOf(block)
+    reportLost(block, this.#context, images.length)
+    return images.length > 0 ? [this.#chunk(JSON.stringify({ images }))] : []
+  }
+
+  #delta(text: string, tokens: Json | undefined): readonly string[] {
+    if (!this.#block) return []
+    const logprobs = isList(tokens) && tokens.length > 0 ? tokens : undefined
+    if (text === '' && !logprobs) return []
+    switch (this.#block.type) {
+      case 'text': {
+        this.#textLength += text.length
+        const encoded = logprobs && JSON.stringify({ content: logprobs, refusal: null })
+        return [this.#chunk(`{"content":${JSON.stringify(text)}}`, null, encoded)]
       }
-      this.#content ||= isContent(event)
-      this.#finished ||= event.type === 'finish'
-      filtered ||= event.type === 'finish' && event.finish.kind === 'content-filter'
-      usage ||= event.type === 'usage'
+      case 'refusal': {
+        const encoded = logprobs && JSON.stringify({ content: null, refusal: logprobs })
+        return [this.#chunk(`{"refusal":${JSON.stringify(text)}}`, null, encoded)]
+      }
+      case 'reasoning': {
+        const separated = this.#needsSeparator ? `\n\n${text}` : text
+        this.#needsSeparator = false
+        this.#reasoning += text
+        return [this.#chunk(`{"reasoning_content":${JSON.stringify(separated)}}`)]
+      }
+      case 'tool-call':
+        this.#hasArguments = true
+        if (this.#isDroppedCall()) return []
+        return [this.#callChunk(this.#block.custom ? { custom: { input: text } } : { function: { arguments: text } })]
+      case 'foreign':
+        return []
     }
-    if (!frame) return []
-    const { data } = frame
-    if (data === '') return [passFrame(frame)]
-    if (isDone(data)) {
-      this.#over = true
-      return [DONE]
-    }
-    if (usage && !this.#wantsUsage && isOnlyUsage(data)) return []
-    const named = withBothNames(filtered ? withDeltas(data) : data)
-    this.#changed = named !== data
-    // A line break in JSON text that parses is white space.
-    return [this.#changed ? writeFrame(frame.event, named.replaceAll('\n', ' ')) : passFrame(frame)]
   }
 
-  passes(): boolean {
-    if (this.#over || this.#changed) return false
-    this.#content = true
-    return true
+  #close(): string[] {
+    const block = this.#block
+    this.#block = undefined
+    if (block?.type === 'text') this.#textBefore += this.#textLength
+    if (block?.type !== 'tool-call' || this.#hasArguments || block.custom || this.#isDroppedCall()) return []
+    // Clients parse the collected arguments as JSON, so empty arguments are written as `{}`.
+    return [this.#callChunk({ function: { arguments: '{}' } })]
   }
 
-  end(): readonly string[] {
-    if (this.#over || !this.#finished) return []
-    this.#over = true
-    return [DONE]
+  /** `function_call` holds one call; later ones are dropped. */
+  #isDroppedCall(): boolean {
+    return this.#legacy && this.#calls > 1
   }
 
-  keepAlive(): string {
-    return PING
+  #callChunk(members: JsonObject): string {
+    const delta = this.#legacy
+      ? { function_call: members.function ?? members.custom }
+      : { tool_calls: [{ index: this.#calls - 1, ...members }] }
+    return this.#chunk(JSON.stringify(delta))
   }
-}
 
-/** openai-node compares for equality, so a space too many is not passed on. */
-const isDone = (data: string): boolean => data === '[DONE]' || (data.length < 20 && data.trim() === '[DONE]')
+  /** The whole text with its signature in one entry: clients that append lists keep it intact. */
+  #signature(proof: ReasoningSignature): string {
+    const summary = this.#block?.type === 'reasoning' && this.#block.summary ? { summary: true } : {}
+    const details = writeDetails({ text: this.#reasoning, ...summary, proof }, Math.max(0, this.#reasoningBlocks - 1))
+    return this.#chunk(JSON.stringify({ reasoning_details: details }))
+  }
 
-/** The chunk OpenAI adds for `include_usage`: no choices, nothing but the count. */
-const isOnlyUsage = (data: string): boolean => {
-  try {
-    const choices = object(JSON.parse(data))?.choices
-    return isList(choices) && choices.length === 0
-  } catch {
-    // The reader has found it to be JSON already; if not, it is passed on like any other.
-    return false
+  #end(finish: Finish): string[] {
+    this.#finish = finish
+    const out = this.#role(undefined)
+    if (finish.kind === 'refusal' && !this.#refused)
+      out.push(this.#chunk(`{"refusal":${JSON.stringify(REFUSAL_TEXT)}}`))
+    out.push(this.#chunk('{}', finishReasonFor(finish, this.#refused, this.#legacy)))
+    return out
   }
 }

@@ -3,14 +3,16 @@ import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error
 import { splitList } from '../shared/choices.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
-import { decodeAnswer, encodeAnswer } from './answer.ts'
 import { gather } from './assemble-answer.ts'
 import { encodeChoices } from './choices.ts'
+import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
 import { decodeStream } from './decode-stream.ts'
+import { encodeAnswer } from './encode-answer.ts'
 import { adaptRequest, encodeRequest } from './encode-request.ts'
-import { encodeStream, passStream } from './encode-stream.ts'
+import { encodeStream } from './encode-stream.ts'
 import { passAnswer } from './pass-answer.ts'
+import { passStream } from './pass-stream.ts'
 
 /** OpenAI's chat completions, and the servers that imitate it. */
 export const openaiChat: Protocol = {

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { ChatEvent, ChatRequest } from '../../src/core/chat.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
-import { answerReader as bedrockReader } from '../../src/protocols/bedrock-converse/answer-reader.ts'
+import { ConverseAnswerReader } from '../../src/protocols/bedrock-converse/answer-reader.ts'
 import { bedrockConverse } from '../../src/protocols/bedrock-converse/index.ts'
 import { answerReader as cohereReader } from '../../src/protocols/cohere/answer-reader.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
@@ -72,7 +72,7 @@ for (const [name, style, make] of requests)
 
 test('many: an answer of so many citations, or a result of so many pieces, is read', () => {
   inTime('citations', () => {
-    const reader = bedrockReader()
+    const reader = new ConverseAnswerReader()
     for (let at = 0; at < 150_000; at++)
       reader.push('contentBlockDelta', { contentBlockIndex: 1, delta: { citation: { title: 'x' } } })
     assert.equal(reader.push('contentBlockStop', { contentBlockIndex: 1 }).length, 150_001)

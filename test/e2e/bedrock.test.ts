@@ -204,7 +204,7 @@ const breaks: readonly (readonly [name: string, act: () => Act, words: RegExp])[
   [
     'a corrupt message',
     () => converseStream([...BEGUN, damaged(WHOLE[4] as Uint8Array), ...WHOLE.slice(5)]),
-    /could not be read/,
+    /cannot be read/,
   ],
 ]
 

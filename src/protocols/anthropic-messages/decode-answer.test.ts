@@ -192,7 +192,7 @@ for (const [name, answer, expected] of foreign)
     for (const [member, value] of Object.entries(expected)) assert.deepEqual(seen[member], value)
   })
 
-// ── What was done to the tools is undone ─────────────────────────────────────────────────────────────────────────
+// ── What was done to the tools is undone ─────────────────────────────────────────────────────────────────────────────
 
 const call = (name: string, ...pieces: string[]): ChatEvent[] => [
   { type: 'open', block: { type: 'tool-call', id: 'i', name } },

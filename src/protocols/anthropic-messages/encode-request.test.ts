@@ -17,7 +17,7 @@ const encode = (more: Partial<ChatRequest>, target: EncodeTarget = { model: 'cla
   return { body, losses: lossesIn(losses), from }
 }
 
-// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 const assistant = (...content: Part[]): Message => ({ role: 'assistant', at: 'messages[1]', content })
 const system = (text: string, at = 'messages[0]'): Message => ({
@@ -267,7 +267,7 @@ for (const [name, messages, expected, losses] of conversations)
     assert.deepEqual([...lost].sort(), [...losses].sort())
   })
 
-// ── Images and files ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Images and files ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII='
 const PDF = 'JVBERi0xLjQKJcfsj6IK'
@@ -366,7 +366,7 @@ for (const [name, part, block, losses] of media)
       assert.deepEqual(lost, losses)
     })
 
-// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const fn = (name: string, more: Partial<Tool & { kind: 'function' }> = {}): Tool => ({
   kind: 'function',
@@ -536,7 +536,7 @@ for (const [name, settings, list, choice, count, losses] of choices)
     assert.deepEqual(lost, losses)
   })
 
-// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const at = <T>(value: T, path = 's') => ({ value, at: path })
 const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 1 } }, required: ['n'] }

@@ -86,7 +86,7 @@ const outputLimitOf = (
   return outputLimit ?? DEFAULT_MAX_TOKENS + Math.max(0, thinkingBudget?.value ?? 0)
 }
 
-// ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type MessagesDraftInput = {
   readonly request: ChatRequest
@@ -128,7 +128,7 @@ const newMessagesDraft = (input: MessagesDraftInput): MessagesDraft => {
   }
 }
 
-// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const SETTING_ENCODERS: SettingEncoders<MessagesDraft> = {
   maxOutputTokens: ({ value, at }, { maxTokens, losses }) => {

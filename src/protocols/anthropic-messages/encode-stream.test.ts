@@ -397,7 +397,7 @@ test('decode: an event larger than the reader takes', () => {
   assert.equal(events.length, 1)
 })
 
-// ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const context = answering({ created: 0, model: 'wire-model', requestId: 'req_x' })
 const written = (events: readonly ChatEvent[]): string[] =>
@@ -533,7 +533,7 @@ test('keep-alive: a comment before the beginning, a ping after it, nothing after
   }
 })
 
-// ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const passing = (pieces: readonly string[]): StreamStep[] => {
   const decoder = decodeStream()

@@ -112,7 +112,7 @@ test('any stream is read without throwing, and ends in one way', () =>
     RUNS,
   ))
 
-// ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const words = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
 const name = fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/)
@@ -171,7 +171,7 @@ test('an answer written and read again is the same answer, whole or streamed', (
     RUNS,
   ))
 
-// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const requests = anyRequest({ ...lookalike, origin: 'anthropic-messages', beside: ['other'] })
 

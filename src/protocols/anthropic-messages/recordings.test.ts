@@ -41,7 +41,7 @@ const why = (exceptions: ReadonlyMap<string, string>, name: string): string | un
 const context = (request?: ChatRequest): AnswerContext =>
   answering({ ...(request && { request }), created: 0, model: 'model', requestId: 'req_x' })
 
-// ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────
+// ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────────
 
 type Said = {
   text: string
@@ -221,7 +221,7 @@ describe('streams', () => {
   }
 })
 
-// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** A request without the freedom of spelling this format leaves: strings for single texts, defaults written out. */
 const normal = (body: JsonObject): JsonObject => {
@@ -304,7 +304,7 @@ describe('requests', () => {
   }
 })
 
-// ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const KINDS: { readonly [status: number]: readonly string[] } = {
   400: ['context_length', 'invalid_request'],

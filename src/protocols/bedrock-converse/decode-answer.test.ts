@@ -33,7 +33,7 @@ const told = (events: readonly ChatEvent[]): unknown[] => {
   return [...lines.map((line) => (line.length === 1 ? line[0] : line)), failure?.kind ?? finish?.kind]
 }
 
-// ── Blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const start = (contentBlockIndex: number, begun: JsonObject) =>
   event('contentBlockStart', { contentBlockIndex, start: begun, p: 'abcd' })
@@ -231,7 +231,7 @@ test('converse answer: pieces of a sealed thought are one', () => {
   ])
 })
 
-// ── Ends and counts ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── Ends and counts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 const CALL = [{ toolUse: { toolUseId: 'c1', name: 'f', input: {} } }]
 const ends: readonly (readonly [reason: string, content: Json, kind: string])[] = [
@@ -294,7 +294,7 @@ for (const [raw, expected] of counted)
     assert.deepEqual(fold(heard([end(), event('metadata', { usage: raw })])).usage, expected && { ...expected, raw })
   })
 
-// ── What goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── What goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 const text = delta(0, { text: 'a' })
 const flipped = (bytes: Uint8Array, at: number): Uint8Array =>
@@ -395,7 +395,7 @@ for (const [name, body, kind] of odd)
     assert.equal(events.at(-1)?.type, 'failure')
   })
 
-// ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const errors: readonly (readonly [status: number, type: string | undefined, body: Json | undefined, kind: string])[] = [
   [403, 'UnrecognizedClientException:http://internal.amazon.com/coral/', { message: 'x' }, 'auth'],

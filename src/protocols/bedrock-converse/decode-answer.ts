@@ -1,10 +1,5 @@
-/** Answers of this format, whole and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
-import { fail } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, parseObject, text } from '../../core/json.ts'
-import type { Frame } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
-import { ERROR, EXCEPTION } from '../framing/event-stream.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
 import {
   optionalArguments,
@@ -13,85 +8,58 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { type AnswerReader, answerReader, malformed } from './answer-reader.ts'
-import { decodeFailure, exceptionFailure } from './errors.ts'
+import { ConverseAnswerReader, malformed } from './answer-reader.ts'
+import { decodeFailure } from './errors.ts'
 
-// ── Whole ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** A whole answer as the events it would have been. */
+/** Decodes a complete answer as the events of the equivalent stream. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
-  const reader = answerReader()
-  if (!isObject(body)) return reader.fail(malformed('it is no object'))
+  const reader = new ConverseAnswerReader()
+  if (!isObject(body)) return reader.fail(malformed('it is not an object'))
   const blocks = object(object(body.output)?.message)?.content
   if (!isList(blocks)) {
     const isError = text(body.message) !== undefined || text(body.Message) !== undefined || body.__type !== undefined
-    return reader.fail(isError ? decodeFailure(200, body, () => undefined) : malformed('it is no answer'))
+    return reader.fail(isError ? decodeFailure(200, body, () => undefined) : malformed('it has no message'))
   }
   const events: ChatEvent[] = [...reader.push('messageStart', {})]
-  for (const [at, block] of blocks.entries()) events.push(...tellBlock(reader, at, block))
-  // In front of a failure, behind which nothing may come.
+  for (const [index, block] of blocks.entries()) events.push(...readBlock(reader, index, block))
+  // Before `messageStop`, because a failure there ends the events.
   if (isObject(body.usage)) events.push(...reader.push('metadata', { usage: body.usage }))
   if (text(body.stopReason)) events.push(...reader.push('messageStop', body))
   return [...events, ...reader.end()]
 }
 
-/** What a whole block has otherwise than the pieces of a stream, whose types the reader knows. */
-const BLOCK: TypeCheck = optionalObject({
+/** Checks the members that a complete block has in another shape than a stream; the reader checks the others. */
+const hasBlockTypes: TypeCheck = optionalObject({
   toolUse: optionalObject({ input: optionalArguments }),
   reasoningContent: optionalObject({ reasoningText: optionalObject() }),
   citationsContent: optionalObject({ content: optionalList(optionalObject({ text: optionalString })) }),
 })
 
-/** The members of a block that carry it; `type` stands beside some of them (fixtures amazon-bedrock-json-…). */
-const tellBlock = (reader: AnswerReader, at: number, block: Json): readonly ChatEvent[] => {
-  if (!isObject(block)) return reader.fail(malformed('a block that is no object'))
-  if (!BLOCK(block)) return reader.fail(malformed('a block whose members are not of their types'))
+/** Some blocks have a `type` beside their content member (fixtures amazon-bedrock-json-…). */
+const readBlock = (reader: ConverseAnswerReader, index: number, block: Json): readonly ChatEvent[] => {
+  if (!isObject(block)) return reader.fail(malformed('a block is not an object'))
+  if (!hasBlockTypes(block)) return reader.fail(malformed('members of a block have the wrong type'))
   const { toolUse, reasoningContent, citationsContent } = block
-  const delta = (member: JsonObject) => reader.push('contentBlockDelta', { contentBlockIndex: at, delta: member })
-  const stop = () => reader.push('contentBlockStop', { contentBlockIndex: at })
+  const delta = (member: JsonObject) => reader.push('contentBlockDelta', { contentBlockIndex: index, delta: member })
+  const stop = () => reader.push('contentBlockStop', { contentBlockIndex: index })
   if (typeof block.text === 'string') return [...delta({ text: block.text }), ...stop()]
   if (isObject(toolUse)) {
     const { input, ...start } = toolUse
-    const written = argumentsText(input)
-    if (written === undefined) return reader.fail(malformed('a call with too deep arguments'))
-    const begun = reader.push('contentBlockStart', { contentBlockIndex: at, start: { toolUse: start } })
-    return [...begun, ...delta({ toolUse: { input: written } }), ...stop()]
+    const source = argumentsText(input)
+    if (source === undefined) return reader.fail(malformed('the input of a tool call is nested too deep'))
+    const begun = reader.push('contentBlockStart', { contentBlockIndex: index, start: { toolUse: start } })
+    return [...begun, ...delta({ toolUse: { input: source } }), ...stop()]
   }
   if (isObject(reasoningContent)) {
-    const { reasoningText, ...sealed } = reasoningContent
-    return [...delta({ reasoningContent: { ...object(reasoningText), ...sealed } }), ...stop()]
+    const { reasoningText, ...redacted } = reasoningContent
+    return [...delta({ reasoningContent: { ...object(reasoningText), ...redacted } }), ...stop()]
   }
   if (isObject(citationsContent)) {
-    const said = list(citationsContent.content).map((one) => text(object(one)?.text) ?? '')
+    const texts = list(citationsContent.content).map((part) => text(object(part)?.text) ?? '')
     const cited = list(citationsContent.citations).flatMap((citation) => delta({ citation }))
-    return [...cited, ...delta({ text: said.join('') }), ...stop()]
+    return [...cited, ...delta({ text: texts.join('') }), ...stop()]
   }
-  // Results of tools it ran, pictures, and whatever comes next: nothing a client of another format could use.
+  // Results of hosted tools, images and unknown blocks become foreign blocks.
   const { type: _, ...raw } = block
   return Object.keys(raw).length === 0 ? [] : delta({ ...raw })
-}
-
-// ── Streamed ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** Reads a stream of messages, each an event of its own name; `metadata` with the usage comes behind the end. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
-  const reader = answerReader()
-  return {
-    push({ event, data, oversized }) {
-      if (oversized) {
-        const failure = fail('too_large', "A single event of the provider's answer was larger than the gateway takes.")
-        return reader.fail(failure)
-      }
-      const payload = parseObject(data)
-      const troubled = [EXCEPTION, ERROR].find((mark) => event?.startsWith(mark))
-      if (event !== undefined && troubled !== undefined)
-        return reader.fail(exceptionFailure(event.slice(troubled.length), payload ?? {}))
-      // A sign of life: `initial-response` has nothing in it.
-      if (data === '') return reader.ping()
-      if (!payload) return reader.fail(malformed('an event is damaged, or no JSON object'))
-      if (event === undefined) return reader.fail(malformed('an event without a name'))
-      return reader.push(event, payload)
-    },
-    end: () => reader.end(),
-  }
 }

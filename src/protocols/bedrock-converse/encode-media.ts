@@ -1,4 +1,4 @@
-/** Images, documents, films and sound: this format takes their bytes, each kind under its own name and format. */
+/** Encodes images, documents, videos and audio. This format takes their bytes, each kind in its own member. */
 import type { MediaSource, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -32,12 +32,13 @@ const DOCUMENTS: { readonly [mediaType: string]: string } = {
   'application/vnd.ms-excel': 'xls',
   'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'xlsx',
 }
-/** What a name's ending says, where the type says nothing. */
-const ENDINGS = new Set(['csv', 'html', 'md', 'doc', 'docx', 'xls', 'xlsx'])
+/** File extensions that name a document format, used if the media type is unknown. */
+const EXTENSIONS = new Set(['csv', 'html', 'md', 'doc', 'docx', 'xls', 'xlsx'])
 
-/** The names the published schema has for kinds of sound. */
-const SOUNDS = new Set('mp3 opus wav aac flac mp4 ogg mkv mka x-aac m4a mpeg mpga pcm webm'.split(' '))
+/** Audio formats of the published schema. */
+const AUDIO_FORMATS = new Set('mp3 opus wav aac flac mp4 ogg mkv mka x-aac m4a mpeg mpga pcm webm'.split(' '))
 
+/** An image block; undefined, reported as a loss, for other types and for URLs. */
 export const encodeImage = (part: Part & { readonly type: 'image' }, losses: Losses): JsonObject | undefined => {
   const bytes = bytesOf(part.source)
   const type = bytes && mediaTypeOf(bytes.mediaType, bytes.data)
@@ -50,13 +51,15 @@ export const encodeImage = (part: Part & { readonly type: 'image' }, losses: Los
   return { image: { format, source: { bytes: standardBase64(bytes.data) } } }
 }
 
+/** An audio block; undefined, reported as a loss, for an unknown format. */
 export const encodeAudio = (part: Part & { readonly type: 'audio' }, losses: Losses): JsonObject | undefined => {
-  if (SOUNDS.has(part.format)) return { audio: { format: part.format, source: { bytes: standardBase64(part.data) } } }
+  if (AUDIO_FORMATS.has(part.format))
+    return { audio: { format: part.format, source: { bytes: standardBase64(part.data) } } }
   losses.unfit(part.at)
   return undefined
 }
 
-/** A document, a film, or an image sent as a file. `names`: those of the request's documents so far; two may not be the same. */
+/** A document, video or image block of a file. `names`: names of the request's documents so far, which must be unique. */
 export const encodeFile = (
   part: Part & { readonly type: 'file' },
   names: Set<string>,
@@ -78,48 +81,48 @@ export const encodeFile = (
     losses.unfit(part.at)
     return undefined
   }
-  return { document: { format, name: nameOf(part, names, losses), source } }
+  return { document: { format, name: documentName(part, names, losses), source } }
 }
 
 const documentFormat = (type: string, filename: string | undefined): string | undefined => {
   if (Object.hasOwn(DOCUMENTS, type)) return DOCUMENTS[type]
-  const ending = /\.([a-z]+)$/i.exec(filename ?? '')?.[1]?.toLowerCase()
-  if (ending !== undefined && ENDINGS.has(ending) && (type === '' || isTextType(type))) return ending
+  const extension = /\.([a-z]+)$/i.exec(filename ?? '')?.[1]?.toLowerCase()
+  if (extension !== undefined && EXTENSIONS.has(extension) && (type === '' || isTextType(type))) return extension
   return isTextType(type) ? 'txt' : undefined
 }
 
 /**
- * Its bytes, where they are here. An address is never handed on: Bedrock fetches nothing from the web, and what it would
- * fetch from S3 it reads as the gateway, so that a client could name any bucket of the operator's.
+ * The bytes of inline media. URLs are never passed on: Bedrock fetches S3 URLs only, with the gateway's credentials, so a
+ * client could read any of the operator's buckets.
  */
 const bytesOf = (source: MediaSource): { readonly mediaType: string; readonly data: string } | undefined => {
   const inline = source.kind === 'url' ? parseDataUrl(source.url) : source
   return inline?.kind === 'data' ? inline : undefined
 }
 
-const LONGEST_NAME = 200
-const UNNAMED = 'Document'
+const MAX_NAME_LENGTH = 200
+const DEFAULT_NAME = 'Document'
 
 /**
- * The name of a document. This format takes letters, digits, single blanks, hyphens, parentheses and brackets (its
- * document on DocumentBlock), and two documents of one name are refused; the ending is said by the format.
+ * A unique document name without extension. Allowed are letters, digits, single spaces, hyphens, parentheses and brackets
+ * (API reference, DocumentBlock).
  */
-const nameOf = (part: Part & { readonly type: 'file' }, names: Set<string>, losses: Losses): string => {
-  const bare = (part.filename ?? '').replace(/\.[a-z0-9]{1,5}$/i, '')
-  const neutral = bare
+const documentName = (part: Part & { readonly type: 'file' }, names: Set<string>, losses: Losses): string => {
+  const stem = (part.filename ?? '').replace(/\.[a-z0-9]{1,5}$/i, '')
+  const cleaned = stem
     .replace(/[^a-zA-Z0-9()[\]-]+/g, ' ')
     .trim()
-    .slice(0, LONGEST_NAME)
+    .slice(0, MAX_NAME_LENGTH)
     .trim()
-  if (neutral !== bare) losses.loseMember(part, 'filename')
-  const base = neutral === '' ? UNNAMED : neutral
+  if (cleaned !== stem) losses.loseMember(part, 'filename')
+  const base = cleaned === '' ? DEFAULT_NAME : cleaned
   let name = base
-  for (let times = 2; names.has(name); times++) name = `${base.slice(0, LONGEST_NAME - 12)} (${times})`
+  for (let count = 2; names.has(name); count++) name = `${base.slice(0, MAX_NAME_LENGTH - 12)} (${count})`
   names.add(name)
   return name
 }
 
-/** Members of a document clients of Anthropic's format know. Undefined: it says nothing this format could carry. */
+/** Converts a member of an Anthropic document block; undefined if it has no equivalent. */
 export const documentMember = (name: string, value: unknown): JsonObject | undefined => {
   if (name === 'context' && typeof value === 'string' && value !== '') return { context: value }
   if (name === 'citations' && isObject(value) && typeof value.enabled === 'boolean')

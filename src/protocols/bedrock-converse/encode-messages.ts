@@ -1,42 +1,42 @@
-/** The conversation as this format wants it: system apart, then user and assistant in turn. */
+/** Encodes a conversation: system apart, then alternating user and assistant turns. */
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Losses, loseExtras } from '../shared/losses.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { alternatingTurns, GREETING, type SystemAndTurns, startWithUser, trimFinalTurn } from '../shared/turns.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
-import type { Family } from './family.ts'
+import type { ConverseModelFamily } from './family.ts'
 import { toolName, toolUseId } from './ids.ts'
 
-/** "If you include a document in content, you must also include a text" (its document on DocumentBlock). */
-const BESIDE_DOCUMENTS = 'See the attached document.'
-/** Blank texts are refused, in results too; and a call has to have a result. */
+/** API reference, DocumentBlock: "If you include a document in content, you must also include a text". */
+const DOCUMENT_TEXT = 'See the attached document.'
+/** Replaces a blank result: Bedrock rejects blank texts and calls without a result. */
 const NO_OUTPUT = '(no output)'
 
-type Context = {
-  readonly family: Family
+type ConversationContext = {
+  readonly family: ConverseModelFamily
   readonly losses: Losses
   /**
-   * No tool is offered: then calls and results of the history are refused ("The toolConfig field must be defined when
-   * using toolUse and toolResult content blocks") and are told in words instead.
+   * The request has no tools. Bedrock then rejects calls and results in the history ("The toolConfig field must be defined
+   * when using toolUse and toolResult content blocks"), so they are written as text.
    */
-  readonly inWords: boolean
-  /** Names of the documents so far. */
+  readonly toolsAsText: boolean
+  /** Names of the documents encoded so far. */
   readonly names: Set<string>
-  /** The tools called so far, by the call's id. */
-  readonly called: Map<string, string>
+  /** Names of the tools called so far, by call id. */
+  readonly calledTools: Map<string, string>
 }
 
 /**
- * System messages go to the front in their order, wherever they stood; neighbours of one role become one turn; the
- * results of a turn's calls stand first in the next. What had to be changed beyond that is among the losses.
+ * Moves system messages to the front, merges adjacent messages of one role, and puts tool results first in their turn.
+ * Other changes are reported as losses.
  */
 export const encodeConversation = (
   messages: readonly Message[],
-  { family, inWords }: { readonly family: Family; readonly inWords: boolean },
+  { family, toolsAsText }: { readonly family: ConverseModelFamily; readonly toolsAsText: boolean },
   losses: Losses,
 ): SystemAndTurns => {
-  const context: Context = { family, losses, inWords, names: new Set(), called: new Map() }
+  const context: ConversationContext = { family, losses, toolsAsText, names: new Set(), calledTools: new Map() }
   const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, context) : []))
   const turns = alternatingTurns(messages, {
     result: (message) => encodeResult(message, context),
@@ -45,46 +45,46 @@ export const encodeConversation = (
   return startWithUser(messages, { system, turns: trimFinalTurn(turns) }, { text: GREETING }, losses)
 }
 
-const encodeSystem = (message: Message, context: Context): readonly JsonObject[] =>
-  marked(
+const encodeSystem = (message: Message, context: ConversationContext): readonly JsonObject[] =>
+  withCachePoints(
     message,
     message.content.map((part) => {
       if (part.type === 'text') return encodeText(part, context)
-      // There is no place for anything but text in the system prompt.
+      // A system prompt contains text only.
       context.losses.unfit(part.at)
       return []
     }),
     context,
   )
 
-// ── Calls and their results ──────────────────────────────────────────────────────────────────────────────────────
+// ── Calls and their results ──────────────────────────────────────────────────────────────────────────────────────────
 
-const encodeResult = (message: Message & { readonly role: 'tool' }, context: Context): JsonObject[] => {
-  const { losses, inWords } = context
-  const blocks = message.content.flatMap((part) => encodeInResult(part, context))
-  if (inWords) {
+const encodeResult = (message: Message & { readonly role: 'tool' }, context: ConversationContext): JsonObject[] => {
+  const { losses, toolsAsText } = context
+  const blocks = message.content.flatMap((part) => encodeResultPart(part, context))
+  if (toolsAsText) {
     losses.lose(message.at)
-    const name = context.called.get(message.callId) ?? 'tool'
-    const words = message.isError ? `[The tool ${name} failed:]` : `[The tool ${name} answered:]`
-    return [{ text: words }, ...(blocks.length > 0 ? blocks : [{ text: NO_OUTPUT }])]
+    const name = context.calledTools.get(message.callId) ?? 'tool'
+    const heading = message.isError ? `[The tool ${name} failed:]` : `[The tool ${name} answered:]`
+    return [{ text: heading }, ...(blocks.length > 0 ? blocks : [{ text: NO_OUTPUT }])]
   }
   const result = {
     toolUseId: toolUseId(message.callId),
     content: blocks.length > 0 ? blocks : [{ text: NO_OUTPUT }],
     ...(message.isError && { status: 'error' }),
   }
-  return [{ toolResult: result }, ...points(message.extras, context)]
+  return [{ toolResult: result }, ...cachePoints(message.extras, context)]
 }
 
-/** What a result may hold: no sound, no calls, and no marks for the cache, which lie behind it. */
-const encodeInResult = (part: Part, context: Context): JsonObject[] => {
+/** A part of a tool result: no audio, no calls, and no cache points, which follow the result. */
+const encodeResultPart = (part: Part, context: ConversationContext): JsonObject[] => {
   const { losses } = context
   switch (part.type) {
     case 'text':
       loseExtras(part.extras, losses)
-      return hasWords(part.text) ? [{ text: part.text }] : []
+      return isNotBlank(part.text) ? [{ text: part.text }] : []
     case 'refusal':
-      return hasWords(part.text) ? [{ text: part.text }] : []
+      return isNotBlank(part.text) ? [{ text: part.text }] : []
     case 'image': {
       loseExtras(part.extras, losses)
       const image = encodeImage(part, losses)
@@ -100,11 +100,11 @@ const encodeInResult = (part: Part, context: Context): JsonObject[] => {
   }
 }
 
-const encodeCall = (part: Part & { readonly type: 'tool-call' }, context: Context): JsonObject[] => {
-  const { losses, inWords, called } = context
+const encodeCall = (part: Part & { readonly type: 'tool-call' }, context: ConversationContext): JsonObject[] => {
+  const { losses, toolsAsText, calledTools } = context
   const name = toolName(part.name)
-  called.set(part.id, name)
-  if (inWords) {
+  calledTools.set(part.id, name)
+  if (toolsAsText) {
     losses.lose(part.at)
     return [{ text: `[Called the tool ${name} with ${part.arguments.trim() || '{}'}]` }]
   }
@@ -112,81 +112,81 @@ const encodeCall = (part: Part & { readonly type: 'tool-call' }, context: Contex
   return [{ toolUse: { toolUseId: toolUseId(part.id), name, input } }]
 }
 
-// ── What user and assistant said ─────────────────────────────────────────────────────────────────────────────────
+// ── User and assistant messages ──────────────────────────────────────────────────────────────────────────────────────
 
 const encodeContent = (
   message: Message & { readonly role: 'user' | 'assistant' },
-  context: Context,
+  context: ConversationContext,
 ): readonly JsonObject[] => {
-  const blocks = marked(
+  const blocks = withCachePoints(
     message,
     message.content.map((part) =>
-      message.role === 'user' ? encodeByUser(part, context) : encodeByAssistant(part, context),
+      message.role === 'user' ? encodeUserPart(part, context) : encodeAssistantPart(part, context),
     ),
     context,
   )
-  const documents = blocks.some(({ document }) => document !== undefined)
-  if (!documents || blocks.some(({ text }) => text !== undefined)) return blocks
+  const hasDocument = blocks.some(({ document }) => document !== undefined)
+  if (!hasDocument || blocks.some(({ text }) => text !== undefined)) return blocks
   context.losses.lose(message.at)
-  return [...blocks, { text: BESIDE_DOCUMENTS }]
+  return [...blocks, { text: DOCUMENT_TEXT }]
 }
 
 /**
- * The blocks of a message's parts. A mark for the cache may be the message's, which means all of it, or that of a call,
- * which has no extras of its own in the middle.
+ * The blocks of a message's parts, with cache points. A cache mark of the message applies to all of it; one of a call is
+ * among the message's extras.
  */
-const marked = (
+const withCachePoints = (
   message: Message,
-  made: readonly (readonly JsonObject[])[],
-  context: Context,
+  encoded: readonly (readonly JsonObject[])[],
+  context: ConversationContext,
 ): readonly JsonObject[] => {
-  const behind = new Map<number, readonly JsonObject[]>()
+  const pointsAfter = new Map<number, readonly JsonObject[]>()
   for (const extra of message.extras ?? []) {
-    const owner = message.content.findIndex((part) => extra.at === `${part.at}.cache_control`)
-    const place = owner === -1 ? made.findLastIndex((blocks) => blocks.length > 0) : owner
-    const block = made[place]?.at(-1)
-    if (!block || !isMarkable(block) || behind.has(place)) context.losses.loseExtra(extra)
-    else behind.set(place, points([extra], context))
+    const partIndex = message.content.findIndex((part) => extra.at === `${part.at}.cache_control`)
+    const place = partIndex === -1 ? encoded.findLastIndex((blocks) => blocks.length > 0) : partIndex
+    const block = encoded[place]?.at(-1)
+    if (!block || !isCacheable(block) || pointsAfter.has(place)) context.losses.loseExtra(extra)
+    else pointsAfter.set(place, cachePoints([extra], context))
   }
-  return made.flatMap((blocks, place) => [...blocks, ...(behind.get(place) ?? [])])
+  return encoded.flatMap((blocks, place) => [...blocks, ...(pointsAfter.get(place) ?? [])])
 }
 
-/** Thoughts are not marked, and a mark right behind a document or a film is refused. */
-const isMarkable = ({ reasoningContent, document, video, cachePoint }: JsonObject): boolean =>
+/** Bedrock rejects cache points after reasoning, documents and videos. */
+const isCacheable = ({ reasoningContent, document, video, cachePoint }: JsonObject): boolean =>
   reasoningContent === undefined && document === undefined && video === undefined && cachePoint === undefined
 
-/** A mark for the cache is a block of its own here, behind what it marks. The other extras are losses. */
-export const points = (
+/** Cache points for the cache marks among the extras, to follow the marked block. Other extras are losses. */
+export const cachePoints = (
   extras: readonly Extra[] | undefined,
-  { family, losses }: Pick<Context, 'family' | 'losses'>,
+  { family, losses }: Pick<ConversationContext, 'family' | 'losses'>,
   where: 'messages' | 'tools' = 'messages',
 ): JsonObject[] => {
   const found: JsonObject[] = []
   for (const extra of extras ?? []) {
     const { name, value, at } = extra
-    const marks = name === 'cache_control' && isObject(value) && value.type === 'ephemeral'
-    if (!marks || !family.caches[where] || found.length > 0) {
+    const isMark = name === 'cache_control' && isObject(value) && value.type === 'ephemeral'
+    if (!isMark || !family.caches[where] || found.length > 0) {
       losses.loseExtra(extra)
       continue
     }
     const { ttl } = value
-    const carried = family.caches.long && (ttl === '5m' || ttl === '1h')
-    if (ttl !== undefined && ttl !== null && !carried) losses.lose(`${at}.ttl`)
-    found.push({ cachePoint: { type: 'default', ...(carried && { ttl }) } })
+    const hasTtl = family.caches.long && (ttl === '5m' || ttl === '1h')
+    if (ttl !== undefined && ttl !== null && !hasTtl) losses.lose(`${at}.ttl`)
+    found.push({ cachePoint: { type: 'default', ...(hasTtl && { ttl }) } })
   }
   return found
 }
 
-const encodeByUser = (part: Part, context: Context): JsonObject[] => {
+const encodeUserPart = (part: Part, context: ConversationContext): JsonObject[] => {
   const { losses } = context
   switch (part.type) {
     case 'text':
       return encodeText(part, context)
     case 'refusal':
-      return hasWords(part.text) ? [{ text: part.text }] : []
+      return isNotBlank(part.text) ? [{ text: part.text }] : []
     case 'image': {
       const image = encodeImage(part, losses)
-      if (image) return [image, ...points(part.extras, context)]
+      if (image) return [image, ...cachePoints(part.extras, context)]
       return []
     }
     case 'file':
@@ -208,18 +208,18 @@ const encodeByUser = (part: Part, context: Context): JsonObject[] => {
   }
 }
 
-const encodeByAssistant = (part: Part, context: Context): JsonObject[] => {
+const encodeAssistantPart = (part: Part, context: ConversationContext): JsonObject[] => {
   const { losses, family } = context
   switch (part.type) {
     case 'text':
       return encodeText(part, context)
     case 'refusal':
-      return hasWords(part.text) ? [{ text: part.text }] : []
+      return isNotBlank(part.text) ? [{ text: part.text }] : []
     case 'tool-call':
       return encodeCall(part, context)
     case 'reasoning': {
       const { proof } = part
-      // Only Claude signs, and only what is signed here is taken back; models of other makers refuse thoughts.
+      // Only Claude signs reasoning, and only Bedrock's signatures are valid. Other models reject reasoning.
       const own = proof?.origin === 'bedrock-converse' && proof.value !== ''
       if (!own || !(family.maker === 'anthropic' || family.maker === 'unknown')) {
         losses.lose(part.at)
@@ -235,7 +235,7 @@ const encodeByAssistant = (part: Part, context: Context): JsonObject[] => {
     }
     case 'foreign':
       return encodeForeign(part, losses)
-    // The assistant's turns hold no images and no files here.
+    // Assistant turns cannot contain media in this format.
     case 'image':
     case 'file':
     case 'audio':
@@ -252,25 +252,28 @@ const encodeForeign = (part: Part & { readonly type: 'foreign' }, losses: Losses
   return []
 }
 
-const encodeDocument = (part: Part & { readonly type: 'file' }, { names, losses }: Context): JsonObject[] => {
-  const made = encodeFile(part, names, losses)
-  if (!made) return []
-  const document = isObject(made.document) ? made.document : undefined
-  const more = (part.extras ?? []).flatMap((extra): JsonObject[] => {
+const encodeDocument = (
+  part: Part & { readonly type: 'file' },
+  { names, losses }: ConversationContext,
+): JsonObject[] => {
+  const block = encodeFile(part, names, losses)
+  if (!block) return []
+  const document = isObject(block.document) ? block.document : undefined
+  const members = (part.extras ?? []).flatMap((extra): JsonObject[] => {
     const member = document && documentMember(extra.name, extra.value)
     if (member) return [member]
-    // The mark for the cache too: right behind a document it is refused.
+    // Includes cache marks: Bedrock rejects a cache point after a document.
     losses.loseExtra(extra)
     return []
   })
-  return [document ? { document: Object.assign({}, document, ...more) } : made]
+  return [document ? { document: Object.assign({}, document, ...members) } : block]
 }
 
-const hasWords = (text: string): boolean => text.trim() !== ''
+const isNotBlank = (text: string): boolean => text.trim() !== ''
 
-/** Texts without words are refused; nothing is lost with them. */
-const encodeText = (part: Part & { readonly type: 'text' }, context: Context): JsonObject[] => {
-  if (hasWords(part.text)) return [{ text: part.text }, ...points(part.extras, context)]
+/** Blank texts are rejected by the upstream, so they are dropped. */
+const encodeText = (part: Part & { readonly type: 'text' }, context: ConversationContext): JsonObject[] => {
+  if (isNotBlank(part.text)) return [{ text: part.text }, ...cachePoints(part.extras, context)]
   loseExtras(part.extras, context.losses)
   return []
 }

@@ -58,7 +58,7 @@ const cache = (at: string, ttl?: string): Extra => ({
 const at = <T>(value: T, path: string) => ({ value, at: path })
 const POINT = { cachePoint: { type: 'default' } }
 
-// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 const PNG = 'iVBORw0KGgo='
 const PDF = 'JVBERi0='
@@ -323,7 +323,7 @@ test('converse request: marks for the cache are blocks of their own, where the m
   assert.equal(none.losses.length, 7)
 })
 
-// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const SCHEMA = { type: 'object', properties: { a: { type: 'string', minLength: 1 } }, required: ['a'] }
 const extra = (name: string, value: Json): Extra => ({ at: name, name, value, essential: false })
@@ -571,7 +571,7 @@ for (const [what, messages, isLost] of [
     assert.equal(made.body.additionalModelRequestFields === undefined, isLost)
   })
 
-// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const spec = (name: string, more: JsonObject = {}) => ({
   toolSpec: { name, inputSchema: { json: PARAMETERS }, ...more },
@@ -702,7 +702,7 @@ test('converse tools: names and ids it does not take are replaced, call and resu
   assert.ok(events.some((event) => event.type === 'delta' && event.text === 'ls -l'))
 })
 
-// ── What a name says ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── What a name says ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 const families: readonly (readonly [model: string, maker: string, thinks: readonly string[], schemas: boolean])[] = [
   ['anthropic.claude-v2:1', 'anthropic', [], false],

@@ -13,28 +13,32 @@ import {
   UNSUPPORTED_SETTINGS,
 } from '../shared/setting-encoders.ts'
 import { encodeConversation } from './encode-messages.ts'
-import { decideThinking, isThinking, type Thinking } from './encode-thinking.ts'
+import { type ConverseThinking, decideThinking, isThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
-import { type Family, familyOf } from './family.ts'
+import { type ConverseModelFamily, familyOf } from './family.ts'
 
-/** A request in this format, and whatever of it could not be carried. Model and streaming are said by the path. */
+/** Encodes a request in this format. The path carries the model and whether the answer is a stream. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const family = familyOf(target.model)
   const tools = encodeTools(request, family, losses)
-  const { system: said, turns } = encodeConversation(request.messages, { family, inWords: !tools.config }, losses)
+  const { system: messagesSystem, turns } = encodeConversation(
+    request.messages,
+    { family, toolsAsText: !tools.config },
+    losses,
+  )
   const { format } = request.settings
-  const system = format?.value.kind === 'json' ? [...said, { text: JSON_INSTRUCTION }] : said
+  const system = format?.value.kind === 'json' ? [...messagesSystem, { text: JSON_INSTRUCTION }] : messagesSystem
   const root = conversationMember(request)
-  // Without a single turn nothing is asked; the upstream would refuse it.
+  // The upstream would reject a request without turns.
   if (turns.length === 0) losses.unfit(root)
   const extra = request.extras.find(isThinking)
-  const limit = limitOf(request.settings, target)
+  const limit = outputLimitOf(request.settings, target)
   const thinking = decideThinking(
     { settings: request.settings, extra, family, forced: tools.forced, limit, turns },
     losses,
   )
-  const draft = newDraft({ request, target, family, thinking, losses })
+  const draft = newConverseDraft({ request, target, family, thinking, losses })
   draft.put('messages', turns, root)
   const first = request.messages.find(({ role }) => role === 'system') ?? format
   if (system.length > 0) draft.put('system', system, first?.at)
@@ -42,43 +46,43 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   for (const [name, value] of Object.entries(thinking.fields ?? {}))
     if (value !== undefined) draft.pass(name, value, thinking.at)
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
-  for (const one of request.extras) if (one !== extra) carryExtra(one, draft)
+  for (const other of request.extras) if (other !== extra) encodeExtra(other, draft)
   return { body: draft.body(), losses: losses.all(), from: draft.from }
 }
 
-/** The longest answer there can be, in tokens, where anybody knows. */
-const limitOf = ({ maxOutputTokens }: GenerationSettings, { outputLimit }: EncodeTarget): number | undefined => {
+/** The output limit in tokens: the client's or the model's, if known. */
+const outputLimitOf = ({ maxOutputTokens }: GenerationSettings, { outputLimit }: EncodeTarget): number | undefined => {
   if (!maxOutputTokens) return outputLimit
   return Math.max(1, Math.min(Math.floor(maxOutputTokens.value), outputLimit ?? Number.POSITIVE_INFINITY))
 }
 
-// ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Facts = {
+type ConverseDraftInput = {
   readonly request: ChatRequest
   readonly target: EncodeTarget
-  readonly family: Family
-  readonly thinking: Thinking
+  readonly family: ConverseModelFamily
+  readonly thinking: ConverseThinking
   readonly losses: Losses
 }
 
-type Draft = Facts & {
+type ConverseDraft = ConverseDraftInput & {
   readonly from: { readonly [member: string]: string }
   put(member: string, value: Json, at: string | undefined): void
   /** Adds to `inferenceConfig`. */
   infer(member: string, value: Json, at: string): void
-  /** Adds to `additionalModelRequestFields`: what the model's maker has and this format has no word for. */
+  /** Adds to `additionalModelRequestFields`, the members of the model's maker. */
   pass(member: string, value: Json, at: string | undefined): void
   body(): JsonObject
 }
 
-const newDraft = (facts: Facts): Draft => {
+const newConverseDraft = (input: ConverseDraftInput): ConverseDraft => {
   const members: { [member: string]: Json } = {}
   const inference: { [member: string]: Json } = {}
   const passed: { [member: string]: Json } = {}
   const from: { [member: string]: string } = {}
   return {
-    ...facts,
+    ...input,
     from,
     put(member, value, at) {
       members[member] = value
@@ -100,56 +104,56 @@ const newDraft = (facts: Facts): Draft => {
   }
 }
 
-// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const clamped = (value: number): number => Math.min(1, Math.max(0, value))
+const clamp = (value: number): number => Math.min(1, Math.max(0, value))
 
-/** "Array Members: Minimum number of 0 items. Maximum number of 2500 items", of at least one character (its document). */
-const MOST_STOPS = 2_500
+/** API reference: "Array Members: Minimum number of 0 items. Maximum number of 2500 items", not empty. */
+const MAX_STOPS = 2_500
 const TIERS: ReadonlySet<string> = new Set(['priority', 'flex', 'reserved'])
-/** What a value of `requestMetadata` may be, and of how many (its document). */
+/** API reference: valid names and values of `requestMetadata`, at most 16. */
 const METADATA = /^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$/
-const MOST_METADATA = 16
+const MAX_METADATA = 16
 
-const SETTING_ENCODERS: SettingEncoders<Draft> = {
-  // Left out it is the most the model can do (its document on InferenceConfiguration), so none is made up.
+const SETTING_ENCODERS: SettingEncoders<ConverseDraft> = {
+  // Without a limit Bedrock uses the model's maximum (API reference, InferenceConfiguration).
   maxOutputTokens: ({ value, at }, { request, target, infer, losses }) => {
-    const fitting = limitOf(request.settings, target) ?? value
-    if (fitting !== value) losses.lose(at)
-    infer('maxTokens', fitting, at)
+    const clamped = outputLimitOf(request.settings, target) ?? value
+    if (clamped !== value) losses.lose(at)
+    infer('maxTokens', clamped, at)
   },
   temperature: ({ value, at }, { infer, family, thinking, request, losses }) => {
-    const fitting = clamped(value)
-    if (fitting !== value) losses.lose(at)
-    if (family.maker !== 'anthropic') return infer('temperature', fitting, at)
-    // One is what goes without saying, and nothing else goes with thinking.
-    if (thinking.on && fitting !== 1) return losses.lose(at)
+    const clamped = clamp(value)
+    if (clamped !== value) losses.lose(at)
+    if (family.maker !== 'anthropic') return infer('temperature', clamped, at)
+    // With thinking only the default of 1 is allowed.
+    if (thinking.on && clamped !== 1) return losses.lose(at)
     const { topP } = request.settings
-    if (fitting === 1 && topP && topP.value !== 1) return
-    infer('temperature', fitting, at)
+    if (clamped === 1 && topP && topP.value !== 1) return
+    infer('temperature', clamped, at)
   },
   topP: ({ value, at }, { infer, family, thinking, request, losses }) => {
-    const fitting = clamped(value)
-    if (fitting !== value) losses.lose(at)
-    if (family.maker !== 'anthropic') return infer('topP', fitting, at)
-    if (thinking.on && fitting < 0.95) return losses.lose(at)
-    // "`temperature` and `top_p` cannot both be specified for this model". The whole is what goes without saying;
-    // otherwise temperature is the one most people mean.
+    const clamped = clamp(value)
+    if (clamped !== value) losses.lose(at)
+    if (family.maker !== 'anthropic') return infer('topP', clamped, at)
+    if (thinking.on && clamped < 0.95) return losses.lose(at)
+    // Claude: "`temperature` and `top_p` cannot both be specified for this model". A `top_p` of 1 is the default; otherwise
+    // temperature wins.
     const { temperature } = request.settings
-    if (temperature && fitting === 1) return
+    if (temperature && clamped === 1) return
     if (temperature && temperature.value !== 1) return losses.lose(at)
-    infer('topP', fitting, at)
+    infer('topP', clamped, at)
   },
   topK: ({ value, at }, { pass, family, thinking, losses }) => {
-    const wanted = Math.max(0, Math.floor(value))
+    const topK = Math.max(0, Math.floor(value))
     if (family.topK === null || (family.maker === 'anthropic' && thinking.on)) losses.lose(at)
-    else if (family.topK === 'top_k') pass('top_k', wanted, at)
-    else pass('inferenceConfig', { topK: wanted }, at)
+    else if (family.topK === 'top_k') pass('top_k', topK, at)
+    else pass('inferenceConfig', { topK }, at)
   },
   stop: ({ value, at }, { infer, family, losses }) => {
     // Claude: "each stop sequence must contain non-whitespace".
     const fits = (sequence: string) => (family.maker === 'anthropic' ? sequence.trim() : sequence) !== ''
-    const sequences = value.filter(fits).slice(0, MOST_STOPS)
+    const sequences = value.filter(fits).slice(0, MAX_STOPS)
     if (sequences.length < value.length) losses.lose(at)
     if (sequences.length > 0) infer('stopSequences', sequences, at)
   },
@@ -158,7 +162,7 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
   frequencyPenalty: lostUnlessNeutral,
   ...UNSUPPORTED_SETTINGS,
   ...TOOL_SETTINGS_ELSEWHERE,
-  format: (setting, draft) => carryFormat(setting, draft),
+  format: (setting, draft) => encodeFormat(setting, draft),
   ...REASONING_SETTINGS_ELSEWHERE,
   serviceTier: ({ value, at }, { put, losses }) => {
     if (TIERS.has(value)) put('serviceTier', { type: value }, at)
@@ -166,31 +170,31 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
   },
   metadata: ({ value, at }, { put, losses }) => {
     const kept: { [name: string]: string } = {}
-    for (const [name, said] of Object.entries(value)) {
-      const fits = typeof said === 'string' && METADATA.test(said) && name !== '' && METADATA.test(name)
-      if (fits && Object.keys(kept).length < MOST_METADATA) kept[name] = said
+    for (const [name, entry] of Object.entries(value)) {
+      const fits = typeof entry === 'string' && METADATA.test(entry) && name !== '' && METADATA.test(name)
+      if (fits && Object.keys(kept).length < MAX_METADATA) kept[name] = entry
       else losses.lose(at)
     }
     if (Object.keys(kept).length > 0) put('requestMetadata', kept, at)
   },
 }
 
-const carryFormat = (format: Setting<OutputFormat>, { put, family, losses }: Draft): void => {
+const encodeFormat = (format: Setting<OutputFormat>, { put, family, losses }: ConverseDraft): void => {
   const { value, at } = format
   switch (value.kind) {
     case 'text':
       return
     case 'json':
-      // A line of the system prompt asks for it.
+      // `encodeRequest` adds an instruction to the system prompt.
       return
     case 'schema': {
-      // It is held to the same part of JSON Schema for every model: an unknown word is a 400.
+      // All models support the same part of JSON Schema; an unknown keyword is a 400.
       const { schema, described, impossible } = fitSchema(value.schema)
       if (!family.schemas || impossible.length > 0 || !isObject(schema)) return losses.unfit(at)
       for (const path of described) losses.loseMember(format, 'schema', path)
       const { name, description } = value
       const jsonSchema = { schema: JSON.stringify(schema), name, ...(description && { description }) }
-      // The schema is text inside the body (recording chat-with-schema-with-bedrock-claude-haiku-4-5).
+      // The schema is a JSON string (recording chat-with-schema-with-bedrock-claude-haiku-4-5).
       return put('outputConfig', { textFormat: { type: 'json_schema', structure: { jsonSchema } } }, at)
     }
     default:
@@ -198,10 +202,10 @@ const carryFormat = (format: Setting<OutputFormat>, { put, family, losses }: Dra
   }
 }
 
-// ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
+// ── Members of this format only ──────────────────────────────────────────────────────────────────────────────────────
 
-/** Members of this format that clients of others send through. */
-const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
+/** Checks of members without a field in `ChatRequest`, sent by clients of other formats. */
+const MEMBER_CHECKS: { readonly [name: string]: (value: Json) => boolean } = {
   guardrailConfig: isObject,
   performanceConfig: isObject,
   promptVariables: isObject,
@@ -209,10 +213,10 @@ const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
   additionalModelResponseFieldPaths: isList,
 }
 
-const carryExtra = (extra: Extra, { put, pass, losses }: Draft): void => {
+const encodeExtra = (extra: Extra, { put, pass, losses }: ConverseDraft): void => {
   const { name, value, at } = extra
   if (name === 'additionalModelRequestFields' && isObject(value)) {
-    for (const [member, one] of Object.entries(value)) if (one !== undefined) pass(member, one, at)
-  } else if (Object.hasOwn(EXTRAS, name) && EXTRAS[name]?.(value)) put(name, value, at)
+    for (const [member, entry] of Object.entries(value)) if (entry !== undefined) pass(member, entry, at)
+  } else if (Object.hasOwn(MEMBER_CHECKS, name) && MEMBER_CHECKS[name]?.(value)) put(name, value, at)
   else losses.loseExtra(extra)
 }

@@ -1,67 +1,73 @@
-/** Whether and how the model shall think, decided from everything that bears on it. */
+/** Decides whether and how the model thinks. */
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { answersUnthought, type BlockFormat } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { AlternatingTurn } from '../shared/turns.ts'
-import type { Family } from './family.ts'
+import type { ConverseModelFamily } from './family.ts'
 
-export type Thinking = {
+/** The thinking members of a request. */
+export type ConverseThinking = {
   /** For `additionalModelRequestFields`. */
   readonly fields?: JsonObject
   /** The client's member it came from. */
   readonly at?: string
-  /** The model will think: then Claude samples freely and cannot be made to call a tool. */
+  /** The model thinks. For Claude this excludes sampling settings and a forced tool call. */
   readonly on: boolean
 }
 
-export type ThinkingFacts = {
+/** What the decision depends on. */
+export type ConverseThinkingInput = {
   readonly settings: GenerationSettings
-  /** The client's own `thinking`, of Anthropic's shape, in a format that has no such member. */
+  /** A `thinking` member of Anthropic's shape among the client's extras. */
   readonly extra: Extra | undefined
-  readonly family: Family
+  readonly family: ConverseModelFamily
   readonly forced: boolean
-  /** Output tokens there can be: the client's limit or the model's, where known. */
+  /** Output limit in tokens: the client's or the model's, if known. */
   readonly limit: number | undefined
   readonly turns: readonly AlternatingTurn[]
 }
 
-type Wish =
+type ThinkingIntent =
   | { readonly kind: 'off'; readonly at: string }
   | { readonly kind: 'free'; readonly at: string }
   | { readonly kind: 'effort'; readonly at: string; readonly effort: Exclude<Effort, 'none'> }
   | { readonly kind: 'budget'; readonly at: string; readonly tokens: number }
 
-const OFF: Thinking = { on: false }
+const OFF: ConverseThinking = { on: false }
 
-export const decideThinking = (facts: ThinkingFacts, losses: Losses): Thinking => {
-  const { settings, family } = facts
+/** Decides the thinking members. What they cannot represent is reported as a loss. */
+export const decideThinking = (input: ConverseThinkingInput, losses: Losses): ConverseThinking => {
+  const { settings, family } = input
   const { reasoningSummary } = settings
-  const wish = wished(facts)
-  const made = wish ? MAKERS[family.thinks.at(-1) ?? 'never'](wish, facts, losses) : OFF
-  // Whoever thinks shows it; only who does not think cannot.
-  if (reasoningSummary && !made.on) losses.lose(reasoningSummary.at)
-  return made
+  const intent = thinkingIntent(input)
+  const thinking = intent ? ENCODERS[family.thinks.at(-1) ?? 'never'](intent, input, losses) : OFF
+  // A model that thinks always returns its reasoning.
+  if (reasoningSummary && !thinking.on) losses.lose(reasoningSummary.at)
+  return thinking
 }
 
-/** A budget is the most exact wish, then the client's own member, then an effort. */
-const wished = ({ settings: { effort, thinkingBudget }, extra }: ThinkingFacts): Wish | undefined => {
+/** In order of precedence: a budget, a `thinking` member, an effort. */
+const thinkingIntent = ({
+  settings: { effort, thinkingBudget },
+  extra,
+}: ConverseThinkingInput): ThinkingIntent | undefined => {
   if (thinkingBudget) {
     const { value, at } = thinkingBudget
     return value <= 0 ? { kind: 'off', at } : { kind: 'budget', at, tokens: Math.floor(value) }
   }
-  const own = extra && ownWish(extra)
+  const own = extra && thinkingMember(extra)
   if (own) return own.kind === 'free' && effort && effort.value !== 'none' ? { ...own, ...levelOf(effort) } : own
   if (!effort) return undefined
   return effort.value === 'none' ? { kind: 'off', at: effort.at } : levelOf(effort)
 }
 
-const levelOf = ({ value, at }: NonNullable<GenerationSettings['effort']>): Wish =>
+const levelOf = ({ value, at }: NonNullable<GenerationSettings['effort']>): ThinkingIntent =>
   value === 'none' ? { kind: 'off', at } : { kind: 'effort', at, effort: value }
 
-/** A `thinking` member as Anthropic has it; undefined when it is something else. */
-const ownWish = ({ at, value }: Extra): Wish | undefined => {
+/** Reads a `thinking` member of Anthropic's shape; undefined for another shape. */
+const thinkingMember = ({ at, value }: Extra): ThinkingIntent | undefined => {
   if (!isObject(value)) return undefined
   const tokens = number(value.budget_tokens)
   if (value.type === 'disabled') return { kind: 'off', at }
@@ -70,61 +76,66 @@ const ownWish = ({ at, value }: Extra): Wish | undefined => {
   return undefined
 }
 
-/** Whether `thinking` among the client's extras is understood here. */
-export const isThinking = (extra: Extra): boolean => extra.name === 'thinking' && ownWish(extra) !== undefined
+/** True for a `thinking` extra that this format supports. */
+export const isThinking = (extra: Extra): boolean => extra.name === 'thinking' && thinkingMember(extra) !== undefined
 
-type Make = (wish: Wish, facts: ThinkingFacts, losses: Losses) => Thinking
+type EncodeThinking = (intent: ThinkingIntent, input: ConverseThinkingInput, losses: Losses) => ConverseThinking
 
-/** A model that cannot be told; what it does by itself is not known here, so even "not at all" is a loss. */
-const never: Make = (wish, { settings: { effort }, extra }, losses) => {
-  for (const at of [wish.at, extra?.at, effort?.at]) if (at !== undefined) losses.lose(at)
+/** A model without a thinking member. Its default is unknown, so even `off` is a loss. */
+const never: EncodeThinking = (intent, { settings: { effort }, extra }, losses) => {
+  for (const at of [intent.at, extra?.at, effort?.at]) if (at !== undefined) losses.lose(at)
   return OFF
 }
 
-// ── Claude: `thinking`, and beside it `output_config.effort` in its later generations ────────────────────────────
+// ── Claude: `thinking`, and beside it `output_config.effort` in its later generations ────────────────────────────────
 
-/** A forced call outweighs thinking, since the two exclude each other and the call is what the client's program waits for. */
-const refused = (wish: Wish, { settings: { effort } }: ThinkingFacts, losses: Losses): Thinking => {
-  losses.lose(wish.at)
+/** Thinking is dropped, for example for a forced tool call: they exclude each other, and the client needs the call. */
+const withoutThinking = (
+  intent: ThinkingIntent,
+  { settings: { effort } }: ConverseThinkingInput,
+  losses: Losses,
+): ConverseThinking => {
+  losses.lose(intent.at)
   if (effort && effort.value !== 'none') losses.lose(effort.at)
   return OFF
 }
 
-const byItself: Make = (wish, facts, losses) => {
-  const { effort, reasoningSummary } = facts.settings
-  if (wish.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: wish.at, on: false }
-  if (facts.forced) return refused(wish, facts, losses)
-  // This generation still takes a budget.
-  if (wish.kind === 'budget' && facts.family.thinks.includes('budget')) return byBudget(wish, facts, losses)
-  if (wish.kind === 'budget') losses.lose(wish.at)
+const byAdaptive: EncodeThinking = (intent, input, losses) => {
+  const { effort, reasoningSummary } = input.settings
+  if (intent.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: intent.at, on: false }
+  if (input.forced) return withoutThinking(intent, input, losses)
+  // This generation still supports a budget.
+  if (intent.kind === 'budget' && input.family.thinks.includes('budget')) return byBudget(intent, input, losses)
+  if (intent.kind === 'budget') losses.lose(intent.at)
   const level = effort && effort.value !== 'none' ? EFFORTS[effort.value] : undefined
   if (effort?.value === 'minimal') losses.lose(effort.at)
-  // The generations that take no budget any more show their thoughts only to who asks.
-  const shown = reasoningSummary && !facts.family.thinks.includes('budget') ? { display: 'summarized' } : {}
+  // Generations without budgets return a summary only if requested.
+  const shown = reasoningSummary && !input.family.thinks.includes('budget') ? { display: 'summarized' } : {}
   return {
     fields: {
       thinking: { type: 'adaptive', ...shown },
       ...(level !== undefined && { output_config: { effort: level } }),
     },
-    at: wish.at,
+    at: intent.at,
     on: true,
   }
 }
 
-const byBudget: Make = (wish, facts, losses) => {
-  const { effort } = facts.settings
-  if (wish.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: wish.at, on: false }
-  // The turn of calls that were just answered has to begin with a signed thought.
-  if (facts.forced || answersUnthought(facts.turns, BLOCKS)) return refused(wish, facts, losses)
+const byBudget: EncodeThinking = (intent, input, losses) => {
+  const { effort } = input.settings
+  if (intent.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: intent.at, on: false }
+  // The turn with the calls that were just answered must begin with signed reasoning.
+  if (input.forced || answersUnthought(input.turns, BLOCKS)) return withoutThinking(intent, input, losses)
   if (effort && effort.value !== 'none') losses.lose(effort.at)
-  if (wish.kind === 'free') losses.lose(wish.at)
-  const wanted = wish.kind === 'budget' ? wish.tokens : BUDGETS[wish.kind === 'effort' ? wish.effort : 'medium']
-  // Thoughts count as output, so the limit has to leave room for an answer.
-  const most = facts.limit ?? Number.POSITIVE_INFINITY
-  const tokens = Math.max(MIN_BUDGET, wanted < most ? wanted : Math.floor(most / 2))
-  if (tokens >= most) return refused(wish, facts, losses)
-  if (wish.kind === 'budget' && tokens !== wish.tokens) losses.lose(wish.at)
-  return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, at: wish.at, on: true }
+  if (intent.kind === 'free') losses.lose(intent.at)
+  const requested =
+    intent.kind === 'budget' ? intent.tokens : BUDGETS[intent.kind === 'effort' ? intent.effort : 'medium']
+  // Reasoning counts as output, so the limit must leave room for an answer.
+  const limit = input.limit ?? Number.POSITIVE_INFINITY
+  const tokens = Math.max(MIN_BUDGET, requested < limit ? requested : Math.floor(limit / 2))
+  if (tokens >= limit) return withoutThinking(intent, input, losses)
+  if (intent.kind === 'budget' && tokens !== intent.tokens) losses.lose(intent.at)
+  return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, at: intent.at, on: true }
 }
 
 const BLOCKS: BlockFormat = {
@@ -133,7 +144,7 @@ const BLOCKS: BlockFormat = {
   callId: ({ toolUse }) => (isObject(toolUse) ? (toolUse.toolUseId ?? null) : undefined),
 }
 
-// ── Others: a word for the effort ────────────────────────────────────────────────────────────────────────────────
+// ── Others: a level of effort ────────────────────────────────────────────────────────────────────────────────────────
 
 const LEVELS: { readonly [effort in Exclude<Effort, 'none'>]: 'low' | 'medium' | 'high' } = {
   minimal: 'low',
@@ -144,35 +155,35 @@ const LEVELS: { readonly [effort in Exclude<Effort, 'none'>]: 'low' | 'medium' |
   max: 'high',
 }
 
-/** The word for a wish; a change is told. */
-const wordFor = (wish: Exclude<Wish, { kind: 'off' }>, losses: Losses): 'low' | 'medium' | 'high' => {
-  if (wish.kind === 'effort') {
-    const level = LEVELS[wish.effort]
-    if (level !== wish.effort) losses.lose(wish.at)
+/** The level for an intent. A change is reported as a loss. */
+const levelFor = (intent: Exclude<ThinkingIntent, { kind: 'off' }>, losses: Losses): 'low' | 'medium' | 'high' => {
+  if (intent.kind === 'effort') {
+    const level = LEVELS[intent.effort]
+    if (level !== intent.effort) losses.lose(intent.at)
     return level
   }
-  losses.lose(wish.at)
-  if (wish.kind === 'free') return 'medium'
-  return wish.tokens < 4_096 ? 'low' : wish.tokens < 16_384 ? 'medium' : 'high'
+  losses.lose(intent.at)
+  if (intent.kind === 'free') return 'medium'
+  return intent.tokens < 4_096 ? 'low' : intent.tokens < 16_384 ? 'medium' : 'high'
 }
 
-const byConfig: Make = (wish, { settings }, losses) => {
-  if (wish.kind === 'off') return { fields: { reasoningConfig: { type: 'disabled' } }, at: wish.at, on: false }
-  let level = wordFor(wish, losses)
-  // Nova's highest effort takes neither a limit nor sampling beside it.
+const byConfig: EncodeThinking = (intent, { settings }, losses) => {
+  if (intent.kind === 'off') return { fields: { reasoningConfig: { type: 'disabled' } }, at: intent.at, on: false }
+  let level = levelFor(intent, losses)
+  // Nova rejects its highest effort together with an output limit or sampling settings.
   const { maxOutputTokens, temperature, topP } = settings
   if (level === 'high' && (maxOutputTokens || temperature || topP)) {
-    losses.lose(wish.at)
+    losses.lose(intent.at)
     level = 'medium'
   }
-  return { fields: { reasoningConfig: { type: 'enabled', maxReasoningEffort: level } }, at: wish.at, on: true }
+  return { fields: { reasoningConfig: { type: 'enabled', maxReasoningEffort: level } }, at: intent.at, on: true }
 }
 
-const byEffort: Make = (wish, _facts, losses) => {
-  // These always think.
-  if (wish.kind === 'off') losses.lose(wish.at)
-  const level = wish.kind === 'off' ? 'low' : wordFor(wish, losses)
-  return { fields: { reasoning_effort: level }, at: wish.at, on: true }
+const byEffort: EncodeThinking = (intent, _input, losses) => {
+  // These models always think.
+  if (intent.kind === 'off') losses.lose(intent.at)
+  const level = intent.kind === 'off' ? 'low' : levelFor(intent, losses)
+  return { fields: { reasoning_effort: level }, at: intent.at, on: true }
 }
 
-const MAKERS = { never, budget: byBudget, adaptive: byItself, config: byConfig, effort: byEffort } as const
+const ENCODERS = { never, budget: byBudget, adaptive: byAdaptive, config: byConfig, effort: byEffort } as const

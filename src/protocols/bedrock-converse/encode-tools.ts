@@ -1,57 +1,68 @@
-/** The tools a model may call, and how freely. */
+/** Tools and tool choice. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { fitSchema, hasTopLevelUnion, isClosed, objectSchema } from '../shared/claude-schema.ts'
 import type { Losses } from '../shared/losses.ts'
 import { freeInputSchema } from '../shared/tool-arguments.ts'
-import { points } from './encode-messages.ts'
-import type { Family } from './family.ts'
+import { cachePoints } from './encode-messages.ts'
+import type { ConverseModelFamily } from './family.ts'
 import { toolName } from './ids.ts'
 
-export type EncodedTools = {
-  /** `toolConfig`; absent: no tool may be called. */
+/** The `toolConfig` of a request. */
+export type ConverseTools = {
+  /** Absent: no tool may be called. */
   readonly config?: JsonObject
-  /** The model has to call a tool, which cannot be asked for together with thinking. */
+  /** The model must call a tool, which excludes thinking. */
   readonly forced: boolean
 }
 
-export const encodeTools = ({ tools, settings }: ChatRequest, family: Family, losses: Losses): EncodedTools => {
+/** Encodes the tools the model may call. */
+export const encodeTools = (
+  { tools, settings }: ChatRequest,
+  family: ConverseModelFamily,
+  losses: Losses,
+): ConverseTools => {
   const { toolChoice, parallelToolCalls } = settings
   const choice = toolChoice?.value
-  // There is no word for "none" here; without tools none can be called.
+  // This format has no choice "none", so the tools are omitted.
   if (choice?.kind === 'none') {
     for (const { at } of tools) losses.lose(at)
     return { forced: false }
   }
-  const encoded = permitted(tools, choice, family).flatMap((tool) => encodeTool(tool, family, losses))
+  const encoded = allowedTools(tools, choice, family).flatMap((tool) => encodeTool(tool, family, losses))
   if (!encoded.some(({ cachePoint }) => cachePoint === undefined)) {
     if (toolChoice && choice?.kind !== 'auto') losses.lose(toolChoice.at)
     return { forced: false }
   }
   if (parallelToolCalls?.value === false) losses.lose(parallelToolCalls.at)
-  const word = choice && choiceOf(choice, family)
+  const encodedChoice = choice && encodeChoice(choice, family)
   return {
-    config: { tools: encoded, ...(word && { toolChoice: word }) },
-    forced: word?.any !== undefined || word?.tool !== undefined,
+    config: { tools: encoded, ...(encodedChoice && { toolChoice: encodedChoice }) },
+    forced: encodedChoice?.any !== undefined || encodedChoice?.tool !== undefined,
   }
 }
 
 /**
- * "Only supported by Anthropic Claude 3 and Amazon Nova models" (its document on ToolChoice). For the others, having to
- * call a tool and being offered only this one says the same.
+ * Whether the model supports the choice of one tool: "Only supported by Anthropic Claude 3 and Amazon Nova models" (API
+ * reference, ToolChoice). Other models get this tool only, and must call a tool.
  */
-const namesOne = ({ maker }: Family): boolean => maker === 'anthropic' || maker === 'amazon' || maker === 'unknown'
+const supportsNamedChoice = ({ maker }: ConverseModelFamily): boolean =>
+  maker === 'anthropic' || maker === 'amazon' || maker === 'unknown'
 
-/** There is no list of allowed tools here either; sending only those says the same. */
-const permitted = (tools: readonly Tool[], choice: ToolChoice | undefined, family: Family): readonly Tool[] => {
-  const only = choice?.kind === 'tool' && !namesOne(family) ? [choice.name] : undefined
-  const allowed = choice?.kind === 'allowed' ? choice.names : only
+/** This format has no list of allowed tools, so only the allowed ones are sent. */
+const allowedTools = (
+  tools: readonly Tool[],
+  choice: ToolChoice | undefined,
+  family: ConverseModelFamily,
+): readonly Tool[] => {
+  const named = choice?.kind === 'tool' && !supportsNamedChoice(family) ? [choice.name] : undefined
+  const allowed = choice?.kind === 'allowed' ? choice.names : named
   if (!allowed) return tools
   const names = new Set(allowed)
   return tools.filter((tool) => tool.kind !== 'foreign' && names.has(tool.name))
 }
 
-const choiceOf = (choice: ToolChoice, family: Family): JsonObject => {
+const encodeChoice = (choice: ToolChoice, family: ConverseModelFamily): JsonObject => {
   switch (choice.kind) {
     case 'auto':
     case 'none':
@@ -59,7 +70,7 @@ const choiceOf = (choice: ToolChoice, family: Family): JsonObject => {
     case 'required':
       return { any: {} }
     case 'tool':
-      return namesOne(family) ? { tool: { name: toolName(choice.name) } } : { any: {} }
+      return supportsNamedChoice(family) ? { tool: { name: toolName(choice.name) } } : { any: {} }
     case 'allowed':
       return choice.mode === 'required' ? { any: {} } : { auto: {} }
     default:
@@ -67,7 +78,7 @@ const choiceOf = (choice: ToolChoice, family: Family): JsonObject => {
   }
 }
 
-const encodeTool = (tool: Tool, family: Family, losses: Losses): JsonObject[] => {
+const encodeTool = (tool: Tool, family: ConverseModelFamily, losses: Losses): JsonObject[] => {
   switch (tool.kind) {
     case 'function':
       return encodeFunction(tool, family, losses)
@@ -82,8 +93,12 @@ const encodeTool = (tool: Tool, family: Family, losses: Losses): JsonObject[] =>
   }
 }
 
-const encodeFunction = (tool: Tool & { kind: 'function' }, family: Family, losses: Losses): JsonObject[] => {
-  // Claude takes no choice of shapes at the top, here as at its maker's. For all of them: "The value at
+const encodeFunction = (
+  tool: Tool & { kind: 'function' },
+  family: ConverseModelFamily,
+  losses: Losses,
+): JsonObject[] => {
+  // Claude rejects a union at the top level. All models: "The value at
   // toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object".
   const fits = family.maker !== 'anthropic' || !hasTopLevelUnion(tool.parameters)
   const schema = fits ? objectSchema(tool.parameters) : undefined
@@ -93,30 +108,33 @@ const encodeFunction = (tool: Tool & { kind: 'function' }, family: Family, losse
   }
   const spec = {
     name: toolName(tool.name),
-    ...described(tool.description),
+    ...descriptionMember(tool.description),
     inputSchema: { json: schema },
-    ...(tool.strict && strictly(tool, schema, family, losses)),
+    ...(tool.strict && strictMember(tool, { schema, family, losses })),
   }
-  return [{ toolSpec: spec }, ...points(tool.extras, { family, losses }, 'tools')]
+  return [{ toolSpec: spec }, ...cachePoints(tool.extras, { family, losses }, 'tools')]
 }
 
-/** A description without words is refused. */
-const described = (description: string | undefined): JsonObject =>
+/** Blank descriptions are rejected. */
+const descriptionMember = (description: string | undefined): JsonObject =>
   description === undefined || description.trim() === '' ? {} : { description }
 
 /**
- * `strict` holds a model to the schema, where model and schema allow it (recording test-bedrock-mixed-strict-tool-run). A
- * schema with open objects was not enforced by the other formats either, so nothing is lost; a closed one was.
+ * `strict`, if model and schema support it (recording test-bedrock-mixed-strict-tool-run). No format enforces a schema with
+ * open objects, so dropping `strict` there is no loss; for a closed one it is.
  */
-const strictly = (
+const strictMember = (
   tool: Tool & { kind: 'function' },
-  schema: JsonObject,
-  family: Family,
-  losses: Losses,
+  {
+    schema,
+    family,
+    losses,
+  }: { readonly schema: JsonObject; readonly family: ConverseModelFamily; readonly losses: Losses },
 ): JsonObject => {
   if (!isClosed(schema)) return {}
-  const { described: loose, impossible } = fitSchema(schema)
-  if (family.schemas && family.maker !== 'unknown' && loose.length + impossible.length === 0) return { strict: true }
+  const { described, impossible } = fitSchema(schema)
+  if (family.schemas && family.maker !== 'unknown' && described.length + impossible.length === 0)
+    return { strict: true }
   losses.loseMember(tool, 'strict')
   return {}
 }
@@ -124,7 +142,7 @@ const strictly = (
 const encodeCustom = (tool: Tool & { kind: 'custom' }, losses: Losses): JsonObject => ({
   toolSpec: {
     name: toolName(tool.name),
-    ...described(tool.description),
+    ...descriptionMember(tool.description),
     inputSchema: { json: freeInputSchema(tool, losses) },
   },
 })

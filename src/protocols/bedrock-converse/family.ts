@@ -1,32 +1,33 @@
 import { claudeVersion } from '../shared/claude.ts'
 
 /**
- * What a model's name says of what it takes: this format hands on what a maker's own API has in
- * `additionalModelRequestFields`, and refuses what a model does not know. A name that says nothing (the ARN of an
- * inference profile of the operator's own) is taken for a model that knows all of the format and none of the makers' own.
+ * A model's capabilities, derived from its name. Bedrock passes a maker's own members in `additionalModelRequestFields` and
+ * rejects those a model does not support. An unknown name (the ARN of an inference profile) gets all members of the format
+ * and none of a maker's.
  */
-export type Family = {
+export type ConverseModelFamily = {
   readonly maker: 'anthropic' | 'amazon' | 'openai' | 'other' | 'unknown'
-  /** How it is told to think, if it can be told. */
-  readonly thinks: readonly Thinks[]
-  /** Where `top_k` goes; null: nowhere. */
+  /** The members that control its reasoning; empty if there is none. */
+  readonly thinks: readonly ThinkingMember[]
+  /** The member for `top_k`; null if there is none. */
   readonly topK: 'top_k' | 'inferenceConfig' | null
-  /** Marks for the cache: in the prompt and, where `tools`, among the tools too; `long`: with a time to live. */
+  /** Where cache points are allowed; `long`: with a time to live. */
   readonly caches: { readonly messages: boolean; readonly tools: boolean; readonly long: boolean }
-  /** It can be held to a schema: an answer to `textFormat`, a call to a `strict` tool. */
+  /** It supports schemas: `textFormat` for answers, `strict` for tools. */
   readonly schemas: boolean
 }
 
 /**
  * `budget` and `adaptive`: Anthropic's `thinking`. `config`: Nova's `reasoningConfig`. `effort`: OpenAI's
- * `reasoning_effort`. Each seen in a recording (test-bedrock-model-thinking-part-anthropic, …-adaptive, chat-bedrock-nova-2-reasoning,
- * test-bedrock-thinking-high-openai-variant).
+ * `reasoning_effort`. Recordings: test-bedrock-model-thinking-part-anthropic, …-adaptive, chat-bedrock-nova-2-reasoning,
+ * test-bedrock-thinking-high-openai-variant.
  */
-export type Thinks = 'budget' | 'adaptive' | 'config' | 'effort'
+export type ThinkingMember = 'budget' | 'adaptive' | 'config' | 'effort'
 
-const NOWHERE = { messages: false, tools: false, long: false }
+const NO_CACHE = { messages: false, tools: false, long: false }
 
-export const familyOf = (model: string): Family => {
+/** The capabilities of a model by its name or ARN. */
+export const familyOf = (model: string): ConverseModelFamily => {
   const name = model.toLowerCase()
   const version = claudeVersion(name)
   if (version !== undefined) return claude(name, version)
@@ -40,27 +41,27 @@ export const familyOf = (model: string): Family => {
       schemas: false,
     }
   if (name.includes('gpt-oss'))
-    return { maker: 'openai', thinks: ['effort'], topK: null, caches: NOWHERE, schemas: true }
+    return { maker: 'openai', thinks: ['effort'], topK: null, caches: NO_CACHE, schemas: true }
   return {
-    maker: OTHERS.test(name) ? 'other' : 'unknown',
+    maker: OTHER_MAKERS.test(name) ? 'other' : 'unknown',
     thinks: [],
     topK: null,
-    caches: NOWHERE,
-    // The list of those that have it grows; of these it is known that they do not.
+    caches: NO_CACHE,
+    // The list of supporting models grows, so only models known not to support it are excluded.
     schemas: !WITHOUT_SCHEMAS.test(name),
   }
 }
 
-const OTHERS =
+const OTHER_MAKERS =
   /\b(?:meta|mistral|cohere|ai21|deepseek|qwen|google|nvidia|minimax|moonshot|moonshotai|writer|zai|amazon)\./
 const WITHOUT_SCHEMAS = /amazon\.titan|meta\.llama|cohere\.command|ai21\.|deepseek\.r1|writer\./
 
-const claude = (name: string, generation: number): Family => {
-  const thinks: Thinks[] = []
-  // Later generations decide for themselves how long to think, and refuse a budget.
+const claude = (name: string, generation: number): ConverseModelFamily => {
+  const thinks: ThinkingMember[] = []
+  // Later generations decide how long to think and reject a budget.
   if (generation >= 3.07 && generation <= 4.06) thinks.push('budget')
   if (generation >= 4.06) thinks.push('adaptive')
-  // Of the generation 3.5 only its second edition.
+  // Of generation 3.5 only the second edition supports caching.
   const caches = generation > 3.05 || (generation === 3.05 && name.includes('20241022'))
   return {
     maker: 'anthropic',

@@ -1,4 +1,4 @@
-/** How an answer ends, and what it cost. */
+/** Stop reasons and token usage. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
@@ -15,8 +15,8 @@ const KIND_OF: { readonly [reason: string]: FinishKind } = {
   malformed_model_output: 'malformed',
 }
 
-/** Why the answer ended; undefined when it is not said. A new word is an ordinary end, and what was called is asked of the content. */
-export const endingOf = (
+/** Decodes a stop reason; undefined if there is none. Unknown reasons count as `stop`; tool calls in the content count too. */
+export const decodeFinish = (
   reason: Json | undefined,
   calledTools: boolean,
   fields: Json | undefined,
@@ -24,9 +24,9 @@ export const endingOf = (
   const raw = text(reason)
   if (raw === undefined || raw === '') return undefined
   const kind = (Object.hasOwn(KIND_OF, raw) ? KIND_OF[raw] : undefined) ?? 'stop'
-  // Anthropic's own word for which one it was, where a client asked to be told (`additionalModelResponseFieldPaths`).
-  const told = object(fields)
-  const sequence = text(told?.stop_sequence) ?? text(object(told?.delta)?.stop_sequence)
+  // Anthropic's member with the matched sequence, returned if requested by `additionalModelResponseFieldPaths`.
+  const members = object(fields)
+  const sequence = text(members?.stop_sequence) ?? text(object(members?.delta)?.stop_sequence)
   return {
     kind: kind === 'stop' && calledTools ? 'tool-calls' : kind,
     raw,
@@ -34,7 +34,7 @@ export const endingOf = (
   }
 }
 
-/** `inputTokens` leaves out what came from or went to a cache; ours counts it in. Of the output nothing says how much was thought. */
+/** `inputTokens` excludes cached tokens; `Usage.input` includes them. Reasoning tokens are not reported. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const input = count(raw.inputTokens)

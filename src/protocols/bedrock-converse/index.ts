@@ -1,12 +1,13 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import { eventStream } from '../framing/event-stream.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
-import { decodeAnswer, decodeStream } from './decode-answer.ts'
+import { decodeAnswer } from './decode-answer.ts'
+import { decodeStream } from './decode-stream.ts'
 import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
-/** Amazon Bedrock's Converse and ConverseStream: one format for the models of many makers. */
+/** Amazon Bedrock's Converse and ConverseStream: one format for models of many makers. */
 export const bedrockConverse: UpstreamProtocol = {
   name: 'bedrock-converse',
   style: 'bedrock',

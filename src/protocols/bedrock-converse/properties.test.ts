@@ -101,7 +101,7 @@ test('any stream is read without throwing, ends in one way, and is the same howe
     RUNS,
   ))
 
-// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const beside = ['cache_control', 'citations', 'context', 'other']
 const requests = anyRequest({ ...lookalike, origin: 'bedrock-converse', beside })

@@ -28,7 +28,7 @@ import { bedrockConverse } from './index.ts'
 
 const recordings = evidenceOf('bedrock-converse')
 
-// ── What was said, read without the codec ────────────────────────────────────────────────────────────────────────
+// ── What was said, read without the codec ────────────────────────────────────────────────────────────────────────────
 
 type Said = { calls: { id: Json; name: Json; args: Json }[]; proofs: string[]; citations: number }
 
@@ -76,7 +76,7 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
   assert.equal(cited, said.citations)
 }
 
-// ── To clients and back ──────────────────────────────────────────────────────────────────────────────────────────
+// ── To clients and back ──────────────────────────────────────────────────────────────────────────────────────────────
 
 const QUESTION = { role: 'user', content: 'question' }
 
@@ -135,7 +135,7 @@ const replays = (events: readonly ChatEvent[], said: Said): void => {
   )
 }
 
-// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 recordingsAreHere()
 
@@ -179,7 +179,7 @@ describe('errors of Converse', () => {
   test('there are some', () => assert.ok(seen >= (present ? 8 : 5), String(seen)))
 })
 
-// ── Requests to models of every maker ────────────────────────────────────────────────────────────────────────────
+// ── Requests to models of every maker ────────────────────────────────────────────────────────────────────────────────
 
 const MODELS = [
   'us.anthropic.claude-sonnet-4-5-20250929-v1:0',

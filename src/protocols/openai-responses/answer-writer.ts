@@ -148,7 +148,7 @@ export class ResponsesAnswerWriter {
     return [...this.begin(), ...this.#fail(fail('truncated', "The provider's answer ended before it was complete."))]
   }
 
-  // ── Items ──────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Items ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #addItem(item: OutputItem): WireEvent[] {
     const before = this.#endItem('completed')
@@ -186,7 +186,7 @@ export class ResponsesAnswerWriter {
     return this.#block?.type === 'reasoning' && this.#block.summary === true
   }
 
-  // ── Blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #openBlock(block: Block): WireEvent[] {
     const before = this.#closeBlock()
@@ -367,7 +367,7 @@ export class ResponsesAnswerWriter {
     }
   }
 
-  // ── Ends ───────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Ends ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #finish(finish: Finish): WireEvent[] {
     const reason = incompleteReason(finish)

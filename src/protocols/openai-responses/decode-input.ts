@@ -203,7 +203,7 @@ const decodeInputItem = (fields: RequestFields, item: JsonObject, names: ToolNam
 
 const ROLES = '"user", "assistant", "system" or "developer"'
 
-// ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const decodeContent = (fields: RequestFields, member: string, problems: Problems): Part[] => {
   const content = fields.any(member)

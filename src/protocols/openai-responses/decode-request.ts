@@ -132,7 +132,7 @@ const decodeUser = (fields: RequestFields): GenerationSettings => {
     : setting('user', fields, 'safety_identifier', newer)
 }
 
-// ── Groups of settings ───────────────────────────────────────────────────────────────────────────────────────────
+// ── Groups of settings ───────────────────────────────────────────────────────────────────────────────────────────────
 
 const decodeText = (fields: RequestFields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
@@ -212,7 +212,7 @@ const decodeInclude = (fields: RequestFields, extras: Extra[]): GenerationSettin
   return settings
 }
 
-// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Shared state while tools are decoded. */
 type ToolContext = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }

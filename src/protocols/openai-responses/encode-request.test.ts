@@ -16,7 +16,7 @@ const asked: ChatRequest = {
 }
 const encoded = (more: Partial<ChatRequest>) => codec.encodeRequest({ ...asked, ...more }, { model: 'm' })
 
-// ── The published schema, where it is at hand ────────────────────────────────────────────────────────────────────
+// ── The published schema, where it is at hand ────────────────────────────────────────────────────────────────────────
 
 const published = new URL('../../../../shared/wire/openai.schema.json', import.meta.url)
 const present = existsSync(published)
@@ -36,7 +36,7 @@ test('responses request: a word for a choice of tool that is none of this format
   assert.deepEqual(losses, [{ at: 'tool_choice', unfit: true }])
 })
 
-// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const text = (words: string): Part => ({ type: 'text', at: 'p', text: words })
 const user = (...content: Part[]): Message => ({ role: 'user', at: 'messages[0]', content })
@@ -232,7 +232,7 @@ test('responses encodes: an id longer than is allowed is another, the same for c
   valid(body)
 })
 
-// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const at = <T>(value: T, path: string) => ({ value, at: path })
 const settings: readonly (readonly [
@@ -349,7 +349,7 @@ test('responses encodes: where each member came from', () => {
   })
 })
 
-// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const empty = { type: 'object', properties: {}, required: [], additionalProperties: false }
 const tools: readonly (readonly [string, Tool, readonly JsonObject[], readonly (readonly [string, boolean])[]])[] = [
@@ -459,7 +459,7 @@ test('responses encodes: extras of its own go on, others are lost, essential one
   ])
 })
 
-// ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────
+// ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────────
 
 test("responses encodes: Anthropic's context_management is another thing of the same name", () => {
   const asked = (value: Json) =>

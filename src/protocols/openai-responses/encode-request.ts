@@ -90,7 +90,7 @@ const loseExtras = (
 const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly string[]): JsonObject =>
   Object.fromEntries((extras ?? []).flatMap(({ name, value }) => (names.includes(name) ? [[name, value]] : [])))
 
-// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Carry<T> = (draft: ResponsesDraft, value: T, at: string) => void
 
@@ -222,7 +222,7 @@ const SETTINGS: readonly ((draft: ResponsesDraft) => void)[] = (Object.keys(CARR
     },
 )
 
-// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const TOOL_EXTRAS = ['defer_loading', 'allowed_callers', 'output_schema']
 
@@ -283,7 +283,7 @@ const toolNamed = ({ request }: ResponsesDraft): ((name: string) => JsonObject) 
   return (name) => ({ type: custom.has(name) ? 'custom' : 'function', name: toolName(name) })
 }
 
-// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const encodeInput = (draft: ResponsesDraft): JsonObject[] => {
   const custom = new Set<string>()
@@ -475,7 +475,7 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
 
 const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.type === 'text' && part.text === '')
 
-// ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────
+// ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────────
 
 /**
  * Changes the model's name, replaces the gateway's compaction items with messages, and removes foreign reasoning. An

@@ -144,7 +144,7 @@ export class OutputItemReader {
     this.#name ||= text(item.name) && joinNames(text(item.namespace), text(item.name) ?? '')
   }
 
-  // ── Blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Blocks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Makes a part the open one and returns its key. Undefined: the part has been closed before. */
   #openPart(part: string, block: Block): string | undefined {
@@ -199,7 +199,7 @@ export class OutputItemReader {
     }
   }
 
-  // ── Parts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Parts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #readContentPart(part: JsonObject, index: number, isDone: boolean): void {
     if (part.type === 'reasoning_text') {

@@ -47,7 +47,7 @@ const isKnown = (response: JsonObject): boolean =>
 const isOwn = (item: Json): boolean =>
   ['message', 'function_call', 'custom_tool_call', 'reasoning'].includes(text(object(item)?.type) ?? '')
 
-// ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────
+// ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────────
 
 const opinion = (response: JsonObject) => {
   const items = list(response.output).filter(isObject)
@@ -185,7 +185,7 @@ const accumulated = async (wireText: string): Promise<JsonObject> => {
   return JSON.parse(JSON.stringify(final, (key, value) => (key.startsWith('parsed') ? undefined : value)))
 }
 
-// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 recordingsAreHere()
 

@@ -26,7 +26,7 @@ const framesOf = (wire: string): Frame[] => run(sseFrames(), [wire])
 const bodiesOf = (wire: string): JsonObject[] =>
   framesOf(wire).flatMap(({ data }) => (data === '' || data === '[DONE]' ? [] : [JSON.parse(data)]))
 
-// ── Reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const created = {
   type: 'response.created',
@@ -498,7 +498,7 @@ test('responses answer: one that was asked for later is on its way', () => {
   assert.deepEqual([finish, failure], [{ kind: 'pause', raw: 'queued' }, undefined])
 })
 
-// ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const whole: readonly ChatEvent[] = [
   { type: 'start', id: 'chatcmpl-1', model: 'gpt', created: 2_000 },
@@ -778,7 +778,7 @@ test('responses writer: a count of tokens behind the finish is in the last event
 test('responses writer: a ping alone begins nothing', () =>
   assert.deepEqual(codec.encodeStream(context()).push({ events: [{ type: 'ping' }] }), []))
 
-// ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const stepsOf = (wire: string): StreamStep[] => {
   const reader = codec.decodeStream()
@@ -946,7 +946,7 @@ test('responses passes on: a whole answer in place of a stream is written as one
   assert.ok(wire.endsWith(END))
 })
 
-// ── Anything at all ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── Anything at all ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 const words = [
   'response.output_item.added',

@@ -1,0 +1,28 @@
+import type { ChatEvent } from '../../core/chat.ts'
+import { fail } from '../../core/failure.ts'
+import { parseObject } from '../../core/json.ts'
+import type { Frame } from '../../core/protocol.ts'
+import type { Stage } from '../../core/stage.ts'
+import { ERROR, EXCEPTION } from '../framing/event-stream.ts'
+import { ConverseAnswerReader, malformed } from './answer-reader.ts'
+import { exceptionFailure } from './errors.ts'
+
+/** Decodes a ConverseStream answer. `metadata`, which has the usage, follows `messageStop`. */
+export const decodeStream = (): Stage<Frame, ChatEvent> => {
+  const reader = new ConverseAnswerReader()
+  return {
+    push({ event, data, oversized }) {
+      if (oversized) return reader.fail(fail('too_large', 'The provider sent an event above the size limit.'))
+      const payload = parseObject(data)
+      const mark = [EXCEPTION, ERROR].find((prefix) => event?.startsWith(prefix))
+      if (event !== undefined && mark !== undefined)
+        return reader.fail(exceptionFailure(event.slice(mark.length), payload ?? {}))
+      // `initial-response` is empty.
+      if (data === '') return reader.ping()
+      if (!payload) return reader.fail(malformed('an event is damaged or not a JSON object'))
+      if (event === undefined) return reader.fail(malformed('an event without a name'))
+      return reader.push(event, payload)
+    },
+    end: () => reader.end(),
+  }
+}
